@@ -1,0 +1,85 @@
+// Element types: one row each, with every name the world gives them.
+import { ArgumentError } from './errors.js';
+
+export type TypedArray =
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array
+  | BigUint64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | BigInt64Array
+  | Float32Array
+  | Float64Array;
+
+type TypedArrayConstructor = { readonly BYTES_PER_ELEMENT: number; new (length: number): TypedArray } & (new (
+  buffer: ArrayBufferLike,
+  byteOffset?: number,
+  length?: number,
+) => TypedArray);
+
+interface Row {
+  readonly bytes: number;
+  readonly mlir: string; // in StableHLO: tensor<2x3xbf16>
+  readonly pjrt: number; // PJRT_Buffer_Type
+  readonly hlo: number; // xla::PrimitiveType, in HLO protos
+  readonly safetensors: string;
+  /** How elements lie in JavaScript memory. Types JavaScript lacks (bool, f16, bf16, f8) are raw bits. */
+  readonly array: TypedArrayConstructor;
+}
+
+// biome-ignore format: a table
+export const DTYPES = {
+  bool:    { bytes: 1, mlir: 'i1',       pjrt: 1,  hlo: 1,  safetensors: 'BOOL',    array: Uint8Array },
+  i8:      { bytes: 1, mlir: 'i8',       pjrt: 2,  hlo: 2,  safetensors: 'I8',      array: Int8Array },
+  i16:     { bytes: 2, mlir: 'i16',      pjrt: 3,  hlo: 3,  safetensors: 'I16',     array: Int16Array },
+  i32:     { bytes: 4, mlir: 'i32',      pjrt: 4,  hlo: 4,  safetensors: 'I32',     array: Int32Array },
+  i64:     { bytes: 8, mlir: 'i64',      pjrt: 5,  hlo: 5,  safetensors: 'I64',     array: BigInt64Array },
+  u8:      { bytes: 1, mlir: 'ui8',      pjrt: 6,  hlo: 6,  safetensors: 'U8',      array: Uint8Array },
+  u16:     { bytes: 2, mlir: 'ui16',     pjrt: 7,  hlo: 7,  safetensors: 'U16',     array: Uint16Array },
+  u32:     { bytes: 4, mlir: 'ui32',     pjrt: 8,  hlo: 8,  safetensors: 'U32',     array: Uint32Array },
+  u64:     { bytes: 8, mlir: 'ui64',     pjrt: 9,  hlo: 9,  safetensors: 'U64',     array: BigUint64Array },
+  f16:     { bytes: 2, mlir: 'f16',      pjrt: 10, hlo: 10, safetensors: 'F16',     array: Uint16Array },
+  f32:     { bytes: 4, mlir: 'f32',      pjrt: 11, hlo: 11, safetensors: 'F32',     array: Float32Array },
+  f64:     { bytes: 8, mlir: 'f64',      pjrt: 12, hlo: 12, safetensors: 'F64',     array: Float64Array },
+  bf16:    { bytes: 2, mlir: 'bf16',     pjrt: 13, hlo: 16, safetensors: 'BF16',    array: Uint16Array },
+  f8e5m2:  { bytes: 1, mlir: 'f8E5M2',   pjrt: 16, hlo: 19, safetensors: 'F8_E5M2', array: Uint8Array },
+  f8e4m3fn:{ bytes: 1, mlir: 'f8E4M3FN', pjrt: 17, hlo: 20, safetensors: 'F8_E4M3', array: Uint8Array },
+} as const satisfies Record<string, Row>;
+
+export type DType = keyof typeof DTYPES;
+
+const byColumn = (column: 'mlir' | 'pjrt' | 'hlo' | 'safetensors') =>
+  new Map<string | number, DType>(Object.entries(DTYPES).map(([name, row]) => [row[column], name as DType]));
+const FROM = {
+  mlir: byColumn('mlir'),
+  pjrt: byColumn('pjrt'),
+  hlo: byColumn('hlo'),
+  safetensors: byColumn('safetensors'),
+};
+
+/** The dtype that another vocabulary calls `value`: dtypeFrom('mlir', 'ui8') is 'u8'. */
+export function dtypeFrom(vocabulary: keyof typeof FROM, value: string | number): DType {
+  const dtype = FROM[vocabulary].get(value);
+  if (dtype) return dtype;
+  throw new ArgumentError(
+    `element type ${value} (${vocabulary}) is not supported: use one of ${Object.keys(DTYPES).join(', ')}`,
+  );
+}
+
+/** A dtype and a shape: all that is known of an array before it exists. */
+export interface ArrayType {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+}
+
+export const sizeOf = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1);
+export const byteLength = (t: ArrayType): number => sizeOf(t.shape) * DTYPES[t.dtype].bytes;
+export const sameType = (a: ArrayType, b: ArrayType): boolean =>
+  a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((d, i) => d === b.shape[i]);
+/** f32[2, 3] */
+export const show = (t: ArrayType): string => `${t.dtype}[${t.shape.join(', ')}]`;
+
+/** A zeroed JavaScript array for the elements of a type. */
+export const hostArray = (t: ArrayType): TypedArray => new DTYPES[t.dtype].array(sizeOf(t.shape));

@@ -1,0 +1,112 @@
+// Every error tsxla throws. A message names the input, says what is wrong, and what to do about it.
+
+/** The root of all errors thrown by tsxla, so that `catch (e) { if (e instanceof TsxlaError) ... }` is enough. */
+export class TsxlaError extends Error {
+  override get name(): string {
+    return this.constructor.name;
+  }
+}
+
+/** An argument that cannot be right: a wrong count, shape, dtype, device or option. */
+export class ArgumentError extends TsxlaError {}
+
+/** A handle that was disposed, or whose client was. */
+export class DisposedError extends TsxlaError {}
+
+/** A buffer whose memory was given to an execution that reused it. */
+export class DonatedError extends TsxlaError {}
+
+/** No plugin library for a device on this platform, or none was found and none could be fetched. */
+export class PluginNotFoundError extends TsxlaError {}
+
+/** Fetching a plugin failed: no Python, no pip, no network, no space. */
+export class PluginFetchError extends TsxlaError {}
+
+/** A plugin file that is not what was installed: half-written, changed, or with the wrong checksum. */
+export class PluginCorruptError extends TsxlaError {}
+
+/** A library that cannot be loaded: wrong architecture, missing dependency, no GetPjrtApi. */
+export class PluginLoadError extends TsxlaError {}
+
+/** A plugin whose PJRT C API lacks what is asked of it. */
+export class PluginVersionError extends TsxlaError {}
+
+/** A child process running a plugin died. `output` holds the last lines it printed. */
+export class PluginCrashError extends TsxlaError {
+  constructor(
+    message: string,
+    readonly output: string,
+  ) {
+    super(message);
+  }
+}
+
+/** The absl status codes, in their numeric order. */
+export const STATUS_CODES = [
+  'OK',
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+] as const;
+export type StatusCode = (typeof STATUS_CODES)[number];
+
+/** An error reported by XLA: `code` is its status code, `call` the C API function that returned it. */
+export class PjrtError extends TsxlaError {
+  constructor(
+    message: string,
+    readonly code: StatusCode,
+    readonly call: string,
+  ) {
+    super(message);
+  }
+}
+
+/** A program XLA could not parse or compile. The message keeps XLA's line and column. */
+export class CompileError extends PjrtError {}
+
+/** RESOURCE_EXHAUSTED: the device has not enough memory for a program or a buffer. */
+export class OutOfMemoryError extends PjrtError {}
+
+/** One line from any thrown value. */
+export const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e));
+
+/** An error as plain data, to send from one process to another. */
+export interface PlainError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: StatusCode;
+  readonly call?: string;
+}
+
+export const plainError = (e: unknown): PlainError => {
+  const { name = 'Error', code, call } = e as Partial<PjrtError>;
+  return { name, message: messageOf(e), ...(code && { code }), ...(call && { call }) };
+};
+
+/** The error that was sent, of its own class again. */
+export function reviveError({ name, message, code = 'UNKNOWN', call = '' }: PlainError): Error {
+  const fromXla = [PjrtError, CompileError, OutOfMemoryError].find((c) => c.name === name);
+  if (fromXla) return new fromXla(message, code, call);
+  const ours = [
+    ArgumentError,
+    DisposedError,
+    PluginNotFoundError,
+    PluginCorruptError,
+    PluginLoadError,
+    PluginVersionError,
+  ];
+  return new (ours.find((c) => c.name === name) ?? TsxlaError)(message);
+}

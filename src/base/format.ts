@@ -1,0 +1,40 @@
+// Quantities for people.
+const scaled = (n: number, step: number, units: readonly string[]): string => {
+  let i = 0;
+  while (Math.abs(n) >= step && i < units.length - 1) {
+    n /= step;
+    i++;
+  }
+  return `${i && Math.abs(n) < 100 ? n.toPrecision(3) : Math.round(n)} ${units[i]}`.trim();
+};
+
+/** 1536 is "1.50 KiB". */
+export const bytes = (n: number): string => scaled(n, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
+/** 2.1e9 is "2.10 GFLOP". */
+export const flops = (n: number): string => scaled(n, 1000, ['FLOP', 'KFLOP', 'MFLOP', 'GFLOP', 'TFLOP', 'PFLOP']);
+/** 0.00123 is "1.23 ms". */
+export const seconds = (s: number): string =>
+  s >= 100
+    ? `${Math.round(s)} s`
+    : s >= 1
+      ? `${s.toPrecision(3)} s`
+      : s >= 1e-3
+        ? `${(s * 1e3).toPrecision(3)} ms`
+        : `${(s * 1e6).toPrecision(3)} us`;
+/** plural(2, 'device') is "2 devices". */
+export const plural = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`;
+
+/** Rows of cells, as columns that line up. */
+export function columns(rows: readonly (readonly string[])[], indent = '  '): string {
+  const widths = rows.reduce<number[]>((w, row) => row.map((cell, i) => Math.max(w[i] ?? 0, cell.length)), []);
+  return rows
+    .map(
+      (row) =>
+        indent +
+        row
+          .map((cell, i) => cell.padEnd(widths[i]!))
+          .join('  ')
+          .trimEnd(),
+    )
+    .join('\n');
+}

@@ -1,0 +1,60 @@
+// Runs a function in a process of its own: a plugin that aborts, hangs or prints takes only that process with it.
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { type PlainError, PluginCrashError, reviveError } from './errors.js';
+
+export interface IsolatedOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly timeoutSeconds?: number;
+  /** Names the work in error messages: "libtpu compiling for v6e:2x2". */
+  readonly what: string;
+}
+
+/** Calls the function `name` that `module` exports, with arguments and result that survive being copied. */
+export function isolated<T>(
+  module: string,
+  name: string,
+  args: readonly unknown[],
+  options: IsolatedOptions,
+): Promise<T> {
+  const child = fork(fileURLToPath(new URL('./isolated-child.js', import.meta.url)), {
+    env: { ...process.env, ...options.env },
+    serialization: 'advanced',
+    execArgv: [],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  let output = '';
+  const listen = (chunk: unknown) => {
+    output = (output + String(chunk)).slice(-20_000);
+  };
+  child.stdout!.on('data', listen);
+  child.stderr!.on('data', listen);
+  const stop = () => child.kill('SIGKILL');
+  process.once('exit', stop);
+
+  return new Promise<T>((resolve, reject) => {
+    let answered = false;
+    const { timeoutSeconds, what } = options;
+    const timer = timeoutSeconds
+      ? setTimeout(() => {
+          stop();
+          reject(new PluginCrashError(`${what}: no answer within ${timeoutSeconds} s`, output));
+        }, timeoutSeconds * 1000)
+      : undefined;
+    child.on('message', (answer: { value: T } | { error: PlainError }) => {
+      answered = true;
+      if ('value' in answer) resolve(answer.value);
+      else reject(reviveError(answer.error));
+    });
+    child.on('error', reject);
+    child.on('close', (status, signal) => {
+      clearTimeout(timer);
+      process.off('exit', stop);
+      if (answered) return;
+      const lines = output.trimEnd().split('\n').slice(-30).join('\n');
+      const how = signal ? `was killed by ${signal}` : `ended with status ${status}`;
+      reject(new PluginCrashError(`${what}: the process ${how}. Its last lines:\n${lines}`, output));
+    });
+    child.send({ module, name, args });
+  });
+}

@@ -1,0 +1,148 @@
+// The PJRT C API of one plugin library, and the single point through which every call to it goes.
+import fs from 'node:fs';
+import koffi, { type KoffiFunc } from 'koffi';
+import {
+  CompileError,
+  messageOf,
+  OutOfMemoryError,
+  PjrtError,
+  PluginLoadError,
+  PluginVersionError,
+  STATUS_CODES,
+} from '../base/errors.js';
+import { EventQueue } from './event.js';
+import { API_TABLE, FUNCTIONS, HEADER_VERSION, type STRUCTS } from './layout.js';
+import { checkLibrary } from './library.js';
+import { readBytes, readString, Struct, type Values } from './struct.js';
+
+export type FunctionName = keyof typeof FUNCTIONS;
+type Args<F extends FunctionName> = Extract<`${F}_Args`, keyof typeof STRUCTS>;
+
+// XLA's compiler needs far more stack than koffi gives a call by default (1 MiB, and 256 KiB off the main thread).
+koffi.config({ sync_stack_size: 16 * 2 ** 20, async_stack_size: 16 * 2 ** 20, resident_async_pools: 4 });
+type NativeFunction = KoffiFunc<(args: Buffer) => bigint | null>;
+const FUNCTION = koffi.proto('void* PjrtFunction(void* args)'); // every one: PJRT_Error* f(Args*)
+
+/** The oldest API whose functions and fields tsxla relies on. */
+const OLDEST = { major: 0, minor: 70 };
+
+const loaded = new Map<string, Api>(); // a library is initialised once a process
+
+export class Api {
+  /** Waits for this plugin's events. */
+  readonly events: EventQueue;
+  readonly #functions = new Map<FunctionName, NativeFunction>();
+
+  private constructor(
+    readonly path: string,
+    readonly version: { readonly major: number; readonly minor: number },
+    readonly table: Buffer,
+  ) {
+    this.events = new EventQueue(this);
+  }
+
+  /** Loads a plugin library, checks that it is one, and initialises it. */
+  static load(path: string): Api {
+    const known = loaded.get(path);
+    if (known) return known;
+    checkLibrary(path);
+    process.env.TF_CPP_MIN_LOG_LEVEL ??= '2'; // XLA's own log: errors only, unless the user asks for more
+    let api: Api;
+    try {
+      const library = koffi.load(fs.realpathSync(path), { lazy: true });
+      const getApi = library.func('void* GetPjrtApi()');
+      api = Api.#fromTable(path, getApi());
+    } catch (e) {
+      if (e instanceof PluginVersionError) throw e;
+      const reason = /GetPjrtApi/.test(messageOf(e))
+        ? 'it has no GetPjrtApi, so it is not a PJRT plugin'
+        : messageOf(e);
+      throw new PluginLoadError(`cannot load ${path}: ${reason}`, { cause: e });
+    }
+    api.call('PJRT_Plugin_Initialize'); // libtpu aborts the process without it
+    loaded.set(path, api);
+    return api;
+  }
+
+  static #fromTable(path: string, address: bigint): Api {
+    const size = Number(readBytes(address, 8).readBigUInt64LE(API_TABLE.structSize));
+    const table = readBytes(address, Math.min(size, API_TABLE.size));
+    const version = { major: table.readInt32LE(API_TABLE.major), minor: table.readInt32LE(API_TABLE.minor) };
+    if (version.major !== OLDEST.major || version.minor < OLDEST.minor) {
+      throw new PluginVersionError(
+        `${path} has PJRT C API ${version.major}.${version.minor}, but tsxla needs ${OLDEST.major}.${OLDEST.minor} ` +
+          `or a later ${OLDEST.major}.x: install a newer plugin`,
+      );
+    }
+    return new Api(path, version, table);
+  }
+
+  /** Whether the plugin has a function: the table of an older plugin ends before it, or has a null there. */
+  has(name: FunctionName): boolean {
+    const offset = FUNCTIONS[name];
+    return offset + 8 <= this.table.length && this.table.readBigUInt64LE(offset) !== 0n;
+  }
+
+  /** Calls a function with the given fields set, and returns the args struct, where results lie. */
+  call<F extends FunctionName>(name: F, values: Values<Args<F>> = {}): Struct<Args<F>> {
+    const args = new Struct(`${name}_Args` as Args<F>, values);
+    this.invoke(name, args);
+    return args;
+  }
+
+  /** Calls a function with an args struct that is made once and used again. */
+  invoke<F extends FunctionName>(name: F, args: Struct<Args<F>>): void {
+    const error = this.#function(name)(args.bytes);
+    if (error) throw this.takeError(error, name);
+  }
+
+  /** The same on another thread, for calls that take long: the event loop goes on. */
+  async callAsync<F extends FunctionName>(name: F, values: Values<Args<F>> = {}): Promise<Struct<Args<F>>> {
+    const args = new Struct(`${name}_Args` as Args<F>, values); // the closure keeps it, and all it points at, alive
+    const call = this.#function(name);
+    const error = await new Promise<bigint | null>((resolve, reject) =>
+      call.async(args.bytes, (failure: unknown, result: bigint | null) =>
+        failure ? reject(failure) : resolve(result),
+      ),
+    );
+    if (error) throw this.takeError(error, name);
+    return args;
+  }
+
+  #function(name: FunctionName): NativeFunction {
+    let f = this.#functions.get(name);
+    if (!f) {
+      if (!this.has(name)) {
+        throw new PluginVersionError(
+          `${this.path} has no ${name}: its PJRT C API is ${this.version.major}.${this.version.minor}, ` +
+            `tsxla knows ${HEADER_VERSION.major}.${HEADER_VERSION.minor}`,
+        );
+      }
+      f = koffi.decode(this.table.readBigUInt64LE(FUNCTIONS[name]), FUNCTION) as NativeFunction;
+      this.#functions.set(name, f);
+    }
+    return f;
+  }
+
+  /** The exception for a PJRT_Error, which is destroyed. */
+  takeError(error: bigint, name: FunctionName): PjrtError {
+    const raw = <F extends FunctionName>(f: F, values: Values<Args<F>>): Struct<Args<F>> => {
+      const args = new Struct(`${f}_Args` as Args<F>, values);
+      this.#function(f)(args.bytes); // these three cannot fail
+      return args;
+    };
+    const text = raw('PJRT_Error_Message', { error });
+    const message = readString(text.get('message'), text.get('message_size'));
+    const code = STATUS_CODES[raw('PJRT_Error_GetCode', { error }).get('code')] ?? 'UNKNOWN';
+    raw('PJRT_Error_Destroy', { error });
+    if (code === 'RESOURCE_EXHAUSTED') return new OutOfMemoryError(message, code, name);
+    const compiling = name === 'PJRT_Client_Compile' || name === 'PJRT_Compile';
+    return new (compiling ? CompileError : PjrtError)(message, code, name);
+  }
+
+  /** Calls a plain C function by its address: deleters that the API hands out. */
+  callPointer(f: bigint, argument: bigint): void {
+    koffi.call(f, DELETER, argument);
+  }
+}
+const DELETER = koffi.proto('void PjrtDeleter(void* argument)');

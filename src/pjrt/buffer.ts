@@ -1,0 +1,133 @@
+// An array on a device.
+import {
+  type ArrayType,
+  byteLength,
+  DTYPES,
+  dtypeFrom,
+  hostArray,
+  show,
+  sizeOf,
+  type TypedArray,
+} from '../base/dtype.js';
+import { ArgumentError, DonatedError } from '../base/errors.js';
+import type { Client } from './client.js';
+import type { Device } from './device.js';
+import { Handle } from './handle.js';
+import { readInt64s, Struct } from './struct.js';
+
+const IMMUTABLE_ONLY_DURING_CALL = 0; // PJRT_HostBufferSemantics: XLA copies before it returns
+const TILED = 0; // PJRT_Buffer_MemoryLayout_Type
+
+export class Buffer extends Handle {
+  constructor(
+    readonly client: Client,
+    address: bigint,
+    readonly type: ArrayType,
+    readonly device: Device,
+  ) {
+    super(client, address, 'PJRT_Buffer_Destroy', byteLength(type));
+  }
+
+  /** Copies an array to a device. `data` has the dtype's own array type, or is its bytes as a Uint8Array. */
+  static fromHost(client: Client, data: TypedArray, type: ArrayType, device: Device): Buffer {
+    const { array, pjrt } = DTYPES[type.dtype];
+    const asBytes = data instanceof Uint8Array && data.byteLength === byteLength(type);
+    if (!asBytes && (!(data instanceof array) || data.length !== sizeOf(type.shape))) {
+      throw new ArgumentError(
+        `a buffer of ${show(type)} takes ${sizeOf(type.shape)} elements in a ${array.name} (or ${byteLength(type)} bytes ` +
+          `in a Uint8Array), got ${data.length} in a ${data.constructor.name}`,
+      );
+    }
+    const s = client.api.call('PJRT_Client_BufferFromHostBuffer', {
+      client: client.address,
+      data,
+      type: pjrt,
+      dims: BigInt64Array.from(type.shape, BigInt),
+      num_dims: type.shape.length,
+      host_buffer_semantics: IMMUTABLE_ONLY_DURING_CALL,
+      device: device.address,
+    });
+    const event = s.get('done_with_host_buffer'); // ready by now, as the semantics promise
+    client.api.call('PJRT_Event_Destroy', { event });
+    return new Buffer(client, s.get('buffer'), type, device);
+  }
+
+  /** The array, copied back once the device has made it. Rejects with the error of the execution that failed to. */
+  async toHost(): Promise<TypedArray> {
+    const { api } = this.client;
+    const array = hostArray(this.type);
+    const s = api.call('PJRT_Buffer_ToHostBuffer', {
+      src: this.address,
+      host_layout: rowMajor(this.type.shape.length),
+      dst: array,
+      dst_size: array.byteLength,
+    });
+    await api.events.wait(s.get('event'), 'PJRT_Buffer_ToHostBuffer'); // `array` is held by this frame until then
+    return array;
+  }
+
+  /** Resolves when the device has made it. */
+  async ready(): Promise<void> {
+    const { api } = this.client;
+    const event = api.call('PJRT_Buffer_ReadyEvent', { buffer: this.address }).get('event');
+    await api.events.wait(event, 'PJRT_Buffer_ReadyEvent');
+  }
+
+  /** A copy on another device of the same client. */
+  copyTo(device: Device): Buffer {
+    this.client.checkDevice(device);
+    const s = this.client.api.call('PJRT_Buffer_CopyToDevice', { buffer: this.address, dst_device: device.address });
+    return new Buffer(this.client, s.get('dst_buffer'), this.type, device);
+  }
+
+  /** The type as the plugin sees it, to check ours against. */
+  deviceType(): ArrayType {
+    const { api } = this.client;
+    const dims = api.call('PJRT_Buffer_Dimensions', { buffer: this.address });
+    const element = api.call('PJRT_Buffer_ElementType', { buffer: this.address }).get('type');
+    return { dtype: dtypeFrom('pjrt', element), shape: readInt64s(dims.get('dims'), dims.get('num_dims')) };
+  }
+
+  /** Whether the plugin has given its memory away. */
+  isDeleted(): boolean {
+    return this.client.api.call('PJRT_Buffer_IsDeleted', { buffer: this.address }).get('is_deleted');
+  }
+
+  /** Called when an execution has taken the memory: only the empty handle is left to destroy. */
+  donated(program: string, argument: number): void {
+    this.release(
+      () =>
+        new DonatedError(
+          `${this.describe()} was donated to ${program} as argument ${argument}: its memory now holds a result. ` +
+            'Use the output that replaced it, or pass { keep: [' +
+            argument +
+            '] } to keep the input',
+        ),
+    );
+  }
+
+  override describe(): string {
+    return `buffer ${show(this.type)}`;
+  }
+
+  override toString(): string {
+    return `${this.describe()} on ${this.device}${this.disposed ? ' (gone)' : ''}`;
+  }
+}
+
+/** Plugins may keep an array in another order of dimensions; reading it back asks for row-major. */
+function rowMajor(rank: number): Struct<'PJRT_Buffer_MemoryLayout'> | null {
+  if (rank < 2) return null;
+  let layout = layouts.get(rank);
+  if (!layout) {
+    const minorToMajor = BigInt64Array.from({ length: rank }, (_, i) => BigInt(rank - 1 - i));
+    layout = new Struct('PJRT_Buffer_MemoryLayout', { type: TILED });
+    const tiled = new Struct('PJRT_Buffer_MemoryLayout_Tiled', {}, layout.get('tiled'));
+    tiled.set('minor_to_major', minorToMajor).set('minor_to_major_size', rank);
+    layouts.set(rank, layout);
+    kept.push(tiled);
+  }
+  return layout;
+}
+const layouts = new Map<number, Struct<'PJRT_Buffer_MemoryLayout'>>();
+const kept: unknown[] = []; // what those layouts point at

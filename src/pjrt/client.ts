@@ -1,0 +1,107 @@
+// A running plugin: its devices, and all that is made on them.
+import type { ArrayType, TypedArray } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { Api } from './api.js';
+import { Buffer } from './buffer.js';
+import { Device } from './device.js';
+import { LoadedExecutable } from './executable.js';
+import { Owner } from './handle.js';
+import { type CompileOptions, encodeCompileOptions } from './options.js';
+import { encodeProgram, type Program } from './program.js';
+import { readPointers, readString } from './struct.js';
+import { encodeOptions, type Options } from './values.js';
+
+export class Client extends Owner {
+  /** "cpu", "cuda", "tpu". */
+  readonly platform: string;
+  readonly platformVersion: string;
+  readonly processIndex: number;
+  /** The devices of this process; others of a multi-process client are not ours to use. */
+  readonly devices: readonly Device[];
+  /** All devices, of every process. */
+  readonly deviceCount: number;
+
+  private constructor(api: Api, address: bigint) {
+    super(api, address, 'PJRT_Client_Destroy');
+    const name = api.call('PJRT_Client_PlatformName', { client: address });
+    const version = api.call('PJRT_Client_PlatformVersion', { client: address });
+    const devices = api.call('PJRT_Client_AddressableDevices', { client: address });
+    this.platform = readString(name.get('platform_name'), name.get('platform_name_size'));
+    this.platformVersion = readString(version.get('platform_version'), version.get('platform_version_size'));
+    this.processIndex = api.call('PJRT_Client_ProcessIndex', { client: address }).get('process_index');
+    this.devices = readPointers(devices.get('addressable_devices'), devices.get('num_addressable_devices')).map(
+      (device) => new Device(api, device),
+    );
+    this.deviceCount = api.call('PJRT_Client_Devices', { client: address }).get('num_devices');
+  }
+
+  /**
+   * Starts a plugin: a loaded one, or the library at a path. Options are the plugin's own, for instance
+   * `{ cpu_device_count: 4 }` (virtual CPU devices) or `{ allocator: 'bfc', preallocate: false }` (CUDA).
+   */
+  static async create(plugin: Api | string, options: Options = {}): Promise<Client> {
+    const api = typeof plugin === 'string' ? Api.load(plugin) : plugin;
+    const list = encodeOptions(options);
+    const s = await api.callAsync('PJRT_Client_Create', { create_options: list.bytes, num_options: list.count });
+    void list.keep; // alive until here
+    return new Client(api, s.get('client'));
+  }
+
+  /** What is alive now, by our own count: buffers and the bytes of their elements, and executables. */
+  get live(): { readonly buffers: number; readonly bytes: number; readonly executables: number } {
+    const { buffers, bytes, executables } = this.ledger;
+    return { buffers, bytes, executables };
+  }
+
+  get defaultDevice(): Device {
+    return this.devices[0] ?? fail(`${this.describe()} has no devices`);
+  }
+
+  bufferFromHost(data: TypedArray, type: ArrayType, device: Device = this.defaultDevice): Buffer {
+    this.checkDevice(device);
+    return Buffer.fromHost(this, data, type, device);
+  }
+
+  /** Compiles StableHLO (text or bytecode) off the main thread. */
+  compile(program: Program, options: CompileOptions = {}): Promise<LoadedExecutable> {
+    const compile_options = encodeCompileOptions(options);
+    return this.ledger.during(async () => {
+      const s = await this.api.callAsync('PJRT_Client_Compile', {
+        client: this.address,
+        program: encodeProgram(program),
+        compile_options,
+        compile_options_size: compile_options.length,
+      });
+      return new LoadedExecutable(this, s.get('executable'));
+    });
+  }
+
+  /** Loads what `executable.serialize()` gave, on this or another process with the same plugin and kind of device. */
+  load(serialized: Uint8Array): Promise<LoadedExecutable> {
+    return this.ledger.during(async () => {
+      const s = await this.api.callAsync('PJRT_Executable_DeserializeAndLoad', {
+        client: this.address,
+        serialized_executable: serialized,
+        serialized_executable_size: serialized.length,
+      });
+      return new LoadedExecutable(this, s.get('loaded_executable'));
+    });
+  }
+
+  /** Resolves when all that was dispatched is done; failures are told to whoever waits for their results. */
+  synchronize(): Promise<void> {
+    return this.api.events.idle();
+  }
+
+  checkDevice(device: Device): void {
+    if (!this.devices.includes(device)) throw new ArgumentError(`device ${device} is not one of ${this.describe()}`);
+  }
+
+  override describe(): string {
+    return `client ${this.platform} (${this.devices.length} device${this.devices.length === 1 ? '' : 's'})`;
+  }
+}
+
+function fail(message: string): never {
+  throw new ArgumentError(message);
+}

@@ -1,0 +1,66 @@
+// A device as the plugin describes it. Devices belong to their client or topology; nothing to dispose.
+import { PjrtError } from '../base/errors.js';
+import type { Api } from './api.js';
+import { readString } from './struct.js';
+import { type Attributes, decodeValues } from './values.js';
+
+/** What is known of a device, present or not. */
+export class DeviceDescription {
+  readonly id: number;
+  /** As the maker calls it: "cpu", "NVIDIA H200", "TPU v6 lite". */
+  readonly kind: string;
+  readonly processIndex: number;
+
+  constructor(
+    protected readonly api: Api,
+    readonly description: bigint,
+  ) {
+    const device_description = description;
+    const kind = api.call('PJRT_DeviceDescription_Kind', { device_description });
+    this.id = api.call('PJRT_DeviceDescription_Id', { device_description }).get('id');
+    this.kind = readString(kind.get('device_kind'), kind.get('device_kind_size'));
+    this.processIndex = api.call('PJRT_DeviceDescription_ProcessIndex', { device_description }).get('process_index');
+  }
+
+  /** Coordinates, cores and whatever else the plugin tells. */
+  get attributes(): Attributes {
+    const s = this.api.call('PJRT_DeviceDescription_Attributes', { device_description: this.description });
+    return decodeValues(s.get('attributes'), s.get('num_attributes'));
+  }
+
+  toString(): string {
+    return `${this.kind}:${this.id}`;
+  }
+}
+
+export interface DeviceMemory {
+  readonly bytesInUse: number;
+  readonly peakBytesInUse?: number;
+  readonly bytesLimit?: number;
+  readonly largestAllocation?: number;
+}
+
+export class Device extends DeviceDescription {
+  constructor(
+    api: Api,
+    readonly address: bigint,
+  ) {
+    super(api, api.call('PJRT_Device_GetDescription', { device: address }).get('device_description'));
+  }
+
+  /** The device's own figures, or undefined where the plugin has none (the CPU's has none). */
+  memory(): DeviceMemory | undefined {
+    try {
+      const s = this.api.call('PJRT_Device_MemoryStats', { device: this.address });
+      return {
+        bytesInUse: s.get('bytes_in_use'),
+        ...(s.get('peak_bytes_in_use_is_set') && { peakBytesInUse: s.get('peak_bytes_in_use') }),
+        ...(s.get('bytes_limit_is_set') && { bytesLimit: s.get('bytes_limit') }),
+        ...(s.get('largest_alloc_size_is_set') && { largestAllocation: s.get('largest_alloc_size') }),
+      };
+    } catch (e) {
+      if (e instanceof PjrtError && e.code === 'UNIMPLEMENTED') return undefined;
+      throw e;
+    }
+  }
+}

@@ -1,0 +1,53 @@
+// What goes in and out of an HLO program.
+import { type ArrayType, DTYPES, dtypeFrom } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { type HloFormat, type Ints, open, PROGRAM, primitive, type Shape, TUPLE } from './hlo-proto.js';
+
+export type { HloFormat } from './hlo-proto.js';
+export { printHlo } from './hlo-text.js';
+
+export interface ProgramShape {
+  readonly name: string;
+  readonly inputs: readonly ArrayType[];
+  readonly outputs: readonly ArrayType[];
+  /** Outputs that are written into the memory of an input. */
+  readonly aliases: readonly { readonly output: number; readonly input: number }[];
+  /** Inputs whose memory the program may use for anything. */
+  readonly donors: readonly number[];
+}
+
+/** What goes in and out of a program, tuples flattened. */
+export function readProgramShape(bytes: Uint8Array, format: HloFormat): ProgramShape {
+  const [{ name, shape, aliases, donors }] = open(PROGRAM, bytes, format);
+  const result = shape?.result;
+  if (!result) throw new ArgumentError(`these ${bytes.length} bytes of format ${format} hold no HLO program`);
+  // Inputs as a tuple, to be indexed like the result.
+  const inputs: Shape = { type: TUPLE, tuple: shape.parameters, dims: [], dynamic: [], layout: undefined };
+  return {
+    name,
+    inputs: leaves(inputs).map((s, i) => arrayType(s, `input ${i} of ${name}`)),
+    outputs: leaves(result).map((s, i) => arrayType(s, `output ${i} of ${name}`)),
+    aliases: (aliases?.entries ?? []).map((a) => ({
+      output: leafAt(result, a.output),
+      input: leafAt(inputs, [a.parameter, ...a.index]),
+    })),
+    donors: (donors?.entries ?? []).map((d) => leafAt(inputs, [d.parameter, ...d.index])),
+  };
+}
+
+const leaves = (s: Shape): readonly Shape[] => (s.type === TUPLE ? s.tuple.flatMap(leaves) : [s]);
+
+/** The place among the leaves of the one at a path of tuple indices. */
+function leafAt(s: Shape, [index, ...rest]: Ints): number {
+  const element = s.tuple[index ?? -1];
+  return element ? s.tuple.slice(0, index).flatMap(leaves).length + leafAt(element, rest) : 0;
+}
+
+function arrayType(s: Shape, what: string): ArrayType {
+  try {
+    return { dtype: dtypeFrom('hlo', s.type), shape: s.dims };
+  } catch {
+    const known = Object.keys(DTYPES).join(', ');
+    throw new ArgumentError(`${what} is a ${primitive(s.type)}, which cannot be passed: use an array of ${known}`);
+  }
+}

@@ -1,0 +1,13 @@
+// XLA's devices and compiler through the PJRT C API: the layer everything else stands on.
+export { type ArrayType, DTYPES, type DType, type TypedArray } from '../base/dtype.js';
+export * from '../base/errors.js';
+export { Api } from './api.js';
+export { Buffer } from './buffer.js';
+export { Client } from './client.js';
+export { Device, DeviceDescription, type DeviceMemory } from './device.js';
+export { Executable, type ExecuteOptions, type Execution, LoadedExecutable, type MemoryStats } from './executable.js';
+export { checkLibrary, preload } from './library.js';
+export { type CompileOptions, encodeCompileOptions } from './options.js';
+export type { Program } from './program.js';
+export { Topology } from './topology.js';
+export type { Attributes, Option, Options } from './values.js';

@@ -1,0 +1,93 @@
+// Compile options, from a friendly object to XLA's CompileOptionsProto.
+import { ArgumentError } from '../base/errors.js';
+import { encode, message } from './proto.js';
+
+export interface CompileOptions {
+  /** Copies of the program that run on different data; collectives across them are the program's own. Default 1. */
+  readonly numReplicas?: number;
+  /** Devices one copy is split over by its shardings. Default 1. */
+  readonly numPartitions?: number;
+  /** The device of each replica and partition: deviceIds[replica * numPartitions + partition]. Default 0, 1, 2, ... */
+  readonly deviceIds?: readonly number[];
+  /** Let XLA partition the program by its shardings. Default: when there are several partitions. */
+  readonly useSpmd?: boolean;
+  /** Propagate shardings with Shardy (sdy.sharding) and not with GSPMD (mhlo.sharding). Default: with useSpmd. */
+  readonly useShardy?: boolean;
+  /** Whether XLA may choose the sharding of each input or output that has none: one for all, or one for each. */
+  readonly allowSpmdShardingPropagationToParameters?: readonly boolean[];
+  readonly allowSpmdShardingPropagationToOutput?: readonly boolean[];
+  /** XLA flags for this program only: { xla_cpu_enable_fast_math: true }. A leading -- is allowed. */
+  readonly xlaFlags?: Readonly<Record<string, string | number | boolean>>;
+  readonly profileVersion?: number;
+  /** Pass all inputs as one tuple, for a TPU program with thousands of them. */
+  readonly tupleArguments?: boolean;
+}
+
+const DEVICE_ASSIGNMENT = message({
+  replicas: [1, 'int'],
+  partitions: [2, 'int'],
+  byPartition: [3, [message({ byReplica: [1, ['int']] })]],
+});
+const BUILD_OPTIONS = message({
+  numReplicas: [4, 'int'],
+  numPartitions: [5, 'int'],
+  useSpmd: [6, 'bool'],
+  deviceAssignment: [9, DEVICE_ASSIGNMENT],
+  propagateToOutput: [12, ['bool']],
+  propagateToParameters: [18, ['bool']],
+  useShardy: [19, 'bool'],
+});
+const COMPILE_OPTIONS = message({
+  tupleArguments: [2, 'bool'],
+  build: [3, BUILD_OPTIONS],
+  profileVersion: [5, 'int'],
+  overrides: [7, ['map', 'string', message({ string: [1, 'string'], bool: [2, 'bool'] })]],
+});
+
+/** The bytes PJRT_Client_Compile wants. Equal options give equal bytes, so they can be part of a cache key. */
+export function encodeCompileOptions(options: CompileOptions = {}): Uint8Array {
+  const { numReplicas = 1, numPartitions = 1, deviceIds, profileVersion } = options;
+  const { useSpmd = numPartitions > 1, useShardy = useSpmd } = options;
+  for (const [name, n] of Object.entries({ numReplicas, numPartitions })) {
+    if (!Number.isSafeInteger(n) || n < 1)
+      throw new ArgumentError(`compile: ${name} is ${n}: use a whole number from 1`);
+  }
+  const count = numReplicas * numPartitions;
+  const devices = deviceIds ?? Array.from({ length: count }, (_, i) => i);
+  if (devices.length !== count || new Set(devices).size !== count || !devices.every(Number.isSafeInteger)) {
+    const wanted = `${numReplicas} x ${numPartitions} different device ids (replicas x partitions)`;
+    throw new ArgumentError(`compile: deviceIds is [${devices.join(', ')}]: give ${wanted}`);
+  }
+  // A plain program on no particular device is compiled for the client's first: it has no assignment.
+  const deviceAssignment =
+    count > 1 || deviceIds
+      ? {
+          replicas: numReplicas,
+          partitions: numPartitions,
+          byPartition: Array.from({ length: numPartitions }, (_, p) => ({
+            byReplica: Array.from({ length: numReplicas }, (_, r) => devices[r * numPartitions + p]!),
+          })),
+        }
+      : undefined;
+  return encode(COMPILE_OPTIONS, {
+    tupleArguments: options.tupleArguments || undefined,
+    build: {
+      numReplicas,
+      numPartitions,
+      useSpmd: useSpmd || undefined,
+      deviceAssignment,
+      propagateToOutput: options.allowSpmdShardingPropagationToOutput,
+      propagateToParameters: options.allowSpmdShardingPropagationToParameters,
+      useShardy: useShardy || undefined,
+    },
+    profileVersion,
+    overrides: overrides(options.xlaFlags ?? {}),
+  });
+}
+
+/** Numbers go as text: XLA reads text by the flag's own type, and JavaScript cannot tell 1 from 1.0. */
+function overrides(flags: Readonly<Record<string, string | number | boolean>>) {
+  const sorted = Object.entries(flags).map(([name, value]) => [name.replace(/^--/, ''), value] as const);
+  sorted.sort(([a], [b]) => (a < b ? -1 : 1));
+  return new Map(sorted.map(([name, v]) => [name, typeof v === 'boolean' ? { bool: v } : { string: String(v) }]));
+}

@@ -1,0 +1,7 @@
+// Syntax error on line 4: the second operand of the add is missing.
+module @malformed {
+  func.func public @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.add %a, : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

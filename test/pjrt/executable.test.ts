@@ -1,0 +1,238 @@
+// Compiling and running: results, donation, many devices, stored executables, and everything that can be got wrong.
+
+import { Api, type Buffer, Client, CompileError, type LoadedExecutable, OutOfMemoryError, PjrtError } from 'tsxla/pjrt';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { cpuPlugin, f32, golden, startCpu, upload } from '../support.js';
+
+let client: Client;
+let add: LoadedExecutable;
+beforeAll(async () => {
+  client = await startCpu();
+  add = await client.compile(golden('mlir/add.mlir'));
+});
+afterAll(() => client.dispose());
+
+const sum = async (executable = add) => {
+  using a = upload(client, 1, 2, 3, 4);
+  using b = upload(client, 10, 20, 30, 40);
+  const [c] = executable.execute([a, b]) as [Buffer];
+  const values = await c.toHost();
+  c.dispose();
+  return [...values];
+};
+
+test('an executable knows its program', () => {
+  const { program } = add;
+  expect(program.name).toBe('add');
+  expect(program.inputs).toEqual([f32(4), f32(4)]);
+  expect(program.outputs).toEqual([f32(4)]);
+  expect([program.numReplicas, program.numPartitions, program.aliases]).toEqual([1, 1, []]);
+  expect(program.memory()).toMatchObject({ arguments: 32, outputs: 16, aliased: 0 });
+  expect(program.cost()).toMatchObject({ flops: 4, 'bytes accessed': 48 });
+  expect(program.optimizedHlo()).toMatch(/^HloModule add.*\n[\s\S]* = f32\[4\]\{0\} add\([\s\S]*ENTRY /);
+});
+
+test('and computes', async () => expect(await sum()).toEqual([11, 22, 33, 44]));
+
+test('a stored executable loads and computes the same', async () => {
+  const bytes = add.program.serialize();
+  using again = await client.load(bytes);
+  expect(again.program.inputs).toEqual(add.program.inputs);
+  expect(await sum(again)).toEqual([11, 22, 33, 44]);
+  await expect(client.load(bytes.subarray(0, bytes.length >> 1))).rejects.toThrow(PjrtError);
+  await expect(client.load(new Uint8Array(64))).rejects.toThrow(PjrtError);
+  expect(await sum()).toEqual([11, 22, 33, 44]);
+});
+
+test('compiling leaves the event loop free', async () => {
+  const n = 60; // enough matmuls that compiling takes a while
+  const t = 'tensor<64x64xf32>';
+  const lines = Array.from(
+    { length: n },
+    (_, i) => `%m${i + 1} = stablehlo.dot_general %m${i}, %m0, contracting_dims = [1] x [0] : (${t}, ${t}) -> ${t}
+    %t${i} = stablehlo.tanh %m${i + 1} : ${t}`,
+  );
+  let ticks = 0;
+  const timer = setInterval(() => ticks++, 1);
+  using executable = await client.compile(
+    `module @long { func.func public @main(%m0: ${t}) -> ${t} { ${lines.join('\n')} return %t${n - 1} : ${t} } }`,
+  );
+  clearInterval(timer);
+  expect(executable.program.name).toBe('long');
+  expect(ticks).toBeGreaterThan(3);
+});
+
+test('many executions in flight, awaited in any order', async () => {
+  using one = upload(client, 1, 1, 1, 1);
+  let x = upload(client, 0, 0, 0, 0);
+  const dones: Promise<void>[] = [];
+  for (let i = 0; i < 500; i++) {
+    const { outputs, done } = add.executeOn([[x, one]]);
+    dones.push(done);
+    x.dispose(); // while it is being read: XLA holds what it needs
+    x = outputs[0]![0]!;
+  }
+  await Promise.all(dones.reverse());
+  expect([...(await x.toHost())]).toEqual([500, 500, 500, 500]);
+  x.dispose();
+  await client.synchronize();
+  expect(client.live.buffers).toBe(1);
+});
+
+describe('donation', () => {
+  let donate: LoadedExecutable;
+  beforeAll(async () => {
+    donate = await client.compile(golden('mlir/donate.mlir'));
+  });
+  const arrays = () =>
+    donate.program.inputs.map((t) =>
+      client.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)).fill(1), t),
+    );
+
+  test('takes the memory: the argument is gone, the count stays', () => {
+    const args = arrays();
+    const { buffers } = client.live;
+    expect(donate.program.aliases).toEqual([{ input: 0, output: 0 }]);
+    const outputs = donate.execute(args);
+    expect(client.live.buffers).toBe(buffers - 1 + outputs.length);
+    expect(args[0]!.disposed).toBe(true);
+    expect(() => donate.execute(args)).toThrow(
+      /^buffer f32\[[\d, ]*\] was donated to donate as argument 0: its memory now holds a result\. Use the output that replaced it, or pass \{ keep: \[0\] \}/,
+    );
+    for (const b of [...args, ...outputs]) b.dispose();
+  });
+
+  test('keep: the argument lives on, with its values', async () => {
+    const args = arrays();
+    const outputs = donate.execute(args, { keep: [0] });
+    await outputs[0]!.ready();
+    expect((await args[0]!.toHost()).every((v) => v === 1)).toBe(true);
+    expect(() => donate.execute(args, { keep: [7] })).toThrow('execute donate: keep: there is no argument 7');
+    for (const b of [...args, ...outputs]) b.dispose();
+  });
+
+  test('a buffer donated and passed again in the same call is refused, and nothing is lost', () => {
+    const [a] = arrays() as [Buffer];
+    const same = donate.program.inputs.map(() => a);
+    if (same.length > 1) expect(() => donate.execute(same)).toThrow(PjrtError);
+    a.dispose();
+  });
+});
+
+describe('four devices', () => {
+  let four: Client;
+  let spmd: LoadedExecutable;
+  beforeAll(async () => {
+    four = await startCpu({ cpu_device_count: 4 });
+    spmd = await four.compile(golden('mlir/spmd.mlir'), { numPartitions: 4 });
+  });
+  afterAll(() => four.dispose());
+
+  test('a sharded program gives each its part, and collectives work', async () => {
+    const { inputs, outputs } = spmd.program;
+    expect(spmd.devices.map((d) => d.id)).toEqual([0, 1, 2, 3]);
+    const rows = spmd.devices.map((d) =>
+      inputs.map((t, i) => four.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)).fill(i + 1), t, d)),
+    );
+    const { outputs: results, done } = spmd.executeOn(rows);
+    await done;
+    expect(results).toHaveLength(4);
+    // every element is a sum of 8 products 1 x 2, and the sum over all is the same on every device
+    for (const [d, [product, total]] of results.entries()) {
+      expect(product!.device.id).toBe(d);
+      expect(product!.type).toEqual(outputs[0]);
+      expect((await product!.toHost()).every((v) => v === 16)).toBe(true);
+      expect((await total!.toHost())[0]).toBe(2 * 8 ** 3);
+    }
+  });
+
+  test('an argument on the wrong device, or too few rows, is refused', () => {
+    const row = spmd.program.inputs.map((t) =>
+      four.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)), t),
+    );
+    expect(() => spmd.executeOn([row, row, row, row])).toThrow(
+      /argument 0 \(buffer f32\[.*\]\) is on cpu:0, it runs on cpu:1: use copyTo/,
+    );
+    expect(() => spmd.execute(row)).toThrow('it runs on 4 devices, got arguments for 1');
+  });
+});
+
+describe('refused, by name, and the next call works', () => {
+  beforeEach(async () => expect(await sum()).toEqual([11, 22, 33, 44]));
+
+  test('a program that does not parse: XLA says where', async () => {
+    const refused = client.compile(golden('mlir/malformed.mlir'));
+    await expect(refused).rejects.toThrow(CompileError);
+    await expect(refused).rejects.toMatchObject({ call: 'PJRT_Client_Compile' });
+    await expect(refused).rejects.toThrow(/:4:\d+/);
+  });
+  test('a program that parses but is wrong', async () => {
+    await expect(client.compile(golden('mlir/wrong-type.mlir'))).rejects.toThrow(/:\d+:\d+/);
+  });
+  test('no program at all', async () => {
+    await expect(client.compile('')).rejects.toThrow(CompileError);
+  });
+  test('a wrong number of arguments', () => {
+    using a = upload(client, 1, 2, 3, 4);
+    expect(() => add.execute([a])).toThrow('execute add: it takes 2 arguments, got 1');
+  });
+  test('a wrong shape', () => {
+    using a = upload(client, 1, 2, 3, 4);
+    using b = upload(client, 1, 2, 3);
+    expect(() => add.execute([a, b])).toThrow('execute add: argument 1 is f32[3], the program takes f32[4]');
+  });
+  test('a wrong dtype of the same size, which XLA itself would let through', () => {
+    using a = upload(client, 1, 2, 3, 4);
+    using b = client.bufferFromHost(new Int32Array(4), { dtype: 'i32', shape: [4] });
+    expect(() => add.execute([a, b])).toThrow('execute add: argument 1 is i32[4], the program takes f32[4]');
+  });
+  test('a buffer of another client', async () => {
+    using other = await startCpu();
+    using a = upload(client, 1, 2, 3, 4);
+    const b = upload(other, 1, 2, 3, 4);
+    expect(() => add.execute([a, b])).toThrow('execute add: argument 1 (buffer f32[4]) belongs to another client');
+  });
+  test('a disposed executable', async () => {
+    const executable = await client.compile(golden('mlir/add.mlir'));
+    const { executables } = client.live;
+    executable.dispose();
+    expect(client.live.executables).toBe(executables - 1);
+    using a = upload(client, 1, 2, 3, 4);
+    expect(() => executable.execute([a, a])).toThrow('executable add was disposed: it cannot be used any more');
+    expect(() => executable.program.memory()).toThrow('executable add was disposed');
+  });
+  test('a result that cannot fit', async () => {
+    const executable = await client.compile(golden('mlir/huge-output.mlir'));
+    const args = executable.program.inputs.map((t) =>
+      client.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)), t),
+    );
+    const run = async () => {
+      const [huge] = executable.execute(args) as [Buffer];
+      try {
+        await huge.ready();
+      } finally {
+        huge.dispose();
+      }
+    };
+    await expect(run()).rejects.toThrow(OutOfMemoryError);
+    for (const b of args) b.dispose();
+  });
+  test('a client disposed while it compiles: the compile ends first', async () => {
+    const other = await startCpu();
+    const compiling = other.compile(golden('mlir/matmul.mlir'));
+    other.dispose();
+    const executable = await compiling;
+    expect(() => executable.execute([])).toThrow('went with its client cpu (1 device), which was disposed');
+    await expect(other.compile(golden('mlir/add.mlir'))).rejects.toThrow('client cpu (1 device) was disposed');
+  });
+  test('an option of the wrong kind', async () => {
+    await expect(Client.create(cpuPlugin, { cpu_device_count: 1.5 })).rejects.toThrow(
+      'option cpu_device_count: 1.5 is not a whole number; write { float: 1.5 } for a float',
+    );
+  });
+  test('a function the plugin has not', () => {
+    const api = Api.load(cpuPlugin);
+    expect(api.has('PJRT_Client_Compile')).toBe(true);
+    expect(api.version).toEqual({ major: 0, minor: 81 });
+  });
+});

@@ -1,0 +1,15 @@
+import { defineConfig } from 'vitest/config';
+
+// Tests import the built package by its own name ('tsxla/pjrt'), so they see exactly what a user gets.
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    exclude: ['test/slow/**'],
+    execArgv: ['--expose-gc'],
+    pool: 'forks', // one process a file: each loads its own copy of XLA
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+    server: { deps: { external: [/\/dist\//] } },
+  },
+});
