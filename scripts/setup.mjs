@@ -1,0 +1,30 @@
+// Makes a fresh clone ready: npm packages, the compiled package, the CPU plugin. Quick when nothing is to be done.
+// Plain JavaScript without dependencies: it runs before there are any.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const run = (command, ...args) => execFileSync(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+const node = (file, ...args) => run(process.execPath, join(root, file), ...args);
+
+if (Number(process.versions.node.split('.')[0]) < 20) {
+  console.error(`tsxla needs Node 20 or later; this is ${process.version}`);
+  process.exit(1);
+}
+
+// node_modules remembers the lock file it was installed from.
+const lock = createHash('sha256')
+  .update(readFileSync(join(root, 'package-lock.json')))
+  .digest('hex');
+const stamp = join(root, 'node_modules', '.tsxla-lock');
+if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
+  console.error('tsxla: installing npm packages');
+  run('npm', 'ci', '--no-audit', '--no-fund', '--loglevel=error');
+  writeFileSync(stamp, lock);
+}
+
+node('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'); // incremental
+node('dist/cli/main.js', 'plugins', 'install', 'cpu', '--if-missing');

@@ -1,0 +1,259 @@
+// `tsxla hlo`: runs StableHLO text as it is, or compiles it for devices that are not here.
+import fs from 'node:fs/promises';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { type ArrayType, DTYPES, show, sizeOf, type TypedArray } from '../base/dtype.js';
+import { ArgumentError, CompileError, messageOf, OutOfMemoryError } from '../base/errors.js';
+import { decodeFloats, encodeNumbers } from '../base/float.js';
+import { bytes, columns, flops, plural, seconds } from '../base/format.js';
+import { type HostArray, readSafetensors, writeSafetensors } from '../io/index.js';
+import type { Buffer, LoadedExecutable, MemoryStats } from '../pjrt/index.js';
+import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
+import { type DeviceName, openClient } from '../runtime/device.js';
+import { progress } from './progress.js';
+
+export function hloCommand(): Command {
+  const hlo = new Command('hlo').description('run or compile a StableHLO module');
+  hlo
+    .command('run')
+    .description('compile a module and run it')
+    .argument('<file>', 'StableHLO, as text (.mlir) or bytecode')
+    .addOption(
+      new Option('--device <device>', 'where to run it').choices(['auto', 'cpu', 'cuda', 'tpu']).default('auto'),
+    )
+    .option('--repeat <n>', 'run it n times and time them; results take the place of the inputs they alias', whole, 1)
+    .option('--random-inputs [seed]', 'floats from a normal distribution, whole numbers from 0 to 15', whole)
+    .option('--inputs <file>', 'a safetensors file with arg0, arg1, ...')
+    .option('--outputs <file>', 'where to write out0, out1, ... as safetensors')
+    .option('--hlo <file>', 'where to write the program as XLA optimized it')
+    .option('--json', 'print the report as JSON')
+    .action(run);
+  hlo
+    .command('compile')
+    .description('compile a module for a TPU that is not here: memory, cost, device kinds')
+    .argument('<file>', 'StableHLO, as text (.mlir) or bytecode')
+    .requiredOption('--topology <name>', 'such as v6e:2x2, v5e:1x1, v5p:2x2x1, v4:2x2x1, tpu7x:2x2x1')
+    .option('--timeout <seconds>', 'give up after this long', whole)
+    .option('--json', 'print the report as JSON')
+    .action(compile);
+  return hlo;
+}
+
+interface RunFlags {
+  device: DeviceName | 'auto';
+  repeat: number;
+  randomInputs?: number | true;
+  inputs?: string;
+  outputs?: string;
+  hlo?: string;
+  json?: true;
+}
+
+async function run(file: string, flags: RunFlags): Promise<void> {
+  const program = await readProgram(file);
+  const numPartitions = partitionsOf(program);
+  const { client, plugin } = await openClient(flags.device, {
+    onProgress: progress('fetching the plugin'),
+    ...(numPartitions > 1 && { cpuDevices: numPartitions }),
+  });
+  let start = performance.now();
+  const executable = await client.compile(program, { numPartitions }).catch((e) => inFile(e, file));
+  const compileSeconds = (performance.now() - start) / 1000;
+  if (flags.hlo) await fs.writeFile(flags.hlo, executable.program.optimizedHlo());
+
+  const inputs = await readInputs(executable, flags, file);
+  let rows = inputs.map((row, d) => row.map((a) => client.bufferFromHost(a.data, a, executable.devices[d]!)));
+  let outputs: readonly (readonly Buffer[])[] = [];
+  const times: number[] = [];
+  const dispatches: number[] = [];
+  for (let i = 0; i < flags.repeat; i++) {
+    start = performance.now();
+    const execution = executable.executeOn(rows);
+    dispatches.push((performance.now() - start) / 1000);
+    await execution.done;
+    times.push((performance.now() - start) / 1000);
+    if (i === flags.repeat - 1) outputs = execution.outputs;
+    else rows = executable.feedBack(rows, execution.outputs);
+  }
+  const results = await Promise.all(outputs[0]!.map(async (b) => ({ ...b.type, data: await b.toHost() })));
+  if (flags.outputs) await writeSafetensors(flags.outputs, new Map(results.map((r, i) => [`out${i}`, r])));
+  const report = {
+    file,
+    device: String(executable.devices[0]),
+    devices: executable.devices.length,
+    plugin: plugin.package ? `${plugin.package} ${plugin.version}` : plugin.path,
+    inputs: executable.program.inputs.length,
+    outputs: results.length,
+    donated: executable.program.aliases.length,
+    compileSeconds,
+    runs: { count: times.length, median: median(times), min: Math.min(...times), dispatch: median(dispatches) },
+    memory: executable.program.memory(),
+    cost: executable.program.cost(),
+  };
+  console.log(flags.json ? JSON.stringify(report, null, 2) : showRun(report, results));
+  client.dispose();
+}
+
+async function readInputs(exe: LoadedExecutable, flags: RunFlags, file: string): Promise<HostArray[][]> {
+  const { inputs } = exe.program;
+  if (!inputs.length) return exe.devices.map(() => []);
+  if (flags.inputs && exe.devices.length > 1) {
+    throw new ArgumentError(
+      `${file} is split over ${exe.devices.length} devices: --inputs cannot be split yet, use --random-inputs`,
+    );
+  }
+  if (flags.inputs) {
+    const arrays = await readSafetensors(flags.inputs);
+    const path = flags.inputs;
+    return [
+      inputs.map((_, i) => {
+        const array = arrays.get(`arg${i}`);
+        if (array) return array;
+        throw new ArgumentError(
+          `${path} has no arg${i}: ${file} takes ${inputs.length} inputs, named arg0 to arg${inputs.length - 1}`,
+        );
+      }),
+    ];
+  }
+  if (flags.randomInputs === undefined) {
+    throw new ArgumentError(
+      `${file} takes ${plural(inputs.length, 'input')}: pass --inputs FILE.safetensors or --random-inputs`,
+    );
+  }
+  const random = generator(flags.randomInputs === true ? 0 : flags.randomInputs);
+  return exe.devices.map(() => inputs.map((type) => ({ ...type, data: randomArray(type, random) })));
+}
+
+const isFloat = (t: ArrayType) => DTYPES[t.dtype].mlir.includes('f');
+function randomArray(type: ArrayType, random: () => number): TypedArray {
+  const draw = isFloat(type)
+    ? () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
+    : () => Math.floor(random() * (type.dtype === 'bool' ? 2 : 16));
+  return encodeNumbers(type.dtype, Float64Array.from({ length: sizeOf(type.shape) }, draw));
+}
+
+/** A small seeded generator (mulberry32): the same inputs for the same seed, on every machine. */
+function generator(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+async function compile(file: string, flags: { topology: string; timeout?: number; json?: true }): Promise<void> {
+  const program = await readProgram(file);
+  try {
+    const report = await compileAhead(program, {
+      topology: flags.topology,
+      numPartitions: partitionsOf(program),
+      ...(flags.timeout && { timeoutSeconds: flags.timeout }),
+    }).catch((e) => inFile(e, file));
+    console.log(flags.json ? JSON.stringify({ file, fits: true, ...report }, null, 2) : showAhead(file, report));
+  } catch (e) {
+    const shortage = e instanceof OutOfMemoryError ? memoryShortage(e) : undefined;
+    if (!shortage) throw e;
+    const { needed, available } = shortage;
+    process.exitCode = 1;
+    if (flags.json) {
+      console.log(JSON.stringify({ file, fits: false, topology: flags.topology, needed, available }, null, 2));
+    } else {
+      console.log(
+        `${file} does not fit ${flags.topology}: it needs ${bytes(needed)} of HBM, a device has ${bytes(available)}\n\n${messageOf(e)}`,
+      );
+    }
+  }
+}
+
+async function readProgram(file: string): Promise<string | Uint8Array> {
+  const data = await fs.readFile(file).catch((e) => {
+    throw new ArgumentError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
+  });
+  const isBytecode = data.subarray(0, 4).equals(globalThis.Buffer.from([0x4d, 0x4c, 0xef, 0x52])); // "MLïR"
+  return isBytecode ? data : data.toString('utf8');
+}
+
+/** XLA says "-:4:27" for the program it was given: that is the file's line 4. */
+function inFile(e: unknown, file: string): never {
+  if (e instanceof CompileError) e.message = e.message.replaceAll(/^-:(?=\d)/gm, `${file}:`);
+  throw e;
+}
+
+/** Over how many devices the module says it is split. */
+function partitionsOf(program: string | Uint8Array): number {
+  const match = typeof program === 'string' && program.match(/mhlo\.num_partitions\s*=\s*(\d+)/);
+  return match ? Number(match[1]) : 1;
+}
+
+function whole(text: string): number {
+  const n = Number(text);
+  if (!Number.isInteger(n) || n < 0) throw new InvalidArgumentError('not a whole number');
+  return n;
+}
+
+const median = (xs: readonly number[]): number => [...xs].sort((a, b) => a - b)[xs.length >> 1] ?? Number.NaN;
+
+const memoryLine = (m: MemoryStats): string =>
+  `arguments ${bytes(m.arguments)}, outputs ${bytes(m.outputs)} (${bytes(m.aliased)} in donated arguments), temporaries ${bytes(m.temporaries)}, peak ${bytes(m.peak)}`;
+const costLine = (c: Readonly<Record<string, number>>): string =>
+  `${flops(c['flops'] ?? 0)}, ${bytes(c['bytes accessed'] ?? 0)} accessed`;
+
+function showRun(
+  r: {
+    file: string;
+    device: string;
+    devices: number;
+    plugin: string;
+    inputs: number;
+    outputs: number;
+    donated: number;
+    compileSeconds: number;
+    runs: { count: number; median: number; min: number; dispatch: number };
+    memory: MemoryStats;
+    cost: Readonly<Record<string, number>>;
+  },
+  results: readonly HostArray[],
+): string {
+  const shown = results.slice(0, 8).map((a, i) => [`out${i}`, show(a), preview(a)]);
+  const where = r.devices > 1 ? `${r.devices} devices` : r.device;
+  return [
+    `${r.file} on ${where}, ${r.plugin}`,
+    columns([
+      ['program', `${plural(r.inputs, 'input')}, ${plural(r.outputs, 'output')}, ${r.donated} donated`],
+      ['compile', seconds(r.compileSeconds)],
+      [
+        'run',
+        r.runs.count === 1
+          ? seconds(r.runs.median)
+          : `${seconds(r.runs.median)} median, ${seconds(r.runs.min)} best of ${r.runs.count}`,
+      ],
+      ['dispatch', seconds(r.runs.dispatch)],
+      ['memory', memoryLine(r.memory)],
+      ['cost', costLine(r.cost)],
+    ]),
+    columns(shown),
+    ...(results.length > shown.length ? [`  ... and ${results.length - shown.length} more`] : []),
+  ]
+    .filter(Boolean)
+    .join('\n');
+}
+
+function preview(a: HostArray): string {
+  const values = decodeFloats(a.dtype, a.data);
+  const shown = Array.from(values.slice(0, 6) as ArrayLike<number | bigint>, (v) =>
+    typeof v === 'number' && !Number.isInteger(v) ? v.toPrecision(6) : String(v),
+  );
+  return shown.join(' ') + (values.length > 6 ? ' ...' : '');
+}
+
+function showAhead(file: string, r: AheadOfTime): string {
+  return [
+    `${file} for ${r.topology}: ${plural(r.devices, 'device')} of ${r.kind}`,
+    columns([
+      ['compile', seconds(r.seconds)],
+      ['memory', `${memoryLine(r.memory)} (per device)`],
+      ['cost', costLine(r.cost)],
+    ]),
+  ].join('\n');
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env node
+// The `tsxla` command: parse, call, print.
+import { createRequire } from 'node:module';
+import { Command } from 'commander';
+import pc from 'picocolors';
+import { TsxlaError } from '../base/errors.js';
+import { doctorCommand } from './doctor.js';
+import { hloCommand } from './hlo.js';
+import { pluginsCommand } from './plugins.js';
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
+const program = new Command('tsxla')
+  .description("XLA's compiler and devices from TypeScript")
+  .version(version)
+  .addCommand(doctorCommand())
+  .addCommand(pluginsCommand())
+  .addCommand(hloCommand())
+  .showHelpAfterError('(run with --help to see what is possible)');
+
+try {
+  await program.parseAsync();
+} catch (e) {
+  // An error of ours says all there is to say; anything else is a bug, whose stack is wanted.
+  const text = e instanceof TsxlaError ? e.message : e instanceof Error ? e.stack : String(e);
+  process.stderr.write(`${pc.red('error:')} ${text}\n`);
+  process.exitCode = 1;
+}

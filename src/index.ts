@@ -1,0 +1,3 @@
+// tsxla: torch's way of working, in TypeScript, on XLA's compiler and devices.
+export * from './base/errors.js';
+export { type Choice, chooseDevice, type DeviceName, type OpenOptions, openClient } from './runtime/device.js';

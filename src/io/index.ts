@@ -1,0 +1,2 @@
+// Files: arrays in safetensors.
+export { type HostArray, readSafetensors, writeSafetensors } from './safetensors.js';

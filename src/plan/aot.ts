@@ -1,0 +1,67 @@
+// Compiling for devices that are not here, in a process of its own: libtpu prints freely and may abort.
+import type { OutOfMemoryError } from '../base/errors.js';
+import { isolated } from '../base/isolated.js';
+import type { CompileOptions, MemoryStats, Program } from '../pjrt/index.js';
+import { Topology } from '../pjrt/index.js';
+import { findPlugin } from '../plugins/index.js';
+import { LIBTPU_WITHOUT_TPU } from '../runtime/device.js';
+
+export interface AheadOfTime {
+  readonly topology: string;
+  /** As the compiler names the chip, such as "TPU v6 lite". */
+  readonly kind: string;
+  readonly devices: number;
+  readonly seconds: number;
+  /** Bytes on one device. */
+  readonly memory: MemoryStats;
+  readonly cost: Readonly<Record<string, number>>;
+}
+
+export interface CompileAheadOptions extends CompileOptions {
+  /** Such as 'v6e:2x2': libtpu's own names. */
+  readonly topology: string;
+  readonly timeoutSeconds?: number;
+}
+
+/** What XLA's compiler for TPUs says of a program: whether it fits, what memory it takes, what it costs. */
+export async function compileAhead(program: Program, options: CompileAheadOptions): Promise<AheadOfTime> {
+  const { topology, timeoutSeconds, ...compile } = options;
+  const { path } = await findPlugin('tpu');
+  return isolated<AheadOfTime>(import.meta.url, 'compileHere', [path, topology, program, compile], {
+    what: `libtpu compiling for ${topology}`,
+    env: LIBTPU_WITHOUT_TPU,
+    ...(timeoutSeconds && { timeoutSeconds }),
+  });
+}
+
+/** The child's side of `compileAhead`. */
+export async function compileHere(
+  path: string,
+  name: string,
+  program: Program,
+  options: CompileOptions,
+): Promise<AheadOfTime> {
+  using topology = Topology.create(path, name);
+  const start = performance.now();
+  const executable = await topology.compile(program, options);
+  return {
+    topology: name,
+    kind: topology.devices[0]!.kind,
+    devices: topology.devices.length,
+    seconds: (performance.now() - start) / 1000,
+    memory: executable.memory(),
+    cost: executable.cost(),
+  };
+}
+
+const UNITS: Readonly<Record<string, number>> = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
+
+/** How much memory a refused program needed, and how much there was, as the compiler's message tells it. */
+export function memoryShortage(
+  error: OutOfMemoryError,
+): { readonly needed: number; readonly available: number } | undefined {
+  const figure = (match: RegExpMatchArray | null) => (match ? Number(match[1]) * (UNITS[match[2]!] ?? 1) : undefined);
+  const needed = figure(error.message.match(/(?:total memory required[^(]*|Used )\(?([\d.]+)([KMGT]?)/));
+  const available = figure(error.message.match(/(?:available HBM \(|of )([\d.]+)([KMGT]?)/));
+  return needed && available ? { needed, available } : undefined;
+}

@@ -1,0 +1,76 @@
+// Which device to use, and starting it.
+import fs from 'node:fs';
+import { env } from '../base/env.js';
+import { ArgumentError } from '../base/errors.js';
+import { Api, Client, type Options, preload } from '../pjrt/index.js';
+import { cudaMissing, type FoundPlugin, findCudaLibraries, findPlugin } from '../plugins/index.js';
+
+export const DEVICES = ['cpu', 'cuda', 'tpu'] as const;
+export type DeviceName = (typeof DEVICES)[number];
+
+/**
+ * The environment in which libtpu compiles where there is no TPU. Without it, libtpu asks a cloud server what machine
+ * this is (for minutes, where there is none), admits one process a machine, and writes log files.
+ */
+export const LIBTPU_WITHOUT_TPU = { TPU_SKIP_MDS_QUERY: '1', ALLOW_MULTIPLE_LIBTPU_LOAD: '1', TPU_LOG_DIR: 'disabled' };
+
+export interface Choice {
+  readonly device: DeviceName;
+  readonly why: string;
+}
+
+const exists = (path: string): boolean => fs.existsSync(path);
+/** Whether the machine has such a device, by the files its driver makes. */
+const present: Readonly<Record<DeviceName, () => boolean>> = {
+  cpu: () => true,
+  cuda: () => exists('/dev/nvidia0') || exists('/dev/dxg'),
+  tpu: () => exists('/dev/accel0') || exists('/dev/vfio/0'),
+};
+
+/** The device that 'auto' means here: PJRT_DEVICE if set, else a TPU, else a GPU, else the CPU. */
+export function chooseDevice(): Choice {
+  const wanted = env('PJRT_DEVICE')?.toLowerCase();
+  if (wanted) {
+    const device = wanted === 'gpu' ? 'cuda' : wanted;
+    if ((DEVICES as readonly string[]).includes(device))
+      return { device: device as DeviceName, why: `PJRT_DEVICE=${env('PJRT_DEVICE')}` };
+    throw new ArgumentError(`PJRT_DEVICE=${env('PJRT_DEVICE')} is not a device: use CPU, CUDA or TPU`);
+  }
+  if (present.tpu()) return { device: 'tpu', why: 'this machine has a TPU' };
+  if (present.cuda()) return { device: 'cuda', why: 'this machine has an NVIDIA GPU' };
+  return { device: 'cpu', why: 'this machine has no TPU and no NVIDIA GPU' };
+}
+export const isPresent = (device: DeviceName): boolean => present[device]();
+
+export interface OpenOptions {
+  /** How many devices the CPU should appear to be. */
+  readonly cpuDevices?: number;
+  readonly onProgress?: (done: number, total: number) => void;
+  /** More options for the plugin. */
+  readonly options?: Options;
+}
+
+/** Finds the plugin of a device, fetching it if need be, and starts it. */
+export async function openClient(
+  name: DeviceName | 'auto',
+  o: OpenOptions = {},
+): Promise<{ client: Client; plugin: FoundPlugin }> {
+  const device = name === 'auto' ? chooseDevice().device : name;
+  const plugin = await findPlugin(device, o.onProgress ? { onProgress: o.onProgress } : {});
+  return { client: await startClient(device, plugin.path, o), plugin };
+}
+
+export async function startClient(device: DeviceName, path: string, o: OpenOptions = {}): Promise<Client> {
+  if (device === 'cuda') {
+    const libraries = await findCudaLibraries(path);
+    preload(libraries.preload);
+    const missing = cudaMissing(libraries);
+    if (missing) throw new ArgumentError(missing);
+  }
+  const defaults: Options = {
+    // The default takes three quarters of the card at once and says nothing.
+    ...(device === 'cuda' && { allocator: 'bfc', preallocate: false }),
+    ...(device === 'cpu' && { cpu_device_count: o.cpuDevices ?? 1 }),
+  };
+  return Client.create(Api.load(path), { ...defaults, ...o.options });
+}

@@ -1,0 +1,185 @@
+// What works on this machine: asked of the plugins themselves, each in a process of its own.
+import fs from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import path from 'node:path';
+import { cacheDir, platform } from '../base/env.js';
+import { messageOf, PluginNotFoundError } from '../base/errors.js';
+import { plural } from '../base/format.js';
+import { isolated } from '../base/isolated.js';
+import { Api, type Client, type Device, type DeviceMemory } from '../pjrt/index.js';
+import { type FoundPlugin, findPlugin, verifyPlugin } from '../plugins/index.js';
+import {
+  type Choice,
+  chooseDevice,
+  DEVICES,
+  type DeviceName,
+  isPresent,
+  LIBTPU_WITHOUT_TPU,
+  startClient,
+} from './device.js';
+
+export interface Chip {
+  readonly name: string;
+  readonly memory?: DeviceMemory;
+  /** Of the matmul that was run: its size, whether every element came out right, and how long one took. */
+  readonly size: number;
+  readonly correct: boolean;
+  readonly seconds: number;
+}
+
+export interface DeviceReport {
+  readonly device: DeviceName;
+  readonly state: 'ok' | 'absent' | 'failed';
+  readonly summary: string;
+  readonly plugin?: FoundPlugin & { readonly api?: string };
+  readonly chips: readonly Chip[];
+  readonly advice?: string;
+}
+
+export interface Report {
+  readonly ok: boolean;
+  readonly tsxla: string;
+  readonly node: string;
+  readonly platform: string;
+  readonly cores: number;
+  readonly memory: { readonly total: number; readonly free: number };
+  readonly defaultDevice: Choice;
+  readonly devices: readonly DeviceReport[];
+  readonly caches: readonly { readonly path: string; readonly bytes: number; readonly free?: number }[];
+  readonly advice?: string;
+}
+
+export async function diagnose(options: { onProgress?: (done: number, total: number) => void } = {}): Promise<Report> {
+  const defaultDevice = chooseDevice();
+  const devices: DeviceReport[] = [];
+  for (const device of DEVICES) devices.push(await diagnoseDevice(device, device === defaultDevice.device, options));
+  const chosen = devices.find((d) => d.device === defaultDevice.device)!;
+  const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+  return {
+    ok: chosen.state === 'ok',
+    tsxla: version,
+    node: process.versions.node,
+    platform: platform(),
+    cores: os.availableParallelism(),
+    memory: { total: os.totalmem(), free: os.freemem() },
+    defaultDevice,
+    devices,
+    caches: [await folder(cacheDir())],
+    ...(chosen.advice && { advice: chosen.advice }),
+  };
+}
+
+async function diagnoseDevice(
+  device: DeviceName,
+  isDefault: boolean,
+  options: { onProgress?: (done: number, total: number) => void },
+): Promise<DeviceReport> {
+  let found: FoundPlugin | undefined;
+  let plugin: DeviceReport['plugin'];
+  const result = (state: DeviceReport['state'], summary: string, more: Partial<DeviceReport> = {}): DeviceReport => ({
+    device,
+    state,
+    summary,
+    chips: [],
+    ...(plugin && { plugin }),
+    ...more,
+  });
+  try {
+    found = plugin = await findPlugin(device, { fetch: device === 'cpu', ...options });
+    await verifyPlugin(found);
+  } catch (e) {
+    if (!(e instanceof PluginNotFoundError) || device === 'cpu') return result('failed', messageOf(e));
+    const advice = `Install one: tsxla plugins install ${device}`;
+    if (isDefault) return result('failed', 'no plugin', { advice: `${advice}; or use the CPU: PJRT_DEVICE=CPU` });
+    return isPresent(device)
+      ? result('absent', 'no plugin, although the machine has such a device', { advice })
+      : result('absent', 'no plugin');
+  }
+  const run = <T>(name: string, timeoutSeconds: number) =>
+    isolated<T>(import.meta.url, name, [device, found.path], {
+      what: `starting ${device}`,
+      timeoutSeconds,
+      env: device === 'tpu' && !isPresent(device) ? LIBTPU_WITHOUT_TPU : {},
+    });
+  try {
+    plugin = { ...found, api: await run<string>('apiVersion', 120) };
+    if (!isPresent(device)) {
+      return result(
+        'absent',
+        device === 'tpu'
+          ? 'no TPU here; compiling for one works (tsxla hlo compile)'
+          : 'no such device on this machine',
+      );
+    }
+    const chips = await run<Chip[]>('checkDevices', 300);
+    const wrong = chips.filter((c) => !c.correct);
+    if (wrong.length) return result('failed', `wrong results on ${wrong.map((c) => c.name).join(', ')}`, { chips });
+    return result('ok', plural(chips.length, 'device'), { chips });
+  } catch (e) {
+    return result(
+      'failed',
+      messageOf(e),
+      isDefault && device !== 'cpu' ? { advice: 'To use the CPU: PJRT_DEVICE=CPU' } : {},
+    );
+  }
+}
+
+/** In a child: loads the library, no more. */
+export const apiVersion = (_device: DeviceName, path: string): string => {
+  const { major, minor } = Api.load(path).version;
+  return `${major}.${minor}`;
+};
+
+/** In a child: starts the client and runs a matmul on each device, whose every element is checked. */
+export async function checkDevices(device: DeviceName, path: string): Promise<Chip[]> {
+  using client = await startClient(device, path);
+  const chips: Chip[] = [];
+  for (const chip of client.devices) chips.push(await checkDevice(client, chip));
+  return chips;
+}
+
+async function checkDevice(client: Client, device: Device): Promise<Chip> {
+  const n = 256;
+  const type = { dtype: 'f32', shape: [n, n] } as const;
+  const t = `tensor<${n}x${n}xf32>`;
+  const executable = await client.compile(
+    `module @doctor { func.func public @main(%a: ${t}, %b: ${t}) -> ${t} {
+       %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (${t}, ${t}) -> ${t}
+       return %0 : ${t} } }`,
+    { deviceIds: [device.id] },
+  );
+  // Small whole numbers: every product and sum is exact, in tf32 and bf16 too.
+  const a = Float32Array.from({ length: n * n }, (_, i) => ((i * 7) % 5) - 2);
+  const b = Float32Array.from({ length: n * n }, (_, i) => ((i * 11) % 7) - 3);
+  const args = [a, b].map((data) => client.bufferFromHost(data, type, device));
+  await executable.executeOn([args]).done; // the first run may still set things up
+  const start = performance.now();
+  const { outputs, done } = executable.executeOn([args]);
+  await done;
+  const elapsed = (performance.now() - start) / 1000;
+  const c = (await outputs[0]![0]!.toHost()) as Float32Array;
+  const memory = device.memory();
+  return { name: String(device), size: n, correct: isProduct(a, b, c, n), seconds: elapsed, ...(memory && { memory }) };
+}
+
+function isProduct(a: Float32Array, b: Float32Array, c: Float32Array, n: number): boolean {
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < n; j++) {
+      let sum = 0;
+      for (let k = 0; k < n; k++) sum += a[i * n + k]! * b[k * n + j]!;
+      if (c[i * n + j] !== sum) return false;
+    }
+  }
+  return true;
+}
+
+/** A folder's size, and the room left on its disk. */
+async function folder(dir: string): Promise<{ path: string; bytes: number; free?: number }> {
+  const entries = await fs.readdir(dir, { recursive: true, withFileTypes: true }).catch(() => []);
+  let total = 0;
+  for (const e of entries)
+    if (e.isFile()) total += (await fs.stat(path.join(e.parentPath, e.name)).catch(() => ({ size: 0 }))).size;
+  const disk = await fs.statfs(dir).catch(() => undefined);
+  return { path: dir, bytes: total, ...(disk && { free: disk.bavail * disk.bsize }) };
+}

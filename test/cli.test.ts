@@ -1,0 +1,148 @@
+// The command, as a person meets it.
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { readSafetensors, writeSafetensors } from 'tsxla/io';
+import { afterAll, describe, expect, test } from 'vitest';
+import { goldenPath, tsxla } from './support.js';
+
+const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-cli-'));
+afterAll(() => fs.rmSync(dir, { recursive: true }));
+const file = (name: string) => path.join(dir, name);
+
+describe('hlo run', () => {
+  test("a training step that JAX lowered, 117 inputs: every output is JAX's to 1e-5", async () => {
+    const out = file('outputs.safetensors');
+    const { status, stdout } = await tsxla([
+      'hlo',
+      'run',
+      goldenPath('gpt-step.mlir'),
+      '--inputs',
+      goldenPath('gpt-step.inputs.safetensors'),
+      '--outputs',
+      out,
+      '--device',
+      'cpu',
+    ]);
+    expect(status).toBe(0);
+    expect(stdout).toContain('117 inputs, 116 outputs, 115 donated');
+    const ours = await readSafetensors(out);
+    const theirs = await readSafetensors(goldenPath('gpt-step.outputs.safetensors'));
+    expect(ours.size).toBe(116);
+    for (const [name, { data, dtype, shape }] of theirs) {
+      expect(ours.get(name)).toMatchObject({ dtype, shape });
+      const got = ours.get(name)!.data;
+      data.forEach((want, i) => expect(Math.abs(Number(got[i]) - Number(want)), `${name}[${i}]`).toBeLessThan(1e-5));
+    }
+  });
+
+  test('again and again, with the state fed back', async () => {
+    const { stdout } = await tsxla(
+      [
+        'hlo',
+        'run',
+        goldenPath('gpt-step.mlir'),
+        '--inputs',
+        goldenPath('gpt-step.inputs.safetensors'),
+        '--repeat',
+        '30',
+        '--json',
+        '--outputs',
+        file('later.safetensors'),
+      ],
+      { PJRT_DEVICE: 'CPU' },
+    );
+    expect(JSON.parse(stdout)).toMatchObject({ inputs: 117, donated: 115, runs: { count: 30 } });
+    const loss = async (name: string) => Number((await readSafetensors(name)).get('out115')!.data[0]);
+    expect(await loss(file('later.safetensors'))).toBeLessThan(await loss(goldenPath('gpt-step.outputs.safetensors')));
+  });
+
+  test('on four devices, and the optimized HLO written', async () => {
+    const { stdout } = await tsxla([
+      'hlo',
+      'run',
+      goldenPath('mlir/spmd.mlir'),
+      '--random-inputs',
+      '7',
+      '--hlo',
+      file('spmd.hlo'),
+    ]);
+    expect(stdout).toContain('spmd.mlir on 4 devices');
+    expect(fs.readFileSync(file('spmd.hlo'), 'utf8')).toContain('all-reduce');
+    const again = await tsxla(['hlo', 'run', goldenPath('mlir/spmd.mlir'), '--random-inputs', '7']);
+    const values = (text: string) => text.split('\n').filter((line) => /out\d/.test(line));
+    expect(values(again.stdout)).toEqual(values(stdout)); // the seed decides
+  });
+
+  const refused = async (...args: string[]) => {
+    const { status, stdout, stderr } = await tsxla(['hlo', 'run', ...args]);
+    expect([status, stdout]).toEqual([1, '']);
+    return stderr;
+  };
+  test('no such file', async () =>
+    expect(await refused('none.mlir')).toBe(
+      "error: cannot read none.mlir: ENOENT: no such file or directory, open 'none.mlir'\n",
+    ));
+  test('a syntax error, by file, line and column', async () => {
+    expect(await refused(goldenPath('mlir/malformed.mlir'))).toMatch(
+      /^error: .*malformed\.mlir:4:\d+: error: expected SSA operand/,
+    );
+  });
+  test('no inputs', async () => {
+    expect(await refused(goldenPath('mlir/add.mlir'))).toMatch(
+      /add\.mlir takes 2 inputs: pass --inputs FILE\.safetensors or --random-inputs\n$/,
+    );
+  });
+  test('inputs that lack one, or are of the wrong type', async () => {
+    const array = (n: number) => ({ dtype: 'f32', shape: [n], data: new Float32Array(n) }) as const;
+    await writeSafetensors(file('few.safetensors'), new Map([['arg0', array(4)]]));
+    expect(await refused(goldenPath('mlir/add.mlir'), '--inputs', file('few.safetensors'))).toMatch(
+      /few\.safetensors has no arg1: .*add\.mlir takes 2 inputs, named arg0 to arg1\n$/,
+    );
+    await writeSafetensors(
+      file('odd.safetensors'),
+      new Map([
+        ['arg0', array(4)],
+        ['arg1', array(5)],
+      ]),
+    );
+    expect(await refused(goldenPath('mlir/add.mlir'), '--inputs', file('odd.safetensors'))).toBe(
+      'error: execute add: argument 1 is f32[5], the program takes f32[4]\n',
+    );
+  });
+  test('an option that does not exist', async () => {
+    expect(await refused(goldenPath('mlir/add.mlir'), '--repeat', 'often')).toContain(
+      "argument 'often' is invalid. not a whole number",
+    );
+  });
+});
+
+describe('doctor', () => {
+  test('is content on the CPU', async () => {
+    const { status, stdout } = await tsxla(['doctor'], { PJRT_DEVICE: 'CPU' });
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/ok {5}cpu {3}1 device\n.*PJRT C API 0\.81.*\n +cpu:0: matmul 256 right in/);
+    expect(stdout).toContain('All is well: cpu works.');
+  });
+  test('says it as JSON too', async () => {
+    const { stdout } = await tsxla(['doctor', '--json'], { PJRT_DEVICE: 'CPU' });
+    const report = JSON.parse(stdout);
+    expect(report).toMatchObject({
+      ok: true,
+      node: process.versions.node,
+      defaultDevice: { device: 'cpu', why: 'PJRT_DEVICE=CPU' },
+    });
+    expect(report.devices.map((d: { device: string }) => d.device)).toEqual(['cpu', 'cuda', 'tpu']);
+    expect(report.devices[0].chips[0]).toMatchObject({ name: 'cpu:0', correct: true });
+  });
+  test('exits 1 and says what to do when the default device does not work', async () => {
+    const { status, stdout } = await tsxla(['doctor'], { PJRT_DEVICE: 'CPU', TSXLA_PLUGIN_CPU: file('none.so') });
+    expect(status).toBe(1);
+    expect(stdout).toMatch(/FAILED cpu .*TSXLA_PLUGIN_CPU/);
+    expect(stdout).toContain('cpu, the default device, does not work.');
+  });
+  test('a device that does not exist', async () => {
+    const { status, stderr } = await tsxla(['doctor'], { PJRT_DEVICE: 'NPU' });
+    expect([status, stderr]).toEqual([1, 'error: PJRT_DEVICE=NPU is not a device: use CPU, CUDA or TPU\n']);
+  });
+});
