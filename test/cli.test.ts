@@ -32,7 +32,11 @@ describe('hlo run', () => {
     for (const [name, { data, dtype, shape }] of theirs) {
       expect(ours.get(name)).toMatchObject({ dtype, shape });
       const got = ours.get(name)!.data;
-      data.forEach((want, i) => expect(Math.abs(Number(got[i]) - Number(want)), `${name}[${i}]`).toBeLessThan(1e-5));
+      data.forEach((want, i) =>
+        expect(Math.abs(Number(got[i]) - Number(want)), `${name}[${i}]`).toBeLessThan(
+          1e-7 + 1e-5 * Math.abs(Number(want)),
+        ),
+      );
     }
   });
 

@@ -12,7 +12,7 @@ import {
 } from '../base/errors.js';
 import { EventQueue } from './event.js';
 import { API_TABLE, FUNCTIONS, HEADER_VERSION, type STRUCTS } from './layout.js';
-import { checkLibrary } from './library.js';
+import { checkLibrary, loadLibrary } from './library.js';
 import { readBytes, readString, Struct, type Values } from './struct.js';
 
 export type FunctionName = keyof typeof FUNCTIONS;
@@ -49,9 +49,8 @@ export class Api {
     process.env.TF_CPP_MIN_LOG_LEVEL ??= '2'; // XLA's own log: errors only, unless the user asks for more
     let api: Api;
     try {
-      const library = koffi.load(fs.realpathSync(path), { lazy: true });
-      const getApi = library.func('void* GetPjrtApi()');
-      api = Api.#fromTable(path, getApi());
+      const library = loadLibrary(fs.realpathSync(path));
+      api = Api.#fromTable(path, library.func('void* GetPjrtApi()')());
     } catch (e) {
       if (e instanceof PluginVersionError) throw e;
       const reason = /GetPjrtApi/.test(messageOf(e))
@@ -137,7 +136,7 @@ export class Api {
     raw('PJRT_Error_Destroy', { error });
     if (code === 'RESOURCE_EXHAUSTED') return new OutOfMemoryError(message, code, name);
     const compiling = name === 'PJRT_Client_Compile' || name === 'PJRT_Compile';
-    return new (compiling ? CompileError : PjrtError)(message, code, name);
+    return compiling ? new CompileError(withoutGuess(message), code, name) : new PjrtError(message, code, name);
   }
 
   /** Calls a plain C function by its address: deleters that the API hands out. */
@@ -145,4 +144,9 @@ export class Api {
     koffi.call(f, DELETER, argument);
   }
 }
+
+/** XLA adds to every parse error a guess that the plugin may be too old; where it also says what is wrong, that is enough. */
+const withoutGuess = (message: string): string =>
+  message.replace(/(.+)\n<unknown>:0: error: Failed to parse using.*\s*$/s, '$1');
+
 const DELETER = koffi.proto('void PjrtDeleter(void* argument)');

@@ -93,16 +93,18 @@ export class Buffer extends Handle {
     return this.client.api.call('PJRT_Buffer_IsDeleted', { buffer: this.address }).get('is_deleted');
   }
 
-  /** Called when an execution has taken the memory: only the empty handle is left to destroy. */
-  donated(program: string, argument: number): void {
+  /**
+   * Called when an execution has taken the memory. Only an empty handle is left, but destroying it would wait for that
+   * execution, so it goes when `done` has settled.
+   */
+  donated(program: string, argument: number, done: Promise<void>): void {
     this.release(
       () =>
         new DonatedError(
           `${this.describe()} was donated to ${program} as argument ${argument}: its memory now holds a result. ` +
-            'Use the output that replaced it, or pass { keep: [' +
-            argument +
-            '] } to keep the input',
+            `Use the output that replaced it, or pass { keep: [${argument}] } to keep the input`,
         ),
+      done,
     );
   }
 

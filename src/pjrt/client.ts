@@ -42,8 +42,7 @@ export class Client extends Owner {
   static async create(plugin: Api | string, options: Options = {}): Promise<Client> {
     const api = typeof plugin === 'string' ? Api.load(plugin) : plugin;
     const list = encodeOptions(options);
-    const s = await api.callAsync('PJRT_Client_Create', { create_options: list.bytes, num_options: list.count });
-    void list.keep; // alive until here
+    const s = await api.callAsync('PJRT_Client_Create', { create_options: list, num_options: list.count });
     return new Client(api, s.get('client'));
   }
 

@@ -181,17 +181,18 @@ export class LoadedExecutable extends Handle {
     try {
       api.invoke('PJRT_LoadedExecutable_Execute', memory.args);
     } catch (e) {
-      this.#markTaken(rows, [...aliased, ...donors], (b) => b.isDeleted()); // XLA may take arguments before it fails
+      // XLA may take arguments before it fails.
+      this.#markTaken(rows, [...aliased, ...donors], (b) => b.isDeleted(), Promise.resolve());
       throw e;
     }
-    this.#markTaken(rows, keep.length ? aliased.filter((i) => !keep.includes(i)) : aliased, () => true);
-    this.#markTaken(rows, donors, (b) => b.isDeleted());
-    const outputs = memory.results.map((row, d) =>
-      this.program.outputs.map((type, i) => new Buffer(this.client, row[i]!, type, this.devices[d]!)),
-    );
     const waits = Array.from(memory.events, (event) => api.events.wait(event, 'PJRT_LoadedExecutable_Execute'));
     const done = waits.length === 1 ? waits[0]! : Promise.all(waits).then(() => {});
     done.catch(() => {}); // the outputs reject as well: nobody has to look at both
+    this.#markTaken(rows, keep.length ? aliased.filter((i) => !keep.includes(i)) : aliased, () => true, done);
+    this.#markTaken(rows, donors, (b) => b.isDeleted(), done);
+    const outputs = memory.results.map((row, d) =>
+      this.program.outputs.map((type, i) => new Buffer(this.client, row[i]!, type, this.devices[d]!)),
+    );
     return { outputs, done };
   }
 
@@ -207,9 +208,14 @@ export class LoadedExecutable extends Handle {
     });
   }
 
-  #markTaken(rows: readonly (readonly Buffer[])[], inputs: readonly number[], taken: (b: Buffer) => boolean): void {
+  #markTaken(
+    rows: readonly (readonly Buffer[])[],
+    inputs: readonly number[],
+    taken: (b: Buffer) => boolean,
+    done: Promise<void>,
+  ): void {
     for (const row of rows) {
-      for (const i of inputs) if (!row[i]!.disposed && taken(row[i]!)) row[i]!.donated(this.program.name, i);
+      for (const i of inputs) if (!row[i]!.disposed && taken(row[i]!)) row[i]!.donated(this.program.name, i, done);
     }
   }
 

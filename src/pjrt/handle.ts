@@ -22,7 +22,7 @@ export class Ledger {
   closed = false;
   #busy = 0;
   #destroyed = false;
-  readonly #live = new Map<bigint, { destroy: Destroy; bytes: number }>();
+  readonly #live = new Map<bigint, { destroy: Destroy; bytes: number; retired?: true }>();
   readonly #args = new Map<Destroy, Struct<`${Destroy}_Args`>>(); // made once: a step destroys hundreds of buffers
 
   constructor(
@@ -38,9 +38,17 @@ export class Ledger {
   destroy(address: bigint): void {
     const entry = this.#live.get(address);
     if (!entry) return; // the owner was closed before
+    this.retire(address);
     this.#live.delete(address);
-    this.#count(entry.destroy, -1, -entry.bytes);
     this.#call(entry.destroy, address);
+  }
+
+  /** It counts no longer, but is destroyed later. */
+  retire(address: bigint): void {
+    const entry = this.#live.get(address);
+    if (!entry || entry.retired) return;
+    entry.retired = true;
+    this.#count(entry.destroy, -1, -entry.bytes);
   }
 
   /** Destroys all that is alive, then the owner: at once, or when the work in hand on other threads has ended. */
@@ -160,11 +168,17 @@ export abstract class Handle implements Disposable {
     this.dispose();
   }
 
-  /** Destroys the C object. Using the handle afterwards throws what `why` makes. */
-  protected release(why: () => Error): void {
+  /** Destroys the C object, now or when `after` has settled. Using the handle afterwards throws what `why` makes. */
+  protected release(why: () => Error, after?: Promise<unknown>): void {
     if (this.#gone) return;
     this.#gone = why;
     handles.unregister(this);
-    this.owner.ledger.destroy(this.#address);
+    const { ledger } = this.owner;
+    if (!after) return ledger.destroy(this.#address);
+    ledger.retire(this.#address);
+    after.then(
+      () => ledger.destroy(this.#address),
+      () => ledger.destroy(this.#address),
+    );
   }
 }

@@ -1,6 +1,6 @@
 // Library files: can this process load one, and loading those that a plugin needs before it.
 import fs from 'node:fs';
-import koffi from 'koffi';
+import koffi, { type LibraryHandle } from 'koffi';
 import { messageOf, PluginLoadError } from '../base/errors.js';
 
 const MACHINES: Record<number, string> = { 3: 'ia32', 40: 'arm', 62: 'x64', 183: 'arm64', 243: 'riscv64' };
@@ -39,7 +39,19 @@ export function checkLibrary(path: string): void {
   }
 }
 
+/**
+ * Loads a library for the life of the process. koffi unloads one when it is garbage collected and when Node ends, with
+ * XLA's threads still running in it; a library opened with RTLD_NODELETE stays.
+ */
+export function loadLibrary(path: string, global = false): LibraryHandle {
+  const library = koffi.load(path, { lazy: true, global });
+  const noDelete = { linux: 0x1000, darwin: 0x80 }[process.platform as string];
+  if (noDelete) koffi.load(null).func('void* dlopen(const char* path, int flags)')(path, RTLD_LAZY | noDelete);
+  return library;
+}
+const RTLD_LAZY = 1;
+
 /** Loads libraries in order, so that a plugin which asks for them by name finds them already there. */
 export function preload(paths: readonly string[]): void {
-  for (const path of paths) koffi.load(path, { lazy: true, global: true });
+  for (const path of paths) loadLibrary(path, true);
 }

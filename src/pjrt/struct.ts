@@ -10,7 +10,7 @@ type KindOf<S extends StructName, F extends keyof Fields<S>> = Fields<S>[F] exte
   : never;
 
 /** The address of something: an address, or the JavaScript memory itself. */
-export type Pointer = bigint | ArrayBufferView | Struct<StructName> | null;
+export type Pointer = bigint | ArrayBufferView | { readonly bytes: ArrayBufferView } | null;
 type In<K> = K extends 'pointer' ? Pointer : K extends 'bool' ? boolean : K extends 'struct' ? never : number | bigint;
 type Out<K> = K extends 'pointer' ? bigint : K extends 'bool' ? boolean : K extends 'struct' ? Buffer : number;
 
@@ -19,7 +19,7 @@ export type Values<S extends StructName> = { readonly [F in keyof Fields<S>]?: I
 export class Struct<S extends StructName> {
   readonly bytes: Buffer;
   /** What the fields point at: JavaScript memory that must live as long as this struct is used. */
-  readonly #keep: unknown[] = [];
+  readonly #keep: Partial<Record<keyof Fields<S>, Pointer>> = {};
 
   constructor(
     readonly name: S,
@@ -36,7 +36,7 @@ export class Struct<S extends StructName> {
     const [offset, kind] = (STRUCTS[this.name].fields as Record<PropertyKey, readonly [number, Kind]>)[field]!;
     switch (kind) {
       case 'pointer':
-        if (value !== null && typeof value === 'object') this.#keep.push(value);
+        if (typeof value === 'object') this.#keep[field] = value;
         this.bytes.writeBigUInt64LE(addressOf(value as Pointer), offset);
         break;
       case 'size':
@@ -71,7 +71,7 @@ export class Struct<S extends StructName> {
 export function addressOf(p: Pointer): bigint {
   if (p === null) return 0n;
   if (typeof p === 'bigint') return p;
-  const bytes = p instanceof Struct ? p.bytes : p;
+  const bytes = 'bytes' in p ? p.bytes : p;
   return bytes.byteLength ? koffi.address(bytes) : koffi.address(EMPTY); // an empty array has no address of its own
 }
 const EMPTY = Buffer.alloc(64);

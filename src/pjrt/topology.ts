@@ -34,7 +34,7 @@ export class Topology extends Owner {
     const s = api.call('PJRT_TopologyDescription_Create', {
       topology_name: text,
       topology_name_size: text.length,
-      create_options: list.bytes,
+      create_options: list,
       num_options: list.count,
     });
     return new Topology(api, s.get('topology'), name);

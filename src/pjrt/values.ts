@@ -9,8 +9,8 @@ export type Options = Readonly<Record<string, Option>>;
 
 const TYPE = { string: 0, int64: 1, int64s: 2, float: 3, bool: 4 } as const; // PJRT_NamedValue_Type
 
-/** The list as C sees it: one block of structs, which keeps alive what they point at. */
-export function encodeOptions(options: Options): { bytes: Buffer; count: number; keep: unknown } {
+/** The list as C sees it: one block of structs. The structs keep alive what they point at, so they are given too. */
+export function encodeOptions(options: Options): { bytes: Buffer; count: number; structs: readonly unknown[] } {
   const { size } = STRUCTS.PJRT_NamedValue;
   const entries = Object.entries(options);
   const bytes = Buffer.alloc(size * entries.length);
@@ -38,7 +38,7 @@ export function encodeOptions(options: Options): { bytes: Buffer; count: number;
       `option ${name}: ${String(value)} is not a whole number; write { float: ${String(value)} } for a float`,
     );
   });
-  return { bytes, count: entries.length, keep: structs };
+  return { bytes, count: entries.length, structs };
 }
 
 export type Attributes = Readonly<Record<string, string | boolean | number | readonly number[]>>;

@@ -102,6 +102,23 @@ describe('donation', () => {
     for (const b of [...args, ...outputs]) b.dispose();
   });
 
+  test('does not wait for the device: the call returns while the program runs', async () => {
+    const t = 'tensor<768x768xf32>';
+    const matmul = (to: string, from: string) =>
+      `${to} = stablehlo.dot_general ${from}, %a, contracting_dims = [1] x [0] : (${t}, ${t}) -> ${t}\n`;
+    using slow = await client.compile(
+      `module @slow { func.func public @main(%a: ${t} {tf.aliasing_output = 0 : i32}) -> ${t} {
+         ${matmul('%b', '%a')} ${matmul('%c', '%b')} ${matmul('%d', '%c')} return %d : ${t} } }`,
+    );
+    using a = client.bufferFromHost(new Float32Array(768 * 768), slow.program.inputs[0]!);
+    const start = performance.now();
+    const { outputs, done } = slow.executeOn([[a]]);
+    const dispatch = performance.now() - start;
+    await done;
+    expect(dispatch).toBeLessThan((performance.now() - start) / 2);
+    outputs[0]![0]!.dispose();
+  });
+
   test('keep: the argument lives on, with its values', async () => {
     const args = arrays();
     const outputs = donate.execute(args, { keep: [0] });

@@ -12,7 +12,7 @@ beforeAll(async () => {
 test.each([
   ['v4:2x2x1', 'TPU v4', 8],
   ['v5e:2x2', 'TPU v5 lite', 4],
-  ['v5p:2x2x1', 'TPU v5', 8],
+  ['v5p:2x2x1', 'TPU v5', 4],
   ['v6e:2x2', 'TPU v6 lite', 4],
   ['tpu7x:2x2x1', 'TPU7x', 8],
 ])('%s: a training step, its memory and cost', async (topology, kind, devices) => {
