@@ -1,3 +1,4 @@
 // tsxla: torch's way of working, in TypeScript, on XLA's compiler and devices.
 export * from './base/errors.js';
-export { type Choice, chooseDevice, type DeviceName, type OpenOptions, openClient } from './runtime/device.js';
+export type { DeviceType } from './plugins/index.js';
+export { type Choice, chooseDevice, type OpenOptions, openClient } from './runtime/device.js';

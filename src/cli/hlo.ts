@@ -8,7 +8,9 @@ import { bytes, columns, flops, plural, seconds } from '../base/format.js';
 import { type HostArray, readSafetensors, writeSafetensors } from '../io/index.js';
 import type { Buffer, LoadedExecutable, MemoryStats } from '../pjrt/index.js';
 import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
-import { type DeviceName, openClient } from '../runtime/device.js';
+import type { DeviceType } from '../plugins/index.js';
+import { openClient } from '../runtime/device.js';
+import { defaultFlags } from '../runtime/flags.js';
 import { progress } from './progress.js';
 
 export function hloCommand(): Command {
@@ -39,7 +41,7 @@ export function hloCommand(): Command {
 }
 
 interface RunFlags {
-  device: DeviceName | 'auto';
+  device: DeviceType | 'auto';
   repeat: number;
   randomInputs?: number | true;
   inputs?: string;
@@ -56,7 +58,9 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     ...(numPartitions > 1 && { cpuDevices: numPartitions }),
   });
   let start = performance.now();
-  const executable = await client.compile(program, { numPartitions }).catch((e) => inFile(e, file));
+  const executable = await client
+    .compile(program, { numPartitions, xlaFlags: defaultFlags(client.platform) })
+    .catch((e) => inFile(e, file));
   const compileSeconds = (performance.now() - start) / 1000;
   if (flags.hlo) await fs.writeFile(flags.hlo, executable.program.optimizedHlo());
 

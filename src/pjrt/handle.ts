@@ -174,11 +174,10 @@ export abstract class Handle implements Disposable {
     this.#gone = why;
     handles.unregister(this);
     const { ledger } = this.owner;
-    if (!after) return ledger.destroy(this.#address);
-    ledger.retire(this.#address);
-    after.then(
-      () => ledger.destroy(this.#address),
-      () => ledger.destroy(this.#address),
-    );
+    const destroy = () => ledger.destroy(this.#address);
+    if (after) {
+      ledger.retire(this.#address);
+      after.then(destroy, destroy);
+    } else destroy();
   }
 }

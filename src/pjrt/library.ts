@@ -1,41 +1,47 @@
 // Library files: can this process load one, and loading those that a plugin needs before it.
-import fs from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import koffi, { type LibraryHandle } from 'koffi';
 import { messageOf, PluginLoadError } from '../base/errors.js';
 
-const MACHINES: Record<number, string> = { 3: 'ia32', 40: 'arm', 62: 'x64', 183: 'arm64', 243: 'riscv64' };
+const MACHINES: Record<number, [name: string, arch: string]> = {
+  3: ['x86', 'ia32'],
+  40: ['arm', 'arm'],
+  62: ['x86_64', 'x64'],
+  183: ['aarch64', 'arm64'],
+  243: ['riscv64', 'riscv64'],
+};
 
 /**
- * Throws a PluginLoadError that says why `path` cannot be loaded, if its ELF header tells: dlopen's own answer for a
- * library of another architecture is "No such file or directory".
+ * Throws a PluginLoadError unless `file` is a whole shared library for this process's architecture. Its ELF header
+ * tells: dlopen's own answer for another architecture is "No such file or directory".
  */
-export function checkLibrary(path: string): void {
+export function checkLibrary(file: string): void {
   const header = Buffer.alloc(64);
-  let length: number;
   let size: number;
   try {
-    const file = fs.openSync(path, 'r');
+    const fd = openSync(file, 'r');
     try {
-      length = fs.readSync(file, header);
-      size = fs.fstatSync(file).size;
+      size = fstatSync(fd).size;
+      readSync(fd, header);
     } finally {
-      fs.closeSync(file);
+      closeSync(fd);
     }
   } catch (e) {
-    throw new PluginLoadError(`cannot load ${path}: ${messageOf(e)}`, { cause: e });
+    throw new PluginLoadError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
   }
-  if (process.platform !== 'linux') return;
+  if (process.platform !== 'linux') return; // only Linux has ELF libraries
   if (header.toString('latin1', 0, 4) !== '\x7fELF') {
-    throw new PluginLoadError(`cannot load ${path}: it is not a shared library (no ELF header)`);
+    throw new PluginLoadError(`${file} is not a shared library: it does not start with an ELF header`);
   }
-  const machine = MACHINES[header.readUInt16LE(18)] ?? `machine ${header.readUInt16LE(18)}`;
-  if (machine !== process.arch) {
-    throw new PluginLoadError(`cannot load ${path}: it is built for ${machine}, and this process is ${process.arch}`);
+  const machine = header.readUInt16LE(18);
+  const [name, arch] = MACHINES[machine] ?? [`machine ${machine}`, ''];
+  if (arch !== process.arch) {
+    throw new PluginLoadError(`${file} is built for ${name}, but this process is ${process.arch}`);
   }
-  // The section table is at the end of the file, so its offset tells whether all of the file is there.
+  // The table of sections ends a library, so where it should end tells how long the file should be.
   const end = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60);
-  if (length < 64 || end > size) {
-    throw new PluginLoadError(`cannot load ${path}: it is cut short (${size} bytes of ${end}); fetch it again`);
+  if (size < 64 || size < end) {
+    throw new PluginLoadError(`${file} is cut short: it has ${size} of ${Math.max(end, 64)} bytes`);
   }
 }
 

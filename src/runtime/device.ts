@@ -1,12 +1,16 @@
 // Which device to use, and starting it.
 import fs from 'node:fs';
 import { env } from '../base/env.js';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, PluginLoadError } from '../base/errors.js';
 import { Api, Client, type Options, preload } from '../pjrt/index.js';
-import { cudaMissing, type FoundPlugin, findCudaLibraries, findPlugin } from '../plugins/index.js';
-
-export const DEVICES = ['cpu', 'cuda', 'tpu'] as const;
-export type DeviceName = (typeof DEVICES)[number];
+import {
+  cudaMissing,
+  DEVICE_TYPES,
+  type DeviceType,
+  type FoundPlugin,
+  findCudaLibraries,
+  findPlugin,
+} from '../plugins/index.js';
 
 /**
  * The environment in which libtpu compiles where there is no TPU. Without it, libtpu asks a cloud server what machine
@@ -15,13 +19,13 @@ export type DeviceName = (typeof DEVICES)[number];
 export const LIBTPU_WITHOUT_TPU = { TPU_SKIP_MDS_QUERY: '1', ALLOW_MULTIPLE_LIBTPU_LOAD: '1', TPU_LOG_DIR: 'disabled' };
 
 export interface Choice {
-  readonly device: DeviceName;
+  readonly device: DeviceType;
   readonly why: string;
 }
 
 const exists = (path: string): boolean => fs.existsSync(path);
 /** Whether the machine has such a device, by the files its driver makes. */
-const present: Readonly<Record<DeviceName, () => boolean>> = {
+const present: Readonly<Record<DeviceType, () => boolean>> = {
   cpu: () => true,
   cuda: () => exists('/dev/nvidia0') || exists('/dev/dxg'),
   tpu: () => exists('/dev/accel0') || exists('/dev/vfio/0'),
@@ -32,15 +36,15 @@ export function chooseDevice(): Choice {
   const wanted = env('PJRT_DEVICE')?.toLowerCase();
   if (wanted) {
     const device = wanted === 'gpu' ? 'cuda' : wanted;
-    if ((DEVICES as readonly string[]).includes(device))
-      return { device: device as DeviceName, why: `PJRT_DEVICE=${env('PJRT_DEVICE')}` };
+    if ((DEVICE_TYPES as readonly string[]).includes(device))
+      return { device: device as DeviceType, why: `PJRT_DEVICE=${env('PJRT_DEVICE')}` };
     throw new ArgumentError(`PJRT_DEVICE=${env('PJRT_DEVICE')} is not a device: use CPU, CUDA or TPU`);
   }
   if (present.tpu()) return { device: 'tpu', why: 'this machine has a TPU' };
   if (present.cuda()) return { device: 'cuda', why: 'this machine has an NVIDIA GPU' };
   return { device: 'cpu', why: 'this machine has no TPU and no NVIDIA GPU' };
 }
-export const isPresent = (device: DeviceName): boolean => present[device]();
+export const isPresent = (device: DeviceType): boolean => present[device]();
 
 export interface OpenOptions {
   /** How many devices the CPU should appear to be. */
@@ -52,7 +56,7 @@ export interface OpenOptions {
 
 /** Finds the plugin of a device, fetching it if need be, and starts it. */
 export async function openClient(
-  name: DeviceName | 'auto',
+  name: DeviceType | 'auto',
   o: OpenOptions = {},
 ): Promise<{ client: Client; plugin: FoundPlugin }> {
   const device = name === 'auto' ? chooseDevice().device : name;
@@ -60,17 +64,24 @@ export async function openClient(
   return { client: await startClient(device, plugin.path, o), plugin };
 }
 
-export async function startClient(device: DeviceName, path: string, o: OpenOptions = {}): Promise<Client> {
-  if (device === 'cuda') {
-    const libraries = await findCudaLibraries(path);
-    preload(libraries.preload);
-    const missing = cudaMissing(libraries);
-    if (missing) throw new ArgumentError(missing);
-  }
+export async function startClient(device: DeviceType, path: string, o: OpenOptions = {}): Promise<Client> {
+  if (device === 'cuda') await prepareCuda(path);
   const defaults: Options = {
     // The default takes three quarters of the card at once and says nothing.
     ...(device === 'cuda' && { allocator: 'bfc', preallocate: false }),
     ...(device === 'cpu' && { cpu_device_count: o.cpuDevices ?? 1 }),
   };
   return Client.create(Api.load(path), { ...defaults, ...o.options });
+}
+
+/** NVIDIA's libraries and compiler tools, where the plugin finds them. It would end the process over one it misses. */
+async function prepareCuda(path: string): Promise<void> {
+  const libraries = await findCudaLibraries(path);
+  const missing = cudaMissing(libraries);
+  if (missing) throw new PluginLoadError(missing);
+  preload(libraries.preload);
+  const flag = '--xla_gpu_cuda_data_dir';
+  const flags = env('XLA_FLAGS') ?? '';
+  if (libraries.dataDir && !flags.includes(flag))
+    process.env.XLA_FLAGS = `${flags} ${flag}=${libraries.dataDir}`.trim();
 }

@@ -3,21 +3,20 @@ import fs from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
-import { cacheDir, platform } from '../base/env.js';
+import { cacheDir, env, platform } from '../base/env.js';
 import { messageOf, PluginNotFoundError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { isolated } from '../base/isolated.js';
 import { Api, type Client, type Device, type DeviceMemory } from '../pjrt/index.js';
-import { type FoundPlugin, findPlugin, verifyPlugin } from '../plugins/index.js';
 import {
-  type Choice,
-  chooseDevice,
-  DEVICES,
-  type DeviceName,
-  isPresent,
-  LIBTPU_WITHOUT_TPU,
-  startClient,
-} from './device.js';
+  DEVICE_TYPES,
+  type DeviceType,
+  type FoundPlugin,
+  findPlugin,
+  variableOf,
+  verifyPlugin,
+} from '../plugins/index.js';
+import { type Choice, chooseDevice, isPresent, LIBTPU_WITHOUT_TPU, startClient } from './device.js';
 
 export interface Chip {
   readonly name: string;
@@ -29,7 +28,7 @@ export interface Chip {
 }
 
 export interface DeviceReport {
-  readonly device: DeviceName;
+  readonly device: DeviceType;
   readonly state: 'ok' | 'absent' | 'failed';
   readonly summary: string;
   readonly plugin?: FoundPlugin & { readonly api?: string };
@@ -53,7 +52,8 @@ export interface Report {
 export async function diagnose(options: { onProgress?: (done: number, total: number) => void } = {}): Promise<Report> {
   const defaultDevice = chooseDevice();
   const devices: DeviceReport[] = [];
-  for (const device of DEVICES) devices.push(await diagnoseDevice(device, device === defaultDevice.device, options));
+  for (const device of DEVICE_TYPES)
+    devices.push(await diagnoseDevice(device, device === defaultDevice.device, options));
   const chosen = devices.find((d) => d.device === defaultDevice.device)!;
   const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
   return {
@@ -71,7 +71,7 @@ export async function diagnose(options: { onProgress?: (done: number, total: num
 }
 
 async function diagnoseDevice(
-  device: DeviceName,
+  device: DeviceType,
   isDefault: boolean,
   options: { onProgress?: (done: number, total: number) => void },
 ): Promise<DeviceReport> {
@@ -86,10 +86,11 @@ async function diagnoseDevice(
     ...more,
   });
   try {
-    found = plugin = await findPlugin(device, { fetch: device === 'cpu', ...options });
+    found = plugin = await findPlugin(device, { fetch: isDefault && device === 'cpu', ...options });
     await verifyPlugin(found);
   } catch (e) {
-    if (!(e instanceof PluginNotFoundError) || device === 'cpu') return result('failed', messageOf(e));
+    const isAbsent = e instanceof PluginNotFoundError && !env(variableOf(device)) && !(isDefault && device === 'cpu');
+    if (!isAbsent) return result('failed', messageOf(e));
     const advice = `Install one: tsxla plugins install ${device}`;
     if (isDefault) return result('failed', 'no plugin', { advice: `${advice}; or use the CPU: PJRT_DEVICE=CPU` });
     return isPresent(device)
@@ -126,13 +127,13 @@ async function diagnoseDevice(
 }
 
 /** In a child: loads the library, no more. */
-export const apiVersion = (_device: DeviceName, path: string): string => {
+export const apiVersion = (_device: DeviceType, path: string): string => {
   const { major, minor } = Api.load(path).version;
   return `${major}.${minor}`;
 };
 
 /** In a child: starts the client and runs a matmul on each device, whose every element is checked. */
-export async function checkDevices(device: DeviceName, path: string): Promise<Chip[]> {
+export async function checkDevices(device: DeviceType, path: string): Promise<Chip[]> {
   using client = await startClient(device, path);
   const chips: Chip[] = [];
   for (const chip of client.devices) chips.push(await checkDevice(client, chip));

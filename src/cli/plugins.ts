@@ -1,0 +1,77 @@
+// `tsxla plugins`: shows, installs and removes the libraries that bring XLA to a device.
+import { Argument, Command } from 'commander';
+import pc from 'picocolors';
+import { PluginNotFoundError } from '../base/errors.js';
+import { bytes, seconds } from '../base/format.js';
+import {
+  DEVICE_TYPES,
+  type DeviceType,
+  findPlugin,
+  installPlugin,
+  listPlugins,
+  type PluginStatus,
+  removePlugin,
+} from '../plugins/index.js';
+import { progress } from './progress.js';
+
+const device = () => new Argument('<device>', 'which device').choices(DEVICE_TYPES);
+const print = (line: string) => void process.stdout.write(`${line}\n`);
+
+export function pluginsCommand(): Command {
+  const command = new Command('plugins').description('show, install and remove the plugins that bring XLA to a device');
+  command.option('--json', 'print as JSON').action(async ({ json }: { json?: boolean }) => {
+    const plugins = await listPlugins();
+    if (json) print(JSON.stringify(plugins, null, 2));
+    else for (const status of plugins) print(describe(status));
+  });
+  command
+    .command('install')
+    .description('fetch a plugin into the store, or mend the one there')
+    .addArgument(device())
+    .option('--force', 'fetch it again even if it is there and whole')
+    .option('--if-missing', 'only where none is found, in the store or anywhere else')
+    .action(async (name: DeviceType, { force, ifMissing }: { force?: boolean; ifMissing?: boolean }) => {
+      if (ifMissing && (await isFound(name))) return;
+      const began = performance.now();
+      const found = await installPlugin(name, { force, onProgress: progress(`fetching the ${name} plugin`) });
+      const took = seconds((performance.now() - began) / 1000);
+      const how = found.source === 'fetched' ? `installed in ${took}` : 'already installed and whole';
+      print(`${found.package} ${found.version} ${how}: ${found.path}`);
+    });
+  command
+    .command('remove')
+    .description('remove a plugin from the store')
+    .addArgument(device())
+    .action(async (name: DeviceType) => {
+      const removed = await removePlugin(name);
+      for (const folder of removed) print(`removed ${folder}`);
+      if (!removed.length) print(`the store holds no ${name} plugin`);
+    });
+  command
+    .command('path')
+    .description('print the path of the library that would be used, and nothing else')
+    .addArgument(device())
+    .action(async (name: DeviceType) => print((await findPlugin(name, { fetch: false })).path));
+  return command;
+}
+
+const isFound = (device: DeviceType): Promise<boolean> =>
+  findPlugin(device, { fetch: false }).then(
+    () => true,
+    (e) => {
+      if (e instanceof PluginNotFoundError) return false;
+      throw e;
+    },
+  );
+
+function describe({ device, plugin, problem, fetchable }: PluginStatus): string {
+  const name = pc.bold(device.padEnd(6));
+  if (plugin) {
+    const what = [plugin.package, plugin.version].filter(Boolean).join(' ') || 'a library';
+    return `${name}${what} (${plugin.source}, ${bytes(plugin.size)})\n      ${pc.dim(plugin.path)}`;
+  }
+  const missing = problem?.startsWith(`no ${device} plugin was found`) && fetchable;
+  if (!missing) return `${name}${pc.red(problem ?? '')}`;
+  const size = bytes(fetchable.wheel.size);
+  return `${name}not installed; tsxla plugins install ${device} fetches ${fetchable.package} ${fetchable.version} (${size})`;
+}

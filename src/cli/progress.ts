@@ -1,0 +1,40 @@
+// Progress on stderr: a bar on a terminal, a line now and then elsewhere.
+import cliProgress from 'cli-progress';
+import { bytes } from '../base/format.js';
+
+export type Progress = (done: number, total: number) => void;
+
+/** `show` writes an amount, as in `fetching the plugin: 12 MiB of 60 MiB`. It ends when done reaches total. */
+export function progress(label: string, show: (amount: number) => string = bytes): Progress {
+  return process.stderr.isTTY ? bar(label, show) : lines(label, show);
+}
+
+const BAR = { barsize: 30, barCompleteString: '█'.repeat(30), barIncompleteString: '░'.repeat(30), barGlue: '' };
+const UP_AND_CLEAR = '\x1b[1A\r\x1b[K';
+
+/**
+ * Only cli-progress's drawing is used. Its SingleBar keeps the process alive until stopped and swallows the first
+ * Ctrl-C; this one needs no stopping: each state is a whole line, so an error printed after it starts on its own.
+ */
+function bar(label: string, show: (amount: number) => string): Progress {
+  let drawn = false;
+  return (done, total) => {
+    const text = `${label} ${cliProgress.Format.BarFormat(done / total, BAR)} ${show(done)} of ${show(total)}`;
+    process.stderr.write(`${drawn ? UP_AND_CLEAR : ''}${done < total ? `${text}\n` : ''}`);
+    drawn = done < total;
+  };
+}
+
+const QUIET_MS = 3000;
+
+function lines(label: string, show: (amount: number) => string): Progress {
+  let printedTenth = -1;
+  let printedAt = 0;
+  return (done, total) => {
+    const tenth = Math.floor((10 * done) / total);
+    if (tenth === printedTenth || (Date.now() - printedAt < QUIET_MS && done < total)) return;
+    printedTenth = tenth;
+    printedAt = Date.now();
+    process.stderr.write(`${label}: ${show(done)} of ${show(total)}\n`);
+  };
+}

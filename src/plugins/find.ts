@@ -1,0 +1,176 @@
+// Finds the plugin library of a device, and fetches it where there is none.
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { env, platform } from '../base/env.js';
+import { ArgumentError, PluginCorruptError, PluginNotFoundError } from '../base/errors.js';
+import { bytes } from '../base/format.js';
+import { notice } from '../base/log.js';
+import { checkLibrary } from '../pjrt/library.js';
+import { diskError, fetchLibrary, type OnProgress } from './fetch.js';
+import { installedVersion, sitePackages } from './python.js';
+import { checkHash, type Entry, entryName, entryNames, install, openEntry, removeEntry, storeDir } from './store.js';
+import { DEVICE_TYPES, type DeviceType, type Fetchable, fetchable, PLUGINS, variableOf } from './table.js';
+
+export interface FoundPlugin {
+  readonly device: DeviceType;
+  readonly path: string;
+  readonly source: 'environment' | 'npm' | 'store' | 'python' | 'fetched';
+  readonly package?: string | undefined;
+  readonly version?: string | undefined;
+  readonly size: number;
+  /** What the library's checksum should be, where that is known. */
+  readonly sha256?: string | undefined;
+}
+
+export interface FindOptions {
+  /** false: never download anything. */
+  readonly fetch?: boolean | undefined;
+  readonly onProgress?: OnProgress | undefined;
+  /** As npm names it; this one unless given. */
+  readonly platform?: string | undefined;
+}
+
+/** The plugin for a device: named by the environment, else from npm, the store or Python, else fetched. */
+export async function findPlugin(device: DeviceType, options: FindOptions = {}): Promise<FoundPlugin> {
+  checkDevice(device);
+  const where = options.platform ?? platform();
+  const what = fetchable(device, where);
+  const found =
+    fromEnvironment(device) ??
+    fromNpm(device, where) ??
+    (what && (await fromStore(what))) ??
+    (await fromPython(device)) ??
+    (what && options.fetch !== false
+      ? await fetchInto(what, options.onProgress, () => openEntry(entryName(what)))
+      : undefined);
+  if (!found) throw new PluginNotFoundError(what ? notFound(what) : noneFor(device, where));
+  checkLibrary(found.path);
+  return found;
+}
+
+function checkDevice(device: string): void {
+  if ((DEVICE_TYPES as readonly string[]).includes(device)) return;
+  throw new ArgumentError(`there is no device '${device}': use one of ${DEVICE_TYPES.join(', ')}`);
+}
+
+const npmPackage = (device: DeviceType, where: string): string => `@tsxla/${device}-${where}`;
+
+function noneFor(device: DeviceType, where: string): string {
+  const has = [
+    ...new Set(PLUGINS.filter((p) => p.device === device).flatMap((p) => Object.keys(p.fetch?.wheels ?? {}))),
+  ];
+  return `there is no ${device} plugin for ${where} today (there is one for ${has.join(' and ')}). If you have built \
+one, set ${variableOf(device)} to its path`;
+}
+
+function notFound(what: Fetchable): string {
+  const { device, wheel } = what;
+  return `no ${device} plugin was found, and fetching is off. Looked at ${variableOf(device)} (not set), the npm package \
+${npmPackage(device, what.platform)}, the store ${path.join(storeDir(), entryName(what))}, and the Python packages \
+${packagesOf(device)
+  .map((p) => p.package)
+  .join(', ')}. Install it (${bytes(wheel.size)}) with: tsxla plugins install ${device}`;
+}
+
+const packagesOf = (device: DeviceType) => PLUGINS.filter((p) => p.device === device);
+
+function fromEnvironment(device: DeviceType): FoundPlugin | undefined {
+  const file = env(variableOf(device));
+  if (!file) return undefined;
+  if (!existsSync(file)) {
+    throw new PluginNotFoundError(`${variableOf(device)} names ${file}, and there is no such file`);
+  }
+  return { device, path: path.resolve(file), source: 'environment', size: statSync(file).size };
+}
+
+function fromNpm(device: DeviceType, where: string): FoundPlugin | undefined {
+  const name = npmPackage(device, where);
+  let file: string;
+  try {
+    file = createRequire(import.meta.url).resolve(`${name}/package.json`);
+  } catch {
+    return undefined; // not installed
+  }
+  const { tsxla } = JSON.parse(readFileSync(file, 'utf8'));
+  const library = path.join(path.dirname(file), tsxla.library);
+  const size = existsSync(library) ? statSync(library).size : 0;
+  if (size !== tsxla.size) {
+    throw new PluginCorruptError(
+      `${library} has ${size} of ${tsxla.size} bytes. Mend it: remove ${path.dirname(file)}, then run npm install`,
+    );
+  }
+  const { package: pkg, version, sha256 } = tsxla;
+  return { device, path: library, source: 'npm', package: pkg, version, size, sha256 };
+}
+
+const fromEntry = (e: Entry, source: 'store' | 'fetched'): FoundPlugin => {
+  const { device, package: pkg, version, size, sha256 } = e;
+  return { device, path: e.path, source, package: pkg, version, size, sha256 };
+};
+
+async function fromStore(what: Fetchable): Promise<FoundPlugin | undefined> {
+  const entry = await openEntry(entryName(what));
+  return entry && fromEntry(entry, 'store');
+}
+
+async function fromPython(device: DeviceType): Promise<FoundPlugin | undefined> {
+  for (const site of await sitePackages()) {
+    for (const p of packagesOf(device)) {
+      const file = path.join(site, p.library);
+      if (!existsSync(file)) continue;
+      const version = await installedVersion(site, p.package);
+      return { device, path: file, source: 'python', package: p.package, version, size: statSync(file).size };
+    }
+  }
+  return undefined;
+}
+
+export interface InstallOptions {
+  /** Fetch again, even if what is there is whole. */
+  readonly force?: boolean | undefined;
+  readonly onProgress?: OnProgress | undefined;
+  readonly platform?: string | undefined;
+}
+
+/** Puts the pinned plugin of a device into the store. One that is there and whole is kept; a damaged one is replaced. */
+export async function installPlugin(device: DeviceType, options: InstallOptions = {}): Promise<FoundPlugin> {
+  checkDevice(device);
+  const where = options.platform ?? platform();
+  const what = fetchable(device, where);
+  if (!what) throw new PluginNotFoundError(noneFor(device, where));
+  const whole = () => openEntry(entryName(what), { full: true });
+  return fetchInto(what, options.onProgress, options.force ? undefined : whole);
+}
+
+async function fetchInto(what: Fetchable, onProgress?: OnProgress, accept?: () => Promise<Entry | undefined>) {
+  const { device, package: pkg, version, platform: where, wheel } = what;
+  let fetched = false;
+  const fill = async (folder: string, signal: AbortSignal) => {
+    if (!onProgress) notice(`fetching ${pkg} ${version} (${bytes(wheel.size)}, once) into ${storeDir()}`);
+    const library = await fetchLibrary(what, folder, { onProgress, signal });
+    fetched = true;
+    return { device, package: pkg, version, platform: where, library, ...wheel.library };
+  };
+  try {
+    const entry = await install(entryName(what), fill, accept);
+    return fromEntry(entry, fetched ? 'fetched' : 'store');
+  } catch (e) {
+    throw diskError(e, what, storeDir()) ?? e;
+  }
+}
+
+/** Removes a device's plugins from the store, whatever their version; returns the folders removed. */
+export async function removePlugin(device: DeviceType): Promise<string[]> {
+  checkDevice(device);
+  const prefixes = packagesOf(device).map((p) => `${p.package}-`);
+  const names = (await entryNames()).filter((name) => prefixes.some((prefix) => name.startsWith(prefix)));
+  return Promise.all(names.map(removeEntry));
+}
+
+/** Computes the library's checksum and compares it with the one it should have, where that is known. */
+export async function verifyPlugin(found: FoundPlugin): Promise<void> {
+  if (!found.sha256) return;
+  const mend = found.source === 'npm' ? `npm install, after removing ${path.dirname(found.path)}` : undefined;
+  await checkHash(found.path, found.sha256, mend ?? `tsxla plugins install ${found.device}`);
+}
