@@ -22,7 +22,8 @@ const lock = createHash('sha256')
 const stamp = join(root, 'node_modules', '.tsxla-lock');
 if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
   console.error('tsxla: installing npm packages');
-  run('npm', 'ci', '--no-audit', '--no-fund', '--loglevel=error');
+  // Not `npm ci`: it refuses a lock file that lacks the optional packages of platforms we do not run on.
+  run('npm', 'install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error');
   writeFileSync(stamp, lock);
 }
 

@@ -177,10 +177,9 @@ function isProduct(a: Float32Array, b: Float32Array, c: Float32Array, n: number)
 
 /** A folder's size, and the room left on its disk. */
 async function folder(dir: string): Promise<{ path: string; bytes: number; free?: number }> {
-  const entries = await fs.readdir(dir, { recursive: true, withFileTypes: true }).catch(() => []);
-  let total = 0;
-  for (const e of entries)
-    if (e.isFile()) total += (await fs.stat(path.join(e.parentPath, e.name)).catch(() => ({ size: 0 }))).size;
+  const names = await fs.readdir(dir, { recursive: true }).catch(() => []);
+  const files = await Promise.all(names.map((name) => fs.stat(path.join(dir, name)).catch(() => undefined)));
+  const total = files.reduce((sum, file) => sum + (file?.isFile() ? file.size : 0), 0);
   const disk = await fs.statfs(dir).catch(() => undefined);
   return { path: dir, bytes: total, ...(disk && { free: disk.bavail * disk.bsize }) };
 }

@@ -1,6 +1,6 @@
 // Compiling and running: results, donation, many devices, stored executables, and everything that can be got wrong.
 
-import { Api, type Buffer, Client, CompileError, type LoadedExecutable, OutOfMemoryError, PjrtError } from 'tsxla/pjrt';
+import { type Buffer, Client, CompileError, type LoadedExecutable, OutOfMemoryError, PjrtError } from 'tsxla/pjrt';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { cpuPlugin, f32, golden, startCpu, upload } from '../support.js';
 
@@ -246,10 +246,5 @@ describe('refused, by name, and the next call works', () => {
     await expect(Client.create(cpuPlugin, { cpu_device_count: 1.5 })).rejects.toThrow(
       'option cpu_device_count: 1.5 is not a whole number; write { float: 1.5 } for a float',
     );
-  });
-  test('a function the plugin has not', () => {
-    const api = Api.load(cpuPlugin);
-    expect(api.has('PJRT_Client_Compile')).toBe(true);
-    expect(api.version).toEqual({ major: 0, minor: 81 });
   });
 });
