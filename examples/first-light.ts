@@ -14,10 +14,10 @@ console.log(`device    ${device}, ${plugin.package ?? plugin.path} ${plugin.vers
 
 const started = performance.now();
 const train = await client.compile(readFileSync(new URL('./sine.mlir', import.meta.url), 'utf8'));
-const { inputs, outputs, aliases } = train.program;
+const { inputs, outputs, aliases } = train;
 console.log(
   `compiled  in ${Math.round(performance.now() - started)} ms: ${inputs.length} inputs, ${outputs.length} outputs, ` +
-    `${aliases.length} donated, ${Math.round(train.program.memory().temporaries / 1024)} KiB of temporaries`,
+    `${aliases.length} donated, ${Math.round(train.memory().temporaries / 1024)} KiB of temporaries`,
 );
 
 const upload = (shape: number[], value: (i: number) => number): Buffer =>
@@ -39,12 +39,13 @@ let loss = Number.NaN;
 let fit = new Float32Array(N);
 const start = performance.now();
 for (let step = 0; step <= STEPS; step++) {
-  const results = train.execute([...parameters, x, y, rate]);
+  const { outputs: results, done } = train.execute([...parameters, x, y, rate]);
   parameters = results.slice(0, 4); // the old ones were donated
   const [lossBuffer, fitBuffer] = results.slice(4) as [Buffer, Buffer];
+  if (step % 32 === 0) await done; // a few steps in flight keep the device busy; thousands would only fill memory
   if (step % 1000 === 0) {
     loss = Number((await lossBuffer.toHost())[0]);
-    fit = (await fitBuffer.toHost()) as Float32Array<ArrayBuffer>;
+    fit = await fitBuffer.toHost<Float32Array<ArrayBuffer>>();
     console.log(`step ${String(step).padStart(4)} loss ${loss.toFixed(6)}`);
   }
   lossBuffer.dispose();

@@ -1,6 +1,11 @@
 // Work in a child process: its result, its error, and its death are all answers.
 
-import { CompileError, PluginCrashError } from 'tsxla';
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CompileError, PluginCrashError, TimeoutError } from 'tsxla';
 import { expect, test } from 'vitest';
 import { isolated } from '../dist/base/isolated.js';
 
@@ -26,5 +31,29 @@ test('an exit without an answer', async () => {
   await expect(call('leave')).rejects.toThrow('calling leave: the process ended with status 3');
 });
 test('no answer in time', async () => {
-  await expect(call('hang', [], 1)).rejects.toThrow('calling hang: no answer within 1 s');
+  const late = call('hang', [], 1);
+  await expect(late).rejects.toThrow(TimeoutError);
+  await expect(late).rejects.toThrow('calling hang: no answer within 1 s');
+});
+
+test('when the parent is killed, the child goes too', async () => {
+  const file = path.join(os.tmpdir(), `tsxla-orphan-${process.pid}`);
+  const isolatedUrl = new URL('../dist/base/isolated.js', import.meta.url).href;
+  const program = `import { isolated } from '${isolatedUrl}'; isolated('${module}', 'hangAs', ['${file}'], { what: 'x' });`;
+  const parent = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: 'ignore' });
+  while (!fs.existsSync(file) || !fs.readFileSync(file, 'utf8')) await sleep(20);
+  const child = Number(fs.readFileSync(file, 'utf8'));
+  fs.rmSync(file);
+  expect(() => process.kill(child, 0)).not.toThrow(); // it lives
+  parent.kill('SIGKILL');
+  const isGone = () => {
+    try {
+      process.kill(child, 0);
+      return /\) Z /.test(fs.readFileSync(`/proc/${child}/stat`, 'utf8')); // dead, but nobody has asked how it ended
+    } catch {
+      return true;
+    }
+  };
+  for (let i = 0; i < 200 && !isGone(); i++) await sleep(20);
+  expect(isGone()).toBe(true);
 });

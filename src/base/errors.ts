@@ -10,6 +10,12 @@ export class TsxlaError extends Error {
 /** An argument that cannot be right: a wrong count, shape, dtype, device or option. */
 export class ArgumentError extends TsxlaError {}
 
+/** Shapes or dimensions that do not fit an operation. */
+export class ShapeError extends ArgumentError {}
+
+/** Element types that an operation does not take. */
+export class DTypeError extends ArgumentError {}
+
 /** A handle that was disposed, or whose client was. */
 export class DisposedError extends TsxlaError {}
 
@@ -40,6 +46,9 @@ export class PluginCrashError extends TsxlaError {
     super(message);
   }
 }
+
+/** Something took longer than it was given. */
+export class TimeoutError extends TsxlaError {}
 
 /** The absl status codes, in their numeric order. */
 export const STATUS_CODES = [
@@ -99,14 +108,19 @@ export const plainError = (e: unknown): PlainError => {
 /** The error that was sent, of its own class again. */
 export function reviveError({ name, message, code = 'UNKNOWN', call = '' }: PlainError): Error {
   const fromXla = [PjrtError, CompileError, OutOfMemoryError].find((c) => c.name === name);
-  if (fromXla) return new fromXla(message, code, call);
-  const ours = [
-    ArgumentError,
-    DisposedError,
-    PluginNotFoundError,
-    PluginCorruptError,
-    PluginLoadError,
-    PluginVersionError,
-  ];
-  return new (ours.find((c) => c.name === name) ?? TsxlaError)(message);
+  return fromXla ? new fromXla(message, code, call) : new (PLAIN.find((c) => c.name === name) ?? TsxlaError)(message);
 }
+/** The classes that are made of a message alone. */
+const PLAIN = [
+  ArgumentError,
+  ShapeError,
+  DTypeError,
+  DisposedError,
+  DonatedError,
+  PluginNotFoundError,
+  PluginFetchError,
+  PluginCorruptError,
+  PluginLoadError,
+  PluginVersionError,
+  TimeoutError,
+];

@@ -1,6 +1,10 @@
 // The other end of isolated.ts: takes one call, answers it, and ends.
 import { plainError } from './errors.js';
 
+// If the parent dies, so does this process, in the middle of a compile too (exit would wait for it).
+const orphaned = () => process.kill(process.pid, 'SIGKILL');
+process.on('disconnect', orphaned);
+
 process.once('message', async ({ module, name, args }: { module: string; name: string; args: unknown[] }) => {
   let answer: unknown;
   try {
@@ -9,5 +13,6 @@ process.once('message', async ({ module, name, args }: { module: string; name: s
   } catch (e) {
     answer = { error: plainError(e) };
   }
+  process.off('disconnect', orphaned);
   process.send!(answer, () => process.exit());
 });

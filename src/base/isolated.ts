@@ -1,7 +1,7 @@
 // Runs a function in a process of its own: a plugin that aborts, hangs or prints takes only that process with it.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { type PlainError, PluginCrashError, reviveError } from './errors.js';
+import { type PlainError, PluginCrashError, reviveError, TimeoutError } from './errors.js';
 
 export interface IsolatedOptions {
   readonly env?: Readonly<Record<string, string>>;
@@ -38,7 +38,7 @@ export function isolated<T>(
     const timer = timeoutSeconds
       ? setTimeout(() => {
           stop();
-          reject(new PluginCrashError(`${what}: no answer within ${timeoutSeconds} s`, output));
+          reject(new TimeoutError(`${what}: no answer within ${timeoutSeconds} s`));
         }, timeoutSeconds * 1000)
       : undefined;
     child.on('message', (answer: { value: T } | { error: PlainError }) => {

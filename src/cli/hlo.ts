@@ -9,8 +9,7 @@ import { type HostArray, readSafetensors, writeSafetensors } from '../io/index.j
 import type { Buffer, LoadedExecutable, MemoryStats } from '../pjrt/index.js';
 import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
 import type { DeviceType } from '../plugins/index.js';
-import { openClient } from '../runtime/device.js';
-import { defaultFlags } from '../runtime/flags.js';
+import { chooseDevice, openClient } from '../runtime/device.js';
 import { progress } from './progress.js';
 
 export function hloCommand(): Command {
@@ -52,17 +51,16 @@ interface RunFlags {
 
 async function run(file: string, flags: RunFlags): Promise<void> {
   const program = await readProgram(file);
-  const numPartitions = partitionsOf(program);
-  const { client, plugin } = await openClient(flags.device, {
+  const devices = devicesOf(program);
+  const deviceCount = devices.numPartitions * devices.numReplicas;
+  const { client, plugin } = await openClient(flags.device === 'auto' ? chooseDevice().device : flags.device, {
     onProgress: progress('fetching the plugin'),
-    ...(numPartitions > 1 && { cpuDevices: numPartitions }),
+    cpuDevices: deviceCount,
   });
   let start = performance.now();
-  const executable = await client
-    .compile(program, { numPartitions, xlaFlags: defaultFlags(client.platform) })
-    .catch((e) => inFile(e, file));
+  const executable = await client.compile(program, devices).catch((e) => inFile(e, file));
   const compileSeconds = (performance.now() - start) / 1000;
-  if (flags.hlo) await fs.writeFile(flags.hlo, executable.program.optimizedHlo());
+  if (flags.hlo) await fs.writeFile(flags.hlo, await executable.optimizedHlo());
 
   const inputs = await readInputs(executable, flags, file);
   let rows = inputs.map((row, d) => row.map((a) => client.bufferFromHost(a.data, a, executable.devices[d]!)));
@@ -71,7 +69,7 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const dispatches: number[] = [];
   for (let i = 0; i < flags.repeat; i++) {
     start = performance.now();
-    const execution = executable.executeOn(rows);
+    const execution = executable.executeSharded(rows);
     dispatches.push((performance.now() - start) / 1000);
     await execution.done;
     times.push((performance.now() - start) / 1000);
@@ -85,20 +83,20 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     device: String(executable.devices[0]),
     devices: executable.devices.length,
     plugin: plugin.package ? `${plugin.package} ${plugin.version}` : plugin.path,
-    inputs: executable.program.inputs.length,
+    inputs: executable.inputs.length,
     outputs: results.length,
-    donated: executable.program.aliases.length,
+    donated: executable.aliases.length,
     compileSeconds,
     runs: { count: times.length, median: median(times), min: Math.min(...times), dispatch: median(dispatches) },
-    memory: executable.program.memory(),
-    cost: executable.program.cost(),
+    memory: executable.memory(),
+    cost: executable.cost(),
   };
   console.log(flags.json ? JSON.stringify(report, null, 2) : showRun(report, results));
   client.dispose();
 }
 
 async function readInputs(exe: LoadedExecutable, flags: RunFlags, file: string): Promise<HostArray[][]> {
-  const { inputs } = exe.program;
+  const { inputs } = exe;
   if (!inputs.length) return exe.devices.map(() => []);
   if (flags.inputs && exe.devices.length > 1) {
     throw new ArgumentError(
@@ -151,7 +149,7 @@ async function compile(file: string, flags: { topology: string; timeout?: number
   try {
     const report = await compileAhead(program, {
       topology: flags.topology,
-      numPartitions: partitionsOf(program),
+      ...devicesOf(program),
       ...(flags.timeout && { timeoutSeconds: flags.timeout }),
     }).catch((e) => inFile(e, file));
     console.log(flags.json ? JSON.stringify({ file, fits: true, ...report }, null, 2) : showAhead(file, report));
@@ -184,10 +182,11 @@ function inFile(e: unknown, file: string): never {
   throw e;
 }
 
-/** Over how many devices the module says it is split. */
-function partitionsOf(program: string | Uint8Array): number {
-  const match = typeof program === 'string' && program.match(/mhlo\.num_partitions\s*=\s*(\d+)/);
-  return match ? Number(match[1]) : 1;
+/** Over how many devices the module says it is split and copied. Bytecode is taken to be for one. */
+function devicesOf(program: string | Uint8Array): { numPartitions: number; numReplicas: number } {
+  const count = (name: string) =>
+    Number((typeof program === 'string' && new RegExp(`mhlo\\.num_${name}\\s*=\\s*(\\d+)`).exec(program)?.[1]) || 1);
+  return { numPartitions: count('partitions'), numReplicas: count('replicas') };
 }
 
 function whole(text: string): number {
@@ -253,7 +252,7 @@ function preview(a: HostArray): string {
 
 function showAhead(file: string, r: AheadOfTime): string {
   return [
-    `${file} for ${r.topology}: ${plural(r.devices, 'device')} of ${r.kind}`,
+    `${file} for ${r.topology}: ${r.used} of ${plural(r.devices, 'device')}, ${r.kind}`,
     columns([
       ['compile', seconds(r.seconds)],
       ['memory', `${memoryLine(r.memory)} (per device)`],

@@ -12,14 +12,12 @@ import {
 } from '../base/errors.js';
 import { EventQueue } from './event.js';
 import { API_TABLE, FUNCTIONS, HEADER_VERSION, type STRUCTS } from './layout.js';
-import { checkLibrary, loadLibrary } from './library.js';
+import { checkLibrary, exitNow, loadLibrary } from './library.js';
 import { readBytes, readString, Struct, type Values } from './struct.js';
 
 export type FunctionName = keyof typeof FUNCTIONS;
 type Args<F extends FunctionName> = Extract<`${F}_Args`, keyof typeof STRUCTS>;
 
-// XLA's compiler needs far more stack than koffi gives a call by default (1 MiB, and 256 KiB off the main thread).
-koffi.config({ sync_stack_size: 16 * 2 ** 20, async_stack_size: 16 * 2 ** 20, resident_async_pools: 4 });
 type NativeFunction = KoffiFunc<(args: Buffer) => bigint | null>;
 const FUNCTION = koffi.proto('void* PjrtFunction(void* args)'); // every one: PJRT_Error* f(Args*)
 
@@ -28,10 +26,15 @@ const OLDEST = { major: 0, minor: 70 };
 
 const loaded = new Map<string, Api>(); // a library is initialised once a process
 
+/** Long calls take turns: libuv has four threads, and events and files need theirs. */
+const LONG_CALLS = 2;
+
 export class Api {
   /** Waits for this plugin's events. */
   readonly events: EventQueue;
   readonly #functions = new Map<FunctionName, NativeFunction>();
+  #longCalls = 0;
+  readonly #waiting: (() => void)[] = [];
 
   private constructor(
     readonly path: string,
@@ -39,17 +42,22 @@ export class Api {
     readonly table: Buffer,
   ) {
     this.events = new EventQueue(this);
+    process.on('exit', (code) => {
+      this.events.drain(); // work still in flight would crash in XLA's threads: let it end
+      if (this.#longCalls) exitNow(code); // but do not wait for a compile, as Node would
+    });
   }
 
   /** Loads a plugin library, checks that it is one, and initialises it. */
   static load(path: string): Api {
-    const known = loaded.get(path);
-    if (known) return known;
     checkLibrary(path);
+    const file = fs.realpathSync(path);
+    const known = loaded.get(file);
+    if (known) return known;
     process.env.TF_CPP_MIN_LOG_LEVEL ??= '2'; // XLA's own log: errors only, unless the user asks for more
     let api: Api;
     try {
-      const library = loadLibrary(fs.realpathSync(path));
+      const library = loadLibrary(file);
       api = Api.#fromTable(path, library.func('void* GetPjrtApi()')());
     } catch (e) {
       if (e instanceof PluginVersionError) throw e;
@@ -59,7 +67,7 @@ export class Api {
       throw new PluginLoadError(`cannot load ${path}: ${reason}`, { cause: e });
     }
     api.call('PJRT_Plugin_Initialize'); // libtpu aborts the process without it
-    loaded.set(path, api);
+    loaded.set(file, api);
     return api;
   }
 
@@ -95,17 +103,29 @@ export class Api {
     if (error) throw this.takeError(error, name);
   }
 
-  /** The same on another thread, for calls that take long: the event loop goes on. */
-  async callAsync<F extends FunctionName>(name: F, values: Values<Args<F>> = {}): Promise<Struct<Args<F>>> {
+  /** The same on another thread: the event loop goes on. */
+  async callAsync<F extends FunctionName>(
+    name: F,
+    values: Values<Args<F>> = {},
+    length: 'short' | 'long' = 'long',
+  ): Promise<Struct<Args<F>>> {
     const args = new Struct(`${name}_Args` as Args<F>, values); // the closure keeps it, and all it points at, alive
-    const call = this.#function(name);
-    const error = await new Promise<bigint | null>((resolve, reject) =>
-      call.async(args.bytes, (failure: unknown, result: bigint | null) =>
-        failure ? reject(failure) : resolve(result),
-      ),
-    );
-    if (error) throw this.takeError(error, name);
-    return args;
+    if (length === 'long') {
+      if (this.#longCalls >= LONG_CALLS) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+      else this.#longCalls++; // a call that ends hands its place to the next
+    }
+    try {
+      const call = this.#function(name);
+      const error = await new Promise<bigint | null>((resolve, reject) =>
+        call.async(args.bytes, (failure: unknown, result: bigint | null) =>
+          failure ? reject(failure) : resolve(result),
+        ),
+      );
+      if (error) throw this.takeError(error, name);
+      return args;
+    } finally {
+      if (length === 'long') (this.#waiting.shift() ?? (() => this.#longCalls--))();
+    }
   }
 
   #function(name: FunctionName): NativeFunction {

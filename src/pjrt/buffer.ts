@@ -25,7 +25,7 @@ export class Buffer extends Handle {
     readonly type: ArrayType,
     readonly device: Device,
   ) {
-    super(client, address, 'PJRT_Buffer_Destroy', byteLength(type));
+    super(client, ['PJRT_Buffer_Destroy', address, byteLength(type)]);
   }
 
   /** Copies an array to a device. `data` has the dtype's own array type, or is its bytes as a Uint8Array. */
@@ -53,31 +53,32 @@ export class Buffer extends Handle {
   }
 
   /** The array, copied back once the device has made it. Rejects with the error of the execution that failed to. */
-  async toHost(): Promise<TypedArray> {
+  async toHost<A extends TypedArray = TypedArray>(): Promise<A> {
     const { api } = this.client;
-    const array = hostArray(this.type);
+    const array = hostArray(this.type) as A;
     const s = api.call('PJRT_Buffer_ToHostBuffer', {
       src: this.address,
       host_layout: rowMajor(this.type.shape.length),
       dst: array,
       dst_size: array.byteLength,
     });
-    await api.events.wait(s.get('event'), 'PJRT_Buffer_ToHostBuffer'); // `array` is held by this frame until then
+    await this.client.wait(s.get('event'), 'PJRT_Buffer_ToHostBuffer'); // `array` is held by this frame until then
     return array;
   }
 
   /** Resolves when the device has made it. */
   async ready(): Promise<void> {
-    const { api } = this.client;
-    const event = api.call('PJRT_Buffer_ReadyEvent', { buffer: this.address }).get('event');
-    await api.events.wait(event, 'PJRT_Buffer_ReadyEvent');
+    const event = this.client.api.call('PJRT_Buffer_ReadyEvent', { buffer: this.address }).get('event');
+    await this.client.wait(event, 'PJRT_Buffer_ReadyEvent');
   }
 
   /** A copy on another device of the same client. */
   copyTo(device: Device): Buffer {
     this.client.checkDevice(device);
     const s = this.client.api.call('PJRT_Buffer_CopyToDevice', { buffer: this.address, dst_device: device.address });
-    return new Buffer(this.client, s.get('dst_buffer'), this.type, device);
+    const copy = new Buffer(this.client, s.get('dst_buffer'), this.type, device);
+    copy.ready().catch(() => {}); // so that client.synchronize() waits for it; an error is told to whoever reads it
+    return copy;
   }
 
   /** The type as the plugin sees it, to check ours against. */

@@ -1,6 +1,7 @@
 // A running plugin: its devices, and all that is made on them.
 import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
 import { Api } from './api.js';
 import { Buffer } from './buffer.js';
 import { Device } from './device.js';
@@ -16,34 +17,43 @@ export class Client extends Owner {
   readonly platform: string;
   readonly platformVersion: string;
   readonly processIndex: number;
-  /** The devices of this process; others of a multi-process client are not ours to use. */
-  readonly devices: readonly Device[];
   /** All devices, of every process. */
-  readonly deviceCount: number;
+  readonly devices: readonly Device[];
+  /** Those of this process: the ones it can use. */
+  readonly addressableDevices: readonly Device[];
 
-  private constructor(api: Api, address: bigint) {
+  private constructor(
+    api: Api,
+    address: bigint,
+    /** Options of every compile that does not say otherwise. */
+    readonly defaults: CompileOptions,
+  ) {
     super(api, address, 'PJRT_Client_Destroy');
     const name = api.call('PJRT_Client_PlatformName', { client: address });
     const version = api.call('PJRT_Client_PlatformVersion', { client: address });
-    const devices = api.call('PJRT_Client_AddressableDevices', { client: address });
+    const devices = api.call('PJRT_Client_Devices', { client: address });
+    const ours = api.call('PJRT_Client_AddressableDevices', { client: address });
     this.platform = readString(name.get('platform_name'), name.get('platform_name_size'));
     this.platformVersion = readString(version.get('platform_version'), version.get('platform_version_size'));
     this.processIndex = api.call('PJRT_Client_ProcessIndex', { client: address }).get('process_index');
-    this.devices = readPointers(devices.get('addressable_devices'), devices.get('num_addressable_devices')).map(
-      (device) => new Device(api, device),
-    );
-    this.deviceCount = api.call('PJRT_Client_Devices', { client: address }).get('num_devices');
+    this.devices = readPointers(devices.get('devices'), devices.get('num_devices')).map((d) => new Device(this, d));
+    this.addressableDevices = this.devicesAt(ours.get('addressable_devices'), ours.get('num_addressable_devices'));
+  }
+
+  /** The devices in a C array of them. */
+  devicesAt(address: bigint, count: number): Device[] {
+    return readPointers(address, count).map((pointer) => this.devices.find((d) => d.address === pointer)!);
   }
 
   /**
    * Starts a plugin: a loaded one, or the library at a path. Options are the plugin's own, for instance
    * `{ cpu_device_count: 4 }` (virtual CPU devices) or `{ allocator: 'bfc', preallocate: false }` (CUDA).
    */
-  static async create(plugin: Api | string, options: Options = {}): Promise<Client> {
+  static async create(plugin: Api | string, options: Options = {}, defaults: CompileOptions = {}): Promise<Client> {
     const api = typeof plugin === 'string' ? Api.load(plugin) : plugin;
     const list = encodeOptions(options);
     const s = await api.callAsync('PJRT_Client_Create', { create_options: list, num_options: list.count });
-    return new Client(api, s.get('client'));
+    return new Client(api, s.get('client'), defaults);
   }
 
   /** What is alive now, by our own count: buffers and the bytes of their elements, and executables. */
@@ -53,7 +63,7 @@ export class Client extends Owner {
   }
 
   get defaultDevice(): Device {
-    return this.devices[0] ?? fail(`${this.describe()} has no devices`);
+    return this.addressableDevices[0] ?? fail(`${this.describe()} has no devices`);
   }
 
   bufferFromHost(data: TypedArray, type: ArrayType, device: Device = this.defaultDevice): Buffer {
@@ -63,7 +73,8 @@ export class Client extends Owner {
 
   /** Compiles StableHLO (text or bytecode) off the main thread. */
   compile(program: Program, options: CompileOptions = {}): Promise<LoadedExecutable> {
-    const compile_options = encodeCompileOptions(options);
+    const xlaFlags = { ...this.defaults.xlaFlags, ...options.xlaFlags };
+    const compile_options = encodeCompileOptions({ ...this.defaults, ...options, xlaFlags });
     return this.ledger.during(async () => {
       const s = await this.api.callAsync('PJRT_Client_Compile', {
         client: this.address,
@@ -71,7 +82,7 @@ export class Client extends Owner {
         compile_options,
         compile_options_size: compile_options.length,
       });
-      return new LoadedExecutable(this, s.get('executable'));
+      return LoadedExecutable.open(this, s.get('executable'));
     });
   }
 
@@ -83,21 +94,22 @@ export class Client extends Owner {
         serialized_executable: serialized,
         serialized_executable_size: serialized.length,
       });
-      return new LoadedExecutable(this, s.get('loaded_executable'));
+      return LoadedExecutable.open(this, s.get('loaded_executable'));
     });
   }
 
-  /** Resolves when all that was dispatched is done; failures are told to whoever waits for their results. */
+  /** Resolves when all that was dispatched before is done; failures are told to whoever waits for their results. */
   synchronize(): Promise<void> {
-    return this.api.events.idle();
+    return this.api.events.settled(this.ledger);
   }
 
   checkDevice(device: Device): void {
-    if (!this.devices.includes(device)) throw new ArgumentError(`device ${device} is not one of ${this.describe()}`);
+    if (this.addressableDevices.includes(device)) return;
+    throw new ArgumentError(`device ${device} is not one of ${this.describe()}`);
   }
 
   override describe(): string {
-    return `client ${this.platform} (${this.devices.length} device${this.devices.length === 1 ? '' : 's'})`;
+    return `client ${this.platform} (${plural(this.addressableDevices.length, 'device')})`;
   }
 }
 

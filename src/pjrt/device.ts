@@ -1,6 +1,6 @@
 // A device as the plugin describes it. Devices belong to their client or topology; nothing to dispose.
 import { PjrtError } from '../base/errors.js';
-import type { Api } from './api.js';
+import type { Owner } from './handle.js';
 import { readString } from './struct.js';
 import { type Attributes, decodeValues } from './values.js';
 
@@ -10,22 +10,16 @@ export class DeviceDescription {
   /** As the maker calls it: "cpu", "NVIDIA H200", "TPU v6 lite". */
   readonly kind: string;
   readonly processIndex: number;
+  /** Coordinates, cores and whatever else the plugin tells. */
+  readonly attributes: Attributes;
 
-  constructor(
-    protected readonly api: Api,
-    readonly description: bigint,
-  ) {
-    const device_description = description;
+  constructor({ api }: Owner, device_description: bigint) {
     const kind = api.call('PJRT_DeviceDescription_Kind', { device_description });
+    const attributes = api.call('PJRT_DeviceDescription_Attributes', { device_description });
     this.id = api.call('PJRT_DeviceDescription_Id', { device_description }).get('id');
     this.kind = readString(kind.get('device_kind'), kind.get('device_kind_size'));
     this.processIndex = api.call('PJRT_DeviceDescription_ProcessIndex', { device_description }).get('process_index');
-  }
-
-  /** Coordinates, cores and whatever else the plugin tells. */
-  get attributes(): Attributes {
-    const s = this.api.call('PJRT_DeviceDescription_Attributes', { device_description: this.description });
-    return decodeValues(s.get('attributes'), s.get('num_attributes'));
+    this.attributes = decodeValues(attributes.get('attributes'), attributes.get('num_attributes'));
   }
 
   toString(): string {
@@ -41,17 +35,21 @@ export interface DeviceMemory {
 }
 
 export class Device extends DeviceDescription {
+  readonly #client: Owner;
+
   constructor(
-    api: Api,
+    client: Owner,
     readonly address: bigint,
   ) {
-    super(api, api.call('PJRT_Device_GetDescription', { device: address }).get('device_description'));
+    super(client, client.api.call('PJRT_Device_GetDescription', { device: address }).get('device_description'));
+    this.#client = client;
   }
 
   /** The device's own figures, or undefined where the plugin has none (the CPU's has none). */
   memory(): DeviceMemory | undefined {
+    void this.#client.address; // throws if the client, and with it the device, is gone
     try {
-      const s = this.api.call('PJRT_Device_MemoryStats', { device: this.address });
+      const s = this.#client.api.call('PJRT_Device_MemoryStats', { device: this.address });
       return {
         bytesInUse: s.get('bytes_in_use'),
         ...(s.get('peak_bytes_in_use_is_set') && { peakBytesInUse: s.get('peak_bytes_in_use') }),

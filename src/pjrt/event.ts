@@ -1,51 +1,63 @@
 // Waiting for the device without blocking anyone.
 //
 // PJRT_Event_OnReady would be the obvious way, but a JavaScript callback called from one of XLA's threads blocks that
-// thread until the event loop turns; with every thread of XLA's pool in that state, a call that XLA runs inline on the
-// main thread never returns (docs/decisions.md has the measurement). So no callback is ever given to XLA: the oldest
-// pending event is awaited on a worker thread, whatever the number of events, and the others are asked when it is done,
-// and every millisecond meanwhile.
+// thread until the event loop turns, and with it the device (docs/decisions.md has the measurement). So no callback is
+// ever given to XLA: the oldest pending event is awaited on a worker thread, whatever the number of events, and the
+// others are asked when it is done, and every millisecond meanwhile.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PjrtError } from '../base/errors.js';
 import type { Api, FunctionName } from './api.js';
 import { Struct } from './struct.js';
 
 interface Waiter {
   readonly event: bigint;
   readonly of: FunctionName;
+  readonly owner: object;
   readonly resolve: () => void;
-  readonly reject: (e: Error) => void;
+  readonly reject: (e: unknown) => void;
+  promise?: Promise<void>;
 }
 
 export class EventQueue {
   #pending: Waiter[] = [];
   #awaited: Waiter | undefined; // its event is in use on the worker thread: not to be destroyed before that returns
   #polling = false;
-  #idle: (() => void)[] = [];
-  readonly #isReady = new Struct('PJRT_Event_IsReady_Args'); // made once: asked often
+  // Made once: asked often.
+  readonly #isReady = new Struct('PJRT_Event_IsReady_Args');
+  readonly #error = new Struct('PJRT_Event_Error_Args');
+  readonly #destroy = new Struct('PJRT_Event_Destroy_Args');
 
-  constructor(readonly api: Api) {
-    // Work still in flight when the process exits would crash in XLA's threads: let it end.
-    process.on('exit', () => this.drain());
-  }
+  constructor(readonly api: Api) {}
 
   /** Resolves when the event is ready; rejects with its error. Takes ownership: the event is destroyed. */
-  wait(event: bigint, of: FunctionName): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const waiter = { event, of, resolve, reject };
-      if (this.#ready(event)) return this.#settle(waiter);
-      this.#pending.push(waiter);
-      if (!this.#awaited) this.#awaitOldest();
-      else this.#poll();
+  wait(event: bigint, of: FunctionName, owner: object): Promise<void> {
+    let waiter: Waiter;
+    const promise = new Promise<void>((resolve, reject) => {
+      waiter = { event, of, owner, resolve, reject };
     });
+    if (this.#ready(event)) this.#settle(waiter!);
+    else {
+      waiter!.promise = promise;
+      this.#pending.push(waiter!);
+      if (!this.#awaited) this.#awaitOldest();
+      this.#poll();
+    }
+    return promise;
   }
 
-  /** Resolves when nothing is pending. */
-  idle(): Promise<void> {
-    return new Promise((resolve) => (this.#pending.length ? this.#idle.push(resolve) : resolve()));
+  /** Resolves when all that an owner waits for now is done, well or badly. */
+  async settled(owner: object): Promise<void> {
+    await Promise.allSettled(this.#pending.filter((w) => w.owner === owner).map((w) => w.promise));
   }
 
-  /** Blocks until all that is pending is done. Only for exit and for closing a client. */
-  drain(): void {
-    for (const { event } of this.#pending) this.#await(event);
+  /** Blocks until that is done; of all owners, if none is given. Only for exit and for closing a client. */
+  drain(owner?: object): void {
+    for (const waiter of this.#pending) {
+      if (owner && waiter.owner !== owner) continue;
+      try {
+        this.api.call('PJRT_Event_Await', { event: waiter.event });
+      } catch {} // its error is read by #settle
+    }
     this.#sweep();
   }
 
@@ -53,20 +65,16 @@ export class EventQueue {
     while ((this.#awaited = this.#pending[0])) {
       const { event } = this.#awaited;
       // The call on a worker thread also keeps the event loop, and so the process, alive.
-      await this.api.callAsync('PJRT_Event_Await', { event }).catch(() => {}); // its error is read by #settle
+      await this.api.callAsync('PJRT_Event_Await', { event }, 'short').catch(async (e) => {
+        if (!(e instanceof PjrtError)) await sleep(1); // no thread was free; an error of the event's is read by #settle
+      });
       this.#awaited = undefined;
       this.#sweep();
     }
   }
 
-  #await(event: bigint): void {
-    try {
-      this.api.call('PJRT_Event_Await', { event });
-    } catch {} // its error is read by #settle
-  }
-
   #poll(): void {
-    if (this.#polling || this.#pending.length < 2) return;
+    if (this.#polling || !this.#pending.length) return;
     this.#polling = true;
     setTimeout(() => {
       this.#polling = false;
@@ -83,23 +91,21 @@ export class EventQueue {
       return waiting;
     });
     for (const waiter of done) this.#settle(waiter);
-    if (!this.#pending.length) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   #ready(event: bigint): boolean {
-    this.#isReady.set('event', event);
-    this.api.invoke('PJRT_Event_IsReady', this.#isReady);
+    this.api.invoke('PJRT_Event_IsReady', this.#isReady.set('event', event));
     return this.#isReady.get('is_ready');
   }
 
   #settle({ event, of, resolve, reject }: Waiter): void {
     try {
-      this.api.call('PJRT_Event_Error', { event });
+      this.api.invoke('PJRT_Event_Error', this.#error.set('event', event));
       resolve();
     } catch (e) {
       reject(Object.assign(e as Error, { call: of }));
     } finally {
-      this.api.call('PJRT_Event_Destroy', { event });
+      this.api.invoke('PJRT_Event_Destroy', this.#destroy.set('event', event));
     }
   }
 }

@@ -1,12 +1,13 @@
 // Compiled programs: what they need and cost, and running them.
 import { type ArrayType, dtypeFrom, sameType, show } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
 import { Buffer } from './buffer.js';
 import type { Client } from './client.js';
 import type { Device } from './device.js';
-import { Handle, type Owner } from './handle.js';
+import { Handle, type Owned, type Owner } from './handle.js';
 import { type HloFormat, type ProgramShape, printHlo, readProgramShape } from './hlo.js';
-import { addressOf, readBytes, readInt64s, readPointers, readString, Struct } from './struct.js';
+import { addressOf, readBytes, readInt64s, readString, Struct } from './struct.js';
 import { decodeValues } from './values.js';
 
 /** Bytes on one device. */
@@ -27,14 +28,12 @@ export class Executable extends Handle {
   readonly numPartitions: number;
   /** One device's results. */
   readonly outputs: readonly ArrayType[];
-  #shape: (ProgramShape & { aliased: readonly number[] }) | undefined;
 
-  constructor(
-    override readonly owner: Owner,
-    executable: bigint,
-  ) {
-    super(owner, executable, 'PJRT_Executable_Destroy');
+  /** `objects` begins with the PJRT_Executable. */
+  constructor(owner: Owner, ...objects: readonly [Owned, ...Owned[]]) {
+    super(owner, ...objects);
     const { api } = owner;
+    const [[, executable]] = objects;
     const name = api.call('PJRT_Executable_Name', { executable });
     const types = api.call('PJRT_Executable_OutputElementTypes', { executable });
     const dims = api.call('PJRT_Executable_OutputDimensions', { executable });
@@ -52,36 +51,6 @@ export class Executable extends Handle {
       dtype: dtypeFrom('pjrt', elements.readInt32LE(4 * i)),
       shape: sizes.splice(0, rank),
     }));
-  }
-
-  /** One device's arguments, as the compiled program takes them. */
-  get inputs(): readonly ArrayType[] {
-    return this.shape.inputs;
-  }
-
-  /** Arguments whose memory a result takes over, and that result; the argument is gone after the call. */
-  get aliases(): ProgramShape['aliases'] {
-    return this.shape.aliases;
-  }
-
-  /** The arguments of `aliases`. */
-  get aliased(): readonly number[] {
-    return this.shape.aliased;
-  }
-
-  /** Arguments given up without naming a result: XLA may take their memory. */
-  get donors(): readonly number[] {
-    return this.shape.donors;
-  }
-
-  /** Read from the compiled program itself when first asked for: it alone knows what one device is given. */
-  protected get shape(): ProgramShape & { aliased: readonly number[] } {
-    if (!this.#shape) {
-      const { bytes, format } = this.#optimizedProgram();
-      const shape = readProgramShape(bytes, format);
-      this.#shape = { ...shape, aliased: shape.aliases.map((a) => a.input) };
-    }
-    return this.#shape;
   }
 
   memory(): MemoryStats {
@@ -103,29 +72,33 @@ export class Executable extends Handle {
   }
 
   /** The program after XLA's optimizations, as HLO text. */
-  optimizedHlo(): string {
-    const { bytes, format } = this.#optimizedProgram();
-    return printHlo(bytes, format);
-  }
-
-  #optimizedProgram(): { bytes: Uint8Array; format: HloFormat } {
-    const { api } = this.owner;
-    const program = new Struct('PJRT_Program');
-    const ask = () => api.call('PJRT_Executable_OptimizedProgram', { executable: this.address, program });
-    ask(); // without memory to write to, it tells the size
-    const bytes = new Uint8Array(program.get('code_size'));
-    program.set('code', bytes);
-    ask();
-    return { bytes, format: readString(program.get('format'), program.get('format_size')) as HloFormat };
+  async optimizedHlo(): Promise<string> {
+    return printHlo(...(await this.optimizedProgram()));
   }
 
   /** Bytes that `client.load` takes, in this or another process with the same plugin. */
-  serialize(): Uint8Array {
+  serialize(): Promise<Uint8Array> {
     const { api } = this.owner;
-    const s = api.call('PJRT_Executable_Serialize', { executable: this.address });
-    const bytes = readBytes(s.get('serialized_bytes'), s.get('serialized_bytes_size'));
-    api.callPointer(s.get('serialized_executable_deleter'), s.get('serialized_executable'));
-    return bytes;
+    return this.during(async () => {
+      const s = await api.callAsync('PJRT_Executable_Serialize', { executable: this.address }, 'short');
+      const bytes = readBytes(s.get('serialized_bytes'), s.get('serialized_bytes_size'));
+      api.callPointer(s.get('serialized_executable_deleter'), s.get('serialized_executable'));
+      return bytes;
+    });
+  }
+
+  /** The optimized program as XLA's protobuf. It can be large: off the main thread. */
+  protected optimizedProgram(): Promise<[bytes: Uint8Array, format: HloFormat]> {
+    const program = new Struct('PJRT_Program');
+    return this.during(async () => {
+      const ask = () =>
+        this.owner.api.callAsync('PJRT_Executable_OptimizedProgram', { executable: this.address, program }, 'short');
+      await ask(); // without memory to write to, it tells the size
+      const bytes = new Uint8Array(program.get('code_size'));
+      program.set('code', bytes);
+      await ask();
+      return [bytes, readString(program.get('format'), program.get('format_size')) as HloFormat];
+    });
   }
 
   override describe(): string {
@@ -138,98 +111,122 @@ export interface ExecuteOptions {
   readonly keep?: readonly number[];
 }
 
-/** One run: results that are being made, a row of them for each device. */
-export interface Execution {
-  readonly outputs: readonly (readonly Buffer[])[];
+/** One run: results that are being made. */
+export interface Execution<Outputs = readonly Buffer[]> {
+  readonly outputs: Outputs;
   /** Resolves when the devices are done, rejects with the error that stopped one. */
   readonly done: Promise<void>;
 }
+/** One row of buffers for each device. */
+export type Rows = readonly (readonly Buffer[])[];
 
 /** A compiled program on the devices of a client. */
-export class LoadedExecutable extends Handle {
-  /** The program itself: what it needs and costs. */
-  readonly program: Executable;
+export class LoadedExecutable extends Executable {
   readonly devices: readonly Device[];
+  #shape!: ProgramShape;
+  /** The arguments of `aliases`. */
+  #aliased!: readonly number[];
   #memory: CallMemory | undefined;
 
-  constructor(
+  private constructor(
     readonly client: Client,
-    address: bigint,
+    loaded: bigint,
   ) {
-    super(client, address, 'PJRT_LoadedExecutable_Destroy');
     const { api } = client;
-    const program = api.call('PJRT_LoadedExecutable_GetExecutable', { loaded_executable: address });
-    const list = api.call('PJRT_LoadedExecutable_AddressableDevices', { executable: address });
-    this.program = new Executable(client, program.get('executable'));
-    this.devices = readPointers(list.get('addressable_devices'), list.get('num_addressable_devices')).map(
-      (device) => client.devices.find((d) => d.address === device)!,
-    );
+    const executable = api.call('PJRT_LoadedExecutable_GetExecutable', { loaded_executable: loaded }).get('executable');
+    super(client, ['PJRT_Executable_Destroy', executable], ['PJRT_LoadedExecutable_Destroy', loaded]);
+    const list = api.call('PJRT_LoadedExecutable_AddressableDevices', { executable: loaded });
+    this.devices = client.devicesAt(list.get('addressable_devices'), list.get('num_addressable_devices'));
+  }
+
+  /** Takes over what compiling or loading gave. What it takes is read from the program, which alone knows it. */
+  static async open(client: Client, loaded: bigint): Promise<LoadedExecutable> {
+    const executable = new LoadedExecutable(client, loaded);
+    try {
+      executable.#shape = readProgramShape(...(await executable.optimizedProgram()));
+    } catch (e) {
+      executable.dispose();
+      throw e;
+    }
+    executable.#aliased = executable.aliases.map((a) => a.input);
+    return executable;
+  }
+
+  /** One device's arguments, as the compiled program takes them. */
+  get inputs(): readonly ArrayType[] {
+    return this.#shape.inputs;
+  }
+
+  /** Arguments whose memory a result takes over, and that result; the argument is gone after the call. */
+  get aliases(): ProgramShape['aliases'] {
+    return this.#shape.aliases;
+  }
+
+  /** Arguments given up without naming a result: XLA may take their memory. */
+  get donors(): readonly number[] {
+    return this.#shape.donors;
   }
 
   /** Runs it on its one device. Returns at once: the results are being made. */
-  execute(args: readonly Buffer[], options: ExecuteOptions = {}): readonly Buffer[] {
-    return this.executeOn([args], options).outputs[0]!;
+  execute(args: readonly Buffer[], options: ExecuteOptions = {}): Execution {
+    const { outputs, done } = this.executeSharded([args], options);
+    return { outputs: outputs[0]!, done };
   }
 
   /** Runs it on all its devices, with one row of arguments for each. */
-  executeOn(rows: readonly (readonly Buffer[])[], { keep = [] }: ExecuteOptions = {}): Execution {
+  executeSharded(rows: Rows, { keep = [] }: ExecuteOptions = {}): Execution<Rows> {
+    const loaded = this.addressOf(1); // throws if it is gone: what follows remembers the pointer
     this.#check(rows, keep);
     const { api } = this.client;
-    const { aliased, donors } = this.program;
-    this.#memory ??= new CallMemory(this.address, this.devices.length, this.program);
+    this.#memory ??= new CallMemory(loaded, this.devices.length, this);
     const memory = this.#memory.fill(rows, keep);
     try {
       api.invoke('PJRT_LoadedExecutable_Execute', memory.args);
     } catch (e) {
       // XLA may take arguments before it fails.
-      this.#markTaken(rows, [...aliased, ...donors], (b) => b.isDeleted(), Promise.resolve());
+      this.#markTaken(rows, [...this.#aliased, ...this.donors], (b) => b.isDeleted(), Promise.resolve());
       throw e;
     }
-    const waits = Array.from(memory.events, (event) => api.events.wait(event, 'PJRT_LoadedExecutable_Execute'));
+    const waits = Array.from(memory.events, (event) => this.client.wait(event, 'PJRT_LoadedExecutable_Execute'));
     const done = waits.length === 1 ? waits[0]! : Promise.all(waits).then(() => {});
     done.catch(() => {}); // the outputs reject as well: nobody has to look at both
-    this.#markTaken(rows, keep.length ? aliased.filter((i) => !keep.includes(i)) : aliased, () => true, done);
-    this.#markTaken(rows, donors, (b) => b.isDeleted(), done);
+    const taken = keep.length ? this.#aliased.filter((i) => !keep.includes(i)) : this.#aliased;
+    this.#markTaken(rows, taken, () => true, done);
+    this.#markTaken(rows, this.donors, (b) => b.isDeleted(), done);
     const outputs = memory.results.map((row, d) =>
-      this.program.outputs.map((type, i) => new Buffer(this.client, row[i]!, type, this.devices[d]!)),
+      this.outputs.map((type, i) => new Buffer(this.client, row[i]!, type, this.devices[d]!)),
     );
     return { outputs, done };
   }
 
   /** The arguments of a next run: results take the place of the inputs they alias, and the other results are freed. */
-  feedBack(rows: readonly (readonly Buffer[])[], outputs: Execution['outputs']): Buffer[][] {
-    const { aliases } = this.program;
+  feedBack(rows: Rows, outputs: Rows): Buffer[][] {
     return rows.map((row, d) => {
       const next = [...row];
       const rest = new Set(outputs[d]);
-      for (const { input, output } of aliases) rest.delete((next[input] = outputs[d]![output]!));
+      for (const { input, output } of this.aliases) rest.delete((next[input] = outputs[d]![output]!));
       for (const buffer of rest) buffer.dispose();
       return next;
     });
   }
 
-  #markTaken(
-    rows: readonly (readonly Buffer[])[],
-    inputs: readonly number[],
-    taken: (b: Buffer) => boolean,
-    done: Promise<void>,
-  ): void {
+  #markTaken(rows: Rows, inputs: readonly number[], taken: (b: Buffer) => boolean, done: Promise<void>): void {
     for (const row of rows) {
-      for (const i of inputs) if (!row[i]!.disposed && taken(row[i]!)) row[i]!.donated(this.program.name, i, done);
+      for (const i of inputs) if (!row[i]!.disposed && taken(row[i]!)) row[i]!.donated(this.name, i, done);
     }
   }
 
   /** Every argument, before XLA sees it: XLA itself compares sizes in bytes only. */
-  #check(rows: readonly (readonly Buffer[])[], keep: readonly number[]): void {
-    const { name, inputs } = this.program;
+  #check(rows: Rows, keep: readonly number[]): void {
+    const { inputs } = this;
     const refuse = (what: string): never => {
-      throw new ArgumentError(`execute ${name}: ${what}`);
+      throw new ArgumentError(`execute ${this.name}: ${what}`);
     };
     const { length } = this.devices;
-    if (rows.length !== length) refuse(`it runs on ${length} devices, got arguments for ${rows.length}`);
+    if (rows.length !== length) refuse(`it runs on ${plural(length, 'device')}, got arguments for ${rows.length}`);
     for (const i of keep) if (!(i in inputs)) refuse(`keep: there is no argument ${i}, it takes ${inputs.length}`);
     rows.forEach((row, d) => {
-      if (row.length !== inputs.length) refuse(`it takes ${inputs.length} arguments, got ${row.length}`);
+      if (row.length !== inputs.length) refuse(`it takes ${plural(inputs.length, 'argument')}, got ${row.length}`);
       for (let i = 0; i < row.length; i++) {
         const buffer = row[i]!;
         if (buffer.client !== this.client) refuse(`argument ${i} (${buffer.describe()}) belongs to another client`);
@@ -244,15 +241,6 @@ export class LoadedExecutable extends Handle {
       }
     });
   }
-
-  override dispose(): void {
-    this.program.dispose();
-    super.dispose();
-  }
-
-  override describe(): string {
-    return this.program.describe();
-  }
 }
 
 /** The arrays and structs one call of Execute needs, made once: the call is synchronous, so they can be used again. */
@@ -263,7 +251,7 @@ class CallMemory {
   readonly #options = new Struct('PJRT_ExecuteOptions');
   readonly #arguments: readonly BigUint64Array[];
 
-  constructor(executable: bigint, numDevices: number, program: Executable) {
+  constructor(executable: bigint, numDevices: number, program: LoadedExecutable) {
     const rows = (width: number) => Array.from({ length: numDevices }, () => new BigUint64Array(width));
     this.#arguments = rows(program.inputs.length);
     this.results = rows(program.outputs.length);
@@ -279,7 +267,7 @@ class CallMemory {
     });
   }
 
-  fill(rows: readonly (readonly Buffer[])[], keep: readonly number[]): this {
+  fill(rows: Rows, keep: readonly number[]): this {
     rows.forEach((row, d) => {
       const pointers = this.#arguments[d]!;
       for (let i = 0; i < row.length; i++) pointers[i] = row[i]!.address;

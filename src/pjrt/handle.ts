@@ -1,4 +1,4 @@
-// Ownership. A handle owns one C object: `dispose()` (or `using`) destroys it; if it is forgotten, a finalizer does.
+// Ownership. A handle owns C objects: `dispose()` (or `using`) destroys them; if it is forgotten, a finalizer does.
 // What a client or a topology made is written in its ledger, so that counts are exact and closing it leaves nothing.
 import { DisposedError } from '../base/errors.js';
 import type { Api, FunctionName } from './api.js';
@@ -14,7 +14,16 @@ const DESTROY = {
 } as const satisfies Partial<Record<FunctionName, string>>;
 type Destroy = keyof typeof DESTROY;
 
-/** What one client or topology has alive. It holds no handles, so that it never keeps one from being collected. */
+/** An object to destroy. It knows nothing of its handle, so that it never keeps one from being collected. */
+interface Entry {
+  readonly ledger: Ledger;
+  readonly address: bigint;
+  readonly destroy: Destroy;
+  readonly bytes: number;
+  retired: boolean;
+}
+
+/** What one client or topology has alive. */
 export class Ledger {
   buffers = 0;
   bytes = 0;
@@ -22,7 +31,7 @@ export class Ledger {
   closed = false;
   #busy = 0;
   #destroyed = false;
-  readonly #live = new Map<bigint, { destroy: Destroy; bytes: number; retired?: true }>();
+  readonly #live = new Set<Entry>();
   readonly #args = new Map<Destroy, Struct<`${Destroy}_Args`>>(); // made once: a step destroys hundreds of buffers
 
   constructor(
@@ -30,25 +39,24 @@ export class Ledger {
     readonly owner: { readonly address: bigint; readonly destroy: Destroy },
   ) {}
 
-  add(address: bigint, destroy: Destroy, bytes: number): void {
-    this.#live.set(address, { destroy, bytes });
+  add(address: bigint, destroy: Destroy, bytes: number): Entry {
+    const entry = { ledger: this, address, destroy, bytes, retired: false };
+    this.#live.add(entry);
     this.#count(destroy, 1, bytes);
+    return entry;
   }
 
-  destroy(address: bigint): void {
-    const entry = this.#live.get(address);
-    if (!entry) return; // the owner was closed before
-    this.retire(address);
-    this.#live.delete(address);
-    this.#call(entry.destroy, address);
+  destroy(entry: Entry): void {
+    if (!this.#live.delete(entry)) return; // the owner was closed before
+    this.retire(entry);
+    this.#call(entry.destroy, entry.address);
   }
 
   /** It counts no longer, but is destroyed later. */
-  retire(address: bigint): void {
-    const entry = this.#live.get(address);
-    if (!entry || entry.retired) return;
+  retire(entry: Entry): void {
+    if (entry.retired) return;
     entry.retired = true;
-    this.#count(entry.destroy, -1, -entry.bytes);
+    this.#count(entry.destroy, -1, entry.bytes);
   }
 
   /** Destroys all that is alive, then the owner: at once, or when the work in hand on other threads has ended. */
@@ -71,8 +79,8 @@ export class Ledger {
   #destroyAll(): void {
     if (this.#destroyed) return;
     this.#destroyed = true;
-    this.api.events.drain();
-    for (const address of [...this.#live.keys()].reverse()) this.destroy(address); // what was made last goes first
+    this.api.events.drain(this);
+    for (const entry of [...this.#live].reverse()) this.destroy(entry); // what was made last goes first
     this.#call(this.owner.destroy, this.owner.address);
   }
 
@@ -83,16 +91,14 @@ export class Ledger {
   }
 
   #count(destroy: Destroy, n: 1 | -1, bytes: number): void {
-    this.bytes += bytes;
+    this.bytes += n * bytes;
     if (destroy === 'PJRT_Buffer_Destroy') this.buffers += n;
     else if (destroy !== 'PJRT_Executable_Destroy') this.executables += n;
   }
 }
 
 const owners = new FinalizationRegistry<Ledger>((ledger) => ledger.close());
-const handles = new FinalizationRegistry<{ ledger: Ledger; address: bigint }>(({ ledger, address }) =>
-  ledger.destroy(address),
-);
+const handles = new FinalizationRegistry<Entry>((entry) => entry.ledger.destroy(entry));
 
 /** A client or a topology: what it made lives no longer than it does. */
 export abstract class Owner implements Disposable {
@@ -119,6 +125,11 @@ export abstract class Owner implements Disposable {
     return this.ledger.closed;
   }
 
+  /** Resolves when the event is ready, and counts as this owner's work until then. */
+  wait(event: bigint, of: FunctionName): Promise<void> {
+    return this.api.events.wait(event, of, this.ledger);
+  }
+
   dispose(): void {
     owners.unregister(this);
     this.ledger.close();
@@ -129,31 +140,36 @@ export abstract class Owner implements Disposable {
   }
 }
 
+/** A C object that a handle owns, and how many bytes it counts for. */
+export type Owned = readonly [destroy: Destroy, address: bigint, bytes?: number];
+
 /** A buffer or an executable. */
 export abstract class Handle implements Disposable {
-  readonly #address: bigint;
+  readonly #entries: readonly Entry[];
   #gone: (() => Error) | undefined;
+  #work: Promise<unknown> | undefined;
 
+  /** Owns the C object at `address`, and perhaps others that go with it. */
   constructor(
     readonly owner: Owner,
-    address: bigint,
-    destroy: Destroy,
-    bytes = 0,
+    ...objects: readonly Owned[]
   ) {
-    this.#address = address;
-    owner.ledger.add(address, destroy, bytes);
-    handles.register(this, { ledger: owner.ledger, address }, this);
+    this.#entries = objects.map(([destroy, address, bytes]) => owner.ledger.add(address, destroy, bytes ?? 0));
+    for (const entry of this.#entries) handles.register(this, entry, this);
   }
 
   /** What an error calls it: "buffer f32[2, 3]". */
   abstract describe(): string;
 
-  /** The C object. Throws if it is no more. */
+  /** The first of its C objects. Throws if it is no more. */
   get address(): bigint {
+    return this.addressOf(0);
+  }
+
+  protected addressOf(index: number): bigint {
     if (this.#gone) throw this.#gone();
-    if (this.owner.disposed)
-      throw new DisposedError(`${this.describe()} went with its ${this.owner.describe()}, which was disposed`);
-    return this.#address;
+    if (!this.owner.disposed) return this.#entries[index]!.address;
+    throw new DisposedError(`${this.describe()} went with its ${this.owner.describe()}, which was disposed`);
   }
 
   get disposed(): boolean {
@@ -161,22 +177,31 @@ export abstract class Handle implements Disposable {
   }
 
   dispose(): void {
-    this.release(() => new DisposedError(`${this.describe()} was disposed: it cannot be used any more`));
+    this.release(() => new DisposedError(`${this.describe()} was disposed: it cannot be used any more`), this.#work);
   }
 
   [Symbol.dispose](): void {
     this.dispose();
   }
 
-  /** Destroys the C object, now or when `after` has settled. Using the handle afterwards throws what `why` makes. */
+  /** Runs work that uses the C object on another thread; the object lives until it is done. */
+  protected during<T>(work: () => Promise<T>): Promise<T> {
+    const running = this.owner.ledger.during(work);
+    this.#work = Promise.allSettled([this.#work, running]);
+    return running;
+  }
+
+  /** Destroys what it owns, now or when `after` has settled. Using the handle afterwards throws what `why` makes. */
   protected release(why: () => Error, after?: Promise<unknown>): void {
     if (this.#gone) return;
     this.#gone = why;
     handles.unregister(this);
     const { ledger } = this.owner;
-    const destroy = () => ledger.destroy(this.#address);
+    const destroy = () => {
+      for (const entry of this.#entries) ledger.destroy(entry);
+    };
     if (after) {
-      ledger.retire(this.#address);
+      for (const entry of this.#entries) ledger.retire(entry);
       after.then(destroy, destroy);
     } else destroy();
   }

@@ -5,7 +5,14 @@ export { Api } from './api.js';
 export { Buffer } from './buffer.js';
 export { Client } from './client.js';
 export { Device, DeviceDescription, type DeviceMemory } from './device.js';
-export { Executable, type ExecuteOptions, type Execution, LoadedExecutable, type MemoryStats } from './executable.js';
+export {
+  Executable,
+  type ExecuteOptions,
+  type Execution,
+  LoadedExecutable,
+  type MemoryStats,
+  type Rows,
+} from './executable.js';
 export { checkLibrary, preload } from './library.js';
 export { type CompileOptions, encodeCompileOptions } from './options.js';
 export type { Program } from './program.js';

@@ -50,12 +50,32 @@ export function checkLibrary(file: string): void {
  * XLA's threads still running in it; a library opened with RTLD_NODELETE stays.
  */
 export function loadLibrary(path: string, global = false): LibraryHandle {
+  giveStack();
   const library = koffi.load(path, { lazy: true, global });
   const noDelete = { linux: 0x1000, darwin: 0x80 }[process.platform as string];
   if (noDelete) koffi.load(null).func('void* dlopen(const char* path, int flags)')(path, RTLD_LAZY | noDelete);
   return library;
 }
 const RTLD_LAZY = 1;
+
+/** XLA's compiler needs far more stack than koffi gives a call by default (1 MiB, and 256 KiB off the main thread). */
+function giveStack(): void {
+  const { sync_stack_size, async_stack_size } = koffi.config() as Record<string, number>;
+  if (sync_stack_size! >= STACK && async_stack_size! >= STACK) return;
+  try {
+    koffi.config({ sync_stack_size: STACK, async_stack_size: STACK, resident_async_pools: 4 });
+  } catch (e) {
+    throw new PluginLoadError(
+      'this program loaded a library with koffi before tsxla, and koffi can then no longer be given the stack that ' +
+        'XLA needs: start a tsxla client first, or set sync_stack_size and async_stack_size to 16 MiB with koffi.config',
+      { cause: e },
+    );
+  }
+}
+const STACK = 16 * 2 ** 20;
+
+/** Ends the process at once, without waiting for its threads. */
+export const exitNow = (code: number): void => void koffi.load(null).func('void _exit(int code)')(code);
 
 /** Loads libraries in order, so that a plugin which asks for them by name finds them already there. */
 export function preload(paths: readonly string[]): void {

@@ -22,7 +22,7 @@ export class Topology extends Owner {
     const list = api.call('PJRT_TopologyDescription_GetDeviceDescriptions', { topology: address });
     this.platform = readString(platform.get('platform_name'), platform.get('platform_name_size'));
     this.devices = readPointers(list.get('descriptions'), list.get('num_descriptions')).map(
-      (description) => new DeviceDescription(api, description),
+      (description) => new DeviceDescription(this, description),
     );
   }
 
@@ -50,7 +50,7 @@ export class Topology extends Owner {
         compile_options,
         compile_options_size: compile_options.length,
       });
-      return new Executable(this, s.get('executable'));
+      return new Executable(this, ['PJRT_Executable_Destroy', s.get('executable')]);
     });
   }
 

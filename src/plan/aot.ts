@@ -11,6 +11,8 @@ export interface AheadOfTime {
   /** As the compiler names the chip, such as "TPU v6 lite". */
   readonly kind: string;
   readonly devices: number;
+  /** Of those, how many the program runs on. */
+  readonly used: number;
   readonly seconds: number;
   /** Bytes on one device. */
   readonly memory: MemoryStats;
@@ -48,6 +50,7 @@ export async function compileHere(
     topology: name,
     kind: topology.devices[0]!.kind,
     devices: topology.devices.length,
+    used: executable.numReplicas * executable.numPartitions,
     seconds: (performance.now() - start) / 1000,
     memory: executable.memory(),
     cost: executable.cost(),

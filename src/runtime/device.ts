@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import { env } from '../base/env.js';
 import { ArgumentError, PluginLoadError } from '../base/errors.js';
+import { notice } from '../base/log.js';
 import { Api, Client, type Options, preload } from '../pjrt/index.js';
 import {
   cudaMissing,
@@ -11,6 +12,7 @@ import {
   findCudaLibraries,
   findPlugin,
 } from '../plugins/index.js';
+import { defaultFlags } from './flags.js';
 
 /**
  * The environment in which libtpu compiles where there is no TPU. Without it, libtpu asks a cloud server what machine
@@ -24,11 +26,17 @@ export interface Choice {
 }
 
 const exists = (path: string): boolean => fs.existsSync(path);
+const GOOGLE = '0x1ae0';
+const hasPciVendor = (vendor: string): boolean => {
+  const devices = '/sys/bus/pci/devices';
+  const vendorOf = (device: string) => fs.readFileSync(`${devices}/${device}/vendor`, 'utf8').trim();
+  return exists(devices) && fs.readdirSync(devices).some((device) => vendorOf(device) === vendor);
+};
 /** Whether the machine has such a device, by the files its driver makes. */
 const present: Readonly<Record<DeviceType, () => boolean>> = {
   cpu: () => true,
   cuda: () => exists('/dev/nvidia0') || exists('/dev/dxg'),
-  tpu: () => exists('/dev/accel0') || exists('/dev/vfio/0'),
+  tpu: () => exists('/dev/accel0') || (exists('/dev/vfio/0') && hasPciVendor(GOOGLE)), // others use vfio too
 };
 
 /** The device that 'auto' means here: PJRT_DEVICE if set, else a TPU, else a GPU, else the CPU. */
@@ -59,7 +67,8 @@ export async function openClient(
   name: DeviceType | 'auto',
   o: OpenOptions = {},
 ): Promise<{ client: Client; plugin: FoundPlugin }> {
-  const device = name === 'auto' ? chooseDevice().device : name;
+  const { device, why } = name === 'auto' ? chooseDevice() : { device: name, why: undefined };
+  if (why) notice(`using ${device}: ${why}`);
   const plugin = await findPlugin(device, o.onProgress ? { onProgress: o.onProgress } : {});
   return { client: await startClient(device, plugin.path, o), plugin };
 }
@@ -71,7 +80,7 @@ export async function startClient(device: DeviceType, path: string, o: OpenOptio
     ...(device === 'cuda' && { allocator: 'bfc', preallocate: false }),
     ...(device === 'cpu' && { cpu_device_count: o.cpuDevices ?? 1 }),
   };
-  return Client.create(Api.load(path), { ...defaults, ...o.options });
+  return Client.create(Api.load(path), { ...defaults, ...o.options }, { xlaFlags: defaultFlags(device) });
 }
 
 /** NVIDIA's libraries and compiler tools, where the plugin finds them. It would end the process over one it misses. */

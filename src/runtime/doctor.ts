@@ -136,7 +136,7 @@ export const apiVersion = (_device: DeviceType, path: string): string => {
 export async function checkDevices(device: DeviceType, path: string): Promise<Chip[]> {
   using client = await startClient(device, path);
   const chips: Chip[] = [];
-  for (const chip of client.devices) chips.push(await checkDevice(client, chip));
+  for (const chip of client.addressableDevices) chips.push(await checkDevice(client, chip));
   return chips;
 }
 
@@ -154,12 +154,12 @@ async function checkDevice(client: Client, device: Device): Promise<Chip> {
   const a = Float32Array.from({ length: n * n }, (_, i) => ((i * 7) % 5) - 2);
   const b = Float32Array.from({ length: n * n }, (_, i) => ((i * 11) % 7) - 3);
   const args = [a, b].map((data) => client.bufferFromHost(data, type, device));
-  await executable.executeOn([args]).done; // the first run may still set things up
+  await executable.execute(args).done; // the first run may still set things up
   const start = performance.now();
-  const { outputs, done } = executable.executeOn([args]);
+  const { outputs, done } = executable.execute(args);
   await done;
   const elapsed = (performance.now() - start) / 1000;
-  const c = (await outputs[0]![0]!.toHost()) as Float32Array;
+  const c = await outputs[0]!.toHost<Float32Array>();
   const memory = device.memory();
   return { name: String(device), size: n, correct: isProduct(a, b, c, n), seconds: elapsed, ...(memory && { memory }) };
 }

@@ -9,7 +9,7 @@ const DEFAULTS: Readonly<Record<string, NonNullable<CompileOptions['xlaFlags']>>
   },
 };
 
-export function defaultFlags(platform: string): NonNullable<CompileOptions['xlaFlags']> {
-  const chosen = env('XLA_FLAGS') ?? '';
-  return Object.fromEntries(Object.entries(DEFAULTS[platform] ?? {}).filter(([flag]) => !chosen.includes(flag)));
+export function defaultFlags(device: string): NonNullable<CompileOptions['xlaFlags']> {
+  const chosen = (env('XLA_FLAGS') ?? '').split(/\s+/).map((flag) => flag.replace(/^--/, '').replace(/=.*/, ''));
+  return Object.fromEntries(Object.entries(DEFAULTS[device] ?? {}).filter(([flag]) => !chosen.includes(flag)));
 }

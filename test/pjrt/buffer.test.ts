@@ -35,9 +35,9 @@ test.each(Object.keys(DTYPES) as DType[])('%s: there and back, bit for bit', asy
 
 test('every dtype goes through a program', async () => {
   const executable = await client.compile(golden('mlir/dtypes.mlir'));
-  const args = executable.program.inputs.map((t) => client.bufferFromHost(patterns(t.dtype, 4), t));
+  const args = executable.inputs.map((t) => client.bufferFromHost(patterns(t.dtype, 4), t));
   expect(new Set(args.map((a) => a.type.dtype))).toEqual(new Set(Object.keys(DTYPES)));
-  const results = executable.execute(args);
+  const { outputs: results } = executable.execute(args);
   for (const [i, result] of results.entries()) {
     expect(result.type).toEqual(args[i]!.type);
     expect(await result.toHost(), args[i]!.type.dtype).toEqual(patterns(result.type.dtype, 4));
@@ -61,8 +61,8 @@ test('the array may be changed as soon as the call has returned', async () => {
 
 test('a copy on another device', async () => {
   using here = upload(client, 1, 2, 3);
-  using there = here.copyTo(client.devices[1]!);
-  expect(there.device).toBe(client.devices[1]);
+  using there = here.copyTo(client.addressableDevices[1]!);
+  expect(there.device).toBe(client.addressableDevices[1]);
   expect(await there.toHost()).toEqual(Float32Array.of(1, 2, 3));
 });
 
@@ -105,7 +105,7 @@ describe('refused', () => {
     buffer.dispose();
     const message = 'buffer f32[1] was disposed: it cannot be used any more';
     await expect(buffer.toHost()).rejects.toThrow(message);
-    expect(() => buffer.copyTo(client.devices[1]!)).toThrow(message);
+    expect(() => buffer.copyTo(client.addressableDevices[1]!)).toThrow(message);
     expect(buffer.toString()).toBe('buffer f32[1] on cpu:0 (gone)');
   });
   test('a device of another client', async () => {

@@ -15,33 +15,52 @@ afterAll(() => client.dispose());
 const sum = async (executable = add) => {
   using a = upload(client, 1, 2, 3, 4);
   using b = upload(client, 10, 20, 30, 40);
-  const [c] = executable.execute([a, b]) as [Buffer];
+  const c = executable.execute([a, b]).outputs[0]!;
   const values = await c.toHost();
   c.dispose();
   return [...values];
 };
 
-test('an executable knows its program', () => {
-  const { program } = add;
+test('an executable knows its program', async () => {
+  const program = add;
   expect(program.name).toBe('add');
   expect(program.inputs).toEqual([f32(4), f32(4)]);
   expect(program.outputs).toEqual([f32(4)]);
   expect([program.numReplicas, program.numPartitions, program.aliases]).toEqual([1, 1, []]);
   expect(program.memory()).toMatchObject({ arguments: 32, outputs: 16, aliased: 0 });
   expect(program.cost()).toMatchObject({ flops: 4, 'bytes accessed': 48 });
-  expect(program.optimizedHlo()).toMatch(/^HloModule add.*\n[\s\S]* = f32\[4\]\{0\} add\([\s\S]*ENTRY /);
+  expect(await program.optimizedHlo()).toMatch(/^HloModule add.*\n[\s\S]* = f32\[4\]\{0\} add\([\s\S]*ENTRY /);
 });
 
 test('and computes', async () => expect(await sum()).toEqual([11, 22, 33, 44]));
 
 test('a stored executable loads and computes the same', async () => {
-  const bytes = add.program.serialize();
+  const bytes = await add.serialize();
   using again = await client.load(bytes);
-  expect(again.program.inputs).toEqual(add.program.inputs);
+  expect(again.inputs).toEqual(add.inputs);
   expect(await sum(again)).toEqual([11, 22, 33, 44]);
   await expect(client.load(bytes.subarray(0, bytes.length >> 1))).rejects.toThrow(PjrtError);
   await expect(client.load(new Uint8Array(64))).rejects.toThrow(PjrtError);
   expect(await sum()).toEqual([11, 22, 33, 44]);
+});
+
+test('a client waits for its own work, not for that of others', async () => {
+  using other = await startCpu();
+  const t = 'tensor<1024x1024xf32>';
+  using slow = await client.compile(
+    `module @slow { func.func public @main(%a: ${t}) -> ${t} {
+       %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (${t}, ${t}) -> ${t}
+       return %0 : ${t} } }`,
+  );
+  using a = client.bufferFromHost(new Float32Array(1024 * 1024), slow.inputs[0]!);
+  let finished = false;
+  const { outputs, done } = slow.execute([a]);
+  done.then(() => (finished = true));
+  await other.synchronize();
+  expect(finished).toBe(false);
+  await client.synchronize();
+  expect(finished).toBe(true);
+  outputs[0]!.dispose();
 });
 
 test('compiling leaves the event loop free', async () => {
@@ -58,21 +77,21 @@ test('compiling leaves the event loop free', async () => {
     `module @long { func.func public @main(%m0: ${t}) -> ${t} { ${lines.join('\n')} return %t${n - 1} : ${t} } }`,
   );
   clearInterval(timer);
-  expect(executable.program.name).toBe('long');
+  expect(executable.name).toBe('long');
   expect(ticks).toBeGreaterThan(3);
 });
 
-test('many executions in flight, awaited in any order', async () => {
+test('many executions in flight, awaited from the last to the first', async () => {
   using one = upload(client, 1, 1, 1, 1);
   let x = upload(client, 0, 0, 0, 0);
   const dones: Promise<void>[] = [];
   for (let i = 0; i < 500; i++) {
-    const { outputs, done } = add.executeOn([[x, one]]);
+    const { outputs, done } = add.executeSharded([[x, one]]);
     dones.push(done);
     x.dispose(); // while it is being read: XLA holds what it needs
     x = outputs[0]![0]!;
   }
-  await Promise.all(dones.reverse());
+  for (const done of dones.reverse()) await done;
   expect([...(await x.toHost())]).toEqual([500, 500, 500, 500]);
   x.dispose();
   await client.synchronize();
@@ -85,15 +104,13 @@ describe('donation', () => {
     donate = await client.compile(golden('mlir/donate.mlir'));
   });
   const arrays = () =>
-    donate.program.inputs.map((t) =>
-      client.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)).fill(1), t),
-    );
+    donate.inputs.map((t) => client.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)).fill(1), t));
 
   test('takes the memory: the argument is gone, the count stays', () => {
     const args = arrays();
     const { buffers } = client.live;
-    expect(donate.program.aliases).toEqual([{ input: 0, output: 0 }]);
-    const outputs = donate.execute(args);
+    expect(donate.aliases).toEqual([{ input: 0, output: 0 }]);
+    const { outputs } = donate.execute(args);
     expect(client.live.buffers).toBe(buffers - 1 + outputs.length);
     expect(args[0]!.disposed).toBe(true);
     expect(() => donate.execute(args)).toThrow(
@@ -110,9 +127,9 @@ describe('donation', () => {
       `module @slow { func.func public @main(%a: ${t} {tf.aliasing_output = 0 : i32}) -> ${t} {
          ${matmul('%b', '%a')} ${matmul('%c', '%b')} ${matmul('%d', '%c')} return %d : ${t} } }`,
     );
-    using a = client.bufferFromHost(new Float32Array(768 * 768), slow.program.inputs[0]!);
+    using a = client.bufferFromHost(new Float32Array(768 * 768), slow.inputs[0]!);
     const start = performance.now();
-    const { outputs, done } = slow.executeOn([[a]]);
+    const { outputs, done } = slow.executeSharded([[a]]);
     const dispatch = performance.now() - start;
     await done;
     expect(dispatch).toBeLessThan((performance.now() - start) / 2);
@@ -121,18 +138,17 @@ describe('donation', () => {
 
   test('keep: the argument lives on, with its values', async () => {
     const args = arrays();
-    const outputs = donate.execute(args, { keep: [0] });
+    const { outputs } = donate.execute(args, { keep: [0] });
     await outputs[0]!.ready();
     expect((await args[0]!.toHost()).every((v) => v === 1)).toBe(true);
     expect(() => donate.execute(args, { keep: [7] })).toThrow('execute donate: keep: there is no argument 7');
     for (const b of [...args, ...outputs]) b.dispose();
   });
 
-  test('a buffer donated and passed again in the same call is refused, and nothing is lost', () => {
-    const [a] = arrays() as [Buffer];
-    const same = donate.program.inputs.map(() => a);
-    if (same.length > 1) expect(() => donate.execute(same)).toThrow(PjrtError);
-    a.dispose();
+  test('a buffer donated and passed again in the same call is refused, and nothing is lost', async () => {
+    using a = upload(client, 1, 2, 3, 4);
+    expect(() => donate.execute([a, a])).toThrow(PjrtError);
+    expect([...(await a.toHost())]).toEqual([1, 2, 3, 4]);
   });
 });
 
@@ -146,12 +162,12 @@ describe('four devices', () => {
   afterAll(() => four.dispose());
 
   test('a sharded program gives each its part, and collectives work', async () => {
-    const { inputs, outputs } = spmd.program;
+    const { inputs, outputs } = spmd;
     expect(spmd.devices.map((d) => d.id)).toEqual([0, 1, 2, 3]);
     const rows = spmd.devices.map((d) =>
       inputs.map((t, i) => four.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)).fill(i + 1), t, d)),
     );
-    const { outputs: results, done } = spmd.executeOn(rows);
+    const { outputs: results, done } = spmd.executeSharded(rows);
     await done;
     expect(results).toHaveLength(4);
     // every element is a sum of 8 products 1 x 2, and the sum over all is the same on every device
@@ -164,10 +180,8 @@ describe('four devices', () => {
   });
 
   test('an argument on the wrong device, or too few rows, is refused', () => {
-    const row = spmd.program.inputs.map((t) =>
-      four.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)), t),
-    );
-    expect(() => spmd.executeOn([row, row, row, row])).toThrow(
+    const row = spmd.inputs.map((t) => four.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)), t));
+    expect(() => spmd.executeSharded([row, row, row, row])).toThrow(
       /argument 0 \(buffer f32\[.*\]\) is on cpu:0, it runs on cpu:1: use copyTo/,
     );
     expect(() => spmd.execute(row)).toThrow('it runs on 4 devices, got arguments for 1');
@@ -212,19 +226,20 @@ describe('refused, by name, and the next call works', () => {
   test('a disposed executable', async () => {
     const executable = await client.compile(golden('mlir/add.mlir'));
     const { executables } = client.live;
+    expect(await sum(executable)).toEqual([11, 22, 33, 44]);
     executable.dispose();
     expect(client.live.executables).toBe(executables - 1);
     using a = upload(client, 1, 2, 3, 4);
     expect(() => executable.execute([a, a])).toThrow('executable add was disposed: it cannot be used any more');
-    expect(() => executable.program.memory()).toThrow('executable add was disposed');
+    expect(() => executable.memory()).toThrow('executable add was disposed');
   });
   test('a result that cannot fit', async () => {
     const executable = await client.compile(golden('mlir/huge-output.mlir'));
-    const args = executable.program.inputs.map((t) =>
+    const args = executable.inputs.map((t) =>
       client.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)), t),
     );
     const run = async () => {
-      const [huge] = executable.execute(args) as [Buffer];
+      const [huge] = executable.execute(args).outputs as [Buffer];
       try {
         await huge.ready();
       } finally {
@@ -238,9 +253,22 @@ describe('refused, by name, and the next call works', () => {
     const other = await startCpu();
     const compiling = other.compile(golden('mlir/matmul.mlir'));
     other.dispose();
-    const executable = await compiling;
-    expect(() => executable.execute([])).toThrow('went with its client cpu (1 device), which was disposed');
+    await expect(compiling).rejects.toThrow(
+      'executable matmul went with its client cpu (1 device), which was disposed',
+    );
     await expect(other.compile(golden('mlir/add.mlir'))).rejects.toThrow('client cpu (1 device) was disposed');
+  });
+  test('a device and a program without inputs of a disposed client', async () => {
+    const other = await startCpu();
+    const one =
+      'module @one { func.func public @main() -> tensor<f32> { %0 = stablehlo.constant dense<1.0> : tensor<f32>\n return %0 : tensor<f32> } }';
+    const executable = await other.compile(one);
+    const { outputs } = executable.execute([]);
+    expect(await outputs[0]!.toHost()).toEqual(Float32Array.of(1));
+    other.dispose();
+    expect(() => executable.execute([])).toThrow('executable one went with its client');
+    expect(() => other.defaultDevice.memory()).toThrow('client cpu (1 device) was disposed');
+    expect(other.defaultDevice.attributes).toEqual({});
   });
   test('an option of the wrong kind', async () => {
     await expect(Client.create(cpuPlugin, { cpu_device_count: 1.5 })).rejects.toThrow(

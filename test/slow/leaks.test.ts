@@ -34,12 +34,12 @@ test('100,000 buffers made and freed, read back now and then', async () => {
 test('10,000 executions, with donated state, awaited now and then', async () => {
   using client = await startCpu();
   const executable = await client.compile(golden('gpt-step.mlir'));
-  const { inputs } = executable.program;
+  const { inputs } = executable;
   let args = inputs.map((t) => client.bufferFromHost(new Uint8Array(t.shape.reduce((a, b) => a * b, 4)), t));
   await staysFlat(100, async () => {
     let last: Promise<void> | undefined;
     for (let i = 0; i < 100; i++) {
-      const { outputs, done } = executable.executeOn([args]);
+      const { outputs, done } = executable.executeSharded([args]);
       [args] = executable.feedBack([args], outputs) as [Buffer[]];
       last = done;
     }
@@ -56,8 +56,8 @@ test('300 programs compiled, serialized, loaded and dropped', async () => {
   await staysFlat(30, async () => {
     for (let i = 0; i < 10; i++) {
       using compiled = await client.compile(golden('mlir/matmul.mlir'));
-      using loaded = await client.load(compiled.program.serialize());
-      expect(loaded.program.optimizedHlo().length).toBeGreaterThan(100);
+      using loaded = await client.load(await compiled.serialize());
+      expect((await loaded.optimizedHlo()).length).toBeGreaterThan(100);
     }
   });
   expect(client.live.executables).toBe(0);
