@@ -27,5 +27,6 @@ if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
   writeFileSync(stamp, lock);
 }
 
+node('scripts/functions.mjs');
 node('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'); // incremental
 node('dist/cli/main.js', 'plugins', 'install', 'cpu', '--if-missing');

@@ -1,0 +1,112 @@
+// Prints a graph as a StableHLO module. One writer for all ops: MLIR's generic form needs no printing of its own per op.
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import type { Graph } from '../ir/graph.js';
+import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
+
+export class TextEmitter implements Emitter {
+  readonly #types = new Map<Ssa, Aval>();
+  #lines: string[] = [];
+  #count = 0;
+
+  op(
+    name: string,
+    operands: readonly Ssa[],
+    outs: readonly Aval[],
+    attrs: Attributes = {},
+    regions: readonly Region[] = [],
+  ): Ssa[] {
+    const id = `%${this.#count++}`;
+    const results = outs.length === 1 ? [id] : outs.map((_, i) => `${id}#${i}`);
+    results.forEach((r, i) => this.#types.set(r, outs[i]!));
+    let text = outs.length === 0 ? '' : outs.length === 1 ? `${id} = ` : `${id}:${outs.length} = `;
+    text += `"${name.includes('.') ? name : `stablehlo.${name}`}"(${operands.join(', ')})`;
+    const properties = Object.entries(attrs);
+    if (properties.length) text += ` <{${properties.map(([k, v]) => `${k} = ${v}`).join(', ')}}>`;
+    if (regions.length) text += ` (${regions.join(', ')})`;
+    const types = operands.map((x) => this.typeOf(x).mlir).join(', ');
+    text += ` : (${types}) -> ${outs.length === 1 ? outs[0]!.mlir : `(${outs.map((o) => o.mlir).join(', ')})`}`;
+    this.#lines.push(text);
+    return results;
+  }
+
+  region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region {
+    const outer = this.#lines;
+    this.#lines = [];
+    const names = params.map((p) => this.parameter(p));
+    const results = body(names);
+    this.#lines.push(
+      `"stablehlo.return"(${results.join(', ')}) : (${results.map((r) => this.typeOf(r).mlir).join(', ')}) -> ()`,
+    );
+    const head = `^bb0(${names.map((n) => `${n}: ${this.typeOf(n).mlir}`).join(', ')}):`;
+    const text = `{\n${params.length ? `${head}\n` : ''}${this.#lines.join('\n')}\n}`;
+    this.#lines = outer;
+    return text;
+  }
+
+  typeOf(value: Ssa): Aval {
+    return this.#types.get(value)!;
+  }
+
+  /** A name for a value that is given: an argument of the function or of a region. */
+  parameter(aval: Aval): Ssa {
+    const name = `%a${this.#count++}`;
+    this.#types.set(name, aval);
+    return name;
+  }
+
+  /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
+  graph({ nodes, roots }: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[] {
+    for (const e of nodes) {
+      if (values.has(e)) continue;
+      if (e.op.name === 'pick') {
+        values.set(e, [values.get(e.inputs[0]!)![(e.attrs as { index: number }).index]!]);
+      } else {
+        values.set(
+          e,
+          e.op.lower(
+            this,
+            e.inputs.map((x) => values.get(x)![0]!),
+            e,
+          ),
+        );
+      }
+    }
+    return roots.map((r) => values.get(r)![0]!);
+  }
+
+  get text(): string {
+    return this.#lines.join('\n');
+  }
+}
+
+export interface ModuleOptions {
+  readonly name?: string;
+  /** For each argument, the result that takes over its memory, or -1. */
+  readonly aliases?: readonly number[];
+}
+
+/** The whole module: `parameters` are the nodes whose values are given, in the order of the arguments. */
+export function emitModule(
+  graph: Graph,
+  parameters: readonly Expr[],
+  { name = 'main', aliases = [] }: ModuleOptions = {},
+): string {
+  const e = new TextEmitter();
+  const values = new Map<Expr, readonly Ssa[]>();
+  const args = parameters.map((p, i) => {
+    const arg = e.parameter(p.aval);
+    values.set(p, [arg]);
+    const alias = aliases[i] ?? -1;
+    return `${arg}: ${p.aval.mlir}${alias >= 0 ? ` {tf.aliasing_output = ${alias} : i32}` : ''}`;
+  });
+  const results = e.graph(graph, values);
+  const types = graph.roots.map((r) => r.aval.mlir).join(', ');
+  return `module @${name} {
+func.func public @main(${args.join(', ')}) -> (${types}) {
+${e.text}
+"func.return"(${results.join(', ')}) : (${types}) -> ()
+}
+}
+`;
+}

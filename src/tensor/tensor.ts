@@ -1,0 +1,109 @@
+// The tensor: a lazy value. Operations on it are described, not computed; reading it computes.
+import { gradients } from '../autograd/sweep.js';
+import type { DType, TypedArray } from '../base/dtype.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { decodeFloats } from '../base/float.js';
+import { isFloat } from '../base/promote.js';
+import type { Shape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
+import { onesLike } from '../ops/constant.js';
+import type * as ops from '../ops/index.js';
+import { add } from '../ops/pointwise.js';
+import { detach, variable } from '../ops/variable.js';
+import { evaluate } from '../runtime/evaluate.js';
+import type { LiftMethod } from './lift.js';
+
+type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
+/** Every operation of ops/ is a method (lift.ts). */
+export interface Tensor extends Methods {}
+
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
+export class Tensor {
+  #expr: Expr;
+  /** The accumulated gradient, after `backward()`. */
+  grad: Tensor | null = null;
+
+  constructor(expr: Expr) {
+    this.#expr = expr;
+  }
+
+  /** What it stands for. */
+  get expr(): Expr {
+    return this.#expr;
+  }
+  get shape(): Shape {
+    return this.#expr.shape;
+  }
+  get dtype(): DType {
+    return this.#expr.dtype;
+  }
+  /** Whether a gradient can reach it. */
+  get requiresGrad(): boolean {
+    return this.#expr.differentiable;
+  }
+
+  /** Makes it a variable: `backward()` leaves its gradient in `grad`. */
+  requiresGrad_(): this {
+    if (!isFloat(this.dtype))
+      throw new ArgumentError(`requiresGrad_: only floats have gradients, this is ${this.#expr.aval}`);
+    if (!this.#expr.differentiable) {
+      this.#expr = variable(this.#expr);
+      variables.set(this.#expr, this);
+    }
+    return this;
+  }
+
+  /** The same value, without a past: no gradient passes. */
+  detach(): Tensor {
+    return new Tensor(detach(this.#expr));
+  }
+
+  /** Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again. */
+  backward(gradient?: Tensor, { createGraph = false }: { readonly createGraph?: boolean } = {}): void {
+    const seed = seedFor('backward', this, gradient);
+    const wrt = collect([this.#expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
+    gradients([this.#expr], [seed], wrt).forEach((g, i) => {
+      const owner = variables.get(wrt[i]!)!;
+      if (!g) return;
+      const made = createGraph ? g : detach(g);
+      owner.grad = new Tensor(owner.grad ? add(owner.grad.expr, made) : made);
+    });
+  }
+
+  /** Its elements in row-major order, in the array of its dtype (raw bits for bool, f16, bf16 and f8). */
+  async data(): Promise<TypedArray> {
+    const [buffer] = await evaluate([this.#expr]);
+    return buffer!.toHost();
+  }
+
+  /** The one element, as a JavaScript number (a bigint for i64 and u64, a boolean for bool). */
+  async item(): Promise<number | bigint | boolean> {
+    if (this.#expr.aval.size !== 1)
+      throw new ArgumentError(`item: ${this.#expr.aval} has ${this.#expr.aval.size} elements, not one`);
+    const x = decodeFloats(this.dtype, await this.data())[0]!;
+    return this.dtype === 'bool' ? x !== 0 : x;
+  }
+}
+
+/** What gradients start from: given, or 1 for a single element. */
+export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
+  const { aval } = result.expr;
+  if (!result.requiresGrad) {
+    throw new ArgumentError(
+      `${op}: nothing that wants a gradient leads to this ${aval}: call requiresGrad_() on what should have one`,
+    );
+  }
+  if (!gradient && aval.size !== 1) {
+    throw new ShapeError(
+      `${op}: ${aval} has ${aval.size} elements: reduce it to one first (sum, mean), or pass its gradient`,
+    );
+  }
+  if (gradient && gradient.expr.aval !== aval) {
+    throw new ShapeError(`${op}: the gradient is ${gradient.expr.aval}, the tensor ${aval}`);
+  }
+  return gradient?.expr ?? onesLike(result.expr);
+}
+
+/** The tensor of each variable, to leave its gradient in. */
+const variables = new WeakMap<Expr, Tensor>();

@@ -1,0 +1,3 @@
+import { Table } from './row.js';
+
+export const table = new Table('indexing');
