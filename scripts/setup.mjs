@@ -2,7 +2,7 @@
 // Plain JavaScript without dependencies: it runs before there are any.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -23,10 +23,17 @@ const stamp = join(root, 'node_modules', '.tsxla-lock');
 if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
   console.error('tsxla: installing npm packages');
   // Not `npm ci`: it refuses a lock file that lacks the optional packages of platforms we do not run on.
-  run('npm', 'install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error');
+  run('npm', 'install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error');
   writeFileSync(stamp, lock);
 }
 
 node('scripts/functions.mjs');
 node('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'); // incremental
+
+// `npx tsxla` takes the command from here; tsc writes files that cannot be executed.
+chmodSync(join(root, 'dist/cli/main.js'), 0o755);
+const command = join(root, 'node_modules/.bin/tsxla');
+rmSync(command, { force: true });
+symlinkSync('../../dist/cli/main.js', command);
+
 node('dist/cli/main.js', 'plugins', 'install', 'cpu', '--if-missing');

@@ -1,4 +1,5 @@
 // The command, as a person meets it.
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -67,13 +68,14 @@ describe('hlo run', () => {
       'run',
       goldenPath('mlir/spmd.mlir'),
       '--random-inputs',
+      '--seed',
       '7',
       '--hlo',
       file('spmd.hlo'),
     ]);
     expect(stdout).toContain('spmd.mlir on 4 devices');
     expect(fs.readFileSync(file('spmd.hlo'), 'utf8')).toContain('all-reduce');
-    const again = await tsxla(['hlo', 'run', goldenPath('mlir/spmd.mlir'), '--random-inputs', '7']);
+    const again = await tsxla(['hlo', 'run', goldenPath('mlir/spmd.mlir'), '--random-inputs', '--seed', '7']);
     const values = (text: string) => text.split('\n').filter((line) => /out\d/.test(line));
     expect(values(again.stdout)).toEqual(values(stdout)); // the seed decides
   });
@@ -114,11 +116,25 @@ describe('hlo run', () => {
       'error: execute add: argument 1 is f32[5], the program takes f32[4]\n',
     );
   });
+  test('a device that is not there, before anything is fetched', async () => {
+    expect(await refused(goldenPath('mlir/add.mlir'), '--random-inputs', '--device', 'tpu')).toMatch(
+      /^error: this machine has no TPU/,
+    );
+  });
   test('an option that does not exist', async () => {
+    expect(await refused(goldenPath('mlir/add.mlir'), '--repeat', '0')).toContain('not a number from 1');
     expect(await refused(goldenPath('mlir/add.mlir'), '--repeat', 'often')).toContain(
       "argument 'often' is invalid. not a whole number",
     );
   });
+});
+
+test('output that nobody reads is no error', () => {
+  const main = path.join(import.meta.dirname, '../dist/cli/main.js');
+  const { status, stderr } = spawnSync('bash', ['-o', 'pipefail', '-c', `node ${main} plugins | head -1`], {
+    encoding: 'utf8',
+  });
+  expect([status, stderr]).toEqual([0, '']);
 });
 
 describe('doctor', () => {

@@ -45,3 +45,7 @@ test('process.exit does not wait for a compile', () => {
   expect(cut, cut.stderr).toMatchObject({ status: 3, signal: null });
   expect(cut.seconds).toBeLessThan(whole.seconds);
 });
+
+test('Ctrl-C stays what it is: importing tsxla listens to no signal', () => {
+  expect(run('console.log(process.listenerCount("SIGINT"), process.listenerCount("SIGTERM"));').stdout).toBe('0 0\n');
+});

@@ -89,7 +89,9 @@ describe('compile options', () => {
     expect(hex(encodeCompileOptions({}))).toBe('1a0420012801');
     const four = '1a232001280430014a18080110041a030a01001a030a01011a030a01021a030a0103980101';
     expect(hex(encodeCompileOptions({ numPartitions: 4 }))).toBe(four);
-    expect(hex(encodeCompileOptions({ numPartitions: 4, deviceIds: [0, 1, 2, 3] }))).toBe(four);
+    // With devices named, the ordinal is -1: "those of the assignment", not "the first".
+    const named = four.replace('1a23', '1a2e08ffffffffffffffffff01');
+    expect(hex(encodeCompileOptions({ numPartitions: 4, deviceIds: [0, 1, 2, 3] }))).toBe(named);
   });
 
   it('place replicas and partitions on devices', () => {
@@ -210,17 +212,20 @@ describe('readProgramShape', () => {
     }
   });
 
-  it('flattens tuples, also where aliases and donors point into them', () => {
+  it('flattens a tuple of results, also where aliases point into it', () => {
     const pair = { type: TUPLE, tuple: [array('f32', 1), array('bf16', 2)] };
     const shape = shapeOf({
-      shape: { parameters: [array('i32'), pair], result: { type: TUPLE, tuple: [array('f32', 9), pair, array('u8')] } },
+      shape: {
+        parameters: [array('i32'), array('f32', 1), array('bf16', 2)],
+        result: { type: TUPLE, tuple: [array('f32', 9), pair, array('u8')] },
+      },
       aliases: {
         entries: [
-          { output: [1, 1], parameter: 1, index: [1], kind: 1 },
+          { output: [1, 1], parameter: 2, kind: 1 },
           { output: [2], parameter: 0 },
         ],
       },
-      donors: { entries: [{ parameter: 1, index: [0] }] },
+      donors: { entries: [{ parameter: 1 }] },
     });
     expect(shape.inputs.map((t) => t.dtype)).toEqual(['i32', 'f32', 'bf16']);
     expect(shape.outputs.map((t) => t.dtype)).toEqual(['f32', 'f32', 'bf16', 'u8']);
@@ -246,6 +251,10 @@ describe('readProgramShape', () => {
       'input 1 of f is a token, which cannot be passed: use an array of bool, i8,',
     );
     expect(() => shapeOf({ shape: { result: { type: 15 } } })).toThrow('output 0 of f is a c64');
+    const tuple = { type: TUPLE, tuple: [array('f32')] };
+    expect(() => shapeOf({ shape: { parameters: [tuple], result: array('f32') } })).toThrow(
+      'input 0 of f is a tuple, which cannot be passed',
+    );
     expect(() => readProgramShape(new Uint8Array(), 'hlo')).toThrow('these 0 bytes of format hlo hold no HLO program');
     expect(() => readProgramShape(Buffer.from('not HLO'), 'hlo_with_config')).toThrow(
       'these 7 bytes are no HLO module of format hlo_with_config',

@@ -88,39 +88,3 @@ export class CompileError extends PjrtError {}
 
 /** RESOURCE_EXHAUSTED: the device has not enough memory for a program or a buffer. */
 export class OutOfMemoryError extends PjrtError {}
-
-/** One line from any thrown value. */
-export const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e));
-
-/** An error as plain data, to send from one process to another. */
-export interface PlainError {
-  readonly name: string;
-  readonly message: string;
-  readonly code?: StatusCode;
-  readonly call?: string;
-}
-
-export const plainError = (e: unknown): PlainError => {
-  const { name = 'Error', code, call } = e as Partial<PjrtError>;
-  return { name, message: messageOf(e), ...(code && { code }), ...(call && { call }) };
-};
-
-/** The error that was sent, of its own class again. */
-export function reviveError({ name, message, code = 'UNKNOWN', call = '' }: PlainError): Error {
-  const fromXla = [PjrtError, CompileError, OutOfMemoryError].find((c) => c.name === name);
-  return fromXla ? new fromXla(message, code, call) : new (PLAIN.find((c) => c.name === name) ?? TsxlaError)(message);
-}
-/** The classes that are made of a message alone. */
-const PLAIN = [
-  ArgumentError,
-  ShapeError,
-  DTypeError,
-  DisposedError,
-  DonatedError,
-  PluginNotFoundError,
-  PluginFetchError,
-  PluginCorruptError,
-  PluginLoadError,
-  PluginVersionError,
-  TimeoutError,
-];

@@ -1,5 +1,5 @@
 // The other end of isolated.ts: takes one call, answers it, and ends.
-import { plainError } from './errors.js';
+import { plainError } from './thrown.js';
 
 // If the parent dies, so does this process, in the middle of a compile too (exit would wait for it).
 const orphaned = () => process.kill(process.pid, 'SIGKILL');

@@ -1,7 +1,8 @@
 // Runs a function in a process of its own: a plugin that aborts, hangs or prints takes only that process with it.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { type PlainError, PluginCrashError, reviveError, TimeoutError } from './errors.js';
+import { PluginCrashError, TimeoutError } from './errors.js';
+import { type PlainError, reviveError } from './thrown.js';
 
 export interface IsolatedOptions {
   readonly env?: Readonly<Record<string, string>>;

@@ -2,11 +2,12 @@
 import fs from 'node:fs/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { type ArrayType, DTYPES, show, sizeOf, type TypedArray } from '../base/dtype.js';
-import { ArgumentError, CompileError, messageOf, OutOfMemoryError } from '../base/errors.js';
+import { ArgumentError, CompileError, OutOfMemoryError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { bytes, columns, flops, plural, seconds } from '../base/format.js';
+import { messageOf } from '../base/thrown.js';
 import { type HostArray, readSafetensors, writeSafetensors } from '../io/index.js';
-import type { Buffer, LoadedExecutable, MemoryStats } from '../pjrt/index.js';
+import { type Buffer, devicesOf, type LoadedExecutable, type MemoryStats } from '../pjrt/index.js';
 import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice, openClient } from '../runtime/device.js';
@@ -21,10 +22,11 @@ export function hloCommand(): Command {
     .addOption(
       new Option('--device <device>', 'where to run it').choices(['auto', 'cpu', 'cuda', 'tpu']).default('auto'),
     )
-    .option('--repeat <n>', 'run it n times and time them; results take the place of the inputs they alias', whole, 1)
-    .option('--random-inputs [seed]', 'floats from a normal distribution, whole numbers from 0 to 15', whole)
-    .option('--inputs <file>', 'a safetensors file with arg0, arg1, ...')
-    .option('--outputs <file>', 'where to write out0, out1, ... as safetensors')
+    .option('--repeat <n>', 'run it n times and time them; results take the place of the inputs they alias', count, 1)
+    .option('--random-inputs', 'floats from a normal distribution, whole numbers from 0 to 15')
+    .option('--seed <n>', 'of the random inputs', whole, 0)
+    .addOption(new Option('--inputs <file>', 'a safetensors file with arg0, arg1, ...').conflicts('randomInputs'))
+    .option('--outputs <file>', 'where to write out0, out1, ... as safetensors (out0.device1, ... of several devices)')
     .option('--hlo <file>', 'where to write the program as XLA optimized it')
     .option('--json', 'print the report as JSON')
     .action(run);
@@ -42,7 +44,8 @@ export function hloCommand(): Command {
 interface RunFlags {
   device: DeviceType | 'auto';
   repeat: number;
-  randomInputs?: number | true;
+  randomInputs?: true;
+  seed: number;
   inputs?: string;
   outputs?: string;
   hlo?: string;
@@ -51,16 +54,15 @@ interface RunFlags {
 
 async function run(file: string, flags: RunFlags): Promise<void> {
   const program = await readProgram(file);
-  const devices = devicesOf(program);
-  const deviceCount = devices.numPartitions * devices.numReplicas;
+  const { numPartitions = 1, numReplicas = 1 } = devicesOf(program);
   const { client, plugin } = await openClient(flags.device === 'auto' ? chooseDevice().device : flags.device, {
     onProgress: progress('fetching the plugin'),
-    cpuDevices: deviceCount,
+    cpuDevices: numPartitions * numReplicas,
   });
   let start = performance.now();
-  const executable = await client.compile(program, devices).catch((e) => inFile(e, file));
+  const executable = await client.compile(program).catch((e) => inFile(e, file));
   const compileSeconds = (performance.now() - start) / 1000;
-  if (flags.hlo) await fs.writeFile(flags.hlo, await executable.optimizedHlo());
+  if (flags.hlo) await writeText(flags.hlo, await executable.optimizedHlo());
 
   const inputs = await readInputs(executable, flags, file);
   let rows = inputs.map((row, d) => row.map((a) => client.bufferFromHost(a.data, a, executable.devices[d]!)));
@@ -76,22 +78,29 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     if (i === flags.repeat - 1) outputs = execution.outputs;
     else rows = executable.feedBack(rows, execution.outputs);
   }
-  const results = await Promise.all(outputs[0]!.map(async (b) => ({ ...b.type, data: await b.toHost() })));
-  if (flags.outputs) await writeSafetensors(flags.outputs, new Map(results.map((r, i) => [`out${i}`, r])));
+  const fetch = async (b: Buffer): Promise<HostArray> => ({ ...b.type, data: await b.toHost() });
+  const results = await Promise.all(outputs.map((row) => Promise.all(row.map(fetch))));
+  if (flags.outputs) {
+    const name = (i: number, d: number) => `out${i}${results.length > 1 ? `.device${d}` : ''}`;
+    await writeSafetensors(
+      flags.outputs,
+      new Map(results.flatMap((row, d) => row.map((r, i) => [name(i, d), r] as const))),
+    );
+  }
   const report = {
     file,
     device: String(executable.devices[0]),
     devices: executable.devices.length,
     plugin: plugin.package ? `${plugin.package} ${plugin.version}` : plugin.path,
     inputs: executable.inputs.length,
-    outputs: results.length,
+    outputs: executable.outputs.length,
     donated: executable.aliases.length,
     compileSeconds,
     runs: { count: times.length, median: median(times), min: Math.min(...times), dispatch: median(dispatches) },
     memory: executable.memory(),
     cost: executable.cost(),
   };
-  console.log(flags.json ? JSON.stringify(report, null, 2) : showRun(report, results));
+  console.log(flags.json ? JSON.stringify(report, null, 2) : showRun(report, results[0]!));
   client.dispose();
 }
 
@@ -116,12 +125,12 @@ async function readInputs(exe: LoadedExecutable, flags: RunFlags, file: string):
       }),
     ];
   }
-  if (flags.randomInputs === undefined) {
+  if (!flags.randomInputs) {
     throw new ArgumentError(
       `${file} takes ${plural(inputs.length, 'input')}: pass --inputs FILE.safetensors or --random-inputs`,
     );
   }
-  const random = generator(flags.randomInputs === true ? 0 : flags.randomInputs);
+  const random = generator(flags.seed);
   return exe.devices.map(() => inputs.map((type) => ({ ...type, data: randomArray(type, random) })));
 }
 
@@ -149,7 +158,6 @@ async function compile(file: string, flags: { topology: string; timeout?: number
   try {
     const report = await compileAhead(program, {
       topology: flags.topology,
-      ...devicesOf(program),
       ...(flags.timeout && { timeoutSeconds: flags.timeout }),
     }).catch((e) => inFile(e, file));
     console.log(flags.json ? JSON.stringify({ file, fits: true, ...report }, null, 2) : showAhead(file, report));
@@ -168,6 +176,12 @@ async function compile(file: string, flags: { topology: string; timeout?: number
   }
 }
 
+async function writeText(file: string, text: string): Promise<void> {
+  await fs.writeFile(file, text).catch((e) => {
+    throw new ArgumentError(`cannot write ${file}: ${messageOf(e)}`, { cause: e });
+  });
+}
+
 async function readProgram(file: string): Promise<string | Uint8Array> {
   const data = await fs.readFile(file).catch((e) => {
     throw new ArgumentError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
@@ -182,17 +196,15 @@ function inFile(e: unknown, file: string): never {
   throw e;
 }
 
-/** Over how many devices the module says it is split and copied. Bytecode is taken to be for one. */
-function devicesOf(program: string | Uint8Array): { numPartitions: number; numReplicas: number } {
-  const count = (name: string) =>
-    Number((typeof program === 'string' && new RegExp(`mhlo\\.num_${name}\\s*=\\s*(\\d+)`).exec(program)?.[1]) || 1);
-  return { numPartitions: count('partitions'), numReplicas: count('replicas') };
-}
-
 function whole(text: string): number {
   const n = Number(text);
   if (!Number.isInteger(n) || n < 0) throw new InvalidArgumentError('not a whole number');
   return n;
+}
+
+function count(text: string): number {
+  if (whole(text) < 1) throw new InvalidArgumentError('not a number from 1');
+  return Number(text);
 }
 
 const median = (xs: readonly number[]): number => [...xs].sort((a, b) => a - b)[xs.length >> 1] ?? Number.NaN;
@@ -219,7 +231,7 @@ function showRun(
   results: readonly HostArray[],
 ): string {
   const shown = results.slice(0, 8).map((a, i) => [`out${i}`, show(a), preview(a)]);
-  const where = r.devices > 1 ? `${r.devices} devices` : r.device;
+  const where = r.devices > 1 ? `${r.devices} devices (results shown: the first's)` : r.device;
   return [
     `${r.file} on ${where}, ${r.plugin}`,
     columns([
@@ -228,7 +240,7 @@ function showRun(
       [
         'run',
         r.runs.count === 1
-          ? seconds(r.runs.median)
+          ? `${seconds(r.runs.median)} (the first)`
           : `${seconds(r.runs.median)} median, ${seconds(r.runs.min)} best of ${r.runs.count}`,
       ],
       ['dispatch', seconds(r.runs.dispatch)],

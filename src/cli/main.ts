@@ -18,6 +18,12 @@ const program = new Command('tsxla')
   .addCommand(hloCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 
+// Output that nobody reads any more (`tsxla plugins | head -1`) is no reason to complain; a full disk is.
+process.stdout.on('error', (e: NodeJS.ErrnoException) => {
+  if (e.code !== 'EPIPE') process.stderr.write(`error: cannot write the output: ${e.message}\n`);
+  process.exit(e.code === 'EPIPE' ? 0 : 1);
+});
+
 try {
   await program.parseAsync();
 } catch (e) {

@@ -19,11 +19,16 @@ const print = (line: string) => void process.stdout.write(`${line}\n`);
 
 export function pluginsCommand(): Command {
   const command = new Command('plugins').description('show, install and remove the plugins that bring XLA to a device');
-  command.option('--json', 'print as JSON').action(async ({ json }: { json?: boolean }) => {
+  const list = async ({ json }: { json?: boolean }) => {
     const plugins = await listPlugins();
     if (json) print(JSON.stringify(plugins, null, 2));
     else for (const status of plugins) print(describe(status));
-  });
+  };
+  command
+    .command('list', { isDefault: true })
+    .description('show where the plugin of each device comes from')
+    .option('--json', 'print as JSON')
+    .action(list);
   command
     .command('install')
     .description('fetch a plugin into the store, or mend the one there')

@@ -1,15 +1,16 @@
 // The PJRT C API of one plugin library, and the single point through which every call to it goes.
 import fs from 'node:fs';
+import { isMainThread } from 'node:worker_threads';
 import koffi, { type KoffiFunc } from 'koffi';
 import {
   CompileError,
-  messageOf,
   OutOfMemoryError,
   PjrtError,
   PluginLoadError,
   PluginVersionError,
   STATUS_CODES,
 } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
 import { EventQueue } from './event.js';
 import { API_TABLE, FUNCTIONS, HEADER_VERSION, type STRUCTS } from './layout.js';
 import { checkLibrary, exitNow, loadLibrary } from './library.js';
@@ -19,7 +20,7 @@ export type FunctionName = keyof typeof FUNCTIONS;
 type Args<F extends FunctionName> = Extract<`${F}_Args`, keyof typeof STRUCTS>;
 
 type NativeFunction = KoffiFunc<(args: Buffer) => bigint | null>;
-const FUNCTION = koffi.proto('void* PjrtFunction(void* args)'); // every one: PJRT_Error* f(Args*)
+const FUNCTION = koffi.proto('void*', ['void*']); // every one: PJRT_Error* f(Args*)
 
 /** The oldest API whose functions and fields tsxla relies on. */
 const OLDEST = { major: 0, minor: 70 };
@@ -50,6 +51,12 @@ export class Api {
 
   /** Loads a plugin library, checks that it is one, and initialises it. */
   static load(path: string): Api {
+    if (!isMainThread) {
+      // A worker that is terminated frees memory that XLA may still be writing to.
+      throw new PluginLoadError(
+        'XLA can be used on the main thread only: use a process of its own instead of a worker',
+      );
+    }
     checkLibrary(path);
     const file = fs.realpathSync(path);
     const known = loaded.get(file);
@@ -154,7 +161,8 @@ export class Api {
     const message = readString(text.get('message'), text.get('message_size'));
     const code = STATUS_CODES[raw('PJRT_Error_GetCode', { error }).get('code')] ?? 'UNKNOWN';
     raw('PJRT_Error_Destroy', { error });
-    if (code === 'RESOURCE_EXHAUSTED') return new OutOfMemoryError(message, code, name);
+    if (code === 'RESOURCE_EXHAUSTED' || /out of memory/i.test(message))
+      return new OutOfMemoryError(message, code, name);
     const compiling = name === 'PJRT_Client_Compile' || name === 'PJRT_Compile';
     return compiling ? new CompileError(withoutGuess(message), code, name) : new PjrtError(message, code, name);
   }
@@ -169,4 +177,4 @@ export class Api {
 const withoutGuess = (message: string): string =>
   message.replace(/(.+)\n<unknown>:0: error: Failed to parse using.*\s*$/s, '$1');
 
-const DELETER = koffi.proto('void PjrtDeleter(void* argument)');
+const DELETER = koffi.proto('void', ['void*']);

@@ -30,7 +30,13 @@ export class Buffer extends Handle {
 
   /** Copies an array to a device. `data` has the dtype's own array type, or is its bytes as a Uint8Array. */
   static fromHost(client: Client, data: TypedArray, type: ArrayType, device: Device): Buffer {
+    checkType(type);
     const { array, pjrt } = DTYPES[type.dtype];
+    if (!ArrayBuffer.isView(data)) {
+      throw new ArgumentError(
+        `a buffer of ${show(type)} takes a ${array.name}, got ${data === null ? 'null' : typeof data}`,
+      );
+    }
     const asBytes = data instanceof Uint8Array && data.byteLength === byteLength(type);
     if (!asBytes && (!(data instanceof array) || data.length !== sizeOf(type.shape))) {
       throw new ArgumentError(
@@ -38,6 +44,7 @@ export class Buffer extends Handle {
           `in a Uint8Array), got ${data.length} in a ${data.constructor.name}`,
       );
     }
+    if (type.dtype === 'bool') checkBooleans(data as Uint8Array);
     const s = client.api.call('PJRT_Client_BufferFromHostBuffer', {
       client: client.address,
       data,
@@ -116,6 +123,23 @@ export class Buffer extends Handle {
   override toString(): string {
     return `${this.describe()} on ${this.device}${this.disposed ? ' (gone)' : ''}`;
   }
+}
+
+function checkType(type: ArrayType): void {
+  if (!(type?.dtype in DTYPES)) {
+    throw new ArgumentError(`a buffer needs a dtype, one of ${Object.keys(DTYPES).join(', ')}: got ${type?.dtype}`);
+  }
+  if (!Array.isArray(type.shape) || !type.shape.every((n) => Number.isSafeInteger(n) && n >= 0)) {
+    throw new ArgumentError(
+      `a buffer needs a shape, a list of whole numbers from 0: got ${JSON.stringify(type.shape)}`,
+    );
+  }
+}
+
+/** XLA computes with the byte as it is: 2 would be a truth that is not 1. */
+function checkBooleans(data: Uint8Array): void {
+  const wrong = data.findIndex((byte) => byte > 1);
+  if (wrong >= 0) throw new ArgumentError(`a bool is 0 or 1: element ${wrong} is ${data[wrong]}`);
 }
 
 /** Plugins may keep an array in another order of dimensions; reading it back asks for row-major. */

@@ -8,7 +8,7 @@ import { Device } from './device.js';
 import { LoadedExecutable } from './executable.js';
 import { Owner } from './handle.js';
 import { type CompileOptions, encodeCompileOptions } from './options.js';
-import { encodeProgram, type Program } from './program.js';
+import { devicesOf, encodeProgram, type Program } from './program.js';
 import { readPointers, readString } from './struct.js';
 import { encodeOptions, type Options } from './values.js';
 
@@ -74,7 +74,7 @@ export class Client extends Owner {
   /** Compiles StableHLO (text or bytecode) off the main thread. */
   compile(program: Program, options: CompileOptions = {}): Promise<LoadedExecutable> {
     const xlaFlags = { ...this.defaults.xlaFlags, ...options.xlaFlags };
-    const compile_options = encodeCompileOptions({ ...this.defaults, ...options, xlaFlags });
+    const compile_options = encodeCompileOptions({ ...this.defaults, ...devicesOf(program), ...options, xlaFlags });
     return this.ledger.during(async () => {
       const s = await this.api.callAsync('PJRT_Client_Compile', {
         client: this.address,
@@ -91,7 +91,7 @@ export class Client extends Owner {
     return this.ledger.during(async () => {
       const s = await this.api.callAsync('PJRT_Executable_DeserializeAndLoad', {
         client: this.address,
-        serialized_executable: serialized,
+        serialized_executable: Uint8Array.from(serialized), // a copy: the call reads it on another thread
         serialized_executable_size: serialized.length,
       });
       return LoadedExecutable.open(this, s.get('loaded_executable'));
@@ -101,6 +101,15 @@ export class Client extends Owner {
   /** Resolves when all that was dispatched before is done; failures are told to whoever waits for their results. */
   synchronize(): Promise<void> {
     return this.api.events.settled(this.ledger);
+  }
+
+  /**
+   * XLA's CPU runs collectives on a few threads, and hangs when many runs wait for each other on them (seen from a
+   * hundred in flight; sixteen passed every trial). Waits, in the call, when there are more.
+   */
+  limitRunAhead(devices: number): void {
+    const { events } = this.api;
+    if (this.platform === 'cpu' && events.countOf(this.ledger) > 16 * devices) events.drain(this.ledger);
   }
 
   checkDevice(device: Device): void {

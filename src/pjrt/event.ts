@@ -50,6 +50,10 @@ export class EventQueue {
     await Promise.allSettled(this.#pending.filter((w) => w.owner === owner).map((w) => w.promise));
   }
 
+  countOf(owner: object): number {
+    return this.#pending.reduce((n, w) => n + (w.owner === owner ? 1 : 0), 0);
+  }
+
   /** Blocks until that is done; of all owners, if none is given. Only for exit and for closing a client. */
   drain(owner?: object): void {
     for (const waiter of this.#pending) {

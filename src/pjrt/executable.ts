@@ -21,6 +21,27 @@ export interface MemoryStats {
   readonly peak: number;
 }
 
+/** What the C API tells of a program: its results, but not its arguments. */
+function describeProgram({ api }: Owner, executable: bigint) {
+  const name = api.call('PJRT_Executable_Name', { executable });
+  const types = api.call('PJRT_Executable_OutputElementTypes', { executable });
+  const dims = api.call('PJRT_Executable_OutputDimensions', { executable });
+  const count = types.get('num_output_types');
+  const elements = readBytes(types.get('output_types'), 4 * count);
+  const ranks = readInt64s(dims.get('dim_sizes'), count);
+  const rankSum = ranks.reduce((a, b) => a + b, 0);
+  const sizes = readInt64s(dims.get('dims'), rankSum);
+  return {
+    name: readString(name.get('executable_name'), name.get('executable_name_size')),
+    numReplicas: api.call('PJRT_Executable_NumReplicas', { executable }).get('num_replicas'),
+    numPartitions: api.call('PJRT_Executable_NumPartitions', { executable }).get('num_partitions'),
+    outputs: ranks.map((rank, i) => ({
+      dtype: dtypeFrom('pjrt', elements.readInt32LE(4 * i)),
+      shape: sizes.splice(0, rank),
+    })),
+  };
+}
+
 /** A compiled program: all but running it. */
 export class Executable extends Handle {
   readonly name: string;
@@ -32,25 +53,16 @@ export class Executable extends Handle {
   /** `objects` begins with the PJRT_Executable. */
   constructor(owner: Owner, ...objects: readonly [Owned, ...Owned[]]) {
     super(owner, ...objects);
-    const { api } = owner;
-    const [[, executable]] = objects;
-    const name = api.call('PJRT_Executable_Name', { executable });
-    const types = api.call('PJRT_Executable_OutputElementTypes', { executable });
-    const dims = api.call('PJRT_Executable_OutputDimensions', { executable });
-    this.name = readString(name.get('executable_name'), name.get('executable_name_size'));
-    this.numReplicas = api.call('PJRT_Executable_NumReplicas', { executable }).get('num_replicas');
-    this.numPartitions = api.call('PJRT_Executable_NumPartitions', { executable }).get('num_partitions');
-    const count = types.get('num_output_types');
-    const elements = readBytes(types.get('output_types'), 4 * count);
-    const ranks = readInt64s(dims.get('dim_sizes'), count);
-    const sizes = readInt64s(
-      dims.get('dims'),
-      ranks.reduce((a, b) => a + b, 0),
-    );
-    this.outputs = ranks.map((rank, i) => ({
-      dtype: dtypeFrom('pjrt', elements.readInt32LE(4 * i)),
-      shape: sizes.splice(0, rank),
-    }));
+    try {
+      const { name, numReplicas, numPartitions, outputs } = describeProgram(owner, objects[0][1]);
+      this.name = name;
+      this.numReplicas = numReplicas;
+      this.numPartitions = numPartitions;
+      this.outputs = outputs;
+    } catch (e) {
+      this.dispose(); // what cannot be described is not kept
+      throw e;
+    }
   }
 
   memory(): MemoryStats {
@@ -178,6 +190,7 @@ export class LoadedExecutable extends Executable {
     const loaded = this.addressOf(1); // throws if it is gone: what follows remembers the pointer
     this.#check(rows, keep);
     const { api } = this.client;
+    if (rows.length > 1) this.client.limitRunAhead(rows.length);
     this.#memory ??= new CallMemory(loaded, this.devices.length, this);
     const memory = this.#memory.fill(rows, keep);
     try {
@@ -223,12 +236,15 @@ export class LoadedExecutable extends Executable {
       throw new ArgumentError(`execute ${this.name}: ${what}`);
     };
     const { length } = this.devices;
+    if (!rows.every(Array.isArray)) refuse('its arguments are a list of buffers');
     if (rows.length !== length) refuse(`it runs on ${plural(length, 'device')}, got arguments for ${rows.length}`);
     for (const i of keep) if (!(i in inputs)) refuse(`keep: there is no argument ${i}, it takes ${inputs.length}`);
     rows.forEach((row, d) => {
       if (row.length !== inputs.length) refuse(`it takes ${plural(inputs.length, 'argument')}, got ${row.length}`);
       for (let i = 0; i < row.length; i++) {
         const buffer = row[i]!;
+        if (!(buffer instanceof Buffer))
+          refuse(`argument ${i} is ${typeof buffer}, not a buffer: use client.bufferFromHost`);
         if (buffer.client !== this.client) refuse(`argument ${i} (${buffer.describe()}) belongs to another client`);
         if (!sameType(buffer.type, inputs[i]!)) {
           refuse(`argument ${i} is ${show(buffer.type)}, the program takes ${show(inputs[i]!)}`);
@@ -242,6 +258,8 @@ export class LoadedExecutable extends Executable {
     });
   }
 }
+
+let launches = 0;
 
 /** The arrays and structs one call of Execute needs, made once: the call is synchronous, so they can be used again. */
 class CallMemory {
@@ -273,6 +291,7 @@ class CallMemory {
       for (let i = 0; i < row.length; i++) pointers[i] = row[i]!.address;
     });
     const indices = BigInt64Array.from(keep, BigInt);
+    if (rows.length > 1) this.#options.set('launch_id', ++launches); // tells the runs of a collective apart
     this.#options.set('non_donatable_input_indices', indices).set('num_non_donatable_input_indices', keep.length);
     return this;
   }

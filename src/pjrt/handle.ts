@@ -1,5 +1,6 @@
 // Ownership. A handle owns C objects: `dispose()` (or `using`) destroys them; if it is forgotten, a finalizer does.
 // What a client or a topology made is written in its ledger, so that counts are exact and closing it leaves nothing.
+import { inspect } from 'node:util';
 import { DisposedError } from '../base/errors.js';
 import type { Api, FunctionName } from './api.js';
 import { Struct } from './struct.js';
@@ -116,6 +117,14 @@ export abstract class Owner implements Disposable {
   /** What an error calls it. */
   abstract describe(): string;
 
+  toString(): string {
+    return this.describe();
+  }
+
+  [inspect.custom](): string {
+    return String(this);
+  }
+
   get address(): bigint {
     if (this.ledger.closed) throw new DisposedError(`${this.describe()} was disposed: it cannot be used any more`);
     return this.ledger.owner.address;
@@ -160,6 +169,14 @@ export abstract class Handle implements Disposable {
 
   /** What an error calls it: "buffer f32[2, 3]". */
   abstract describe(): string;
+
+  toString(): string {
+    return `${this.describe()}${this.disposed ? ' (gone)' : ''}`;
+  }
+
+  [inspect.custom](): string {
+    return String(this);
+  }
 
   /** The first of its C objects. Throws if it is no more. */
   get address(): bigint {

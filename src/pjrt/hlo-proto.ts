@@ -1,5 +1,6 @@
 // XLA's messages for HLO: field numbers of xla_data.proto, hlo.proto and xla.proto; attributes under the names XLA prints.
-import { ArgumentError, messageOf } from '../base/errors.js';
+import { ArgumentError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
 import { decode, type Message, message } from './proto.js';
 
 /** The forms PJRT gives an optimized program in: HloModuleProto, alone or with its configuration. */

@@ -16,22 +16,24 @@ export interface ProgramShape {
   readonly donors: readonly number[];
 }
 
-/** What goes in and out of a program, tuples flattened. */
+/** What goes in and out of a program, a tuple of results flattened. */
 export function readProgramShape(bytes: Uint8Array, format: HloFormat): ProgramShape {
   const [{ name, shape, aliases, donors }] = open(PROGRAM, bytes, format);
   const result = shape?.result;
   if (!result) throw new ArgumentError(`these ${bytes.length} bytes of format ${format} hold no HLO program`);
-  // Inputs as a tuple, to be indexed like the result.
-  const inputs: Shape = { type: TUPLE, tuple: shape.parameters, dims: [], dynamic: [], layout: undefined };
+  const tuple = shape.parameters.findIndex((p) => p.type === TUPLE);
+  if (tuple >= 0) {
+    throw new ArgumentError(`input ${tuple} of ${name} is a tuple, which cannot be passed: take its parts as inputs`);
+  }
   return {
     name,
-    inputs: leaves(inputs).map((s, i) => arrayType(s, `input ${i} of ${name}`)),
+    inputs: shape.parameters.map((s, i) => arrayType(s, `input ${i} of ${name}`)),
     outputs: leaves(result).map((s, i) => arrayType(s, `output ${i} of ${name}`)),
     aliases: (aliases?.entries ?? []).map((a) => ({
       output: leafAt(result, a.output),
-      input: leafAt(inputs, [a.parameter, ...a.index]),
+      input: a.parameter,
     })),
-    donors: (donors?.entries ?? []).map((d) => leafAt(inputs, [d.parameter, ...d.index])),
+    donors: (donors?.entries ?? []).map((d) => d.parameter),
   };
 }
 
@@ -45,8 +47,16 @@ function leafAt(s: Shape, [index, ...rest]: Ints): number {
 
 function arrayType(s: Shape, what: string): ArrayType {
   try {
+    const { minorToMajor = [] } = s.layout ?? {};
+    if (minorToMajor.some((d, i) => d !== s.dims.length - 1 - i)) {
+      throw new ArgumentError(
+        `${what} has layout {${minorToMajor}}: only row-major is passed; leave out mhlo.layout_mode`,
+      );
+    }
+    if (s.dynamic.some(Boolean)) throw new ArgumentError(`${what} has a size that depends on values: make it static`);
     return { dtype: dtypeFrom('hlo', s.type), shape: s.dims };
-  } catch {
+  } catch (e) {
+    if (e instanceof ArgumentError && e.message.startsWith(what)) throw e;
     const known = Object.keys(DTYPES).join(', ');
     throw new ArgumentError(`${what} is a ${primitive(s.type)}, which cannot be passed: use an array of ${known}`);
   }

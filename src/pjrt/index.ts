@@ -1,6 +1,7 @@
 // XLA's devices and compiler through the PJRT C API: the layer everything else stands on.
 export { type ArrayType, DTYPES, type DType, type TypedArray } from '../base/dtype.js';
 export * from '../base/errors.js';
+export { decodeFloats, encodeNumbers } from '../base/float.js';
 export { Api } from './api.js';
 export { Buffer } from './buffer.js';
 export { Client } from './client.js';
@@ -15,6 +16,6 @@ export {
 } from './executable.js';
 export { checkLibrary, preload } from './library.js';
 export { type CompileOptions, encodeCompileOptions } from './options.js';
-export type { Program } from './program.js';
+export { devicesOf, type Program } from './program.js';
 export { Topology } from './topology.js';
 export type { Attributes, Option, Options } from './values.js';

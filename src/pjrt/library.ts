@@ -1,7 +1,8 @@
 // Library files: can this process load one, and loading those that a plugin needs before it.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import koffi, { type LibraryHandle } from 'koffi';
-import { messageOf, PluginLoadError } from '../base/errors.js';
+import { PluginLoadError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
 
 const MACHINES: Record<number, [name: string, arch: string]> = {
   3: ['x86', 'ia32'],

@@ -19,8 +19,6 @@ export interface CompileOptions {
   /** XLA flags for this program only: { xla_cpu_enable_fast_math: true }. A leading -- is allowed. */
   readonly xlaFlags?: Readonly<Record<string, string | number | boolean>>;
   readonly profileVersion?: number;
-  /** Pass all inputs as one tuple, for a TPU program with thousands of them. */
-  readonly tupleArguments?: boolean;
 }
 
 const DEVICE_ASSIGNMENT = message({
@@ -29,6 +27,7 @@ const DEVICE_ASSIGNMENT = message({
   byPartition: [3, [message({ byReplica: [1, ['int']] })]],
 });
 const BUILD_OPTIONS = message({
+  deviceOrdinal: [1, 'int'],
   numReplicas: [4, 'int'],
   numPartitions: [5, 'int'],
   useSpmd: [6, 'bool'],
@@ -38,7 +37,6 @@ const BUILD_OPTIONS = message({
   useShardy: [19, 'bool'],
 });
 const COMPILE_OPTIONS = message({
-  tupleArguments: [2, 'bool'],
   build: [3, BUILD_OPTIONS],
   profileVersion: [5, 'int'],
   overrides: [7, ['map', 'string', message({ string: [1, 'string'], bool: [2, 'bool'] })]],
@@ -70,8 +68,8 @@ export function encodeCompileOptions(options: CompileOptions = {}): Uint8Array {
         }
       : undefined;
   return encode(COMPILE_OPTIONS, {
-    tupleArguments: options.tupleArguments || undefined,
     build: {
+      deviceOrdinal: deviceIds ? -1 : undefined, // not the first device, but those of the assignment
       numReplicas,
       numPartitions,
       useSpmd: useSpmd || undefined,

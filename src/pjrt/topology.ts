@@ -1,10 +1,12 @@
 // Devices that need not be there: what a plugin can compile for.
+import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
 import { Api } from './api.js';
 import { DeviceDescription } from './device.js';
 import { Executable } from './executable.js';
 import { Owner } from './handle.js';
 import { type CompileOptions, encodeCompileOptions } from './options.js';
-import { encodeProgram, type Program } from './program.js';
+import { devicesOf, encodeProgram, type Program } from './program.js';
 import { readPointers, readString } from './struct.js';
 import { encodeOptions, type Options } from './values.js';
 
@@ -41,8 +43,13 @@ export class Topology extends Owner {
   }
 
   /** Compiles ahead of time: the executable tells memory and cost, and can be serialized, but not run here. */
-  compile(program: Program, options: CompileOptions = {}): Promise<Executable> {
-    const compile_options = encodeCompileOptions(options);
+  async compile(program: Program, options: CompileOptions = {}): Promise<Executable> {
+    const { numPartitions, numReplicas } = { numPartitions: 1, numReplicas: 1, ...devicesOf(program), ...options };
+    if (numPartitions * numReplicas > this.devices.length) {
+      const wanted = plural(numPartitions * numReplicas, 'device');
+      throw new ArgumentError(`the program is split over ${wanted}, and ${this.name} has ${this.devices.length}`);
+    }
+    const compile_options = encodeCompileOptions({ ...devicesOf(program), ...options });
     return this.ledger.during(async () => {
       const s = await this.api.callAsync('PJRT_Compile', {
         topology: this.address,

@@ -66,5 +66,5 @@ export function memoryShortage(
   const figure = (match: RegExpMatchArray | null) => (match ? Number(match[1]) * (UNITS[match[2]!] ?? 1) : undefined);
   const needed = figure(error.message.match(/(?:total memory required[^(]*|Used )\(?([\d.]+)([KMGT]?)/));
   const available = figure(error.message.match(/(?:available HBM \(|of )([\d.]+)([KMGT]?)/));
-  return needed && available ? { needed, available } : undefined;
+  return needed && available ? { needed: Math.round(needed), available: Math.round(available) } : undefined;
 }

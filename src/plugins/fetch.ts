@@ -6,8 +6,9 @@ import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import yauzl from 'yauzl';
-import { messageOf, PluginCorruptError, PluginFetchError } from '../base/errors.js';
+import { PluginCorruptError, PluginFetchError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
+import { messageOf } from '../base/thrown.js';
 import { PYTHONS } from './python.js';
 import { type Fetchable, variableOf } from './table.js';
 

@@ -164,7 +164,9 @@ async function fetchInto(what: Fetchable, onProgress?: OnProgress, accept?: () =
 export async function removePlugin(device: DeviceType): Promise<string[]> {
   checkDevice(device);
   const prefixes = packagesOf(device).map((p) => `${p.package}-`);
-  const names = (await entryNames()).filter((name) => prefixes.some((prefix) => name.startsWith(prefix)));
+  const names = (await entryNames({ unfinished: true })).filter((name) =>
+    prefixes.some((prefix) => name.startsWith(prefix)),
+  );
   return Promise.all(names.map(removeEntry));
 }
 

@@ -1,6 +1,6 @@
 // Plugins: the libraries that bring XLA to a device. Found where they are, fetched once where they are not.
 import { platform } from '../base/env.js';
-import { messageOf } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
 import { type FoundPlugin, findPlugin } from './find.js';
 import { type Entry, listEntries } from './store.js';
 import { DEVICE_TYPES, type DeviceType, type Fetchable, fetchable } from './table.js';

@@ -4,7 +4,6 @@ import { createReadStream, existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import lockfile from 'proper-lockfile';
 import { cacheDir } from '../base/env.js';
 import { PluginCorruptError } from '../base/errors.js';
 import type { DeviceType } from './table.js';
@@ -82,10 +81,14 @@ async function writeManifest(folder: string, { path: _, ...manifest }: Entry): P
   await rename(draft, path.join(folder, 'manifest.json'));
 }
 
-/** Names of the installed entries: what else is in the store is a lock or a temporary folder. */
-export async function entryNames(): Promise<string[]> {
+/** Names of the installed entries; with `unfinished`, of those too that a stopped installation left. */
+export async function entryNames({ unfinished = false } = {}): Promise<string[]> {
   const names = await readdir(storeDir()).catch(() => []);
-  return names.filter((name) => existsSync(manifestFile(name)) && !name.includes('.tmp-'));
+  const entries = names.filter((name) => existsSync(manifestFile(name)) && !name.includes('.tmp-'));
+  const left = unfinished
+    ? names.filter((name) => name.includes('.tmp-')).map((name) => name.replace(/\.tmp-.*/, ''))
+    : [];
+  return [...new Set([...entries, ...left])];
 }
 
 export async function listEntries(): Promise<Entry[]> {
@@ -121,6 +124,8 @@ interface Lock {
 async function lock(name: string): Promise<Lock> {
   await mkdir(storeDir(), { recursive: true });
   const lost = new AbortController();
+  // Imported here only: it takes over Ctrl-C, which would then do nothing while XLA has the main thread.
+  const { default: lockfile } = await import('proper-lockfile');
   for (;;) {
     try {
       const release = await lockfile.lock(path.join(storeDir(), name), {

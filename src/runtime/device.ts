@@ -64,21 +64,37 @@ export interface OpenOptions {
 
 /** Finds the plugin of a device, fetching it if need be, and starts it. */
 export async function openClient(
-  name: DeviceType | 'auto',
+  name: DeviceType | 'auto' = 'auto',
   o: OpenOptions = {},
 ): Promise<{ client: Client; plugin: FoundPlugin }> {
   const { device, why } = name === 'auto' ? chooseDevice() : { device: name, why: undefined };
   if (why) notice(`using ${device}: ${why}`);
+  checkPresent(device);
   const plugin = await findPlugin(device, o.onProgress ? { onProgress: o.onProgress } : {});
   return { client: await startClient(device, plugin.path, o), plugin };
 }
 
+/** Before anything is fetched or started: libtpu would look for a TPU for many minutes. */
+function checkPresent(device: DeviceType): void {
+  if (isPresent(device)) return;
+  const what = {
+    cpu: 'CPU',
+    cuda: 'NVIDIA GPU (no /dev/nvidia0)',
+    tpu: 'TPU (no /dev/accel0, no TPU under /dev/vfio)',
+  }[device];
+  throw new ArgumentError(`this machine has no ${what}: use another device; tsxla doctor tells which there are`);
+}
+
 export async function startClient(device: DeviceType, path: string, o: OpenOptions = {}): Promise<Client> {
+  const { cpuDevices = 1 } = o;
+  if (!Number.isSafeInteger(cpuDevices) || cpuDevices < 1) {
+    throw new ArgumentError(`cpuDevices is ${cpuDevices}: use a whole number from 1`);
+  }
   if (device === 'cuda') await prepareCuda(path);
   const defaults: Options = {
     // The default takes three quarters of the card at once and says nothing.
     ...(device === 'cuda' && { allocator: 'bfc', preallocate: false }),
-    ...(device === 'cpu' && { cpu_device_count: o.cpuDevices ?? 1 }),
+    ...(device === 'cpu' && { cpu_device_count: cpuDevices }),
   };
   return Client.create(Api.load(path), { ...defaults, ...o.options }, { xlaFlags: defaultFlags(device) });
 }

@@ -4,9 +4,10 @@ import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 import { cacheDir, env, platform } from '../base/env.js';
-import { messageOf, PluginNotFoundError } from '../base/errors.js';
+import { PluginNotFoundError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { isolated } from '../base/isolated.js';
+import { messageOf } from '../base/thrown.js';
 import { Api, type Client, type Device, type DeviceMemory } from '../pjrt/index.js';
 import {
   DEVICE_TYPES,

@@ -100,6 +100,14 @@ describe('refused', () => {
     expect(() => make(new Float64Array(6), 'f32', 6)).toThrow('got 6 in a Float64Array');
     expect(() => make(new Int32Array(1), 'i64')).toThrow('takes 1 elements in a BigInt64Array');
   });
+  test('booleans that are neither 0 nor 1', () => {
+    expect(() => make(Uint8Array.of(0, 1, 2), 'bool', 3)).toThrow('a bool is 0 or 1: element 2 is 2');
+  });
+  test('what is no dtype, no shape, no array', () => {
+    expect(() => make(new Float32Array(1), 'float32' as never, 1)).toThrow('a buffer needs a dtype, one of bool, i8,');
+    expect(() => make(new Float32Array(3), 'f32', 1.5, 2)).toThrow('a list of whole numbers from 0: got [1.5,2]');
+    expect(() => make(undefined as never, 'f32', 1)).toThrow('a buffer of f32[1] takes a Float32Array, got undefined');
+  });
   test('a disposed buffer', async () => {
     const buffer = upload(client, 1);
     buffer.dispose();

@@ -39,6 +39,10 @@ test('a stored executable loads and computes the same', async () => {
   using again = await client.load(bytes);
   expect(again.inputs).toEqual(add.inputs);
   expect(await sum(again)).toEqual([11, 22, 33, 44]);
+  const mine = Uint8Array.from(bytes);
+  const loading = client.load(mine);
+  mine.fill(0); // the caller may do so: it was copied
+  (await loading).dispose();
   await expect(client.load(bytes.subarray(0, bytes.length >> 1))).rejects.toThrow(PjrtError);
   await expect(client.load(new Uint8Array(64))).rejects.toThrow(PjrtError);
   expect(await sum()).toEqual([11, 22, 33, 44]);
@@ -179,6 +183,24 @@ describe('four devices', () => {
     }
   });
 
+  test('a thousand runs that are not waited for do not hang', async () => {
+    let rows = spmd.devices.map((d) =>
+      spmd.inputs.map((t) => four.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)), t, d)),
+    );
+    for (let i = 0; i < 1000; i++)
+      for (const row of spmd.executeSharded(rows).outputs) for (const b of row) b.dispose();
+    const { done } = spmd.executeSharded(rows);
+    await done;
+    for (const row of rows) for (const b of row) b.dispose();
+    rows = [];
+  });
+
+  test('a module says itself over how many devices it is split', async () => {
+    using again = await four.compile(golden('mlir/spmd.mlir'));
+    expect(again.numPartitions).toBe(4);
+    await expect(client.compile(golden('mlir/spmd.mlir'))).rejects.toThrow(PjrtError);
+  });
+
   test('an argument on the wrong device, or too few rows, is refused', () => {
     const row = spmd.inputs.map((t) => four.bufferFromHost(new Float32Array(t.shape.reduce((a, b) => a * b, 1)), t));
     expect(() => spmd.executeSharded([row, row, row, row])).toThrow(
@@ -202,6 +224,27 @@ describe('refused, by name, and the next call works', () => {
   });
   test('no program at all', async () => {
     await expect(client.compile('')).rejects.toThrow(CompileError);
+  });
+  test('results and arguments that are not row-major, of a size unknown, or of a type JavaScript has not', async () => {
+    const { executables } = client.live;
+    const refused = (code: string) => expect(client.compile(`module @odd { func.func public @main${code} }`)).rejects;
+    const t = 'tensor<2x3xf32>';
+    await refused(`(%a: ${t}) -> (${t} {mhlo.layout_mode = "{0,1}"}) { return %a : ${t} }`).toThrow(
+      'output 0 of odd has layout {0,1}: only row-major',
+    );
+    await refused(`(%a: ${t} {mhlo.layout_mode = "{0,1}"}) -> ${t} { return %a : ${t} }`).toThrow(
+      'input 0 of odd has layout {0,1}',
+    );
+    const c = 'tensor<2xcomplex<f32>>';
+    await refused(`(%a: ${c}) -> ${c} { return %a : ${c} }`).toThrow('element type');
+    expect(client.live.executables).toBe(executables); // nothing is left of them
+  });
+  test('arguments that are no buffers', () => {
+    using a = upload(client, 1, 2, 3, 4);
+    expect(() => add.execute([a, undefined as never])).toThrow(
+      'execute add: argument 1 is undefined, not a buffer: use client.bufferFromHost',
+    );
+    expect(() => add.execute(a as never)).toThrow('execute add: its arguments are a list of buffers');
   });
   test('a wrong number of arguments', () => {
     using a = upload(client, 1, 2, 3, 4);
