@@ -10,7 +10,16 @@ import { openClient } from './device.js';
 type Value = Buffer | TypedArray;
 const values = new WeakMap<Expr, Value>();
 export const hasValue = (e: Expr): boolean => values.has(e);
-export const setValue = (e: Expr, value: Value): void => void values.set(e, value);
+export const setValue = (e: Expr, value: Value): void => {
+  values.set(e, value);
+  if (ArrayBuffer.isView(value)) remember(e, value);
+};
+
+/** Small arrays that the host has seen, so that printing them computes nothing. */
+const seen = new WeakMap<Expr, TypedArray>();
+const SMALL = 10_000;
+export const hostValue = (e: Expr): TypedArray | undefined => seen.get(e);
+const remember = (e: Expr, array: TypedArray): void => void (array.length <= SMALL && seen.set(e, array));
 
 let client: Promise<Client> | undefined;
 /** The client that everything runs on, started when first needed. */
@@ -34,6 +43,22 @@ export async function evaluate(roots: readonly Expr[]): Promise<Buffer[]> {
     missing.forEach((e, i) => setValue(e, outputs[i]!));
   }
   return roots.map((e) => onDevice(device, e));
+}
+
+/** Another node with the same value, where that is known. */
+export function shareValue(from: Expr, to: Expr): void {
+  const value = values.get(from);
+  if (value) setValue(to, value);
+  const array = seen.get(from);
+  if (array) seen.set(to, array);
+}
+
+/** The elements of a node, computed if need be and brought to the host. */
+export async function fetchArray(e: Expr): Promise<TypedArray> {
+  const [buffer] = await evaluate([e]);
+  const array = await buffer!.toHost();
+  remember(e, array.slice()); // the caller's own may be changed
+  return array;
 }
 
 async function compiled(device: Client, key: Int32Array, text: () => string): Promise<LoadedExecutable> {

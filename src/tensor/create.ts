@@ -9,10 +9,9 @@ import { entry } from '../ir/source.js';
 import * as constant from '../ops/constant.js';
 import { input } from '../ops/variable.js';
 import { setValue } from '../runtime/evaluate.js';
-import { Tensor } from './tensor.js';
+import { type Nested, Tensor } from './tensor.js';
 
 type Scalar = number | bigint | boolean;
-export type Nested = Scalar | readonly Nested[];
 export interface TensorOptions {
   readonly dtype?: DType;
   readonly requiresGrad?: boolean;

@@ -1,6 +1,8 @@
 // The tensor: a lazy value. Operations on it are described, not computed; reading it computes.
+
+import { inspect } from 'node:util';
 import { gradients } from '../autograd/sweep.js';
-import type { DType, TypedArray } from '../base/dtype.js';
+import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
@@ -10,8 +12,9 @@ import { collect } from '../ir/graph.js';
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
-import { detach, variable } from '../ops/variable.js';
-import { evaluate } from '../runtime/evaluate.js';
+import { detach, input, variable } from '../ops/variable.js';
+import { fetchArray, hasValue, hostValue, shareValue } from '../runtime/evaluate.js';
+import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
 
 type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
@@ -48,7 +51,9 @@ export class Tensor {
     if (!isFloat(this.dtype))
       throw new ArgumentError(`requiresGrad_: only floats have gradients, this is ${this.#expr.aval}`);
     if (!this.#expr.differentiable) {
-      this.#expr = variable(this.#expr);
+      const was = this.#expr;
+      this.#expr = hasValue(was) ? input(was.aval, true) : variable(was);
+      shareValue(was, this.#expr);
       variables.set(this.#expr, this);
     }
     return this;
@@ -73,8 +78,32 @@ export class Tensor {
 
   /** Its elements in row-major order, in the array of its dtype (raw bits for bool, f16, bf16 and f8). */
   async data(): Promise<TypedArray> {
-    const [buffer] = await evaluate([this.#expr]);
-    return buffer!.toHost();
+    return fetchArray(this.#expr);
+  }
+
+  /** Its elements as nested arrays of JavaScript's numbers (bigints for i64 and u64, booleans for bool). */
+  async tolist(): Promise<Nested> {
+    const values = decodeFloats(this.dtype, await this.data());
+    const at = (i: number) => (this.dtype === 'bool' ? values[i] !== 0 : values[i]!);
+    const build = ([n, ...rest]: Shape, offset: number): Nested =>
+      n === undefined ? at(offset) : Array.from({ length: n }, (_, i) => build(rest, offset + i * sizeOf(rest)));
+    return build(this.shape, 0);
+  }
+
+  /** Prints it in torch's layout. */
+  async print(): Promise<void> {
+    console.log(format(this.dtype, this.shape, await this.data(), this.#suffixes()));
+  }
+
+  #suffixes(): string[] {
+    return this.requiresGrad ? ['requiresGrad=true'] : [];
+  }
+
+  /** For console.log: its values if the host has seen them, else only what it is. Never computes anything. */
+  [inspect.custom](): string {
+    const values = hostValue(this.#expr);
+    if (values) return format(this.dtype, this.shape, values, this.#suffixes());
+    return `tensor(${[this.#expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
 
   /** The one element, as a JavaScript number (a bigint for i64 and u64, a boolean for bool). */
@@ -85,6 +114,9 @@ export class Tensor {
     return this.dtype === 'bool' ? x !== 0 : x;
   }
 }
+
+type Scalar = number | bigint | boolean;
+export type Nested = Scalar | readonly Nested[];
 
 /** What gradients start from: given, or 1 for a single element. */
 export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
