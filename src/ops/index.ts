@@ -6,6 +6,7 @@ export * from './indexing.js';
 export * from './linalg.js';
 export * from './loss.js';
 export * from './matmul.js';
+export * from './parts.js';
 export * from './pointwise.js';
 export * from './random.js';
 export * from './reduction.js';

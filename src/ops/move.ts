@@ -1,5 +1,5 @@
 // The primitives that move elements without changing them. Strict: dimensions are counted from the front, none is implied.
-import type { DType } from '../base/dtype.js';
+import { type DType, sizeOf } from '../base/dtype.js';
 import { DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape, sameShape, showShape } from '../base/shape.js';
@@ -31,7 +31,10 @@ export const bitcast = (x: Expr, dtype: DType, shape: Shape = x.shape): Expr => 
 
 const reshapeOp = define<[Expr], { shape: Shape }>({
   name: 'reshape',
-  infer: ([x], { shape }) => x.withShape(shape),
+  infer: ([x], { shape }) => {
+    if (sizeOf(shape) !== x.size) throw new ShapeError(`reshape: ${x} does not fit shape ${showShape(shape)}`);
+    return x.withShape(shape);
+  },
   lower: (e, xs, _, out) => e.op('reshape', xs, [out])[0]!,
   vjp: (g, [x]) => [reshape(g, x.shape)],
 });
@@ -122,6 +125,15 @@ export const slice = (
   step: readonly number[] = start.map(() => 1),
 ): Expr =>
   start.every((s, d) => s === 0 && limit[d] === x.shape[d] && step[d] === 1) ? x : sliceOp([x], { start, limit, step });
+
+/** The elements start to limit of one dimension. */
+export const sliceDim = (x: Expr, dim: number, start: number, limit: number, step = 1): Expr =>
+  slice(
+    x,
+    x.shape.map((_, d) => (d === dim ? start : 0)),
+    x.shape.map((n, d) => (d === dim ? limit : n)),
+    x.shape.map((_, d) => (d === dim ? step : 1)),
+  );
 
 interface Padding {
   readonly low: readonly number[];

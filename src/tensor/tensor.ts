@@ -41,6 +41,10 @@ export class Tensor {
   get dtype(): DType {
     return this.#expr.dtype;
   }
+  /** A matrix's transpose: t(). */
+  get T(): Tensor {
+    return this.t();
+  }
   /** Whether a gradient can reach it. */
   get requiresGrad(): boolean {
     return this.#expr.differentiable;
