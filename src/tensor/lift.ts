@@ -13,18 +13,24 @@ export type Lift<T> = T extends Expr
       ? Expr extends E
         ? readonly Lift<E>[]
         : T
-      : T extends { readonly values: Expr; readonly indices: Expr }
-        ? { readonly [K in keyof T]: Lift<T[K]> }
-        : T;
+      : Extract<T[keyof T], Expr> extends never
+        ? T
+        : { readonly [K in keyof T]: Lift<T[K]> }; // options and results by name
 type LiftAll<A extends readonly unknown[]> = { [K in keyof A]: Lift<A[K]> };
-export type LiftFunction<F> = F extends (...args: infer A) => infer R ? (...args: LiftAll<A>) => LiftResult<R> : never;
-type LiftResult<R> = R extends readonly Expr[] ? Tensor[] : Lift<R>;
-/** The same as a method: the first argument is the tensor itself. */
-export type LiftMethod<F> = F extends (x: infer X, ...args: infer A) => infer R
+type LiftResult<R> = R extends readonly Expr[] ? { -readonly [K in keyof R]: Tensor } : Lift<R>;
+/** Both signatures of a function that has two, or its one twice; TypeScript infers only the last one otherwise. */
+type Signatures<F> = F extends { (...args: infer A): infer R; (...args: infer B): infer S }
+  ? [first: (...args: A) => R, second: (...args: B) => S]
+  : [F, F];
+type LiftOne<F> = F extends (...args: infer A) => infer R ? (...args: LiftAll<A>) => LiftResult<R> : never;
+export type LiftFunction<F> = LiftOne<Signatures<F>[0]> & LiftOne<Signatures<F>[1]>;
+type LiftOneMethod<F> = F extends (x: infer X, ...args: infer A) => infer R
   ? Expr extends X
     ? (...args: LiftAll<A>) => LiftResult<R>
     : never
   : never;
+/** The same as a method: the first argument is the tensor itself. */
+export type LiftMethod<F> = LiftOneMethod<Signatures<F>[0]> & LiftOneMethod<Signatures<F>[1]>;
 
 const isPlain = (x: unknown): x is Record<string, unknown> =>
   typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
