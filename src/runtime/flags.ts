@@ -6,6 +6,8 @@ const DEFAULTS: Readonly<Record<string, NonNullable<CompileOptions['xlaFlags']>>
   cpu: {
     // Concurrent kernels compete for the cores: without them a small GPT's step takes 5% less. JAX does the same.
     xla_cpu_enable_concurrency_optimized_scheduler: false,
+    // XLA's default lets max(1, NaN) be 1: NaN must not be lost. (Its default for GPUs is off already.)
+    xla_cpu_enable_fast_min_max: false,
   },
 };
 
