@@ -5,7 +5,10 @@ import { isFloat, isSigned } from './promote.js';
 
 export function literal(value: number | bigint | boolean, dtype: DType): string {
   if (dtype === 'bool') return String(Boolean(value));
-  if (!isFloat(dtype)) return String(typeof value === 'bigint' ? value : BigInt(Math.trunc(Number(value))));
+  if (!isFloat(dtype)) {
+    const whole = typeof value === 'bigint' ? value : BigInt(Math.trunc(Number(value)));
+    return String((isSigned(dtype) ? BigInt.asIntN : BigInt.asUintN)(8 * DTYPES[dtype].bytes, whole)); // wraps, as in torch
+  }
   const x = Number(value);
   if (!Number.isFinite(x)) return bits(dtype, x);
   const [mantissa, exponent] = (Object.is(x, -0) ? '-0' : String(x)).split('e') as [string, string?];

@@ -1,6 +1,7 @@
 // What a node computes, seen from the graph: a name, how it is written as StableHLO, and its gradient.
 import type { Aval } from './aval.js';
 import type { Expr } from './expr.js';
+import type { Graph } from './graph.js';
 
 /** A value in StableHLO text: %12, or %12#1. */
 export type Ssa = string;
@@ -18,6 +19,8 @@ export interface Emitter {
   /** A block of ops with parameters, for ops that hold one. */
   region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region;
   typeOf(value: Ssa): Aval;
+  /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
+  graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
 }
 export type Attributes = Readonly<Record<string, string>>;
 export type Region = string;

@@ -5,6 +5,7 @@ export * from './conv.js';
 export * from './indexing.js';
 export * from './linalg.js';
 export * from './loss.js';
+export * from './math.js';
 export * from './matmul.js';
 export * from './parts.js';
 export * from './pointwise.js';

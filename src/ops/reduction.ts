@@ -134,7 +134,7 @@ function along(op: string, x: Expr, option: OneDim, find: (x: Expr, dim: number)
   return { values: reshape(values, shape), indices: reshape(indices, shape) };
 }
 
-interface Extremum {
+export interface Extremum {
   /** The extreme of all elements, of which equal ones share the gradient; or of each pair of elements of two tensors. */
   (x: Expr, other?: Expr): Expr;
   /** Along one dimension, with the place: the first of equals gets the gradient. NaN is the extreme where there is one. */
@@ -243,7 +243,7 @@ export const logsumexp = (x: Expr, dim?: DimOption): Expr =>
 
 // ---- order statistics
 
-interface OrderStatistic {
+export interface OrderStatistic {
   /** Of all elements; equal ones share the gradient. */
   (x: Expr): Expr;
   (x: Expr, dim: OneDim): Found;
