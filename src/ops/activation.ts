@@ -57,7 +57,7 @@ export function prelu(x: Expr, weight: Expr): Expr {
   const up = gt(y, 0);
   return where(up, y, mul(w, where(up, 0, y)));
 }
-interface Lambda {
+export interface Lambda {
   readonly lambd?: number;
 }
 export const hardshrink = (x: Expr, { lambd = 0.5 }: Lambda = {}): Expr =>
@@ -78,7 +78,7 @@ function exponentialBelow(x: Expr, alpha: number, inner = 1): Expr {
   const below = where(up, 0, y); // exp of a large x must not reach the gradient
   return where(up, y, mul(expm1(inner === 1 ? below : mul(below, inner)), alpha));
 }
-interface Alpha {
+export interface Alpha {
   readonly alpha?: number;
 }
 export const elu = (x: Expr, { alpha = 1 }: Alpha = {}): Expr => exponentialBelow(x, alpha);

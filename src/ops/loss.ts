@@ -36,7 +36,7 @@ import { inFloat32, log1pExp, logSoftmaxOver } from './stable.js';
 import { detach } from './variable.js';
 
 export type Reduction = 'mean' | 'sum' | 'none';
-interface Reduced {
+export interface Reduced {
   /** What becomes of the elements' losses: their mean (if not said), their sum, or nothing. */
   readonly reduction?: Reduction;
 }
@@ -219,7 +219,7 @@ export function binaryCrossEntropyWithLogits(
   const scaled = posWeight ? mul(cost, add(mul(sub(posWeight, 1), t), 1)) : cost;
   return reduced(op, weigh(add(mul(sub(1, t), x), scaled), weight), reduction);
 }
-interface KlOptions {
+export interface KlOptions {
   /** 'batchmean' is the sum over the first dimension's size: the divergence itself. */
   readonly reduction?: Reduction | 'batchmean';
   /** The target is log probabilities too. */
@@ -232,7 +232,7 @@ export function klDiv(input: Expr, target: Expr, { reduction = 'mean', logTarget
   if (reduction !== 'batchmean') return reduced('klDiv', losses, reduction);
   return div(reduceSum(losses), input.shape[0] ?? 1);
 }
-interface PoissonOptions extends Reduced {
+export interface PoissonOptions extends Reduced {
   readonly logInput?: boolean;
   readonly full?: boolean;
   readonly eps?: number;
@@ -250,7 +250,7 @@ export function poissonNllLoss(
   const stirling = add(sub(mul(n, log(n)), n), mul(0.5, log(mul(2 * Math.PI, n))));
   return reduced('poissonNllLoss', full ? add(losses, where(many, stirling, 0)) : losses, reduction);
 }
-interface GaussianOptions extends Reduced {
+export interface GaussianOptions extends Reduced {
   readonly full?: boolean;
   readonly eps?: number;
 }
@@ -281,7 +281,7 @@ export function gaussianNllLoss(
 // ---- likeness and margins
 
 const aboveZero = (x: Expr): Expr => clamp(x, { min: 0 });
-interface CosineOptions {
+export interface CosineOptions {
   readonly dim?: number;
   readonly eps?: number;
 }
@@ -306,7 +306,7 @@ export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: Co
   return convert(dot(unit(convert(a, wide)), unit(convert(b, wide))), a.dtype);
 }
 
-interface Margin extends Reduced {
+export interface Margin extends Reduced {
   readonly margin?: number;
 }
 /** Of two vectors, or rows of them, and a target of 1 (alike) or -1 (not). */
@@ -341,7 +341,7 @@ export function softMarginLoss(input: Expr, target: Expr, { reduction }: Reduced
   const [x, t] = pair('softMarginLoss', input, target);
   return reduced('softMarginLoss', log1pExp(neg(mul(t, x))), reduction);
 }
-interface TripletOptions extends Margin {
+export interface TripletOptions extends Margin {
   /** The norm of distances. */
   readonly p?: number;
   readonly eps?: number;

@@ -120,7 +120,7 @@ export function nanToNum(
   const high = where(isposinf(x), posinf ?? largest, where(isnan(x), nan, x));
   return where(isneginf(x), neginf ?? -largest, high);
 }
-interface Closeness {
+export interface Closeness {
   readonly rtol?: number;
   readonly atol?: number;
   readonly equalNan?: boolean;
@@ -136,7 +136,7 @@ export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNa
 
 // ---- several operands at once
 
-interface Factor {
+export interface Factor {
   readonly value?: number;
 }
 /** x + value * a * b. */

@@ -66,7 +66,7 @@ const float2 = (name: string, hlo: string, vjp: (g: Expr, a: Expr, b: Expr, y: E
 
 // ---- arithmetic
 
-interface Scaled {
+export interface Scaled {
   readonly alpha?: number;
 }
 const plus = binary('add', 'add', anything, (g) => [g, g]);
@@ -81,7 +81,7 @@ export const neg = unary('neg', 'negate', numbers, (g) => neg(g));
 export const mul = binary('mul', 'multiply', anything, (g, a, b) => [mul(g, b), mul(g, a)]);
 
 const divide = binary('div', 'divide', numbers, (g, _, b, y) => [divide(g, b), neg(mul(divide(g, b), y))]);
-interface Division {
+export interface Division {
   readonly roundingMode?: 'trunc' | 'floor' | null;
 }
 /** True division: integers give floats. With a rounding mode integers stay integers (divided by 0 they give no error). */

@@ -24,13 +24,16 @@ type Signatures<F> = F extends { (...args: infer A): infer R; (...args: infer B)
   : [F, F];
 type LiftOne<F> = F extends (...args: infer A) => infer R ? (...args: LiftAll<A>) => LiftResult<R> : never;
 export type LiftFunction<F> = LiftOne<Signatures<F>[0]> & LiftOne<Signatures<F>[1]>;
-type LiftOneMethod<F> = F extends (x: infer X, ...args: infer A) => infer R
+/** Of each list of arguments (there may be several), the method that takes them, if the first is an expression. */
+type MethodOf<Args, R> = Args extends readonly [infer X, ...infer A]
   ? Expr extends X
     ? (...args: LiftAll<A>) => LiftResult<R>
     : never
   : never;
+type MethodsOf<F> = F extends (...args: infer A) => infer R ? MethodOf<A, R> : never;
+type All<U> = [U] extends [never] ? never : (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void ? I : never;
 /** The same as a method: the first argument is the tensor itself. */
-export type LiftMethod<F> = LiftOneMethod<Signatures<F>[0]> & LiftOneMethod<Signatures<F>[1]>;
+export type LiftMethod<F> = All<MethodsOf<Signatures<F>[0]> | MethodsOf<Signatures<F>[1]>>;
 
 const isPlain = (x: unknown): x is Record<string, unknown> =>
   typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
