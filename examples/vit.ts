@@ -1,6 +1,7 @@
 // A vision transformer, ported line by line from torch (scripts/golden/vit.py has the original).
-import * as tx from 'tsxla';
+
 import type { Tensor } from 'tsxla';
+import * as tx from 'tsxla';
 
 export type Weights = Readonly<Record<string, Tensor>>;
 
@@ -14,7 +15,11 @@ const linear = (w: Weights, name: string, x: Tensor): Tensor => tx.linear(x, w[`
 function attention(w: Weights, name: string, x: Tensor, heads: number): Tensor {
   const [B, T, D] = x.shape as [number, number, number];
   const qkv = tx.linear(x, w[`${name}.in_proj_weight`]!, w[`${name}.in_proj_bias`]!); // [B, T, 3D]
-  const [q, k, v] = qkv.chunk(3, { dim: -1 }).map((t) => t.reshape([B, T, heads, D / heads]).transpose(1, 2)) as [Tensor, Tensor, Tensor];
+  const [q, k, v] = qkv.chunk(3, { dim: -1 }).map((t) => t.reshape([B, T, heads, D / heads]).transpose(1, 2)) as [
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
   const scores = q.matmul(k.transpose(-2, -1)).div(Math.sqrt(D / heads)); // [B, heads, T, T]
   const mixed = scores.softmax({ dim: -1 }).matmul(v).transpose(1, 2).reshape([B, T, D]);
   return linear(w, `${name}.out_proj`, mixed);
@@ -28,7 +33,10 @@ function block(w: Weights, name: string, x: Tensor, heads: number): Tensor {
 
 export function vit(w: Weights, images: Tensor, { depth = 2, heads = 4, patch = 4 } = {}): Tensor {
   const B = images.shape[0]!;
-  let x = tx.conv2d(images, w['patch.weight']!, w['patch.bias']!, { stride: patch }).flatten({ startDim: 2 }).transpose(1, 2); // [B, patches, dim]
+  let x = tx
+    .conv2d(images, w['patch.weight']!, w['patch.bias']!, { stride: patch })
+    .flatten({ startDim: 2 })
+    .transpose(1, 2); // [B, patches, dim]
   x = tx.cat([w['cls']!.expand([B, -1, -1]), x], { dim: 1 }).add(w['position']!);
   for (let i = 0; i < depth; i++) x = block(w, `layers.${i}`, x, heads);
   return linear(w, 'head', layerNorm(w, 'norm', x).select(1, 0));

@@ -31,7 +31,11 @@ type MethodOf<Args, R> = Args extends readonly [infer X, ...infer A]
     : never
   : never;
 type MethodsOf<F> = F extends (...args: infer A) => infer R ? MethodOf<A, R> : never;
-type All<U> = [U] extends [never] ? never : (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void ? I : never;
+type All<U> = [U] extends [never]
+  ? never
+  : (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void
+    ? I
+    : never;
 /** The same as a method: the first argument is the tensor itself. */
 export type LiftMethod<F> = All<MethodsOf<Signatures<F>[0]> | MethodsOf<Signatures<F>[1]>>;
 

@@ -23,15 +23,20 @@ test('every row is about an operation', () => {
 // Options are the names in the types of a function's parameters: { readonly keepdim?: boolean }.
 test('every option of every operation has a row', () => {
   const src = path.resolve(import.meta.dirname, '../../src/ops');
-  const files = [...readFileSync(`${src}/index.ts`, 'utf8').matchAll(/from '\.\/(.*)\.js'/g)].map((m) => readFileSync(`${src}/${m[1]}.ts`, 'utf8'));
+  const files = [...readFileSync(`${src}/index.ts`, 'utf8').matchAll(/from '\.\/(.*)\.js'/g)].map((m) =>
+    readFileSync(`${src}/${m[1]}.ts`, 'utf8'),
+  );
   const missing: string[] = [];
   for (const text of files) {
-    for (const [, name, rest] of text.matchAll(/^export (?:const|function) (\w+)([\s\S]*?)(?=\n(?:export |\/\*\*|\/\/|const |function |interface |type )|$)/gm)) {
+    for (const [, name, rest] of text.matchAll(
+      /^export (?:const|function) (\w+)([\s\S]*?)(?=\n(?:export |\/\*\*|\/\/|const |function |interface |type )|$)/gm,
+    )) {
       const head = rest!.split(/=>|\): \w+ \{/)[0]!;
       const options = [...head.matchAll(/readonly (\w+)\?:/g)].map((m) => m[1]!);
       const texts = rows.filter((r) => r.op === name).map((r) => `${r.run} ${r.torch}`);
       const snake = (option: string) => option.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
-      for (const o of options) if (!texts.some((t) => t.includes(o) || t.includes(snake(o)))) missing.push(`${name}: ${o}`);
+      for (const o of options)
+        if (!texts.some((t) => t.includes(o) || t.includes(snake(o)))) missing.push(`${name}: ${o}`);
     }
   }
   expect(missing).toEqual([]);
