@@ -7,7 +7,6 @@ export * from './linalg.js';
 export * from './loss.js';
 export * from './matmul.js';
 export * from './pointwise.js';
-export * from './random.js';
 export * from './reduction.js';
 export * from './shape.js';
 export * from './sorting.js';

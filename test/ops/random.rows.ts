@@ -1,3 +1,0 @@
-import { Table } from './row.js';
-
-export const table = new Table('random');
