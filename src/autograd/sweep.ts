@@ -16,10 +16,14 @@ export function gradients(results: readonly Expr[], seeds: readonly Expr[], wrt:
   };
   results.forEach((r, i) => r.differentiable && accumulate(r, seeds[i]!));
   const wanted = new Set(wrt);
-  const { nodes } = collect(results, (e) => !e.differentiable);
+  // Only what lies between: a node made before every variable leads to none.
+  const oldest = wrt.reduce((n, v) => Math.min(n, v.serial), Number.POSITIVE_INFINITY);
+  const { nodes } = collect(results, (e) => !e.differentiable || e.serial < oldest);
+  const leads = new Set<Expr>();
+  for (const e of nodes) if (wanted.has(e) || e.inputs.some((x) => leads.has(x))) leads.add(e);
   for (const e of nodes.toReversed()) {
     const list = grads.get(e);
-    if (!list || !e.differentiable || !e.op.vjp) continue;
+    if (!list || !e.differentiable || !e.op.vjp || !e.inputs.some((x) => leads.has(x))) continue;
     if (!wanted.has(e)) grads.delete(e);
     if (e.op === PICK) {
       accumulate(e.inputs[0]!, list[0]!, (e.attrs as { index: number }).index);
@@ -29,7 +33,7 @@ export function gradients(results: readonly Expr[], seeds: readonly Expr[], wrt:
     const given = Array.from({ length: count }, (_, i) => list[i] ?? null);
     // A gradient's nodes belong to the line that made the node they are the gradient of.
     withSource(e.source, () => e.op.vjp!(given, e)).forEach((g, i) => {
-      if (g && e.inputs[i]!.differentiable) accumulate(e.inputs[i]!, g);
+      if (g && e.inputs[i]!.differentiable && leads.has(e.inputs[i]!)) accumulate(e.inputs[i]!, g);
     });
   }
   return wrt.map((v) => grads.get(v)?.[0] ?? null);

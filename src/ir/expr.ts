@@ -3,7 +3,13 @@ import type { Aval } from './aval.js';
 import type { Op } from './op.js';
 import { currentSource, type Source } from './source.js';
 
+let made = 0;
+/** How many nodes were made so far. */
+export const nodeCount = (): number => made;
+
 export class Expr {
+  /** Nodes are numbered as they are made: one cannot depend on another with a larger number. */
+  readonly serial = made++;
   readonly source: Source | undefined = currentSource();
   /** Whether a gradient can flow through this node to something that wants one. */
   readonly differentiable: boolean;

@@ -44,9 +44,12 @@ export function collect(roots: readonly Expr[], stop: (e: Expr) => boolean = () 
 export function structure(graph: Graph, stop: (e: Expr) => boolean = () => false): Int32Array {
   const out: number[] = [];
   for (const e of graph.nodes) {
-    out.push(e.signature);
-    if (stop(e)) out.push(-1);
-    else for (const x of e.inputs) out.push(graph.index.get(x)!);
+    // Of a value that is given, only the type counts; ops may take any number of inputs, so that is written too.
+    if (stop(e)) out.push(-1, e.aval.id);
+    else {
+      out.push(e.signature, e.inputs.length);
+      for (const x of e.inputs) out.push(graph.index.get(x)!);
+    }
   }
   for (const root of graph.roots) out.push(graph.index.get(root)!);
   return Int32Array.from(out);

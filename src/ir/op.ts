@@ -18,6 +18,8 @@ export interface Emitter {
   ): Ssa[];
   /** A block of ops with parameters, for ops that hold one. */
   region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region;
+  /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
+  graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
   typeOf(value: Ssa): Aval;
   /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
   graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
@@ -31,4 +33,6 @@ export interface Op {
   lower(e: Emitter, inputs: readonly Ssa[], expr: Expr): readonly Ssa[];
   /** The gradients of the inputs, given those of the results (null: none flows there). Absent: not differentiable. */
   vjp?(grads: readonly (Expr | null)[], expr: Expr): readonly (Expr | null)[];
+  /** Whether `wide` computes, from the same inputs, what `narrow` does and more after it: then only `wide` is computed. */
+  covers?(wide: Expr, narrow: Expr): boolean;
 }

@@ -1,6 +1,7 @@
 // How an op is declared: one record with all its facts, from which the graph, the gradient and the text follow.
 import type { DType } from '../base/dtype.js';
 import { DTypeError, ShapeError } from '../base/errors.js';
+import { isFloat } from '../base/promote.js';
 import { sameShape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import { Expr } from '../ir/expr.js';
@@ -24,6 +25,7 @@ export interface MultiOpDef<X extends readonly Expr[], A> {
   infer(xs: Each<X, Aval>, attrs: A): readonly Aval[];
   lower(e: Emitter, xs: Each<X, Ssa>, attrs: A, outs: readonly Aval[]): readonly Ssa[];
   vjp?(gs: readonly (Expr | null)[], xs: X, attrs: A, ys: readonly Expr[]): Each<X, Expr | null>;
+  covers?(wide: A, narrow: A): boolean;
 }
 
 /** Every primitive by name: the emitter, the sweep, the tests and the compatibility page read it. */
@@ -34,6 +36,10 @@ function register(op: Op): Op {
   OPS.set(op.name, op);
   return op;
 }
+
+/** Whether a gradient can flow through a node: its op has a rule, one of its inputs wants one, a result can have one. */
+export const flows = (op: Op, inputs: readonly Expr[], avals: readonly Aval[]): boolean =>
+  op.vjp !== undefined && inputs.some((x) => x.differentiable) && avals.some((a) => isFloat(a.dtype));
 
 // The types of a record hold for its own inputs alone; the graph forgets them. This is the one place where they are cast.
 export function define<X extends readonly Expr[], A = null>(def: OpDef<X, A>): (xs: X, attrs: A) => Expr {
@@ -47,7 +53,7 @@ export function define<X extends readonly Expr[], A = null>(def: OpDef<X, A>): (
   });
   return (xs, attrs) => {
     const aval = def.infer(xs.map((x) => x.aval) as unknown as Each<X, Aval>, attrs);
-    return new Expr(op, xs, attrs, aval, undefined, vjp !== undefined && xs.some((x) => x.differentiable));
+    return new Expr(op, xs, attrs, aval, undefined, flows(op, xs, [aval]));
   };
 }
 
@@ -60,16 +66,26 @@ export function defineMulti<X extends readonly Expr[], A = null>(def: MultiOpDef
       vjp: (gs, expr) =>
         vjp(gs, expr.inputs as unknown as X, expr.attrs as A, results(expr)) as readonly (Expr | null)[],
     }),
+    ...(def.covers && { covers: (wide, narrow) => def.covers!(wide.attrs as A, narrow.attrs as A) }),
   });
   return (xs, attrs) => {
     const avals = def.infer(xs.map((x) => x.aval) as unknown as Each<X, Aval>, attrs);
-    return results(new Expr(op, xs, attrs, avals[0]!, avals, vjp !== undefined && xs.some((x) => x.differentiable)));
+    return results(new Expr(op, xs, attrs, avals[0]!, avals, flows(op, xs, avals)));
   };
 }
 
 /** One result of an op with several. The emitter and the sweep know it by this name. */
 export const PICK = register({ name: 'pick', lower: () => [], vjp: ([g]) => [g!] });
-const results = (e: Expr): Expr[] => e.avals!.map((aval, index) => new Expr(PICK, [e], { index }, aval));
+const picks = new WeakMap<Expr, Expr[]>();
+/** The results of a node with several, always the same nodes. */
+export function results(e: Expr): Expr[] {
+  let list = picks.get(e);
+  if (!list) {
+    list = e.avals!.map((aval, index) => new Expr(PICK, [e], { index }, aval, undefined, flows(PICK, [e], [aval])));
+    picks.set(e, list);
+  }
+  return list;
+}
 
 // ---- checks that many infer rules share
 

@@ -9,7 +9,6 @@ export * from './math.js';
 export * from './matmul.js';
 export * from './parts.js';
 export * from './pointwise.js';
-export * from './random.js';
 export * from './reduction.js';
 export * from './shape.js';
 export * from './sorting.js';

@@ -1,7 +1,9 @@
 // Computing what graphs describe: values that are there, programs that were compiled, and running them.
 import type { ArrayType, TypedArray } from '../base/dtype.js';
+import { takeRebound } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect, hashOf, structure } from '../ir/graph.js';
+import { input } from '../ops/variable.js';
 import type { Buffer, Client, LoadedExecutable } from '../pjrt/index.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { openClient } from './device.js';
@@ -31,16 +33,28 @@ interface Compiled {
 }
 const programs = new Map<string, Compiled[]>(); // by hash; the structure itself decides
 
-/** Computes these nodes, in one program, and remembers their values. */
+/** How many programs were compiled and executed so far. */
+export const counts = { compiled: 0, executed: 0 };
+
+/** Computes these nodes and every cell that was changed, in one program, and remembers their values. */
 export async function evaluate(roots: readonly Expr[]): Promise<Buffer[]> {
   const device = await defaultClient();
-  const missing = [...new Set(roots)].filter((e) => !hasValue(e));
-  if (missing.length) {
+  if (roots.some((e) => !hasValue(e))) {
+    const cells = takeRebound().map((cell) => ({ cell, expr: cell.expr }));
+    const missing = [...new Set([...roots, ...cells.map((c) => c.expr)])].filter((e) => !hasValue(e));
     const graph = collect(missing, hasValue);
     const parameters = graph.nodes.filter(hasValue);
-    const executable = await compiled(device, structure(graph, hasValue), () => emitModule(graph, parameters));
-    const { outputs } = executable.execute(parameters.map((p) => onDevice(device, p)));
-    missing.forEach((e, i) => setValue(e, outputs[i]!));
+    try {
+      const executable = await compiled(device, structure(graph, hasValue), () => emitModule(graph, parameters));
+      const { outputs } = executable.execute(parameters.map((p) => onDevice(device, p)));
+      counts.executed++;
+      missing.forEach((e, i) => setValue(e, outputs[i]!));
+    } catch (error) {
+      for (const { cell } of cells) cell.touch(); // still to be computed
+      throw error;
+    }
+    // A cell holds a plain input again, without the past: the next program is the same as this one.
+    for (const { cell, expr } of cells) cell.settle(expr, onInput(expr));
   }
   return roots.map((e) => onDevice(device, e));
 }
@@ -61,12 +75,19 @@ export async function fetchArray(e: Expr): Promise<TypedArray> {
   return array;
 }
 
+function onInput(e: Expr): Expr {
+  const x = input(e.aval);
+  setValue(x, values.get(e)!);
+  return x;
+}
+
 async function compiled(device: Client, key: Int32Array, text: () => string): Promise<LoadedExecutable> {
   const hash = hashOf(key);
   const same = programs.get(hash) ?? [];
   programs.set(hash, same);
   const known = same.find((c) => c.structure.length === key.length && c.structure.every((x, i) => x === key[i]));
   if (known) return known.executable;
+  counts.compiled++;
   const executable = device.compile(text());
   const entry = { structure: key, executable };
   same.push(entry);

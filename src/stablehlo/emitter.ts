@@ -55,29 +55,44 @@ export class TextEmitter implements Emitter {
     return name;
   }
 
-  /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
   graph({ nodes, roots }: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[] {
+    const wide = nodes.filter((e) => e.op.covers);
     for (const e of nodes) {
       if (values.has(e)) continue;
+      const cover = e.op.covers && widest(e, wide);
+      if (cover) {
+        if (!values.has(cover)) values.set(cover, this.#lower(cover, values));
+        values.set(e, values.get(cover)!); // its first results
+        continue;
+      }
       if (e.op.name === 'pick') {
         values.set(e, [values.get(e.inputs[0]!)![(e.attrs as { index: number }).index]!]);
       } else {
-        values.set(
-          e,
-          e.op.lower(
-            this,
-            e.inputs.map((x) => values.get(x)![0]!),
-            e,
-          ),
-        );
+        values.set(e, this.#lower(e, values));
       }
     }
     return roots.map((r) => values.get(r)![0]!);
   }
 
+  #lower(e: Expr, values: ReadonlyMap<Expr, readonly Ssa[]>): readonly Ssa[] {
+    return e.op.lower(
+      this,
+      e.inputs.map((x) => values.get(x)![0]!),
+      e,
+    );
+  }
+
   get text(): string {
     return this.#lines.join('\n');
   }
+}
+
+/** The node with the most results, of those that compute what this one does from the same inputs. */
+function widest(e: Expr, among: readonly Expr[]): Expr {
+  const same = among.filter(
+    (w) => w.op === e.op && w.inputs.every((x, i) => x === e.inputs[i]) && (w === e || e.op.covers!(w, e)),
+  );
+  return same.reduce((a, b) => (b.avals!.length > a.avals!.length ? b : a));
 }
 
 export interface ModuleOptions {

@@ -1,6 +1,6 @@
 // The tensor: a lazy value. Operations on it are described, not computed; reading it computes.
-
 import { inspect } from 'node:util';
+import { gradEnabled } from '../autograd/mode.js';
 import { gradients } from '../autograd/sweep.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
@@ -9,11 +9,12 @@ import { isFloat } from '../base/promote.js';
 import type { Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
+import { entry } from '../ir/source.js';
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
-import { detach, input, variable } from '../ops/variable.js';
-import { fetchArray, hasValue, hostValue, shareValue } from '../runtime/evaluate.js';
+import { detach, isVariable, variable } from '../ops/variable.js';
+import { fetchArray, hostValue, shareValue } from '../runtime/evaluate.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
 
@@ -28,7 +29,7 @@ export class Tensor {
   grad: Tensor | null = null;
 
   constructor(expr: Expr) {
-    this.#expr = expr;
+    this.#expr = gradEnabled() ? expr : detach(expr);
   }
 
   /** What it stands for. */
@@ -50,16 +51,43 @@ export class Tensor {
     return this.#expr.differentiable;
   }
 
-  /** Makes it a variable: `backward()` leaves its gradient in `grad`. */
-  requiresGrad_(): this {
-    if (!isFloat(this.dtype))
+  /** Whether it was not computed from something that wants a gradient. */
+  get isLeaf(): boolean {
+    return !this.#expr.differentiable || isVariable(this.#expr);
+  }
+
+  /** Makes it a variable: `backward()` leaves its gradient in `grad`. With false, it is one no longer. */
+  requiresGrad_(on = true): this {
+    if (on && !isFloat(this.dtype))
       throw new ArgumentError(`requiresGrad_: only floats have gradients, this is ${this.#expr.aval}`);
-    if (!this.#expr.differentiable) {
+    if (!on && !this.isLeaf)
+      throw new ArgumentError(`requiresGrad_: this ${this.#expr.aval} was computed: use detach() for its value alone`);
+    if (on !== this.#expr.differentiable) {
       const was = this.#expr;
-      this.#expr = hasValue(was) ? input(was.aval, true) : variable(was);
+      this.#expr = on ? variable(was) : was.inputs[0]!;
       shareValue(was, this.#expr);
-      variables.set(this.#expr, this);
+      if (on) variables.set(this.#expr, this);
     }
+    return this;
+  }
+
+  /** Another value in place of the one it has; a variable stays one. For functions that work in place. */
+  rebind(expr: Expr): this {
+    if (expr.aval !== this.#expr.aval)
+      throw new ArgumentError(`${this.#expr.aval} cannot become ${expr.aval}: in place, dtype and shape stay`);
+    if (!this.isLeaf)
+      throw new ArgumentError(`this ${this.#expr.aval} was computed from variables: change detach() of it instead`);
+    if (this.#expr.differentiable) {
+      this.#expr = variable(detach(expr));
+      variables.set(this.#expr, this);
+    } else this.#expr = expr;
+    return this;
+  }
+
+  /** `backward()` leaves its gradient in `grad` though it was computed. */
+  retainGrad(): this {
+    if (!this.requiresGrad) throw new ArgumentError(noGradientReaches('retainGrad', this.#expr));
+    if (!variables.has(this.#expr)) variables.set(this.#expr, this);
     return this;
   }
 
@@ -119,17 +147,18 @@ export class Tensor {
   }
 }
 
+// Nodes made and errors thrown in these belong to the line that calls them.
+for (const name of ['requiresGrad_', 'retainGrad', 'rebind', 'detach', 'backward'] as const) {
+  Object.defineProperty(Tensor.prototype, name, { value: entry(Tensor.prototype[name] as () => unknown) });
+}
+
 type Scalar = number | bigint | boolean;
 export type Nested = Scalar | readonly Nested[];
 
 /** What gradients start from: given, or 1 for a single element. */
 export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
   const { aval } = result.expr;
-  if (!result.requiresGrad) {
-    throw new ArgumentError(
-      `${op}: nothing that wants a gradient leads to this ${aval}: call requiresGrad_() on what should have one`,
-    );
-  }
+  if (!result.requiresGrad) throw new ArgumentError(noGradientReaches(op, result.expr));
   if (!gradient && aval.size !== 1) {
     throw new ShapeError(
       `${op}: ${aval} has ${aval.size} elements: reduce it to one first (sum, mean), or pass its gradient`,
@@ -139,6 +168,19 @@ export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
     throw new ShapeError(`${op}: the gradient is ${gradient.expr.aval}, the tensor ${aval}`);
   }
   return gradient?.expr ?? onesLike(result.expr);
+}
+
+/** Why: nothing wants one, or the only way there leads through an op that has none. */
+function noGradientReaches(op: string, expr: Expr): string {
+  const cut = collect([expr], (e) => e.differentiable).nodes.findLast(
+    (e) => !e.differentiable && e.inputs.some((x) => x.differentiable),
+  );
+  if (!cut) {
+    return `${op}: nothing that wants a gradient leads to this ${expr.aval}: call requiresGrad_() on what should have one`;
+  }
+  const place = cut.source ? `, at ${cut.source}` : '';
+  const why = cut.op.name === 'detach' ? 'detach() or noGrad' : `${cut.op.name}, which has no gradient`;
+  return `${op}: no gradient reaches this ${expr.aval}: the way to it leads through ${why}${place}`;
 }
 
 /** The tensor of each variable, to leave its gradient in. */
