@@ -1,7 +1,7 @@
 // The primitives that read and write parts of an array where integers say. Strict: starts are [..., k], one component for
 // each dimension in `map`. A start out of range is moved to the nearest that fits when reading, and left out when writing
 // (`scatter`); a dynamic slice is moved for both. Gradients follow these rules.
-import { DTypeError, ShapeError } from '../base/errors.js';
+import { ShapeError } from '../base/errors.js';
 import { isInteger, promote } from '../base/promote.js';
 import { broadcastShapes, range, type Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
@@ -175,41 +175,6 @@ export function putAt(
 }
 
 // ---- one part, at scalars
-
-const dynamicSliceOp = define<readonly Expr[], { sizes: Shape }>({
-  name: 'dynamicSlice',
-  infer: ([x, ...starts], { sizes }) => {
-    checkDType('dynamicSlice', starts, isInteger, 'integer starts');
-    if (sizes.some((n, d) => n > x!.shape[d]!))
-      throw new ShapeError(`dynamicSlice: sizes ${list(sizes)} are larger than ${x}`);
-    return x!.withShape(sizes);
-  },
-  lower: (e, xs, { sizes }, out) => e.op('dynamic_slice', xs, [out], { slice_sizes: i64s(sizes) })[0]!,
-  vjp: (g, [x, ...starts]) => [dynamicUpdateSlice(zerosLike(x!), g, starts), ...starts.map(() => null)],
-});
-/** The part of x that begins at these scalars, one for each dimension. */
-export const dynamicSlice = (x: Expr, starts: readonly Expr[], sizes: Shape): Expr =>
-  dynamicSliceOp([x, ...starts], { sizes });
-
-const dynamicUpdateSliceOp = define<readonly Expr[]>({
-  name: 'dynamicUpdateSlice',
-  infer: ([x, update, ...starts]) => {
-    checkDType('dynamicUpdateSlice', starts, isInteger, 'integer starts');
-    if (x!.dtype !== update!.dtype) throw new DTypeError(`dynamicUpdateSlice: dtypes of ${x} and ${update} differ`);
-    if (update!.rank !== x!.rank || update!.shape.some((n, d) => n > x!.shape[d]!))
-      throw new ShapeError(`dynamicUpdateSlice: ${update} does not fit into ${x}`);
-    return x!;
-  },
-  lower: (e, xs, _, out) => e.op('dynamic_update_slice', xs, [out])[0]!,
-  vjp: (g, [, update, ...starts]) => [
-    dynamicUpdateSlice(g, zerosLike(update!), starts),
-    dynamicSlice(g, starts, update!.shape),
-    ...starts.map(() => null),
-  ],
-});
-/** x with the part that begins at these scalars replaced. */
-export const dynamicUpdateSlice = (x: Expr, update: Expr, starts: readonly Expr[]): Expr =>
-  dynamicUpdateSliceOp([x, update, ...starts], null);
 
 const sortKeysOp = define<[Expr]>({
   name: 'sortKeys',

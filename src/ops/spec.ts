@@ -6,7 +6,8 @@ import { range, showShape } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
 import { isExpr, type Operand } from './align.js';
 import { constants, full, zerosLike } from './constant.js';
-import { type Combine, dynamicSlice, dynamicUpdateSlice, putAt, takeAt } from './gather.js';
+import { dynamicSlice, dynamicUpdateSlice } from './dynamic.js';
+import { type Combine, putAt, takeAt } from './gather.js';
 import { broadcastTo, convert, pad, reshape, slice } from './move.js';
 import { add, lt, where } from './pointwise.js';
 
