@@ -13,7 +13,7 @@ export type Lift<T> = T extends Expr
       ? Expr extends E
         ? readonly Lift<E>[]
         : T
-      : T extends { readonly values: Expr; readonly indices: Expr }
+      : T extends { readonly [name: string]: Expr }
         ? { readonly [K in keyof T]: Lift<T[K]> }
         : T;
 type LiftAll<A extends readonly unknown[]> = { [K in keyof A]: Lift<A[K]> };
