@@ -33,10 +33,7 @@ function block(w: Weights, name: string, x: Tensor, heads: number): Tensor {
 
 export function vit(w: Weights, images: Tensor, { depth = 2, heads = 4, patch = 4 } = {}): Tensor {
   const B = images.shape[0]!;
-  let x = tx
-    .conv2d(images, w['patch.weight']!, w['patch.bias']!, { stride: patch })
-    .flatten({ startDim: 2 })
-    .transpose(1, 2); // [B, patches, dim]
+  let x = tx.conv2d(images, w['patch.weight']!, w['patch.bias']!, { stride: patch }).flatten(2).transpose(1, 2); // [B, patches, dim]
   x = tx.cat([w['cls']!.expand([B, -1, -1]), x], { dim: 1 }).add(w['position']!);
   for (let i = 0; i < depth; i++) x = block(w, `layers.${i}`, x, heads);
   return linear(w, 'head', layerNorm(w, 'norm', x).select(1, 0));

@@ -21,8 +21,6 @@ export interface Emitter {
   /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
   graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
   typeOf(value: Ssa): Aval;
-  /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
-  graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
 }
 export type Attributes = Readonly<Record<string, string>>;
 export type Region = string;

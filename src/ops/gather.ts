@@ -1,7 +1,7 @@
 // The primitives that read and write parts of an array where integers say. Strict: starts are [..., k], one component for
 // each dimension in `map`. A start out of range is moved to the nearest that fits when reading, and left out when writing
 // (`scatter`); a dynamic slice is moved for both. Gradients follow these rules.
-import { ShapeError } from '../base/errors.js';
+import { DTypeError } from '../base/errors.js';
 import { isInteger, promote } from '../base/promote.js';
 import { broadcastShapes, range, type Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';

@@ -9,6 +9,8 @@ export * from './math.js';
 export * from './matmul.js';
 export * from './parts.js';
 export * from './pointwise.js';
+export * from './pool.js';
 export * from './reduction.js';
+export * from './resize.js';
 export * from './shape.js';
 export * from './sorting.js';
