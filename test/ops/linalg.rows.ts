@@ -288,3 +288,21 @@ row(
 );
 row('lstsq', [input([4, 2]), input([4, 2])], (a, b) => a.lstsq(b).solution, 'torch.linalg.lstsq(a, b).solution');
 row('lstsq', [input([2, 3]), input([2, 1])], (a, b) => a.lstsq(b).solution, 'torch.linalg.lstsq(a, b).solution');
+row(
+  'choleskyInverse',
+  [input([3, 3])],
+  (a) => spd(a).cholesky({ upper: true }).choleskyInverse({ upper: true }),
+  'torch.cholesky_inverse(torch.linalg.cholesky(a @ a.mT + torch.eye(3), upper=True), upper=True)',
+  { smooth: false },
+);
+row(
+  'eigvalsh',
+  [input([3, 3])],
+  (a) => symmetric(a).eigvalsh({ UPLO: 'U' }),
+  "torch.linalg.eigvalsh(a + a.mT, UPLO='U')",
+  { smooth: false },
+);
+row('pinv', [input([3, 2])], (a) => a.pinv({ atol: 1e-4 }), 'torch.linalg.pinv(a, atol=1e-4)', { smooth: false });
+row('matrixRank', [input([3, 3])], (a) => a.matrixRank({ rtol: 1e-4 }), 'torch.linalg.matrix_rank(a, rtol=1e-4)', {
+  grad: false,
+});

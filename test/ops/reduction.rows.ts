@@ -287,3 +287,18 @@ row(
 );
 row('histc', [input([2, 5])], (a) => a.histc({ bins: 3 }), 'torch.histc(a.detach(), bins=3)');
 row('histc', [input([3], [1, 1, 1])], (a) => a.histc({ bins: 3 }), 'torch.histc(a.detach(), bins=3)');
+row(
+  'countNonzero',
+  [ints([2, 3], -1, 2)],
+  (a) => a.countNonzero({ dim: 1, keepdim: true }),
+  '(a != 0).sum(dim=1, keepdim=True)',
+);
+row('varMean', [input([2, 4])], (a) => a.varMean({ dim: 1, correction: 0 }), 'torch.var_mean(a, dim=1, correction=0)');
+row('stdMean', [input([2, 4])], (a) => a.stdMean({ dim: 0, keepdim: true }), 'torch.std_mean(a, dim=0, keepdim=True)');
+row('norm', [input([2, 3])], (a) => a.norm(3, { dim: 1, keepdim: true }), 'torch.norm(a, 3, dim=1, keepdim=True)');
+row(
+  'cumprod',
+  [ints([4], 1, 5)],
+  (a) => a.cumprod({ dim: 0, dtype: 'f32' }),
+  'torch.cumprod(a, 0, dtype=torch.float32)',
+);

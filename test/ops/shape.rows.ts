@@ -300,3 +300,5 @@ made(
   () => tx.triuIndices(3, 4, { offset: 1, dtype: 'i32' }),
   'torch.triu_indices(3, 4, 1, dtype=torch.int32)',
 );
+table.row('chunk', [input([4, 3])], (a) => a.chunk(2, { dim: 0 }), 'a.chunk(2, dim=0)');
+table.row('tensorSplit', [input([2, 5])], (a) => a.tensorSplit(2, { dim: 1 }), 'a.tensor_split(2, dim=1)');

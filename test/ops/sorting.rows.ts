@@ -164,3 +164,11 @@ row(
 );
 row('unique', [input([6], [1, 'inf', '-inf', 1, 2, 2])], (a) => a.unique({ size: 4 }), 'torch.unique(a.detach())');
 row('unique', [ints([9], 0, 9)], (a) => a.unique({ size: 2 }), 'torch.unique(a)[:2]');
+row('topk', [input([5], 'distinct')], (a) => found(a.topk(2, { sorted: true })), 'torch.topk(a, 2, sorted=True)');
+row(
+  'bucketize',
+  [input([5]), input([3], [-1, 0, 1])],
+  (a, b) => a.bucketize(b, { side: 'right', outInt32: true }),
+  'torch.bucketize(a, b, out_int32=True, right=True)',
+  { grad: false },
+);
