@@ -4,9 +4,12 @@ import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
 import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
 
+const BLOCK = 512;
+
 export class TextEmitter implements Emitter {
   readonly #types = new Map<Ssa, Aval>();
   #lines: string[] = [];
+  #open = 0; // how many of the last lines are not joined yet
   #count = 0;
 
   op(
@@ -26,13 +29,22 @@ export class TextEmitter implements Emitter {
     if (regions.length) text += ` (${regions.join(', ')})`;
     const types = operands.map((x) => this.typeOf(x).mlir).join(', ');
     text += ` : (${types}) -> ${outs.length === 1 ? outs[0]!.mlir : `(${outs.map((o) => o.mlir).join(', ')})`}`;
-    this.#lines.push(text);
+    this.#write(text);
     return results;
   }
 
+  /** Lines are joined as they come: a hundred thousand small strings would keep the garbage collector busy. */
+  #write(line: string): void {
+    this.#lines.push(line);
+    if (++this.#open < BLOCK) return;
+    this.#lines.push(this.#lines.splice(-BLOCK).join('\n'));
+    this.#open = 0;
+  }
+
   region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region {
-    const outer = this.#lines;
+    const outer = { lines: this.#lines, open: this.#open };
     this.#lines = [];
+    this.#open = 0;
     const names = params.map((p) => this.parameter(p));
     const results = body(names);
     this.#lines.push(
@@ -40,7 +52,8 @@ export class TextEmitter implements Emitter {
     );
     const head = `^bb0(${names.map((n) => `${n}: ${this.typeOf(n).mlir}`).join(', ')}):`;
     const text = `{\n${params.length ? `${head}\n` : ''}${this.#lines.join('\n')}\n}`;
-    this.#lines = outer;
+    this.#lines = outer.lines;
+    this.#open = outer.open;
     return text;
   }
 
