@@ -27,6 +27,7 @@ if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
   writeFileSync(stamp, lock);
 }
 
+node('scripts/functions.mjs');
 node('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'); // incremental
 
 // `npx tsxla` takes the command from here; tsc writes files that cannot be executed.

@@ -2,3 +2,4 @@
 export * from './base/errors.js';
 export type { DeviceType } from './plugins/index.js';
 export { type Choice, chooseDevice, type OpenOptions, openClient } from './runtime/device.js';
+export * from './tensor/index.js';

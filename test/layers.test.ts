@@ -20,7 +20,9 @@ const LAYERS = [
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   pjrt: ['base'],
   plugins: ['base', 'pjrt'],
+  ops: ['base', 'ir'],
   stablehlo: ['base', 'ir'],
+  autograd: ['base', 'ir', 'ops'],
 };
 
 const level = (folder: string) => LAYERS.findIndex((l) => l.includes(folder));

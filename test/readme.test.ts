@@ -9,15 +9,22 @@ const readme = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
 const program = path.join(root, `examples/.readme-${process.pid}.ts`); // inside the package, so that it finds itself by name
 afterAll(() => fs.rmSync(program, { force: true }));
 
-test('its TypeScript example prints what its comments say', () => {
-  const code = /```ts\n(.*?)```/s.exec(readme)![1]!;
-  const promised = [...code.matchAll(/console\.log\(.*\);\s*\/\/ (.*)/g)].map((m) => m[1]);
-  fs.writeFileSync(program, code);
-  const printed = execFileSync('npx', ['tsx', program], { cwd: root, encoding: 'utf8' });
-  expect(promised).toHaveLength(2);
-  expect(printed.trim().split('\n')).toEqual(['Float32Array(4) [ 11, 22, 33, 44 ]', promised[1]]);
-  expect(promised[0]).toBe('Float32Array(4) [ 11, 22, 33, 44 ]');
-});
+const examples = [...readme.matchAll(/```ts\n(.*?)```/gs)].map((m) => m[1]!);
+
+test.each(examples.map((code, i) => [i + 1, code] as const))(
+  'its TypeScript example %i prints what its comments say',
+  (_, code) => {
+    const promised = [...code.matchAll(/console\.log\(.*\);\s*\/\/ (.*)/g)].map((m) => m[1]);
+    fs.writeFileSync(program, code);
+    const printed = execFileSync('npx', ['tsx', program], {
+      cwd: root,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    expect(promised.length).toBeGreaterThan(0);
+    expect(printed.trim().split('\n').slice(0, promised.length)).toEqual(promised);
+  },
+);
 
 test('its commands exist', () => {
   const main = path.join(root, 'dist/cli/main.js');

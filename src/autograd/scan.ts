@@ -1,0 +1,254 @@
+// A loop with a known number of passes. Its body is written once, whatever their number; its gradient is a loop the other
+// way round, over what the first one saved.
+import { byteLength } from '../base/dtype.js';
+import { isFloat } from '../base/promote.js';
+import { range } from '../base/shape.js';
+import { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
+import type { Emitter, Ssa } from '../ir/op.js';
+import { Body, captured, parameter, trace } from '../ops/body.js';
+import { full, zerosLike } from '../ops/constant.js';
+import { defineMulti, PICK } from '../ops/define.js';
+import { readRow, writeRow } from '../ops/dynamic.js';
+import { add } from '../ops/pointwise.js';
+import { gradients } from './sweep.js';
+
+export interface ScanOptions {
+  /** From the last element to the first. */
+  readonly reverse?: boolean;
+  /** How many passes are written out in one turn of the loop. */
+  readonly unroll?: number;
+  /** Keep only the carries for the gradient, and compute the rest of each pass again. */
+  readonly checkpoint?: boolean;
+}
+
+/**
+ * Operands: what the body captured, the first carry, the stacked inputs. The body takes those, with one row of each stacked
+ * input, and gives the next carry and a row of each output.
+ */
+interface Attrs extends Required<ScanOptions> {
+  readonly body: Body;
+  readonly length: number;
+  /** How many operands are captured, how many are carried. */
+  readonly fixed: number;
+  readonly carried: number;
+}
+
+const scanOp = defineMulti<readonly Expr[], Attrs>({
+  name: 'scan',
+  infer: (_, { body, carried, length }) =>
+    body.results.map(({ aval }, i) => (i < carried ? aval : aval.withShape([length, ...aval.shape]))),
+  lower: (e, xs, attrs, outs) => lower(e, xs, attrs, outs),
+  vjp: (gs, operands, attrs) => reverseScan(gs, operands, attrs),
+  covers: (wide, narrow) => sameLoop(wide, narrow) && wide.body.covers(narrow.body),
+});
+
+const sameLoop = (a: Attrs, b: Attrs): boolean =>
+  a.length === b.length && a.fixed === b.fixed && a.carried === b.carried && a.reverse === b.reverse;
+
+/** Runs a body once for each row of the stacked inputs, handing a carry on. What the body reaches outside is captured. */
+export function scan(
+  init: readonly Expr[],
+  xs: readonly Expr[],
+  length: number,
+  run: (carry: readonly Expr[], x: readonly Expr[]) => { carry: readonly Expr[]; ys: readonly Expr[] },
+  { reverse = false, unroll = 1, checkpoint = false }: ScanOptions = {},
+): { carry: Expr[]; ys: Expr[] } {
+  const rows = xs.map((x) => x.aval.withShape(x.shape.slice(1)));
+  const n = init.length;
+  const t = trace([...init.map((c) => c.aval), ...rows], (params) => {
+    const { carry, ys } = run(params.slice(0, n), params.slice(n));
+    return [...carry, ...ys];
+  });
+  const cells = [...t.cells];
+  const carryParams = [...t.params.slice(0, n), ...cells.map(([, c]) => c.inside)];
+  const params = [...carryParams, ...t.params.slice(n)];
+  const results = [...t.results.slice(0, n), ...cells.map(([, c]) => c.after), ...t.results.slice(n)];
+  const fixed = captured(params, results, t.born);
+  const body = new Body([...fixed, ...params], results);
+  const outs = loop([...fixed, ...init, ...cells.map(([, c]) => c.before), ...xs], {
+    body,
+    length,
+    fixed: fixed.length,
+    carried: carryParams.length,
+    reverse,
+    unroll,
+    checkpoint,
+  });
+  cells.forEach(([cell], i) => (cell.expr = outs[n + i]!));
+  return { carry: outs.slice(0, n), ys: outs.slice(carryParams.length) };
+}
+
+function loop(operands: readonly Expr[], attrs: Attrs): Expr[] {
+  const { body, length, fixed, carried } = attrs;
+  if (length > 0) return body.results.length ? scanOp(operands, attrs) : [];
+  return body.results.map(({ aval }, i) =>
+    i < carried ? operands[fixed + i]! : full([0, ...aval.shape], 0, aval.dtype),
+  );
+}
+
+// ---- as text
+
+const COUNTER = Aval.of('i32', []);
+
+function lower(e: Emitter, operands: readonly Ssa[], attrs: Attrs, outs: readonly Aval[]): Ssa[] {
+  const { body, length, fixed, carried, reverse, unroll } = attrs;
+  const [consts, carry, xs] = split(operands, fixed, carried);
+  const count = (i: number) => e.op('constant', [], [COUNTER], { value: `dense<${i}> : ${COUNTER.mlir}` })[0]!;
+  const stacks = outs.slice(carried).map((out) => {
+    const [zero] = e.op('constant', [], [out.withShape([])], {
+      value: `dense<${ZERO(out)}> : ${out.withShape([]).mlir}`,
+    });
+    return e.op('broadcast_in_dim', [zero!], [out], { broadcast_dimensions: 'array<i64>' })[0]!;
+  });
+  interface State {
+    readonly consts: readonly Ssa[];
+    readonly carry: readonly Ssa[];
+    readonly xs: readonly Ssa[];
+    readonly stacks: readonly Ssa[];
+  }
+  const pass = (s: State, at: Ssa, zero: Ssa): State => {
+    const results = body.emit(e, [...s.consts, ...s.carry, ...s.xs.map((x) => readRow(e, x, at, zero))]);
+    return {
+      ...s,
+      carry: results.slice(0, carried),
+      stacks: s.stacks.map((stack, i) => writeRow(e, stack, results[carried + i]!, at, zero)),
+    };
+  };
+  /** The place of pass i + offset, in the order of the loop. */
+  const place = (i: Ssa, offset: number): Ssa => {
+    if (reverse) return e.op('subtract', [count(length - 1 - offset), i], [COUNTER])[0]!;
+    return offset ? e.op('add', [i, count(offset)], [COUNTER])[0]! : i;
+  };
+  const flat = (s: State) => [...s.consts, ...s.carry, ...s.xs, ...s.stacks];
+  const unflat = (all: readonly Ssa[]): State => {
+    const [c, k, x, rest] = split(all, consts.length, carry.length, xs.length);
+    return { consts: c, carry: k, xs: x, stacks: rest };
+  };
+
+  let state: State = { consts, carry, xs, stacks };
+  const together = Math.min(unroll, length);
+  const turns = Math.floor(length / together);
+  if (turns > 1) {
+    const types = [COUNTER, ...flat(state).map((x) => e.typeOf(x))];
+    const go = e.region(types, ([i]) => [
+      e.op('compare', [i!, count(turns * together)], [COUNTER.withDType('bool')], {
+        comparison_direction: '#stablehlo<comparison_direction LT>',
+      })[0]!,
+    ]);
+    const turn = e.region(types, ([i, ...all]) => {
+      const zero = count(0);
+      let s = unflat(all);
+      for (const k of range(together)) s = pass(s, place(i!, k), zero);
+      return [e.op('add', [i!, count(together)], [COUNTER])[0]!, ...flat(s)];
+    });
+    state = unflat(e.op('while', [count(0), ...flat(state)], types, {}, [go, turn]).slice(1));
+  }
+  // What does not fill a turn is written out behind the loop.
+  for (let i = turns > 1 ? turns * together : 0; i < length; i++) {
+    state = pass(state, count(reverse ? length - 1 - i : i), count(0));
+  }
+  return [...state.carry, ...state.stacks];
+}
+
+const ZERO = (a: Aval): string => (a.dtype === 'bool' ? 'false' : isFloat(a.dtype) ? '0.0' : '0');
+
+function split<T>(all: readonly T[], ...sizes: readonly number[]): T[][] & [T[], T[], T[], T[]] {
+  let at = 0;
+  const parts = sizes.map((n) => all.slice(at, (at += n)));
+  return [...parts, all.slice(at)] as T[][] & [T[], T[], T[], T[]];
+}
+
+// ---- the gradient
+
+function reverseScan(gs: readonly (Expr | null)[], operands: readonly Expr[], attrs: Attrs): (Expr | null)[] {
+  const { body, fixed, carried } = attrs;
+  const active = activity(operands, attrs);
+  const params = body.params.map((p, i) => parameter(p.aval, i, active[i]));
+  const results = body.apply(params);
+
+  // The gradient of one pass: what comes from the pass after it, and from this pass's outputs.
+  const carries = range(carried).filter((i) => active[fixed + i]);
+  const outputs = range(results.length).filter((i) => i >= carried && gs[i] && results[i]!.differentiable);
+  const [fromNext, fromOutputs] = [carries, outputs].map((list) => list.map((i) => parameter(results[i]!.aval)));
+  const wrt = range(params.length).filter((i) => active[i]);
+  const flow = gradients(
+    [...carries, ...outputs].map((i) => results[i]!),
+    [...fromNext!, ...fromOutputs!],
+    wrt.map((i) => params[i]!),
+  );
+  const gradientOf = new Map(wrt.map((i, k) => [i, flow[k]!]));
+  const toFixed = wrt.filter((i) => i < fixed && gradientOf.get(i));
+  const toRows = wrt.filter((i) => i >= fixed + carried && gradientOf.get(i));
+  const sums = toFixed.map((i) => parameter(params[i]!.aval));
+  const next = [
+    ...carries.map((i) => gradientOf.get(fixed + i) ?? zerosLike(params[fixed + i]!)),
+    ...toFixed.map((i, k) => add(sums[k]!, gradientOf.get(i)!)),
+  ];
+  const rows = toRows.map((i) => gradientOf.get(i)!);
+
+  const { consts, saved } = residuals([...next, ...rows], params, results, attrs);
+  const isRow = (e: Expr) => params.indexOf(e) >= fixed + carried;
+  const kept = saved.filter((e) => !isRow(e));
+  const wide = kept.length
+    ? scanOp(operands, { ...attrs, body: new Body(params, [...results, ...kept], body) }).slice(results.length)
+    : [];
+  const back = loop(
+    [
+      ...consts.map((e) => operands[params.indexOf(e)]!),
+      ...carries.map((i) => gs[i] ?? zerosLike(operands[fixed + i]!)),
+      ...sums.map(zerosLike),
+      ...saved.map((e) => (isRow(e) ? operands[params.indexOf(e)]! : wide[kept.indexOf(e)]!)),
+      ...outputs.map((i) => gs[i]!),
+    ],
+    {
+      ...attrs,
+      body: new Body([...consts, ...fromNext!, ...sums, ...saved, ...fromOutputs!], [...next, ...rows]),
+      fixed: consts.length,
+      carried: next.length,
+      reverse: !attrs.reverse,
+    },
+  );
+  const order = [...carries.map((i) => fixed + i), ...toFixed, ...toRows];
+  return operands.map((_, i) => back[order.indexOf(i)] ?? null);
+}
+
+/** Which operands a gradient goes to. One carried on is reached too if any pass puts into it what wants a gradient. */
+function activity(operands: readonly Expr[], { body, fixed, carried }: Attrs): boolean[] {
+  const active = operands.map((x) => x.differentiable && isFloat(x.dtype));
+  for (;;) {
+    const results = body.apply(body.params.map((p, i) => parameter(p.aval, i, active[i])));
+    const more = range(carried).filter((i) => results[i]!.differentiable && !active[fixed + i]);
+    if (!more.length) return active;
+    for (const i of more) active[fixed + i] = true;
+  }
+}
+
+/** Moving elements again costs less than keeping them. */
+const CHEAP = new Set(['broadcastInDim', 'reshape', 'transpose', 'convert', 'detach', 'alias', 'variable']);
+
+/** What the gradient of a pass needs of the pass: values that change from pass to pass are saved; others are at hand. */
+function residuals(
+  wanted: readonly Expr[],
+  params: readonly Expr[],
+  results: readonly Expr[],
+  { fixed, checkpoint }: Attrs,
+): { consts: Expr[]; saved: Expr[] } {
+  const forward = new Set(collect(results).nodes);
+  const changing = new Set(params.slice(fixed));
+  for (const e of forward) if (e.inputs.some((x) => changing.has(x))) changing.add(e);
+  // An inner loop that was widened to save what its own gradient needs belongs to the pass, and so do its results.
+  const belongs = (e: Expr): boolean =>
+    forward.has(e) ||
+    ((e.op === PICK || e.op.covers !== undefined) && e.inputs.length > 0 && e.inputs.every((x) => belongs(x)));
+  const changes = (e: Expr): boolean => changing.has(e) || (!forward.has(e) && e.inputs.some(changes));
+  const isSaved = (e: Expr): boolean => {
+    if (changing.has(e) && e.inputs.length === 0) return true; // a parameter
+    if (checkpoint || e.avals || !belongs(e) || !changes(e)) return false;
+    return !(CHEAP.has(e.op.name) && byteLength(e.inputs[0]!.aval) <= byteLength(e.aval));
+  };
+  const { nodes } = collect(wanted, isSaved);
+  const fixedParams = new Set(params.slice(0, fixed));
+  return { consts: nodes.filter((e) => fixedParams.has(e)), saved: nodes.filter(isSaved) };
+}

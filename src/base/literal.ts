@@ -1,0 +1,36 @@
+// Numbers as MLIR writes them, exactly; and the ends of each dtype's range.
+import { DTYPES, type DType } from './dtype.js';
+import { encodeNumbers } from './float.js';
+import { isFloat, isSigned } from './promote.js';
+
+export function literal(value: number | bigint | boolean, dtype: DType): string {
+  if (dtype === 'bool') return String(Boolean(value));
+  if (!isFloat(dtype)) {
+    const whole = typeof value === 'bigint' ? value : BigInt(Math.trunc(Number(value)));
+    return String((isSigned(dtype) ? BigInt.asIntN : BigInt.asUintN)(8 * DTYPES[dtype].bytes, whole)); // wraps, as in torch
+  }
+  const x = Number(value);
+  if (!Number.isFinite(x)) return bits(dtype, x);
+  const [mantissa, exponent] = (Object.is(x, -0) ? '-0' : String(x)).split('e') as [string, string?];
+  return `${mantissa.includes('.') ? mantissa : `${mantissa}.0`}${exponent ? `e${exponent}` : ''}`;
+}
+
+/** Infinities and NaN have no decimal form: their bits, most significant first. */
+function bits(dtype: DType, x: number): string {
+  const bytes = new Uint8Array(encodeNumbers(dtype, [x]).buffer).reverse();
+  return `0x${Array.from(bytes, (b) => b.toString(16).padStart(2, '0'))
+    .join('')
+    .toUpperCase()}`;
+}
+
+/** The least value: -infinity for floats that have one. */
+export function lowest(dtype: DType): number | bigint | boolean {
+  if (dtype === 'bool') return false;
+  if (isFloat(dtype)) return dtype === 'f8e4m3fn' ? -448 : Number.NEGATIVE_INFINITY;
+  return isSigned(dtype) ? -(2n ** BigInt(8 * DTYPES[dtype].bytes - 1)) : 0n;
+}
+export function highest(dtype: DType): number | bigint | boolean {
+  if (dtype === 'bool') return true;
+  if (isFloat(dtype)) return dtype === 'f8e4m3fn' ? 448 : Number.POSITIVE_INFINITY;
+  return 2n ** BigInt(8 * DTYPES[dtype].bytes - (isSigned(dtype) ? 1 : 0)) - 1n;
+}

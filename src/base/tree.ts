@@ -1,0 +1,64 @@
+// Trees: nested arrays and plain objects with leaves, as functions take and return them. null and undefined hold no leaf.
+import { ArgumentError } from './errors.js';
+
+export interface Flat<T> {
+  readonly leaves: readonly T[];
+  /** Where each leaf is: .h, .layers[2].weight; empty for a tree that is one leaf. */
+  readonly paths: readonly string[];
+  /** The same tree with other leaves. */
+  rebuild<U>(leaves: readonly U[]): unknown;
+}
+
+const isPlain = (x: unknown): x is Record<string, unknown> =>
+  typeof x === 'object' && x !== null && [Object.prototype, null].includes(Object.getPrototypeOf(x));
+const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
+const member = (key: string): string => (IDENTIFIER.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`);
+
+/** Takes a tree apart. `what` names it in errors: "the carry of scan". */
+export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => x is T, kind: string): Flat<T> {
+  const leaves: T[] = [];
+  const paths: string[] = [];
+  const visit = (x: unknown, path: string): ((next: () => unknown) => unknown) => {
+    if (isLeaf(x)) {
+      leaves.push(x);
+      paths.push(path);
+      return (next) => next();
+    }
+    if (x === null || x === undefined) return () => x;
+    if (Array.isArray(x)) {
+      const parts = x.map((e, i) => visit(e, `${path}[${i}]`));
+      return (next) => parts.map((part) => part(next));
+    }
+    if (isPlain(x)) {
+      // Sorted, so that the order in which properties were written makes no difference.
+      const parts = Object.keys(x)
+        .sort()
+        .map((key) => [key, visit(x[key], path + member(key))] as const);
+      return (next) => Object.fromEntries(parts.map(([key, part]) => [key, part(next)]));
+    }
+    throw new ArgumentError(`${what}${path && `, at ${path}`} is ${describe(x)}: it must be ${kind}`);
+  };
+  const build = visit(tree, '');
+  return {
+    leaves,
+    paths,
+    rebuild(others) {
+      let i = 0;
+      return build(() => others[i++]);
+    },
+  };
+}
+
+/** A value in words, for errors. */
+export function describe(x: unknown): string {
+  if (x === null || x === undefined) return String(x);
+  if (typeof x === 'function') return 'a function';
+  if (typeof x === 'object') return `a ${x.constructor?.name ?? 'object'}`;
+  return `the ${typeof x} ${String(x)}`;
+}
+
+/** The leaf of a tree in words: "the carry's leaf .h", "the carry" if it is one leaf. */
+export const leafName = (what: string, path: string): string =>
+  path ? `${what}'${what.endsWith('s') ? '' : 's'} leaf ${path}` : what;
+export const showPaths = (paths: readonly string[]): string =>
+  paths.length === 0 ? 'no leaves' : paths.length === 1 && !paths[0] ? 'one leaf' : `the leaves ${paths.join(', ')}`;

@@ -1,0 +1,77 @@
+// A place whose value changes: what it holds is an expression, and a new one is put there when it changes (the state of a
+// random generator). The body of a loop runs many times though it is traced once: a cell that it reads or changes becomes
+// a hidden parameter of the body, so that each pass sees what the one before it left.
+import type { Aval } from './aval.js';
+import type { Expr } from './expr.js';
+
+export interface Touched {
+  /** What the cell held when the body was entered. */
+  readonly before: Expr;
+  /** The body's parameter for it. */
+  readonly inside: Expr;
+  /** What the body leaves in it. */
+  readonly after: Expr;
+}
+interface Frame {
+  readonly parameter: (aval: Aval) => Expr;
+  readonly touched: Map<Cell, { before: Expr; inside: Expr }>;
+}
+const frames: Frame[] = [];
+
+export class Cell {
+  #expr: Expr;
+  constructor(expr: Expr) {
+    this.#expr = expr;
+  }
+
+  get expr(): Expr {
+    this.#enter();
+    return this.#expr;
+  }
+  set expr(expr: Expr) {
+    this.#enter();
+    this.#expr = expr;
+    if (!frames.length) this.touch();
+  }
+
+  /** What it holds is computed with whatever is computed next. */
+  touch(): void {
+    rebound.add(this);
+  }
+  /** An expression that was computed is replaced by its value, if it is still there. */
+  settle(computed: Expr, value: Expr): void {
+    if (this.#expr === computed) this.#expr = value;
+  }
+
+  #enter(): void {
+    for (const { touched, parameter } of frames) {
+      if (touched.has(this)) continue;
+      const inside = parameter(this.#expr.aval);
+      touched.set(this, { before: this.#expr, inside });
+      this.#expr = inside;
+    }
+  }
+
+  /** Runs a body and says which cells it touched; they hold what they held before. */
+  static within<T>(parameter: (aval: Aval) => Expr, run: () => T): { result: T; cells: Map<Cell, Touched> } {
+    const touched: Frame['touched'] = new Map();
+    const cells = new Map<Cell, Touched>();
+    frames.push({ parameter, touched });
+    try {
+      const result = run();
+      for (const [cell, t] of touched) cells.set(cell, { ...t, after: cell.#expr });
+      return { result, cells };
+    } finally {
+      frames.pop();
+      for (const [cell, { before }] of touched) cell.#expr = before;
+    }
+  }
+}
+
+const rebound = new Set<Cell>();
+/** The cells that were changed since the last call: they are computed with whatever is computed next. */
+export function takeRebound(): Cell[] {
+  const cells = [...rebound];
+  rebound.clear();
+  return cells;
+}

@@ -1,0 +1,52 @@
+// An expression: one immutable node of a graph. Nothing is computed here; the graph is printed as StableHLO later.
+import type { Aval } from './aval.js';
+import type { Op } from './op.js';
+import { currentSource, type Source } from './source.js';
+
+let made = 0;
+/** How many nodes were made so far. */
+export const nodeCount = (): number => made;
+
+export class Expr {
+  /** Nodes are numbered as they are made: one cannot depend on another with a larger number. */
+  readonly serial = made++;
+  readonly source: Source | undefined = currentSource();
+  /** Whether a gradient can flow through this node to something that wants one. */
+  readonly differentiable: boolean;
+  /** What this node is, apart from its inputs: equal numbers mean equal op, attributes and type. */
+  readonly signature: number;
+
+  constructor(
+    readonly op: Op,
+    readonly inputs: readonly Expr[],
+    readonly attrs: unknown,
+    /** Of the result; of the first one, for an op with several. */
+    readonly aval: Aval,
+    /** Of all results, for an op with several; `pick` takes one. */
+    readonly avals?: readonly Aval[],
+    differentiable = inputs.some((x) => x.differentiable),
+  ) {
+    this.differentiable = differentiable;
+    this.signature = signatureOf(op, attrs, avals ?? aval);
+  }
+
+  get dtype() {
+    return this.aval.dtype;
+  }
+  get shape() {
+    return this.aval.shape;
+  }
+}
+
+const signatures = new Map<string, number>();
+
+function signatureOf(op: Op, attrs: unknown, type: Aval | readonly Aval[]): number {
+  const types = Array.isArray(type) ? type.map((t) => t.id).join() : (type as Aval).id;
+  const text = attrs === null ? `${op.name}:${types}` : `${op.name}:${types}:${JSON.stringify(attrs)}`;
+  let id = signatures.get(text);
+  if (id === undefined) {
+    id = signatures.size;
+    signatures.set(text, id);
+  }
+  return id;
+}

@@ -1,0 +1,68 @@
+// Graphs: the nodes that some results need, in order, and what makes two graphs the same program.
+import type { Expr } from './expr.js';
+
+export interface Graph {
+  readonly roots: readonly Expr[];
+  /** Every node once, inputs before uses, in an order that depends on the roots' structure alone. */
+  readonly nodes: readonly Expr[];
+  readonly index: ReadonlyMap<Expr, number>;
+}
+
+/** Collects what the roots need. `stop` says where to go no further: such a node is given, not computed. */
+export function collect(roots: readonly Expr[], stop: (e: Expr) => boolean = () => false): Graph {
+  const nodes: Expr[] = [];
+  const index = new Map<Expr, number>();
+  const stack: Expr[] = []; // no recursion: chains may be 100,000 nodes long
+  const next: number[] = [];
+  const push = (e: Expr) => {
+    stack.push(e);
+    next.push(stop(e) ? Number.POSITIVE_INFINITY : 0);
+  };
+  for (const root of roots) {
+    if (!index.has(root)) push(root);
+    while (stack.length) {
+      const e = stack[stack.length - 1]!;
+      const i = next[next.length - 1]!;
+      if (index.has(e) || i >= e.inputs.length) {
+        stack.pop();
+        next.pop();
+        if (!index.has(e)) {
+          index.set(e, nodes.length);
+          nodes.push(e);
+        }
+      } else {
+        next[next.length - 1] = i + 1;
+        const input = e.inputs[i]!;
+        if (!index.has(input)) push(input);
+      }
+    }
+  }
+  return { roots, nodes, index };
+}
+
+/** The graph as numbers: two graphs are the same program exactly if these are equal. */
+export function structure(graph: Graph, stop: (e: Expr) => boolean = () => false): Int32Array {
+  const out: number[] = [];
+  for (const e of graph.nodes) {
+    // Of a value that is given, only the type counts; ops may take any number of inputs, so that is written too.
+    if (stop(e)) out.push(-1, e.aval.id);
+    else {
+      out.push(e.signature, e.inputs.length);
+      for (const x of e.inputs) out.push(graph.index.get(x)!);
+    }
+  }
+  for (const root of graph.roots) out.push(graph.index.get(root)!);
+  return Int32Array.from(out);
+}
+
+/** A 64-bit hash of those numbers, as 16 hexadecimal digits: to find a program by, and to show. */
+export function hashOf(structure: Int32Array): string {
+  let a = 0x811c9dc5;
+  let b = 0x9e3779b9;
+  for (const x of structure) {
+    a = Math.imul(a ^ x, 0x01000193);
+    b = Math.imul(b ^ ((x << 13) | (x >>> 19)), 0x85ebca6b);
+    b ^= b >>> 15;
+  }
+  return (a >>> 0).toString(16).padStart(8, '0') + (b >>> 0).toString(16).padStart(8, '0');
+}

@@ -1,0 +1,152 @@
+// Activations, as torch.nn.functional has them.
+import type { DType } from '../base/dtype.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { isFloat } from '../base/promote.js';
+import { normalizeDim } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { alignFloats, floating } from './align.js';
+import { convert, reshape, slice } from './move.js';
+import {
+  abs,
+  add,
+  div,
+  erf,
+  expm1,
+  ge,
+  gt,
+  le,
+  logicalAnd,
+  lt,
+  mul,
+  neg,
+  sigmoid,
+  sub,
+  tanh,
+  where,
+} from './pointwise.js';
+import { inFloat32, log1pExp, logSoftmaxOver, softmaxOver } from './stable.js';
+
+// ---- straight lines. At a corner the gradient is torch's, which is why these choose and do not take a maximum.
+
+/** x above zero, else 0. */
+export const relu = (x: Expr): Expr => threshold(x, 0, 0);
+/** x where it is above the threshold, else `value`. */
+export const threshold = (x: Expr, threshold: number, value: number): Expr => where(le(x, threshold), value, x);
+/** x between two limits. */
+export function hardtanh(
+  x: Expr,
+  { minVal = -1, maxVal = 1 }: { readonly minVal?: number; readonly maxVal?: number } = {},
+): Expr {
+  if (minVal > maxVal) throw new ArgumentError(`hardtanh: minVal ${minVal} is greater than maxVal ${maxVal}`);
+  return where(le(x, minVal), minVal, where(ge(x, maxVal), maxVal, x));
+}
+export const relu6 = (x: Expr): Expr => hardtanh(x, { minVal: 0, maxVal: 6 });
+export const leakyRelu = (x: Expr, { negativeSlope = 0.01 }: { readonly negativeSlope?: number } = {}): Expr => {
+  const y = floating(x);
+  return where(gt(y, 0), y, mul(y, negativeSlope));
+};
+/** Leaky relu with a slope that is learned: one for all, or one for each channel (dim 1). */
+export function prelu(x: Expr, weight: Expr): Expr {
+  const channels = x.shape[1] ?? 1;
+  const { size } = weight.aval;
+  if (weight.shape.length > 1 || (size !== 1 && size !== channels)) {
+    throw new ShapeError(`prelu: ${weight.aval} does not fit ${x.aval}: give 1 slope, or ${channels} (one a channel)`);
+  }
+  const slopes = size === 1 ? reshape(weight, []) : reshape(weight, [size, ...x.shape.slice(2).map(() => 1)]);
+  const [y, w] = alignFloats('prelu', [x, slopes]) as [Expr, Expr];
+  const up = gt(y, 0);
+  return where(up, y, mul(w, where(up, 0, y)));
+}
+export interface Lambda {
+  readonly lambd?: number;
+}
+export const hardshrink = (x: Expr, { lambd = 0.5 }: Lambda = {}): Expr =>
+  where(logicalAnd(ge(x, -lambd), le(x, lambd)), 0, x);
+export function softshrink(x: Expr, { lambd = 0.5 }: Lambda = {}): Expr {
+  if (lambd < 0) throw new ArgumentError(`softshrink: lambd is ${lambd}: it is 0 or more`);
+  return where(gt(x, lambd), sub(x, lambd), where(lt(x, -lambd), add(x, lambd), mul(x, 0)));
+}
+export const hardsigmoid = (x: Expr): Expr => div(relu6(add(floating(x), 3)), 6);
+export const hardswish = (x: Expr): Expr => mul(x, hardsigmoid(x));
+
+// ---- smooth ones
+
+/** What `elu` and its kin are: x above zero, below it an exponential that goes to -alpha. */
+function exponentialBelow(x: Expr, alpha: number, inner = 1): Expr {
+  const y = floating(x);
+  const up = gt(y, 0);
+  const below = where(up, 0, y); // exp of a large x must not reach the gradient
+  return where(up, y, mul(expm1(inner === 1 ? below : mul(below, inner)), alpha));
+}
+export interface Alpha {
+  readonly alpha?: number;
+}
+export const elu = (x: Expr, { alpha = 1 }: Alpha = {}): Expr => exponentialBelow(x, alpha);
+export function celu(x: Expr, { alpha = 1 }: Alpha = {}): Expr {
+  if (alpha === 0) throw new ArgumentError('celu: alpha is 0: x / alpha is not defined');
+  return exponentialBelow(x, alpha, 1 / alpha);
+}
+/** elu scaled so that means of 0 and variances of 1 are kept (Klambauer et al., 2017). */
+export const selu = (x: Expr): Expr => mul(exponentialBelow(x, 1.6732632423543772), 1.0507009873554805);
+
+const GATES = {
+  none: (x: Expr) => erf(mul(x, Math.SQRT1_2)),
+  tanh: (x: Expr) => tanh(mul(Math.sqrt(2 / Math.PI), add(x, mul(0.044715, mul(x, mul(x, x)))))),
+};
+/** x times the normal distribution function, or its approximation with tanh. */
+export function gelu(x: Expr, { approximate = 'none' }: { readonly approximate?: 'none' | 'tanh' } = {}): Expr {
+  const gate = GATES[approximate];
+  if (!gate) throw new ArgumentError(`gelu: approximate is '${approximate}': use 'none' or 'tanh'`);
+  return inFloat32(floating(x), (y) => mul(mul(y, 0.5), add(gate(y), 1)));
+}
+export const silu = (x: Expr): Expr => mul(x, sigmoid(x));
+export const mish = (x: Expr): Expr => inFloat32(floating(x), (y) => mul(y, tanh(log1pExp(y))));
+/** log(1 + exp(beta x)) / beta; where beta x is above the threshold, x itself. */
+export function softplus(
+  x: Expr,
+  { beta = 1, threshold = 20 }: { readonly beta?: number; readonly threshold?: number } = {},
+): Expr {
+  const y = floating(x);
+  const scaled = mul(y, beta);
+  return where(gt(scaled, threshold), y, div(log1pExp(scaled), beta));
+}
+export const logsigmoid = (x: Expr): Expr => neg(log1pExp(neg(floating(x))));
+export const softsign = (x: Expr): Expr => div(x, add(abs(floating(x)), 1));
+export const tanhshrink = (x: Expr): Expr => sub(x, tanh(x));
+
+// ---- along a dimension
+
+/** A dimension, or an object that names it. `dtype`: the input is converted to it first. */
+export type AlongDim = number | { readonly dim: number; readonly dtype?: DType };
+
+/** The first half times the sigmoid of the second. */
+export function glu(x: Expr, option: number | { readonly dim?: number } = {}): Expr {
+  const dim = normalizeDim('glu', typeof option === 'number' ? option : (option.dim ?? -1), x.shape.length);
+  const size = x.shape[dim];
+  if (!size || size % 2)
+    throw new ShapeError(`glu: ${x.aval} cannot be halved along dim ${dim}: its size must be even`);
+  const part = (from: number, to: number) =>
+    slice(
+      x,
+      x.shape.map((_, d) => (d === dim ? from : 0)),
+      x.shape.map((n, d) => (d === dim ? to : n)),
+    );
+  return mul(part(0, size / 2), sigmoid(part(size / 2, size)));
+}
+
+const along =
+  (name: string, over: (xs: [Expr], along: { readonly dims: readonly number[] }) => Expr) =>
+  (x: Expr, option: AlongDim): Expr => {
+    if (option === undefined) throw new ArgumentError(`${name}: of ${x.aval}: say along which dim: ${name}(x, -1)`);
+    const { dim, dtype = x.dtype } = typeof option === 'number' ? { dim: option } : option;
+    const y = convert(x, dtype);
+    if (!isFloat(dtype)) {
+      throw new DTypeError(`${name}: takes floating point numbers, got ${y.aval}: ${name}(x, { dim, dtype: 'f32' })`);
+    }
+    const d = normalizeDim(name, dim, x.shape.length);
+    const dims = x.shape.length ? [d] : [];
+    return inFloat32(y, (z) => over([z], { dims }));
+  };
+export const softmax = along('softmax', softmaxOver);
+export const logSoftmax = along('logSoftmax', logSoftmaxOver);
+export const softmin = along('softmin', ([x], option) => softmaxOver([neg(x)], option));

@@ -1,0 +1,61 @@
+// Sugar above the strict primitives: numbers become constants, dtypes and shapes meet, as in torch.
+import type { DType } from '../base/dtype.js';
+import { DTypeError } from '../base/errors.js';
+import { DEFAULT_FLOAT, isFloat, kindOf, promote } from '../base/promote.js';
+import { broadcastShapes, type Shape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { full } from './constant.js';
+import { broadcastTo, convert } from './move.js';
+
+/** What an op takes where torch takes a tensor or a number. */
+export type Operand = Expr | number | bigint | boolean;
+export const isExpr = (x: Operand): x is Expr => typeof x === 'object';
+
+/**
+ * torch's result type: tensors with dimensions decide; scalars only if theirs is the higher kind (bool, integer, float);
+ * last JavaScript's numbers, which bring the default type of their kind (a whole number is an integer).
+ */
+export function resultType(...xs: readonly Operand[]): DType {
+  const of = (list: readonly DType[]) => (list.length ? list.reduce(promote) : undefined);
+  const tensors = xs.filter(isExpr);
+  const arrays = of(tensors.filter((x) => x.shape.length > 0).map((x) => x.dtype));
+  const scalars = of(tensors.filter((x) => x.shape.length === 0).map((x) => x.dtype));
+  const weak = of(xs.flatMap((x) => (isExpr(x) ? [] : [weakType(x)])));
+  return [scalars, weak].reduce((best, d) => {
+    if (!best || !d) return best ?? d;
+    return kindOf(d) > kindOf(best) ? promote(best, d) : best;
+  }, arrays)!;
+}
+
+/** The same; an error names the op and its operands. */
+export function resultTypeOf(op: string, xs: readonly Operand[]): DType {
+  try {
+    return resultType(...xs);
+  } catch (e) {
+    const operands = xs.map((x) => (isExpr(x) ? x.aval : x)).join(' and ');
+    throw e instanceof DTypeError ? new DTypeError(`${op}: ${operands}: ${e.message}`) : e;
+  }
+}
+
+const weakType = (x: number | bigint | boolean): DType =>
+  typeof x === 'boolean' ? 'bool' : typeof x === 'bigint' || Number.isInteger(x) ? 'i64' : DEFAULT_FLOAT;
+
+export const shapeOf = (x: Operand): Shape => (isExpr(x) ? x.shape : []);
+
+/** All operands in one dtype and shape. */
+export function align(
+  op: string,
+  xs: readonly Operand[],
+  dtype: DType = resultTypeOf(op, xs),
+  shape: Shape = broadcastShapes(op, ...xs.map(shapeOf)),
+): Expr[] {
+  return xs.map((x) => (isExpr(x) ? broadcastTo(convert(x, dtype), shape) : full(shape, x, dtype)));
+}
+
+/** The same in floating point: integers become the default float. */
+export const alignFloats = (op: string, xs: readonly Operand[]): Expr[] =>
+  align(op, xs, floatingType(resultTypeOf(op, xs)));
+
+/** An operand in floating point: integers become the default float. */
+export const floating = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, DEFAULT_FLOAT));
+export const floatingType = (d: DType): DType => (isFloat(d) ? d : DEFAULT_FLOAT);

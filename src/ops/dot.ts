@@ -1,0 +1,215 @@
+// Products of matrices: the strict primitive, and contractions of named dimensions made of it.
+import { sizeOf } from '../base/dtype.js';
+import { DTypeError, ShapeError } from '../base/errors.js';
+import { kindOf } from '../base/promote.js';
+import { range, type Shape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { checkDType, define, showAll } from './define.js';
+import { permute, reshape, slice } from './move.js';
+import { mul } from './pointwise.js';
+import { reduceSum } from './reduce.js';
+import { zeroPad } from './window.js';
+
+type Dims = readonly number[];
+interface Dot {
+  /** Dimensions of a and b that run together, and those that are summed over. */
+  readonly batch: readonly [Dims, Dims];
+  readonly sum: readonly [Dims, Dims];
+  /** Full precision of the dtype, where a device would round f32 operands to bf16 for speed (TPU). */
+  readonly precise?: boolean;
+}
+
+const without = (rank: number, ...taken: readonly Dims[]): number[] =>
+  range(rank).filter((d) => !taken.some((t) => t.includes(d)));
+
+const list = (xs: Dims): string => `[${xs.join(', ')}]`;
+export const HIGHEST = '[#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]';
+
+/** The dimensions of the result are: batch, the rest of a, the rest of b. */
+export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, Expr], Dot>({
+  name: 'dotGeneral',
+  infer: ([a, b], { batch, sum }) => {
+    checkDType('dotGeneral', [a, b], (d) => kindOf(d) > 0, 'numbers');
+    if (a.dtype !== b.dtype) throw new DTypeError(`dotGeneral: dtypes of ${showAll([a, b])} differ`);
+    for (const [as, bs] of [batch, sum]) {
+      if (as.length !== bs.length || as.some((d, i) => a.shape[d] !== b.shape[bs[i]!])) {
+        throw new ShapeError(`dotGeneral: sizes of dims ${list(as)} and ${list(bs)} of ${showAll([a, b])} differ`);
+      }
+    }
+    const [freeA, freeB] = [without(a.rank, batch[0], sum[0]), without(b.rank, batch[1], sum[1])];
+    return a.withShape([...[...batch[0], ...freeA].map((d) => a.shape[d]!), ...freeB.map((d) => b.shape[d]!)]);
+  },
+  lower: (e, xs, { batch, sum, precise }, out) => {
+    const numbers = `lhs_batching_dimensions = ${list(batch[0])}, rhs_batching_dimensions = ${list(batch[1])}, lhs_contracting_dimensions = ${list(sum[0])}, rhs_contracting_dimensions = ${list(sum[1])}`;
+    const attrs = {
+      dot_dimension_numbers: `#stablehlo.dot<${numbers}>`,
+      ...(precise && { precision_config: HIGHEST }),
+    };
+    return e.op('dot_general', xs, [out], attrs)[0]!;
+  },
+  // Each operand's gradient is the result's, contracted with the other operand over what the other brought in.
+  vjp: (g, [a, b], { batch, sum, ...options }) => {
+    const [freeA, freeB] = [without(a.shape.length, batch[0], sum[0]), without(b.shape.length, batch[1], sum[1])];
+    const n = batch[0].length;
+    const [gBatch, gA, gB] = [
+      range(n),
+      range(freeA.length).map((i) => i + n),
+      range(freeB.length).map((i) => i + n + freeA.length),
+    ];
+    /** The partners of the other's summed dims, in the order the other has them. */
+    const summed = (own: Dims, other: Dims) =>
+      own
+        .map((_, i) => i)
+        .sort((i, j) => other[i]! - other[j]!)
+        .map((i) => own[i]!);
+    const back = (x: Expr, order: Dims) =>
+      permute(
+        x,
+        range(order.length).map((d) => order.indexOf(d)),
+      );
+    return [
+      a.differentiable
+        ? back(dotGeneral([g, b], { batch: [gBatch, batch[1]], sum: [gB, freeB], ...options }), [
+            ...batch[0],
+            ...freeA,
+            ...summed(sum[0], sum[1]),
+          ])
+        : null,
+      b.differentiable
+        ? back(dotGeneral([a, g], { batch: [batch[0], gBatch], sum: [freeA, gA], ...options }), [
+            ...batch[1],
+            ...summed(sum[1], sum[0]),
+            ...freeB,
+          ])
+        : null,
+    ];
+  },
+});
+
+/** Matrices [..., m, k] and [..., k, n] with equal leading dimensions, in full precision: for decompositions. */
+export const mmPrecise = (a: Expr, b: Expr): Expr => {
+  const lead = range(a.shape.length - 2);
+  return dotGeneral([a, b], { batch: [lead, lead], sum: [[lead.length + 1], [lead.length]], precise: true });
+};
+
+// ---- named dimensions
+
+/** An operand with a label for each dimension. */
+export interface Labelled {
+  readonly x: Expr;
+  readonly labels: readonly string[];
+}
+type Labels = readonly string[];
+
+const sizes = ({ x, labels }: Labelled): Map<string, number> => new Map(labels.map((l, i) => [l, x.shape[i]!]));
+const arrange = ({ x, labels }: Labelled, order: Labels): Expr =>
+  permute(
+    x,
+    order.map((l) => labels.indexOf(l)),
+  );
+
+/** x_ii: the elements where the dimensions of one label agree, until no label is there twice. */
+export function takeDiagonals({ x, labels }: Labelled): Labelled {
+  const j = labels.findIndex((l, i) => labels.indexOf(l) < i);
+  if (j < 0) return { x, labels };
+  const i = labels.indexOf(labels[j]!);
+  const rest = without(labels.length, [i, j]);
+  const [n, lead] = [x.shape[i]!, rest.map((d) => x.shape[d]!)];
+  // Rows of n become rows of n + 1: the diagonal is then the first column.
+  const flat = reshape(permute(x, [...rest, i, j]), [...lead, n * n]);
+  const skewed = reshape(zeroPad(flat, lead.length, 0, n), [...lead, n, n + 1]);
+  const first = slice(
+    skewed,
+    skewed.shape.map(() => 0),
+    [...lead, n, 1],
+  );
+  return takeDiagonals({ x: reshape(first, [...lead, n]), labels: [...rest.map((d) => labels[d]!), labels[j]!] });
+}
+
+/** Sums over the labels that nothing else needs. */
+const sumAway = ({ x, labels }: Labelled, needed: ReadonlySet<string>): Labelled => ({
+  x: reduceSum(
+    x,
+    range(labels.length).filter((d) => !needed.has(labels[d]!)),
+  ),
+  labels: labels.filter((l) => needed.has(l)),
+});
+
+/** Two operands, summed over the labels they share and nothing else needs; as one matrix product, batched if need be. */
+function contractPair(a: Labelled, b: Labelled, needed: ReadonlySet<string>): Labelled {
+  const [sizeA, sizeB] = [sizes(a), sizes(b)];
+  const shared = a.labels.filter((l) => sizeB.has(l));
+  const [batch, sum] = [shared.filter((l) => needed.has(l)), shared.filter((l) => !needed.has(l))];
+  const [freeA, freeB] = [a.labels.filter((l) => !sizeB.has(l)), b.labels.filter((l) => !sizeA.has(l))];
+  const shape = (labels: Labels) => labels.map((l) => sizeA.get(l) ?? sizeB.get(l)!);
+  const labels = [...batch, ...freeA, ...freeB];
+  if (!sum.length) {
+    const wide = (x: Labelled, own: Labels) =>
+      reshape(
+        arrange(x, [...batch, ...own]),
+        labels.map((l) => (x.labels.includes(l) ? sizes(x).get(l)! : 1)),
+      );
+    return { x: mul(wide(a, freeA), wide(b, freeB)), labels };
+  }
+  // Dimensions of one role are merged. The order [batch, sum, free] is taken as it is, else [batch, free, sum] is made.
+  const merge = (x: Labelled, free: Labels) => {
+    const sumFirst = [...batch, ...sum, ...free].every((l, i) => l === x.labels[i]);
+    const roles = sumFirst ? [sum, free] : [free, sum];
+    const lead = batch.length ? [batch] : [];
+    const merged = reshape(
+      arrange(x, [...batch, ...roles.flat()]),
+      [...lead, ...roles].map((r) => sizeOf(shape(r))),
+    );
+    return { merged, sumDim: lead.length + (sumFirst ? 0 : 1) };
+  };
+  const [l, r] = [merge(a, freeA), merge(b, freeB)];
+  const first = batch.length ? [0] : [];
+  const y = dotGeneral([l.merged, r.merged], { batch: [first, first], sum: [[l.sumDim], [r.sumDim]] });
+  return { x: reshape(y, shape(labels)), labels };
+}
+
+/** The sum over all labels that are not in `out`; sizes of one label are equal or 1. */
+export function contract(operands: readonly Labelled[], out: Labels): Expr {
+  const full = new Map<string, number>();
+  for (const x of operands) for (const [l, n] of sizes(x)) if (n !== 1 || !full.has(l)) full.set(l, n);
+  // A size of 1 that meets a larger one is stretched by leaving it out.
+  const stretched = operands.map(({ x, labels }) => {
+    const kept = range(labels.length).filter((d) => x.shape[d] === full.get(labels[d]!));
+    return {
+      x: reshape(
+        x,
+        kept.map((d) => x.shape[d]!),
+      ),
+      labels: kept.map((d) => labels[d]!),
+    };
+  });
+  const neededBy = (others: readonly Labelled[]) => new Set([...out, ...others.flatMap((o) => o.labels)]);
+  let list: Labelled[] = stretched.map((x, i) => sumAway(x, neededBy(stretched.filter((_, j) => j !== i))));
+  while (list.length > 1) {
+    const [i, j] = cheapest(list, out);
+    const others = list.filter((_, k) => k !== i && k !== j);
+    list = [...others, contractPair(list[i]!, list[j]!, neededBy(others))];
+  }
+  return arrange(sumAway(list[0]!, new Set(out)), out);
+}
+
+/** The pair whose product is smallest, beside the operands it replaces. */
+function cheapest(list: readonly Labelled[], out: Labels): [number, number] {
+  if (list.length === 2) return [0, 1];
+  let best: [number, number] = [0, 1];
+  let least = Number.POSITIVE_INFINITY;
+  for (const i of range(list.length)) {
+    for (const j of range(list.length).slice(i + 1)) {
+      const [a, b] = [list[i]!, list[j]!];
+      const needed = new Set([...out, ...list.flatMap((o, k) => (k === i || k === j ? [] : o.labels))]);
+      const both = new Map([...sizes(a), ...sizes(b)]);
+      const cost = sizeOf([...both].filter(([l]) => needed.has(l)).map(([, n]) => n)) - a.x.aval.size - b.x.aval.size;
+      if (cost < least) [best, least] = [[i, j], cost];
+    }
+  }
+  return best;
+}
+
+/** Leading dimensions as one. */
+export const mergeLead = (x: Expr, keep: number): Expr =>
+  reshape(x, [sizeOf(x.shape.slice(0, -keep)), ...x.shape.slice(-keep)] as Shape);

@@ -1,0 +1,16 @@
+// The public operations: each function exported from these files becomes one of tsxla's and a method of Tensor
+// (tensor/lift.ts). What is not public (strict primitives, helpers) lives in files not listed here.
+export * from './activation.js';
+export * from './conv.js';
+export * from './indexing.js';
+export * from './linalg.js';
+export * from './loss.js';
+export * from './math.js';
+export * from './matmul.js';
+export * from './parts.js';
+export * from './pointwise.js';
+export * from './pool.js';
+export * from './reduction.js';
+export * from './resize.js';
+export * from './shape.js';
+export * from './sorting.js';

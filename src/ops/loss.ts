@@ -1,0 +1,369 @@
+// Losses, as torch.nn.functional has them: element by element first, then reduced.
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { isFloat, isInteger } from '../base/promote.js';
+import { normalizeDim, range, type Shape, sameShape, showShape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { align, alignFloats, floating, isExpr, type Operand } from './align.js';
+import { full, iota } from './constant.js';
+import { custom } from './custom.js';
+import { clamp, xlogy } from './math.js';
+import { broadcastInDim, convert, reshape } from './move.js';
+import {
+  abs,
+  add,
+  div,
+  eq,
+  exp,
+  gt,
+  le,
+  log,
+  log1p,
+  logicalAnd,
+  lt,
+  maximum,
+  minimum,
+  mul,
+  ne,
+  neg,
+  pow,
+  sqrt,
+  square,
+  sub,
+  where,
+} from './pointwise.js';
+import { reduceMax, reduceSum } from './reduce.js';
+import { inFloat32, log1pExp, logSoftmaxOver } from './stable.js';
+import { detach } from './variable.js';
+
+export type Reduction = 'mean' | 'sum' | 'none';
+export interface Reduced {
+  /** What becomes of the elements' losses: their mean (if not said), their sum, or nothing. */
+  readonly reduction?: Reduction;
+}
+/** A loss with a weight for each element. */
+interface Weighted extends Reduced {
+  readonly weight?: Expr;
+}
+type Loss<O> = (input: Expr, target: Expr, options?: O) => Expr;
+
+function reduced(op: string, losses: Expr, reduction: Reduction = 'mean', count: Operand = losses.aval.size): Expr {
+  if (reduction === 'none') return losses;
+  if (reduction === 'sum') return reduceSum(losses);
+  if (reduction === 'mean') return div(reduceSum(losses), count);
+  throw new ArgumentError(`${op}: reduction is '${reduction}': use 'mean', 'sum' or 'none'`);
+}
+const pair = (op: string, a: Operand, b: Operand) => alignFloats(op, [a, b]) as [Expr, Expr];
+const weigh = (losses: Expr, weight: Expr | undefined): Expr => (weight ? mul(losses, weight) : losses);
+
+function checkSameShape(op: string, input: Expr, target: Expr): void {
+  if (sameShape(input.shape, target.shape)) return;
+  throw new ShapeError(`${op}: the input is ${input.aval}, the target ${target.aval}: give both the same shape`);
+}
+
+// ---- distances
+
+/** Input and target broadcast, as in torch: check their shapes if a loss looks too good. */
+const distance =
+  <O extends Reduced>(op: string, of: (difference: Expr, options: O) => Expr): Loss<O> =>
+  (input, target, options = {} as O) => {
+    const [x, y] = pair(op, input, target);
+    return reduced(op, of(sub(x, y), options), options.reduction);
+  };
+export const mseLoss = distance<Weighted>('mseLoss', (d, { weight }) => weigh(square(d), weight));
+export const l1Loss = distance<Weighted>('l1Loss', (d, { weight }) => weigh(abs(d), weight));
+/** Squared within beta of zero, straight beyond. */
+export const smoothL1Loss = distance<Reduced & { readonly beta?: number }>('smoothL1Loss', (d, { beta = 1 }) => {
+  if (beta < 0) throw new ArgumentError(`smoothL1Loss: beta is ${beta}: it is 0 or more`);
+  const z = abs(d);
+  return beta === 0 ? z : where(lt(z, beta), div(mul(0.5, square(d)), beta), sub(z, beta / 2));
+});
+/** Squared within delta of zero, straight beyond. */
+export const huberLoss = distance<Weighted & { readonly delta?: number }>('huberLoss', (d, { delta = 1, weight }) => {
+  if (!(delta > 0)) throw new ArgumentError(`huberLoss: delta is ${delta}: it is more than 0`);
+  const z = abs(d);
+  return weigh(where(le(z, delta), mul(0.5, square(d)), mul(delta, sub(z, delta / 2))), weight);
+});
+
+// ---- classes
+
+export interface ClassOptions extends Reduced {
+  /** One for each class. */
+  readonly weight?: Expr;
+  /** A target that counts for nothing. */
+  readonly ignoreIndex?: number;
+}
+interface Classes {
+  /** Where the class of each target is, in the input's shape. */
+  readonly hit: Expr;
+  /** Targets that count. */
+  readonly counted: Expr;
+  /** Sums over the classes what it is given in the input's shape. */
+  readonly over: (x: Expr) => Expr;
+  /** The weight of each class, in the input's shape. */
+  readonly weight: Expr | undefined;
+}
+
+/** Input [C], [N, C] or [N, C, ...]; target the same without C. */
+function classesOf(op: string, input: Expr, target: Expr, { weight, ignoreIndex = -100 }: ClassOptions): Classes {
+  const dim = classDim(op, input);
+  const others = range(input.shape.length).filter((d) => d !== dim);
+  const expected = others.map((d) => input.shape[d]!);
+  if (!isInteger(target.dtype)) {
+    throw new DTypeError(`${op}: class indices are integers, the target is ${target.aval}: convert it to i64`);
+  }
+  if (!sameShape(target.shape, expected)) {
+    throw new ShapeError(
+      `${op}: the target of ${input.aval} has shape ${showShape(expected)} (a class for each), this is ${target.aval}`,
+    );
+  }
+  const index = convert(target, 'i64');
+  const hit = eq(broadcastInDim(index, input.shape, others), iota(input.shape, dim, 'i64'));
+  const counted = ne(index, ignoreIndex);
+  return {
+    hit: logicalAnd(hit, broadcastInDim(counted, input.shape, others)),
+    counted,
+    over: (x) => reduceSum(x, [dim]),
+    weight: weight && classWeight(op, input, weight),
+  };
+}
+function classDim(op: string, input: Expr): number {
+  if (!input.shape.length)
+    throw new ShapeError(`${op}: the input is ${input.aval}: it needs a dimension for the classes`);
+  return input.shape.length === 1 ? 0 : 1;
+}
+function classWeight(op: string, input: Expr, weight: Expr): Expr {
+  const dim = classDim(op, input);
+  if (!sameShape(weight.shape, [input.shape[dim]!])) {
+    throw new ShapeError(`${op}: the weight is ${weight.aval}: ${input.aval} has ${input.shape[dim]} classes`);
+  }
+  return broadcastInDim(convert(weight, input.dtype), input.shape, [dim]);
+}
+
+/** Losses of log probabilities at the targets' classes, which smoothing spreads over all classes. */
+function negativeLog(op: string, logp: Expr, target: Expr, options: ClassOptions, smoothing = 0): Expr {
+  const { hit, counted, over, weight } = classesOf(op, logp, target, options);
+  const zero = full([], 0, logp.dtype);
+  const all = neg(weigh(logp, weight));
+  const weights = weight ? over(where(hit, weight, zero)) : convert(counted, logp.dtype);
+  // A class that is not there can be no error on the device: it is NaN, not a loss of nothing.
+  const unknown = logicalAnd(counted, eq(over(convert(hit, 'i32')), 0));
+  let losses = where(unknown, Number.NaN, over(where(hit, all, zero)));
+  if (smoothing) {
+    const spread = where(counted, over(all), zero);
+    losses = add(mul(losses, 1 - smoothing), mul(spread, smoothing / logp.shape[classDim(op, logp)]!));
+  }
+  return reduced(op, losses, options.reduction, reduceSum(weights));
+}
+/** The negative log likelihood of classes, given log probabilities. A target out of range gives NaN (torch: an error). */
+export const nllLoss = (input: Expr, target: Expr, options: ClassOptions = {}): Expr =>
+  negativeLog('nllLoss', input, target, options);
+
+/**
+ * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C (one out of range gives
+ * NaN; torch: an error), or floats, the probability of each class, in the input's shape.
+ */
+export function crossEntropy(
+  input: Expr,
+  target: Expr,
+  options: ClassOptions & { readonly labelSmoothing?: number } = {},
+): Expr {
+  const op = 'crossEntropy';
+  const { labelSmoothing = 0, weight, reduction } = options;
+  if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
+    throw new ArgumentError(`${op}: labelSmoothing is ${labelSmoothing}: it lies between 0 and 1`);
+  }
+  const dim = classDim(op, input);
+  return inFloat32(floating(input), (x) => {
+    const logp = logSoftmaxOver([x], { dims: [dim] });
+    if (!isFloat(target.dtype)) return negativeLog(op, logp, target, options, labelSmoothing);
+    checkSameShape(op, input, target);
+    if (options.ignoreIndex !== undefined) {
+      throw new ArgumentError(`${op}: ignoreIndex is for class indices, the target is ${target.aval}: leave it out`);
+    }
+    const p = convert(target, x.dtype);
+    const smooth = labelSmoothing ? add(mul(p, 1 - labelSmoothing), labelSmoothing / x.shape[dim]!) : p;
+    const losses = neg(reduceSum(weigh(mul(logp, smooth), weight && classWeight(op, x, weight)), [dim]));
+    return reduced(op, losses, reduction);
+  });
+}
+
+// ---- probabilities
+
+const bceOp = custom<[Expr, Expr]>(
+  'binaryCrossEntropy',
+  ([x, t]) => {
+    const limited = (y: Expr) => maximum(y, -100); // as in torch: log(0) costs 100, not infinity
+    return neg(add(mul(t, limited(log(x))), mul(sub(1, t), limited(log1p(neg(x))))));
+  },
+  (g, [x, t]) => [div(mul(g, sub(x, t)), maximum(mul(sub(1, x), x), 1e-12)), mul(g, sub(log1p(neg(x)), log(x)))],
+);
+/** Of probabilities. Logits go to binaryCrossEntropyWithLogits, which is more exact. */
+export function binaryCrossEntropy(input: Expr, target: Expr, { weight, reduction }: Weighted = {}): Expr {
+  checkSameShape('binaryCrossEntropy', input, target);
+  return reduced(
+    'binaryCrossEntropy',
+    weigh(bceOp(pair('binaryCrossEntropy', input, target), null), weight),
+    reduction,
+  );
+}
+/** Of logits; `posWeight` multiplies what targets of 1 cost. */
+export function binaryCrossEntropyWithLogits(
+  input: Expr,
+  target: Expr,
+  { weight, posWeight, reduction }: Weighted & { readonly posWeight?: Expr } = {},
+): Expr {
+  const op = 'binaryCrossEntropyWithLogits';
+  checkSameShape(op, input, target);
+  const [x, t] = pair(op, input, target);
+  const cost = log1pExp(neg(x));
+  const scaled = posWeight ? mul(cost, add(mul(sub(posWeight, 1), t), 1)) : cost;
+  return reduced(op, weigh(add(mul(sub(1, t), x), scaled), weight), reduction);
+}
+export interface KlOptions {
+  /** 'batchmean' is the sum over the first dimension's size: the divergence itself. */
+  readonly reduction?: Reduction | 'batchmean';
+  /** The target is log probabilities too. */
+  readonly logTarget?: boolean;
+}
+/** The Kullback-Leibler divergence of log probabilities from target probabilities. */
+export function klDiv(input: Expr, target: Expr, { reduction = 'mean', logTarget = false }: KlOptions = {}): Expr {
+  const [x, t] = pair('klDiv', input, target);
+  const losses = logTarget ? mul(exp(t), sub(t, x)) : sub(xlogy(t, t), mul(t, x));
+  if (reduction !== 'batchmean') return reduced('klDiv', losses, reduction);
+  return div(reduceSum(losses), input.shape[0] ?? 1);
+}
+export interface PoissonOptions extends Reduced {
+  readonly logInput?: boolean;
+  readonly full?: boolean;
+  readonly eps?: number;
+}
+/** Of the rate of a Poisson distribution (or its log, if not said otherwise). `full` adds Stirling's term. */
+export function poissonNllLoss(
+  input: Expr,
+  target: Expr,
+  { logInput = true, full = false, eps = 1e-8, reduction }: PoissonOptions = {},
+): Expr {
+  const [x, t] = pair('poissonNllLoss', input, target);
+  const losses = logInput ? sub(exp(x), mul(t, x)) : sub(x, mul(t, log(add(x, eps))));
+  const many = gt(t, 1);
+  const n = where(many, t, 1);
+  const stirling = add(sub(mul(n, log(n)), n), mul(0.5, log(mul(2 * Math.PI, n))));
+  return reduced('poissonNllLoss', full ? add(losses, where(many, stirling, 0)) : losses, reduction);
+}
+export interface GaussianOptions extends Reduced {
+  readonly full?: boolean;
+  readonly eps?: number;
+}
+/** Of the mean of a normal distribution with variance `variance`: one for each element, each row, or all. */
+export function gaussianNllLoss(
+  input: Expr,
+  target: Expr,
+  variance: Operand,
+  { full = false, eps = 1e-6, reduction }: GaussianOptions = {},
+): Expr {
+  const op = 'gaussianNllLoss';
+  const shape = isExpr(variance) ? variance.shape : [];
+  const rows = input.shape.slice(0, -1);
+  const perRow = sameShape(shape, rows) && !sameShape(shape, input.shape);
+  const fits: readonly Shape[] = [[], input.shape, rows, [...rows, 1]];
+  if (!fits.some((s) => sameShape(s, shape))) {
+    throw new ShapeError(
+      `${op}: the variance is ${(variance as Expr).aval}, the input ${input.aval}: one for each, or row`,
+    );
+  }
+  const rowwise = perRow && isExpr(variance) ? reshape(variance, [...rows, 1]) : variance;
+  const [x, t, v] = alignFloats(op, [input, target, rowwise]) as [Expr, Expr, Expr];
+  const limited = add(v, detach(sub(clamp(v, { min: eps }), v))); // the limit stops no gradient, as in torch
+  const losses = mul(0.5, add(log(limited), div(square(sub(x, t)), limited)));
+  return reduced(op, full ? add(losses, 0.5 * Math.log(2 * Math.PI)) : losses, reduction);
+}
+
+// ---- likeness and margins
+
+const aboveZero = (x: Expr): Expr => clamp(x, { min: 0 });
+export interface CosineOptions {
+  readonly dim?: number;
+  readonly eps?: number;
+}
+/** The cosine of the angle between vectors along `dim` (1 if not said). */
+export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: CosineOptions = {}): Expr {
+  const op = 'cosineSimilarity';
+  const [a, b] = pair(op, x1, x2);
+  const d = normalizeDim(op, dim, a.shape.length);
+  const dims = a.shape.length ? [d] : [];
+  const dot = (p: Expr, q: Expr) => reduceSum(mul(p, q), dims);
+  const unit = (x: Expr) => {
+    const length = sqrt(clamp(dot(x, x), { min: eps * eps }));
+    return div(
+      x,
+      reshape(
+        length,
+        x.shape.map((n, i) => (dims.includes(i) ? 1 : n)),
+      ),
+    );
+  };
+  const wide = a.dtype === 'f64' ? 'f64' : 'f32'; // eps * eps is 0 in f16
+  return convert(dot(unit(convert(a, wide)), unit(convert(b, wide))), a.dtype);
+}
+
+export interface Margin extends Reduced {
+  readonly margin?: number;
+}
+/** Of two vectors, or rows of them, and a target of 1 (alike) or -1 (not). */
+export function cosineEmbeddingLoss(x1: Expr, x2: Expr, target: Expr, { margin = 0, reduction }: Margin = {}): Expr {
+  const op = 'cosineEmbeddingLoss';
+  const [a, b] = pair(op, x1, x2);
+  if (target.shape.length > 1 || a.shape.length !== target.shape.length + 1) {
+    throw new ShapeError(
+      `${op}: ${x1.aval} and ${x2.aval} with target ${target.aval}: give rows [N, D] and [N], or vectors [D] and []`,
+    );
+  }
+  const dot = (p: Expr, q: Expr) => reduceSum(mul(p, q), [a.shape.length - 1]);
+  const size = (p: Expr) => add(dot(p, p), 1e-12);
+  const cosine = div(dot(a, b), sqrt(mul(size(a), size(b))));
+  const unlike = where(eq(target, -1), aboveZero(sub(cosine, margin)), full([], 0, cosine.dtype));
+  return reduced(op, where(eq(target, 1), sub(1, cosine), unlike), reduction);
+}
+/** Of distances and a target of 1 (alike: the distance itself) or -1 (what it lacks to the margin). */
+export function hingeEmbeddingLoss(input: Expr, target: Expr, { margin = 1, reduction }: Margin = {}): Expr {
+  const [x, t] = align('hingeEmbeddingLoss', [floating(input), target]) as [Expr, Expr];
+  const losses = add(where(ne(t, 1), aboveZero(sub(margin, x)), 0), where(ne(t, -1), x, 0));
+  return reduced('hingeEmbeddingLoss', losses, reduction);
+}
+/** The first should rank above the second where the target is 1, below where it is -1. */
+export function marginRankingLoss(x1: Expr, x2: Expr, target: Expr, { margin = 0, reduction }: Margin = {}): Expr {
+  const losses = aboveZero(add(mul(neg(target), sub(floating(x1), x2)), margin));
+  return reduced('marginRankingLoss', losses, reduction);
+}
+/** log(1 + exp(-target * input)), with targets of 1 and -1. */
+export function softMarginLoss(input: Expr, target: Expr, { reduction }: Reduced = {}): Expr {
+  checkSameShape('softMarginLoss', input, target);
+  const [x, t] = pair('softMarginLoss', input, target);
+  return reduced('softMarginLoss', log1pExp(neg(mul(t, x))), reduction);
+}
+export interface TripletOptions extends Margin {
+  /** The norm of distances. */
+  readonly p?: number;
+  readonly eps?: number;
+  /** Takes the negative's distance from the positive if that is less. */
+  readonly swap?: boolean;
+}
+/** The anchor should be nearer to the positive than to the negative, by the margin. */
+export function tripletMarginLoss(
+  anchor: Expr,
+  positive: Expr,
+  negative: Expr,
+  { margin = 1, p = 2, eps = 1e-6, swap = false, reduction }: TripletOptions = {},
+): Expr {
+  const op = 'tripletMarginLoss';
+  const [a, b, c] = alignFloats(op, [anchor, positive, negative]) as [Expr, Expr, Expr];
+  if (!a.shape.length) throw new ShapeError(`${op}: of ${anchor.aval}: it needs a dimension for the vectors`);
+  const apart = (x: Expr, y: Expr) => norm(add(sub(x, y), eps), p, [a.shape.length - 1]);
+  const far = swap ? minimum(apart(a, c), apart(b, c)) : apart(a, c);
+  return reduced(op, aboveZero(add(sub(apart(a, b), far), margin)), reduction);
+}
+function norm(x: Expr, p: number, dims: readonly number[]): Expr {
+  if (p === 1) return reduceSum(abs(x), dims);
+  if (p === 2) return sqrt(reduceSum(square(x), dims));
+  return p === Number.POSITIVE_INFINITY ? reduceMax(abs(x), dims) : pow(reduceSum(pow(abs(x), p), dims), 1 / p);
+}

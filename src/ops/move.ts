@@ -1,0 +1,208 @@
+// The primitives that move elements without changing them. Strict: dimensions are counted from the front, none is implied.
+import { type DType, sizeOf } from '../base/dtype.js';
+import { DTypeError, ShapeError } from '../base/errors.js';
+import { isFloat } from '../base/promote.js';
+import { range, type Shape, sameShape, showShape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { full } from './constant.js';
+import { define, i64, i64s, showAll } from './define.js';
+import { sub } from './pointwise.js';
+import { reduceSum } from './reduce.js';
+
+// ---- dtype
+
+const convertOp = define<[Expr], { dtype: DType }>({
+  name: 'convert',
+  infer: ([x], { dtype }) => x.withDType(dtype),
+  lower: (e, xs, _, out) => e.op('convert', xs, [out])[0]!,
+  vjp: (g, [x], { dtype }) => [isFloat(x.dtype) && isFloat(dtype) ? convert(g, x.dtype) : null],
+});
+export const convert = (x: Expr, dtype: DType): Expr => (x.dtype === dtype ? x : convertOp([x], { dtype }));
+
+const bitcastOp = define<[Expr], { dtype: DType; shape: Shape }>({
+  name: 'bitcast',
+  infer: ([x], { dtype, shape }) => x.withDType(dtype).withShape(shape),
+  lower: (e, xs, _, out) => e.op('bitcast_convert', xs, [out])[0]!,
+});
+/** The same bits as another dtype; where sizes differ, `shape` has one dimension more or less at the end. */
+export const bitcast = (x: Expr, dtype: DType, shape: Shape = x.shape): Expr => bitcastOp([x], { dtype, shape });
+
+// ---- shape
+
+const reshapeOp = define<[Expr], { shape: Shape }>({
+  name: 'reshape',
+  infer: ([x], { shape }) => {
+    if (sizeOf(shape) !== x.size) throw new ShapeError(`reshape: ${x} does not fit shape ${showShape(shape)}`);
+    return x.withShape(shape);
+  },
+  lower: (e, xs, _, out) => e.op('reshape', xs, [out])[0]!,
+  vjp: (g, [x]) => [reshape(g, x.shape)],
+});
+export const reshape = (x: Expr, shape: Shape): Expr => (sameShape(shape, x.shape) ? x : reshapeOp([x], { shape }));
+
+const broadcastOp = define<[Expr], { shape: Shape; dims: readonly number[] }>({
+  name: 'broadcastInDim',
+  infer: ([x], { shape }) => x.withShape(shape),
+  lower: (e, xs, { dims }, out) => e.op('broadcast_in_dim', xs, [out], { broadcast_dimensions: i64s(dims) })[0]!,
+  vjp: (g, [x], { dims }) => {
+    const stretched = range(g.shape.length).filter((d) => !dims.includes(d) || x.shape[dims.indexOf(d)] !== g.shape[d]);
+    return [reshape(reduceSum(g, stretched), x.shape)];
+  },
+});
+/** Dimension i of x becomes dimension dims[i] of the result. */
+export const broadcastInDim = (x: Expr, shape: Shape, dims: readonly number[]): Expr =>
+  broadcastOp([x], { shape, dims });
+
+/** Stretches dimensions of size 1 and adds leading ones, as broadcasting does. */
+export function broadcastTo(x: Expr, shape: Shape): Expr {
+  if (sameShape(x.shape, shape)) return x;
+  const lead = shape.length - x.shape.length;
+  if (lead < 0 || x.shape.some((d, i) => d !== 1 && d !== shape[i + lead])) {
+    throw new ShapeError(`broadcastTo: ${x.aval} does not broadcast to ${showShape(shape)}`);
+  }
+  return broadcastInDim(
+    x,
+    shape,
+    range(x.shape.length).map((d) => d + lead),
+  );
+}
+
+// ---- order
+
+const transposeOp = define<[Expr], { perm: readonly number[] }>({
+  name: 'transpose',
+  infer: ([x], { perm }) => x.withShape(perm.map((d) => x.shape[d]!)),
+  lower: (e, xs, { perm }, out) => e.op('transpose', xs, [out], { permutation: i64s(perm) })[0]!,
+  vjp: (g, _, { perm }) => [
+    permute(
+      g,
+      range(perm.length).map((d) => perm.indexOf(d)),
+    ),
+  ],
+});
+export const permute = (x: Expr, perm: readonly number[]): Expr =>
+  perm.every((d, i) => d === i) ? x : transposeOp([x], { perm });
+
+const reverseOp = define<[Expr], { dims: readonly number[] }>({
+  name: 'reverse',
+  infer: ([x]) => x,
+  lower: (e, xs, { dims }, out) => e.op('reverse', xs, [out], { dimensions: i64s(dims) })[0]!,
+  vjp: (g, _, { dims }) => [reverse(g, dims)],
+});
+export const reverse = (x: Expr, dims: readonly number[]): Expr => (dims.length ? reverseOp([x], { dims }) : x);
+
+// ---- parts
+
+interface Slice {
+  readonly start: readonly number[];
+  readonly limit: readonly number[];
+  readonly step: readonly number[];
+}
+const sliceOp = define<[Expr], Slice>({
+  name: 'slice',
+  infer: ([x], { start, limit, step }) =>
+    x.withShape(start.map((s, d) => Math.max(0, Math.ceil((limit[d]! - s) / step[d]!)))),
+  lower: (e, xs, { start, limit, step }, out) =>
+    e.op('slice', xs, [out], { start_indices: i64s(start), limit_indices: i64s(limit), strides: i64s(step) })[0]!,
+  vjp: (g, [x], { start, step }) => {
+    const high = x.shape.map((n, d) => n - start[d]! - (g.shape[d] ? 1 + (g.shape[d]! - 1) * step[d]! : 0));
+    return [
+      pad(
+        g,
+        full([], 0, g.dtype),
+        start,
+        high,
+        step.map((s) => s - 1),
+      ),
+    ];
+  },
+});
+/** Elements start, start + step, ... below limit, in each dimension. */
+export const slice = (
+  x: Expr,
+  start: readonly number[],
+  limit: readonly number[],
+  step: readonly number[] = start.map(() => 1),
+): Expr =>
+  start.every((s, d) => s === 0 && limit[d] === x.shape[d] && step[d] === 1) ? x : sliceOp([x], { start, limit, step });
+
+/** The elements start to limit of one dimension. */
+export const sliceDim = (x: Expr, dim: number, start: number, limit: number, step = 1): Expr =>
+  slice(
+    x,
+    x.shape.map((_, d) => (d === dim ? start : 0)),
+    x.shape.map((n, d) => (d === dim ? limit : n)),
+    x.shape.map((_, d) => (d === dim ? step : 1)),
+  );
+
+interface Padding {
+  readonly low: readonly number[];
+  readonly high: readonly number[];
+  readonly interior: readonly number[];
+}
+const padOp = define<[Expr, Expr], Padding>({
+  name: 'pad',
+  infer: ([x], { low, high, interior }) =>
+    x.withShape(x.shape.map((n, d) => n + low[d]! + high[d]! + Math.max(0, n - 1) * interior[d]!)),
+  lower: (e, xs, { low, high, interior }, out) =>
+    e.op('pad', xs, [out], {
+      edge_padding_low: i64s(low),
+      edge_padding_high: i64s(high),
+      interior_padding: i64s(interior),
+    })[0]!,
+  vjp: (g, [, value], { low, high, interior }) => {
+    const zero = full([], 0, g.dtype);
+    const cut = pad(
+      g,
+      zero,
+      low.map((n) => -n),
+      high.map((n) => -n),
+      low.map(() => 0),
+    );
+    const gx = slice(
+      cut,
+      low.map(() => 0),
+      cut.shape,
+      interior.map((n) => n + 1),
+    );
+    return [gx, value.differentiable ? sub(reduceSum(g), reduceSum(gx)) : null];
+  },
+});
+/** Negative padding takes away. */
+export const pad = (
+  x: Expr,
+  value: Expr,
+  low: readonly number[],
+  high: readonly number[],
+  interior: readonly number[],
+): Expr => ([...low, ...high, ...interior].every((n) => n === 0) ? x : padOp([x, value], { low, high, interior }));
+
+const concatOp = define<readonly Expr[], { dim: number }>({
+  name: 'concat',
+  infer: (xs, { dim }) => {
+    const [first] = xs as readonly [Expr['aval']];
+    for (const x of xs) {
+      if (x.dtype !== first.dtype) throw new DTypeError(`cat: dtypes of ${showAll(xs)} differ`);
+      if (x.rank !== first.rank || x.shape.some((n, d) => d !== dim && n !== first.shape[d])) {
+        throw new ShapeError(`cat: ${showAll(xs)} differ in more than dim ${dim}`);
+      }
+    }
+    return first.withShape(
+      first.shape.map((n, d) => (d === dim ? xs.reduce((total, x) => total + x.shape[dim]!, 0) : n)),
+    );
+  },
+  lower: (e, xs, { dim }, out) => e.op('concatenate', xs, [out], { dimension: i64(dim) })[0]!,
+  vjp: (g, xs, { dim }) => {
+    let at = 0;
+    return xs.map((x) => {
+      const start = range(g.shape.length).map((d) => (d === dim ? at : 0));
+      at += x.shape[dim]!;
+      return slice(
+        g,
+        start,
+        g.shape.map((n, d) => (d === dim ? at : n)),
+      );
+    });
+  },
+});
+export const concat = (xs: readonly Expr[], dim: number): Expr => (xs.length === 1 ? xs[0]! : concatOp(xs, { dim }));

@@ -1,0 +1,265 @@
+// Parts of an array by numbers known when the graph is made: pieces, windows, edges, diagonals.
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { isFloat, isInteger } from '../base/promote.js';
+import { normalizeDim, normalizeDims, range, type Shape, showShape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { full, iota, zerosLike } from './constant.js';
+import { dynamicSlice } from './dynamic.js';
+import { gather } from './gather.js';
+import { broadcastInDim, concat, convert, pad as padOp, permute, reshape, reverse, sliceDim } from './move.js';
+import { add, ge, le, mul, where } from './pointwise.js';
+import { reduceSum } from './reduce.js';
+import { wrap } from './spec.js';
+
+/** One dimension, plain or by its name. */
+type Dim = number | { readonly dim?: number };
+
+function dimIn(op: string, x: Expr, option: Dim): number {
+  if (!x.shape.length) throw new ShapeError(`${op}: ${x.aval} has no dimensions`);
+  return normalizeDim(op, typeof option === 'number' ? option : (option.dim ?? 0), x.shape.length);
+}
+const whole = (op: string, what: string, n: number, least = 0): number => {
+  if (Number.isInteger(n) && n >= least) return n;
+  throw new ArgumentError(`${op}: ${what} must be a whole number of ${least} or more, got ${n}`);
+};
+
+// ---- pieces
+
+/** The elements start to start + length of one dimension. A tensor as start is moved to where the length fits. */
+export function narrow(x: Expr, dim: number, start: number | Expr, length: number): Expr {
+  const d = dimIn('narrow', x, dim);
+  const n = x.shape[d]!;
+  whole('narrow', 'length', length);
+  if (typeof start !== 'number') {
+    if (length > n) throw new ShapeError(`narrow: length ${length} is more than size ${n} of dim ${dim} in ${x.aval}`);
+    if (start.aval.size !== 1 || !isInteger(start.dtype))
+      throw new ArgumentError(`narrow: start must be one integer, got ${start.aval} for ${x.aval}`);
+    const at = wrap(reshape(start, []), n);
+    const starts = x.shape.map((_, k) => (k === d ? at : zerosLike(at)));
+    return dynamicSlice(
+      x,
+      starts,
+      x.shape.map((size, k) => (k === d ? length : size)),
+    );
+  }
+  const from = start < 0 ? start + n : start;
+  if (!Number.isInteger(from) || from < 0 || from + length > n)
+    throw new ShapeError(`narrow: ${start} to ${start + length} is outside of size ${n} of dim ${dim} in ${x.aval}`);
+  return sliceDim(x, d, from, from + length);
+}
+
+/** One element of a dimension, which is dropped. */
+export function select(x: Expr, dim: number, index: number | Expr): Expr {
+  const d = dimIn('select', x, dim);
+  const n = x.shape[d]!;
+  if (typeof index === 'number' && (!Number.isInteger(index) || index < -n || index >= n))
+    throw new ShapeError(`select: index ${index} is out of range for size ${n} of dim ${dim} in ${x.aval}`);
+  if (n === 0) throw new ShapeError(`select: dim ${dim} of ${x.aval} has no elements`);
+  return reshape(narrow(x, dim, index, 1), x.shape.toSpliced(d, 1));
+}
+
+export const unbind = (x: Expr, dim: Dim = 0): Expr[] => {
+  const d = dimIn('unbind', x, dim);
+  return range(x.shape[d]!).map((i) => select(x, d, i));
+};
+
+const cutAt = (x: Expr, dim: number, cuts: readonly number[]): Expr[] =>
+  [0, ...cuts].map((start, i) => sliceDim(x, dim, start, Math.max(start, cuts[i] ?? x.shape[dim]!)));
+const multiples = (size: number, below: number): number[] =>
+  range(Math.max(0, Math.ceil(below / size) - 1)).map((i) => (i + 1) * size);
+
+/** Pieces of one size, the last perhaps smaller; or of the sizes in a list, which add up. */
+export function split(x: Expr, sizes: number | Shape, dim: Dim = 0): Expr[] {
+  const d = dimIn('split', x, dim);
+  const n = x.shape[d]!;
+  if (typeof sizes === 'number') return cutAt(x, d, multiples(whole('split', 'the size', sizes, 1), n));
+  const total = sizes.reduce((sum, size) => sum + whole('split', 'a size', size), 0);
+  if (total !== n)
+    throw new ShapeError(`split: sizes ${showShape(sizes)} add up to ${total}, dim ${d} of ${x.aval} has ${n}`);
+  let at = 0;
+  return sizes.map((size) => sliceDim(x, d, at, (at += size)));
+}
+/** At most this many pieces, of one size but perhaps for the last. */
+export function chunk(x: Expr, chunks: number, dim: Dim = 0): Expr[] {
+  const d = dimIn('chunk', x, dim);
+  const n = x.shape[d]!;
+  whole('chunk', 'the number of chunks', chunks, 1);
+  return n ? cutAt(x, d, multiples(Math.ceil(n / chunks), n)) : range(chunks).map(() => x);
+}
+/** Exactly this many pieces, whose sizes differ by one at most; or cut before the indices in a list. */
+export function tensorSplit(x: Expr, sections: number | Shape, dim: Dim = 0): Expr[] {
+  const d = dimIn('tensorSplit', x, dim);
+  const n = x.shape[d]!;
+  if (typeof sections !== 'number')
+    return cutAt(
+      x,
+      d,
+      sections.map((i) => Math.min(Math.max(i < 0 ? i + n : i, 0), n)),
+    );
+  const [size, larger] = [Math.floor(n / whole('tensorSplit', 'the number of sections', sections, 1)), n % sections];
+  return cutAt(
+    x,
+    d,
+    range(sections - 1).map((i) => (i + 1) * size + Math.min(i + 1, larger)),
+  );
+}
+
+/** Windows of one dimension, `step` apart: their elements become a new last dimension. */
+export function unfold(x: Expr, dimension: number, size: number, step: number): Expr {
+  const d = dimIn('unfold', x, dimension);
+  const n = x.shape[d]!;
+  whole('unfold', 'the size', size);
+  whole('unfold', 'the step', step, 1);
+  if (size > n) throw new ShapeError(`unfold: windows of ${size} are larger than size ${n} of dim ${d} in ${x.aval}`);
+  const windows = Math.floor((n - size) / step) + 1;
+  const starts = reshape(mul(iota([windows], 0, 'i64'), step), [windows, 1]);
+  const rank = x.shape.length;
+  // The result of the gather has the windows before their elements, in the place of the dimension.
+  const taken = gather(x, starts, {
+    ...{ offset: range(rank + 1).filter((k) => k !== d), collapsed: [], batch: [], startBatch: [], map: [d] },
+    sizes: x.shape.with(d, size),
+  });
+  return permute(taken, [...range(rank + 1).filter((k) => k !== d + 1), d + 1]);
+}
+
+// ---- edges
+
+type PadMode = 'constant' | 'reflect' | 'replicate' | 'circular';
+/** What comes before a dimension of n elements, and what after, made of its own elements. */
+const EDGES: Record<
+  Exclude<PadMode, 'constant'>,
+  (x: Expr, d: number, n: number, low: number, high: number) => Expr[]
+> = {
+  reflect: (x, d, n, low, high) => [
+    reverse(sliceDim(x, d, 1, 1 + low), [d]),
+    reverse(sliceDim(x, d, n - 1 - high, n - 1), [d]),
+  ],
+  replicate: (x, d, n, low, high) => [
+    stretch(sliceDim(x, d, 0, 1), d, low),
+    stretch(sliceDim(x, d, n - 1, n), d, high),
+  ],
+  circular: (x, d, n, low, high) => [sliceDim(x, d, n - low, n), sliceDim(x, d, 0, high)],
+};
+const stretch = (x: Expr, d: number, n: number): Expr => broadcastInDim(x, x.shape.with(d, n), range(x.shape.length));
+const LARGEST: Record<string, (n: number) => number> = {
+  reflect: (n) => n - 1,
+  replicate: (n) => (n ? Number.POSITIVE_INFINITY : 0),
+  circular: (n) => n,
+};
+
+/**
+ * Elements added before and after: [before, after] of the last dimension, then of the one before it, and so on (torch's
+ * order). Negative numbers take away. All modes take any number of dimensions.
+ */
+export function pad(
+  x: Expr,
+  padding: Shape,
+  { mode = 'constant', value = 0 }: { readonly mode?: PadMode; readonly value?: number | boolean } = {},
+): Expr {
+  const rank = x.shape.length;
+  if (padding.length % 2 || padding.length > 2 * rank || padding.some((n) => !Number.isInteger(n)))
+    throw new ShapeError(
+      `pad: ${showShape(padding)} for ${x.aval}: takes two whole numbers for each of at most ${rank} dimensions, the last first`,
+    );
+  const amount = (side: 0 | 1) => range(rank).map((d) => padding[2 * (rank - 1 - d) + side] ?? 0);
+  const [low, high] = [amount(0), amount(1)];
+  const negative = x.shape.findIndex((n, d) => n + low[d]! + high[d]! < 0);
+  if (negative >= 0)
+    throw new ShapeError(`pad: ${showShape(padding)} takes more away than dim ${negative} of ${x.aval} has`);
+  const fill = (y: Expr, before: Shape, after: Shape) =>
+    padOp(
+      y,
+      full([], value, x.dtype),
+      before,
+      after,
+      before.map(() => 0),
+    );
+  if (mode === 'constant') return fill(x, low, high);
+  const edges = EDGES[mode];
+  if (!edges) throw new ArgumentError(`pad: there is no mode ${mode}: use constant, ${Object.keys(EDGES).join(', ')}`);
+  const padded = range(rank).reduce((y, d) => {
+    const n = x.shape[d]!;
+    const [before, after] = [Math.max(0, low[d]!), Math.max(0, high[d]!)];
+    if (Math.max(before, after) > Math.max(0, LARGEST[mode]!(n)))
+      throw new ShapeError(
+        `pad: ${Math.max(before, after)} more elements cannot be made of the ${n} in dim ${d} of ${x.aval} by ${mode}`,
+      );
+    if (!before && !after) return y;
+    const [head, tail] = edges(y, d, n, before, after) as [Expr, Expr];
+    return concat([head, y, tail], d);
+  }, x);
+  return fill(
+    padded,
+    low.map((n) => Math.min(0, n)),
+    high.map((n) => Math.min(0, n)),
+  );
+}
+
+// ---- diagonals
+
+export interface Diagonal {
+  /** 0: the main one; above it: positive. */
+  readonly offset?: number;
+  readonly dim1?: number;
+  readonly dim2?: number;
+}
+/** [..., n] whose elements are the diagonal of two dimensions. */
+export function diagonal(x: Expr, { offset = 0, dim1 = 0, dim2 = 1 }: Diagonal = {}): Expr {
+  const [a, b] = matrixDims('diagonal', x, dim1, dim2, x.shape.length);
+  const rest = range(x.shape.length).filter((d) => d !== a && d !== b);
+  const y = permute(x, [...rest, a, b]);
+  const [rows, columns] = [x.shape[a]!, x.shape[b]!];
+  const [top, left] = [Math.min(rows, Math.max(0, -offset)), Math.min(columns, Math.max(0, offset))];
+  const n = Math.min(rows - top, columns - left);
+  const lead = rest.map((d) => x.shape[d]!);
+  const square = sliceDim(sliceDim(y, rest.length, top, top + n), rest.length + 1, left, left + n);
+  return sliceDim(reshape(square, [...lead, n * n]), rest.length, 0, n * n, n + 1); // no element is read in vain
+}
+function matrixDims(op: string, x: Expr, dim1: number, dim2: number, rank: number): [number, number] {
+  if (rank < 2) throw new ShapeError(`${op}: takes two dimensions or more, got ${x.aval}`);
+  return normalizeDims(op, [dim1, dim2], rank) as [number, number];
+}
+
+/** Matrices with the last dimension as their diagonal, and zeros: the other way round. */
+export function diagEmbed(x: Expr, { offset = 0, dim1 = -2, dim2 = -1 }: Diagonal = {}): Expr {
+  const rank = x.shape.length + 1;
+  if (!x.shape.length) throw new ShapeError(`diagEmbed: ${x.aval} has no dimensions`);
+  const [a, b] = matrixDims('diagEmbed', x, dim1, dim2, rank);
+  const [lead, n] = [x.shape.slice(0, -1), x.shape.at(-1)!];
+  const last = (amount: number) => [...lead.map(() => 0), amount];
+  const zero = full([], 0, x.dtype);
+  const square = reshape(padOp(x, zero, last(0), last(0), last(n)), [...lead, n, n]);
+  const edge = (rows: number, columns: number) => [...lead.map(() => 0), rows, columns];
+  const [down, right] = [Math.max(0, -offset), Math.max(0, offset)];
+  const matrix = padOp(square, zero, edge(down, right), edge(right, down), edge(0, 0));
+  const rest = range(rank - 2);
+  return permute(
+    matrix,
+    range(rank).map((d) => (d === a ? rank - 2 : d === b ? rank - 1 : rest.shift()!)),
+  );
+}
+/** A vector's matrix, or a matrix's diagonal. */
+export function diag(x: Expr, offset = 0): Expr {
+  if (x.shape.length !== 1 && x.shape.length !== 2)
+    throw new ShapeError(`diag: takes a vector or a matrix, got ${x.aval}: use diagonal or diagEmbed`);
+  return x.shape.length === 1 ? diagEmbed(x, { offset }) : diagonal(x, { offset });
+}
+/** Integers are summed as i64. */
+export function trace(x: Expr): Expr {
+  if (x.shape.length !== 2) throw new ShapeError(`trace: takes a matrix, got ${x.aval}`);
+  return reduceSum(convert(diagonal(x), isFloat(x.dtype) ? x.dtype : 'i64'));
+}
+
+const triangle =
+  (op: string, keep: typeof ge) =>
+  (x: Expr, offset = 0): Expr => {
+    const [rows, columns] = x.shape.slice(-2) as [number, number];
+    if (x.shape.length < 2) throw new ShapeError(`${op}: takes two dimensions or more, got ${x.aval}`);
+    if (!Number.isInteger(offset)) throw new ArgumentError(`${op}: the diagonal must be a whole number, got ${offset}`);
+    const [row, column] = [iota([rows, columns], 0, 'i32'), iota([rows, columns], 1, 'i32')];
+    return where(keep(column, add(row, offset)), x, zerosLike(x));
+  };
+/** What is on and below a diagonal; zeros elsewhere. */
+export const tril = triangle('tril', le);
+/** What is on and above a diagonal. */
+export const triu = triangle('triu', ge);

@@ -1,0 +1,319 @@
+// Element by element.
+import type { DType } from '../base/dtype.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { isFloat, isInteger, isUnsigned, kindOf } from '../base/promote.js';
+import { broadcastShapes } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { align, alignFloats, floating, isExpr, type Operand, resultType, resultTypeOf, shapeOf } from './align.js';
+import { full, zerosLike } from './constant.js';
+import { custom } from './custom.js';
+import { checkDType, checkSame, define, type Each } from './define.js';
+import { broadcastTo, convert } from './move.js';
+
+type Unary = (x: Expr) => Expr;
+type Binary = (a: Operand, b: Operand) => Expr;
+type Accepts = readonly [accepts: (d: DType) => boolean, what: string];
+const anything: Accepts = [() => true, 'anything'];
+const numbers: Accepts = [(d) => kindOf(d) > 0, 'numbers (for booleans: logicalNot, logicalXor, or convert them)'];
+const floats: Accepts = [isFloat, 'floating point numbers'];
+const bitwise: Accepts = [(d) => !isFloat(d), 'integers or booleans'];
+const integers: Accepts = [isInteger, 'integers'];
+
+/** A primitive whose operands and result have one type. `hlo` names StableHLO's op, or CHLO's with its prefix. */
+function pointwise<X extends readonly Expr[]>(
+  name: string,
+  hlo: string,
+  accepts: Accepts,
+  vjp?: (g: Expr, xs: NoInfer<X>, y: Expr) => NoInfer<Each<X, Expr | null>>,
+): (...xs: X) => Expr {
+  const op = define<X, null>({
+    name,
+    infer: (xs) => {
+      const avals = Object.values(xs) as never[];
+      checkDType(name, avals, ...accepts);
+      return checkSame(name, avals);
+    },
+    lower: (e, xs, _, out) => e.op(hlo, Object.values(xs) as string[], [out])[0]!,
+    ...(vjp && { vjp: (g, xs, _, y) => vjp(g, xs, y) }),
+  });
+  return (...xs) => op(xs, null);
+}
+
+/** One operand. Integers are taken as floats where the function needs them. */
+const float1 = (name: string, hlo: string, vjp?: (g: Expr, x: Expr, y: Expr) => Expr): Unary => {
+  const op = pointwise<[Expr]>(name, hlo, floats, vjp && ((g, [x], y) => [vjp(g, x, y)]));
+  return (x) => op(floating(x));
+};
+const unary = (name: string, hlo: string, accepts: Accepts, vjp?: (g: Expr, x: Expr, y: Expr) => Expr | null): Unary =>
+  pointwise<[Expr]>(name, hlo, accepts, vjp && ((g, [x], y) => [vjp(g, x, y)]));
+
+/** Two operands, which meet in one dtype and shape first. */
+const binary = (
+  name: string,
+  hlo: string,
+  accepts: Accepts,
+  vjp?: (g: Expr, a: Expr, b: Expr, y: Expr) => [Expr, Expr],
+): Binary => {
+  const op = pointwise<[Expr, Expr]>(name, hlo, accepts, vjp && ((g, [a, b], y) => vjp(g, a, b, y)));
+  return (a, b) => op(...(align(name, [a, b]) as [Expr, Expr]));
+};
+
+/** The same in floating point. */
+const float2 = (name: string, hlo: string, vjp: (g: Expr, a: Expr, b: Expr, y: Expr) => [Expr, Expr]): Binary => {
+  const op = pointwise<[Expr, Expr]>(name, hlo, floats, (g, [a, b], y) => vjp(g, a, b, y));
+  return (a, b) => op(...(alignFloats(name, [a, b]) as [Expr, Expr]));
+};
+
+// ---- arithmetic
+
+export interface Scaled {
+  readonly alpha?: number;
+}
+const plus = binary('add', 'add', anything, (g) => [g, g]);
+const minus = binary('sub', 'subtract', numbers, (g) => [g, neg(g)]);
+/** a + alpha * b. */
+export const add = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr =>
+  plus(a, alpha === 1 ? b : mul(b, alpha));
+/** a - alpha * b. */
+export const sub = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr =>
+  minus(a, alpha === 1 ? b : mul(b, alpha));
+export const neg = unary('neg', 'negate', numbers, (g) => neg(g));
+export const mul = binary('mul', 'multiply', anything, (g, a, b) => [mul(g, b), mul(g, a)]);
+
+const divide = binary('div', 'divide', numbers, (g, _, b, y) => [divide(g, b), neg(mul(divide(g, b), y))]);
+export interface Division {
+  readonly roundingMode?: 'trunc' | 'floor' | null;
+}
+/** True division: integers give floats. With a rounding mode integers stay integers (divided by 0 they give no error). */
+export function div(a: Operand, b: Operand, { roundingMode = null }: Division = {}): Expr {
+  if (roundingMode === 'floor') return floorDivide(a, b);
+  if (roundingMode === 'trunc') return trunc(divide(a, b));
+  if (roundingMode !== null) throw new ArgumentError(`div: roundingMode '${roundingMode}' is not 'trunc' or 'floor'`);
+  return divide(...(alignFloats('div', [a, b]) as [Expr, Expr]));
+}
+/** The remainder with the sign of the dividend, as C has it. */
+export const fmod = binary('fmod', 'remainder', numbers, (g, a, b) => [g, neg(mul(g, trunc(div(a, b))))]);
+/** Whether a remainder lies on the other side of zero than its divisor. */
+const across = (rest: Expr, b: Expr): Expr => logicalAnd(ne(rest, 0), ne(lt(rest, 0), lt(b, 0)));
+/** The remainder with the sign of the divisor, as Python has it. */
+export const remainder: Binary = (a, b) => {
+  const [x, y] = align('remainder', [a, b]) as [Expr, Expr];
+  const rest = fmod(x, y);
+  return where(across(rest, y), add(rest, y), rest);
+};
+const floorDivideOp = custom<[Expr, Expr]>(
+  'floorDivide',
+  ([a, b]) => {
+    const rest = fmod(a, b);
+    // What is left without the rest divides evenly, up to rounding.
+    const even = isFloat(a.dtype) ? round(divide(sub(a, rest), b)) : divide(a, b);
+    const down = sub(even, convert(across(rest, b), a.dtype));
+    return isFloat(a.dtype) ? where(eq(b, 0), divide(a, b), down) : down;
+  },
+  (g) => [zerosLike(g), zerosLike(g)],
+);
+/** Rounded down, not towards zero. */
+export const floorDivide: Binary = (a, b) => floorDivideOp(align('floorDivide', [a, b]) as [Expr, Expr], null);
+
+const powOp = binary('pow', 'power', numbers, (g, a, b, y) => {
+  // Where a rule has a pole that the function has not, the pole is stepped around before it can become 0 * infinity.
+  const constant = eq(b, 0);
+  const atZero = logicalAnd(eq(a, 0), ge(b, 0));
+  return [
+    where(constant, 0, mul(g, mul(b, powOp(a, where(constant, 1, sub(b, 1)))))),
+    mul(g, mul(y, log(where(atZero, 1, a)))),
+  ];
+});
+/** a to the power b; either may be a number. */
+export const pow: Binary = (a, b) => {
+  if (!isExpr(b) && Number(b) < 0 && !isFloat(resultType(a, b))) {
+    throw new ArgumentError(
+      `pow: ${isExpr(a) ? a.aval : a} to the power ${b}: integers have no negative powers: convert to floats first`,
+    );
+  }
+  return powOp(a, b);
+};
+export const reciprocal = (x: Expr): Expr => div(1, x);
+export const square = (x: Expr): Expr => (x.dtype === 'bool' ? square(convert(x, 'i64')) : mul(x, x));
+
+/** Of equal operands each gets half the gradient, as in torch; of one that is not a number, all. */
+const toGreater = (g: Expr, a: Expr, b: Expr): Expr => where(lt(a, b), 0, where(eq(a, b), mul(g, 0.5), g));
+export const maximum = binary('maximum', 'maximum', anything, (g, a, b) => [toGreater(g, a, b), toGreater(g, b, a)]);
+export const minimum = binary('minimum', 'minimum', anything, (g, a, b) => [toGreater(g, b, a), toGreater(g, a, b)]);
+
+// ---- rounding and sign
+
+const absOp = unary('abs', 'abs', numbers, (g, x) => mul(g, sign(x)));
+export const abs = (x: Expr): Expr => (isUnsigned(x.dtype) ? x : absOp(x));
+const signOp = custom<[Expr]>(
+  'sign',
+  ([x]) => sub(convert(gt(x, 0), x.dtype), convert(lt(x, 0), x.dtype)), // 0 for NaN, as in torch
+  (g) => [zerosLike(g)],
+);
+/** -1, 0 or 1. */
+export const sign = (x: Expr): Expr => (x.dtype === 'bool' ? x : signOp([x], null));
+
+/** Integers are whole already. */
+const rounding = (name: string, hlo: string): Unary => {
+  const op = unary(name, hlo, numbers, zerosLike);
+  return (x) => (isInteger(x.dtype) ? x : op(x));
+};
+export const floor = rounding('floor', 'floor');
+export const ceil = rounding('ceil', 'ceil');
+export const trunc = (x: Expr): Expr => (isInteger(x.dtype) ? x : where(lt(x, 0), ceil(x), floor(x)));
+const roundEven = rounding('round', 'round_nearest_even');
+/** To the nearest number with so many decimals (negative: tens, hundreds), ties to even. */
+export function round(x: Expr, { decimals = 0 }: { readonly decimals?: number } = {}): Expr {
+  const scale = 10 ** Math.abs(decimals);
+  if (!decimals) return roundEven(x);
+  return decimals > 0 ? div(roundEven(mul(x, scale)), scale) : mul(roundEven(div(x, scale)), scale);
+}
+
+// ---- exponential, trigonometric, special
+
+export const exp = float1('exp', 'exponential', (g, _, y) => mul(g, y));
+export const exp2 = (x: Expr): Expr => pow(2, floating(x));
+export const expm1 = float1('expm1', 'exponential_minus_one', (g, _, y) => mul(g, add(y, 1)));
+export const log = float1('log', 'log', (g, x) => div(g, x));
+export const log2 = (x: Expr): Expr => div(log(x), Math.LN2);
+export const log10 = (x: Expr): Expr => div(log(x), Math.LN10);
+export const log1p = float1('log1p', 'log_plus_one', (g, x) => div(g, add(x, 1)));
+export const sqrt = float1('sqrt', 'sqrt', (g, _, y) => div(g, mul(2, y)));
+export const rsqrt = float1('rsqrt', 'rsqrt', (g, _, y) => mul(g, mul(-0.5, mul(y, mul(y, y)))));
+export const cbrt = float1('cbrt', 'cbrt', (g, _, y) => div(g, mul(3, mul(y, y))));
+export const sigmoid = float1('sigmoid', 'logistic', (g, _, y) => mul(g, mul(y, sub(1, y))));
+export const sin = float1('sin', 'sine', (g, x) => mul(g, cos(x)));
+export const cos = float1('cos', 'cosine', (g, x) => neg(mul(g, sin(x))));
+/** The angle of the point (b, a), whose gradient at the origin is 0. */
+export const atan2 = float2('atan2', 'atan2', (g, a, b) => {
+  const square = add(mul(a, a), mul(b, b));
+  const scaled = where(eq(square, 0), 0, div(g, where(eq(square, 0), 1, square)));
+  return [mul(scaled, b), neg(mul(scaled, a))];
+});
+/** The next number after a on the way to b. */
+export const nextafter = float2('nextafter', 'chlo.next_after', (g, a, b) => [where(eq(a, b), 0, g), zerosLike(g)]);
+export const tan = float1('tan', 'chlo.tan', (g, _, y) => mul(g, add(mul(y, y), 1)));
+export const asin = float1('asin', 'chlo.asin', (g, x) => mul(g, rsqrt(sub(1, mul(x, x)))));
+export const acos = float1('acos', 'chlo.acos', (g, x) => neg(mul(g, rsqrt(sub(1, mul(x, x))))));
+export const atan = float1('atan', 'chlo.atan', (g, x) => div(g, add(mul(x, x), 1)));
+export const sinh = float1('sinh', 'chlo.sinh', (g, x) => mul(g, cosh(x)));
+export const cosh = float1('cosh', 'chlo.cosh', (g, x) => mul(g, sinh(x)));
+export const tanh = float1('tanh', 'tanh', (g, _, y) => mul(g, sub(1, mul(y, y))));
+export const asinh = float1('asinh', 'chlo.asinh', (g, x) => mul(g, rsqrt(add(mul(x, x), 1))));
+export const acosh = float1('acosh', 'chlo.acosh', (g, x) => mul(g, rsqrt(sub(mul(x, x), 1))));
+export const atanh = float1('atanh', 'chlo.atanh', (g, x) => div(g, sub(1, mul(x, x))));
+export const erf = float1('erf', 'chlo.erf', (g, x) => mul(g, mul(2 / Math.sqrt(Math.PI), exp(neg(mul(x, x))))));
+export const erfc = float1('erfc', 'chlo.erfc', (g, x) => mul(g, mul(-2 / Math.sqrt(Math.PI), exp(neg(mul(x, x))))));
+export const erfinv = float1('erfinv', 'chlo.erf_inv', (g, _, y) =>
+  mul(g, mul(Math.sqrt(Math.PI) / 2, exp(mul(y, y)))),
+);
+export const lgamma = float1('lgamma', 'chlo.lgamma', (g, x) => mul(g, digamma(x)));
+const digammaAway = float1('digammaAway', 'chlo.digamma'); // from 0, where XLA has NaN
+const digammaOp = custom<[Expr]>(
+  'digamma',
+  ([x]) => where(eq(x, 0), div(-1, x), digammaAway(x)),
+  (g, [x]) => [mul(g, polygamma(1, x))],
+);
+export const digamma = (x: Expr): Expr => digammaOp([floating(x)], null);
+/** The n-th derivative of digamma: polygamma(n, x), or x.polygamma(n). */
+export const polygamma: Binary = (a, b) => {
+  const [n, x] = isExpr(b) ? [a, b] : [b, a];
+  if (isExpr(n) || !isExpr(x) || !Number.isInteger(Number(n)) || Number(n) < 0) {
+    const order = isExpr(n) ? n.aval : n;
+    throw new ArgumentError(`polygamma: takes a whole number and a tensor, got ${order}: write polygamma(1, x)`);
+  }
+  const y = floating(x);
+  return n === 0 ? digamma(y) : polygammaOp(full(y.shape, n, y.dtype), y);
+};
+const polygammaOp: (n: Expr, x: Expr) => Expr = pointwise<[Expr, Expr]>(
+  'polygamma',
+  'chlo.polygamma',
+  floats,
+  (g, [n, x]) => [null, mul(g, polygammaOp(add(n, 1), x))],
+);
+
+// ---- bits and truth
+
+const bits = (name: string, hlo: string, accepts: Accepts = bitwise): Binary => binary(name, hlo, accepts);
+export const bitwiseAnd = bits('bitwiseAnd', 'and');
+export const bitwiseOr = bits('bitwiseOr', 'or');
+export const bitwiseXor = bits('bitwiseXor', 'xor');
+export const bitwiseNot = unary('bitwiseNot', 'not', bitwise);
+export const bitwiseLeftShift = bits('bitwiseLeftShift', 'shift_left', integers);
+const shiftArithmetic = bits('shiftRightArithmetic', 'shift_right_arithmetic', integers);
+const shiftLogical = bits('shiftRightLogical', 'shift_right_logical', integers);
+/** Keeps the sign of signed integers. */
+export const bitwiseRightShift: Binary = (a, b) =>
+  (isUnsigned(resultTypeOf('bitwiseRightShift', [a, b])) ? shiftLogical : shiftArithmetic)(a, b);
+export const popcount = unary('popcount', 'popcnt', integers);
+
+/** Not zero. */
+export const truth = (x: Expr): Expr => (x.dtype === 'bool' ? x : ne(x, 0));
+const onTruth =
+  (op: Binary): Binary =>
+  (a, b) =>
+    op(isExpr(a) ? truth(a) : Boolean(a), isExpr(b) ? truth(b) : Boolean(b));
+export const logicalAnd = onTruth(bitwiseAnd);
+export const logicalOr = onTruth(bitwiseOr);
+export const logicalXor = onTruth(bitwiseXor);
+export const logicalNot: Unary = (x) => bitwiseNot(truth(x));
+
+const compareOp = define<[Expr, Expr], { direction: string }>({
+  name: 'compare',
+  infer: (xs) => checkSame('compare', xs).withDType('bool'),
+  lower: (e, xs, { direction }, out) =>
+    e.op('compare', xs, [out], { comparison_direction: `#stablehlo<comparison_direction ${direction}>` })[0]!,
+});
+const comparison =
+  (direction: string): Binary =>
+  (a, b) =>
+    compareOp(align(direction.toLowerCase(), [a, b]) as [Expr, Expr], { direction });
+export const eq = comparison('EQ');
+export const ne = comparison('NE');
+export const lt = comparison('LT');
+export const le = comparison('LE');
+export const gt = comparison('GT');
+export const ge = comparison('GE');
+
+const isFiniteOp = define<[Expr]>({
+  name: 'isFinite',
+  infer: ([x]) => x.withDType('bool'),
+  lower: (e, xs, _, out) => e.op('is_finite', xs, [out])[0]!,
+});
+export const isfinite: Unary = (x) => (isFloat(x.dtype) ? isFiniteOp([x], null) : full(x.shape, true, 'bool'));
+export const isnan: Unary = (x) => ne(x, x);
+const equals =
+  (value: number): Unary =>
+  (x) =>
+    isFloat(x.dtype) ? eq(x, value) : full(x.shape, false, 'bool');
+export const isposinf = equals(Number.POSITIVE_INFINITY);
+export const isneginf = equals(Number.NEGATIVE_INFINITY);
+export const isinf: Unary = (x) => logicalOr(isposinf(x), isneginf(x));
+
+const selectOp = define<[Expr, Expr, Expr]>({
+  name: 'select',
+  infer: ([, a, b]) => checkSame('where', [a, b]),
+  lower: (e, xs, _, out) => e.op('select', xs, [out])[0]!,
+  vjp: (g, [c]) => [null, where(c, g, zerosLike(g)), where(c, zerosLike(g), g)],
+});
+/** a where the condition holds, else b. As a method it is the condition's: condition.where(a, b). */
+export function where(condition: Expr, a: Operand, b: Operand): Expr {
+  if (condition.dtype !== 'bool') {
+    throw new DTypeError(
+      `where: the condition is ${condition.aval}, not booleans: compare first, and put it first: where(x.gt(0), a, b)`,
+    );
+  }
+  const shape = broadcastShapes('where', condition.shape, shapeOf(a), shapeOf(b));
+  const [x, y] = align('where', [a, b], undefined, shape) as [Expr, Expr];
+  return selectOp([broadcastTo(condition, shape), x, y], null);
+}
+/** x with `value` (a number, or a tensor of one element without dimensions) where the mask holds. Keeps x's dtype. */
+export function maskedFill(x: Expr, mask: Expr, value: Operand): Expr {
+  if (mask.dtype !== 'bool') throw new DTypeError(`maskedFill: the mask is ${mask.aval}, not booleans: compare first`);
+  if (shapeOf(value).length) {
+    throw new ShapeError(
+      `maskedFill: the value is ${(value as Expr).aval}, not one number: use where(mask, value, x) for several`,
+    );
+  }
+  return where(mask, isExpr(value) ? convert(value, x.dtype) : full([], value, x.dtype), x);
+}

@@ -1,0 +1,481 @@
+// Reductions as torch has them: over some dimensions or all, which are dropped or kept with size 1.
+import { type DType, sizeOf } from '../base/dtype.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { highest, lowest } from '../base/literal.js';
+import { isFloat, isInteger } from '../base/promote.js';
+import { normalizeDim, normalizeDims } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { floating, type Operand, resultType } from './align.js';
+import { gatherAlong, scatterAddAlong } from './along.js';
+import { full, iota, onesLike } from './constant.js';
+import { concat, convert, reshape, slice } from './move.js';
+import {
+  abs,
+  add,
+  bitwiseRightShift,
+  div,
+  eq,
+  exp,
+  floor,
+  ge,
+  gt,
+  isfinite,
+  isnan,
+  le,
+  log,
+  logicalAnd,
+  logicalOr,
+  maximum,
+  minimum,
+  mul,
+  ne,
+  pow,
+  sqrt,
+  sub,
+  truth,
+  where,
+} from './pointwise.js';
+import {
+  checkNotEmpty,
+  type DimOption,
+  dimOptions,
+  reduceAnd,
+  reduceExtreme,
+  reduceMax,
+  reduceMin,
+  reduceOr,
+  reduceOver,
+  reduceProd,
+  reduceSum,
+  shared,
+  wideType,
+} from './reduce.js';
+import { runningProduct, runningSum, scan } from './scanning.js';
+import { sort } from './sorting.js';
+import { detach } from './variable.js';
+
+/** Dimensions, and the dtype to convert to first. */
+type SumOption =
+  | DimOption
+  | { readonly dim?: number | readonly number[]; readonly keepdim?: boolean; readonly dtype?: DType };
+type VarianceOption =
+  | DimOption
+  | { readonly dim?: number | readonly number[]; readonly keepdim?: boolean; readonly correction?: number };
+/** One dimension, or an object that names it. */
+type OneDim = number | { readonly dim: number; readonly keepdim?: boolean };
+type Found = { readonly values: Expr; readonly indices: Expr };
+
+const typed = (x: Expr, option: SumOption | undefined, otherwise: (x: Expr) => Expr): Expr => {
+  const { dtype } = dimOptions(option) as { readonly dtype?: DType };
+  return dtype ? convert(x, dtype) : otherwise(x);
+};
+/** Several steps in f32 for small floats: rounded once, at the end. */
+const inWide = (x: Expr, f: (x: Expr) => Expr): Expr => convert(f(convert(x, wideType(x.dtype))), x.dtype);
+/** Integers and booleans as i64. */
+const counting = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, 'i64'));
+const countOf = (x: Expr, dims: readonly number[]): number => sizeOf(dims.map((d) => x.shape[d]!));
+/** The shape with those dimensions of size 1. */
+const kept = (x: Expr, dims: readonly number[]): number[] => x.shape.map((n, d) => (dims.includes(d) ? 1 : n));
+const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
+/** Elements start to limit of one dimension. */
+const part = (x: Expr, dim: number, start: number, limit: number): Expr =>
+  slice(
+    x,
+    x.shape.map((_, d) => (d === dim ? start : 0)),
+    x.shape.map((n, d) => (d === dim ? limit : n)),
+  );
+/** A scalar as one element: functions along a dimension take it so. */
+const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : reshape(x, [1]));
+
+// ---- totals
+
+/** Integers and booleans are summed as i64, as in torch. */
+export const sum = (x: Expr, option?: SumOption): Expr =>
+  reduceOver('sum', typed(x, option, counting), option, reduceSum);
+export const prod = (x: Expr, option?: SumOption): Expr =>
+  reduceOver('prod', typed(x, option, counting), option, reduceProd);
+/** Integers and booleans give f32 (torch refuses them). */
+export const mean = (x: Expr, option?: SumOption): Expr =>
+  reduceOver('mean', typed(x, option, floating), option, (y, dims) =>
+    inWide(y, (w) => div(reduceSum(w, dims), countOf(w, dims))),
+  );
+const withoutNaN = (x: Expr): Expr => (isFloat(x.dtype) ? where(isnan(x), 0, x) : x);
+/** NaN counts as 0. */
+export const nansum = (x: Expr, option?: SumOption): Expr => sum(withoutNaN(x), option);
+/** The mean of those that are not NaN. */
+export const nanmean = (x: Expr, option?: SumOption): Expr =>
+  div(nansum(floating(x), option), sum(convert(eq(x, x), floating(x).dtype), option));
+export const countNonzero = (x: Expr, dim?: DimOption): Expr => sum(truth(x), dim);
+export const any = (x: Expr, dim?: DimOption): Expr => reduceOver('any', truth(x), dim, reduceOr);
+export const all = (x: Expr, dim?: DimOption): Expr => reduceOver('all', truth(x), dim, reduceAnd);
+
+// ---- extremes
+
+const extremeValue = (op: string, x: Expr, dim: DimOption | undefined, reduce: typeof reduceMax): Expr =>
+  reduceOver(op, x, dim, (y, dims) => {
+    checkNotEmpty(op, y, dims);
+    return reduce(y, dims);
+  });
+/** Equal extremes share the gradient. */
+export const amax = (x: Expr, dim?: DimOption): Expr => extremeValue('amax', x, dim, reduceMax);
+export const amin = (x: Expr, dim?: DimOption): Expr => extremeValue('amin', x, dim, reduceMin);
+export const aminmax = (x: Expr, dim?: DimOption): { readonly min: Expr; readonly max: Expr } => ({
+  min: extremeValue('aminmax', x, dim, reduceMin),
+  max: extremeValue('aminmax', x, dim, reduceMax),
+});
+
+/** Applies a function along one dimension; a scalar is taken as one element. */
+function along(op: string, x: Expr, option: OneDim, find: (x: Expr, dim: number) => Found): Found {
+  const { dim = -1, keepdim = false } = dimOptions(option);
+  const [y, d] = [atLeast1(x), normalizeDim(op, dim, x.shape.length)];
+  checkNotEmpty(op, y, [d]);
+  const { values, indices } = find(y, d);
+  const shape = !x.shape.length ? [] : keepdim ? kept(y, [d]) : y.shape.filter((_, i) => i !== d);
+  return { values: reshape(values, shape), indices: reshape(indices, shape) };
+}
+
+export interface Extremum {
+  /** The extreme of all elements, of which equal ones share the gradient; or of each pair of elements of two tensors. */
+  (x: Expr, other?: Expr): Expr;
+  /** Along one dimension, with the place: the first of equals gets the gradient. NaN is the extreme where there is one. */
+  (x: Expr, dim: OneDim): Found;
+}
+const isExpr = (x: unknown): x is Expr => typeof x === 'object' && 'aval' in (x as object);
+const extremum = (op: string, largest: boolean, reduce: typeof reduceMax, pairwise: typeof maximum) =>
+  ((x: Expr, other?: Expr | OneDim) => {
+    if (other === undefined) return shared(x, extremeValue(op, detach(x), undefined, reduce));
+    if (isExpr(other)) return pairwise(x, other);
+    return along(op, x, other, (y, dim) => reduceExtreme(y, dim, largest));
+  }) as Extremum;
+export const max = extremum('max', true, reduceMax, maximum);
+export const min = extremum('min', false, reduceMin, minimum);
+
+type ArgOption = number | { readonly dim?: number; readonly keepdim?: boolean };
+const argExtreme = (op: string, largest: boolean) => (x: Expr, option?: ArgOption) => {
+  const { dim, keepdim = false } = dimOptions(option);
+  const find = (y: Expr, d: number) => reduceExtreme(detach(y), d, largest);
+  if (dim !== undefined) return along(op, x, { dim, keepdim }, find).indices;
+  return reshape(along(op, flat(x), 0, find).indices, keepdim ? x.shape.map(() => 1) : []);
+};
+/** The place of the largest element, the first of equals; without a dim, in the flattened tensor. */
+export const argmax = argExtreme('argmax', true);
+export const argmin = argExtreme('argmin', false);
+
+// ---- spread
+
+function moments(
+  op: string,
+  x: Expr,
+  option: VarianceOption | undefined,
+  finish: (variance: Expr) => Expr = (v) => v,
+): [spread: Expr, mean: Expr] {
+  const {
+    dim,
+    keepdim = false,
+    correction = 1,
+  } = dimOptions(option) as {
+    readonly dim?: number | readonly number[];
+    readonly keepdim?: boolean;
+    readonly correction?: number;
+  };
+  const given = floating(x);
+  const y = convert(given, wideType(given.dtype));
+  const dims = normalizeDims(op, Array.isArray(dim) && !dim.length ? undefined : dim, y.shape.length);
+  const center = mean(y, { dim: dims, keepdim: true });
+  const off = sub(y, center);
+  const spread = finish(div(reduceSum(mul(off, off), dims), Math.max(0, countOf(y, dims) - correction)));
+  const shape = keepdim ? kept(y, dims) : spread.shape;
+  return [convert(reshape(spread, shape), given.dtype), convert(reshape(center, shape), given.dtype)];
+}
+/** Nothing flows back where it is 0, as in torch (the slope there is infinite). */
+const root = (x: Expr): Expr => {
+  const zero = eq(x, 0);
+  return where(zero, x, sqrt(where(zero, 1, x)));
+};
+/** `correction` (1) is taken from the count: 0 for the variance of a whole population. */
+const variance = (x: Expr, option?: VarianceOption): Expr => moments('var', x, option)[0];
+
+export { variance as var };
+export const std = (x: Expr, option?: VarianceOption): Expr => moments('std', x, option, root)[0];
+/** The variance and the mean. */
+export const varMean = (x: Expr, option?: VarianceOption): [variance: Expr, mean: Expr] =>
+  moments('varMean', x, option);
+/** The standard deviation and the mean. */
+export const stdMean = (x: Expr, option?: VarianceOption): [std: Expr, mean: Expr] =>
+  moments('stdMean', x, option, root);
+
+// ---- norms
+
+function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
+  const size = abs(x);
+  if (p === 1) return reduceSum(size, dims);
+  if (p === 2) return root(reduceSum(mul(x, x), dims));
+  if (p === 0) return reduceSum(convert(ne(x, 0), x.dtype), dims);
+  if (!Number.isFinite(p)) {
+    checkNotEmpty('norm', x, dims);
+    return (p > 0 ? reduceMax : reduceMin)(size, dims);
+  }
+  // Zeros are kept out of the power, whose slope there may be infinite.
+  const zero = eq(x, 0);
+  const powers = where(zero, full([], p < 0 ? Number.POSITIVE_INFINITY : 0, x.dtype), pow(where(zero, 1, size), p));
+  return pow(reduceSum(powers, dims), 1 / p);
+}
+/** (sum of |x|^p)^(1/p) over some dimensions or all; p may be any number, Infinity or -Infinity. */
+export const vectorNorm = (x: Expr, p = 2, dim?: DimOption): Expr =>
+  reduceOver('vectorNorm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
+/** torch.norm: elements as one vector, also in two dimensions; 'fro' is p = 2. */
+export function norm(x: Expr, p: number | 'fro' = 'fro', dim?: DimOption): Expr {
+  if (typeof p === 'string' && p !== 'fro')
+    throw new ArgumentError(`norm: p is '${p}' for ${x.aval}: use a number, Infinity, -Infinity or 'fro'`);
+  return reduceOver('norm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p === 'fro' ? 2 : p, dims)));
+}
+
+/** What is subtracted before exp: it cancels, so it needs no gradient; infinities would leave NaN behind. */
+const anchor = (x: Expr): Expr => where(isfinite(detach(x)), detach(x), 0);
+/** log(sum(exp(x))) without overflow. */
+export const logsumexp = (x: Expr, dim?: DimOption): Expr =>
+  reduceOver('logsumexp', floating(x), dim, (y, dims) =>
+    inWide(y, (w) => {
+      const top = anchor(reduceMax(w, dims));
+      return add(log(reduceSum(exp(sub(w, reshape(top, kept(w, dims)))), dims)), top);
+    }),
+  );
+
+// ---- order statistics
+
+export interface OrderStatistic {
+  /** Of all elements; equal ones share the gradient. */
+  (x: Expr): Expr;
+  (x: Expr, dim: OneDim): Found;
+}
+/** `place` says which of the sorted elements it is, given how many are NaN (they come last). */
+const orderStatistic = (op: string, place: (n: number, nans: Expr) => Expr) => {
+  const find = (x: Expr, dim: number): Found => {
+    const nans = sum(isnan(x), { dim, keepdim: true });
+    const indices = gatherAlong(sort(detach(x), { dim }).indices, place(x.shape[dim]!, nans), dim);
+    return { values: gatherAlong(x, indices, dim, true), indices };
+  };
+  return ((x: Expr, option?: OneDim) =>
+    option === undefined
+      ? shared(x, along(op, flat(detach(x)), 0, find).values)
+      : along(op, x, option, find)) as OrderStatistic;
+};
+/** The middle one, the lower of two; the first NaN if there is any. */
+export const median = orderStatistic('median', (n, nans) => where(gt(nans, 0), sub(n, nans), Math.floor((n - 1) / 2)));
+/** The middle one of those that are not NaN. */
+export const nanmedian = orderStatistic('nanmedian', (n, nans) => bitwiseRightShift(maximum(sub(n - 1, nans), 0), 1));
+
+/** The most frequent value, the smallest of equally frequent ones, and its last place. */
+export function mode(x: Expr, option: OneDim = -1): Found {
+  return along('mode', x, option, (y, dim) => {
+    const sorted = sort(detach(y), { dim });
+    const places = iota(y.shape, dim, 'i64');
+    const n = y.shape[dim]!;
+    const isNew = ne(part(sorted.values, dim, 1, n), part(sorted.values, dim, 0, n - 1));
+    const starts = concat([full(kept(y, [dim]), 0, 'i64'), where(isNew, part(places, dim, 1, n), 0)], dim);
+    const [start] = scan([starts] as const, dim, [0], ([a], [b]) => [maximum(a, b)] as const);
+    const end = reduceExtreme(sub(places, start), dim, true).indices;
+    const indices = gatherAlong(sorted.indices, reshape(end, kept(y, [dim])), dim);
+    return { values: gatherAlong(y, indices, dim, true), indices };
+  });
+}
+
+const INTERPOLATIONS = {
+  linear: (at: number) => at - Math.floor(at),
+  lower: () => 0,
+  higher: (at: number) => (at > Math.floor(at) ? 1 : 0),
+  midpoint: (at: number) => (at > Math.floor(at) ? 0.5 : 0),
+  // ties to even, as torch rounds
+  nearest: (at: number) => (at % 1 === 0.5 ? Math.floor(at) % 2 : Math.round(at) - Math.floor(at)),
+};
+export interface QuantileOption {
+  readonly dim?: number;
+  readonly keepdim?: boolean;
+  readonly interpolation?: keyof typeof INTERPOLATIONS;
+}
+/** The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is. */
+export function quantile(x: Expr, q: number | readonly number[], option: QuantileOption = {}): Expr {
+  const { dim, keepdim = false, interpolation = 'linear' } = option;
+  const qs = typeof q === 'number' ? [q] : q;
+  const bad = qs.find((share) => !(share >= 0 && share <= 1));
+  if (bad !== undefined) throw new ArgumentError(`quantile: q is ${bad} for ${x.aval}: it must lie between 0 and 1`);
+  if (!isFloat(x.dtype))
+    throw new DTypeError(`quantile: takes floating point numbers, got ${x.aval}: convert it first`);
+  if (!(interpolation in INTERPOLATIONS))
+    throw new ArgumentError(
+      `quantile: interpolation '${interpolation}' is none of ${Object.keys(INTERPOLATIONS).join(', ')}`,
+    );
+  const y = dim === undefined ? flat(x) : atLeast1(x);
+  const d = normalizeDim('quantile', dim ?? 0, y.shape.length);
+  checkNotEmpty('quantile', y, [d]);
+  const n = y.shape[d]!;
+  const sorted = sort(y, { dim: d }).values;
+  const last = part(sorted, d, n - 1, n); // NaN comes last
+  const rest =
+    dim === undefined
+      ? keepdim
+        ? x.shape.map(() => 1)
+        : []
+      : !x.shape.length
+        ? []
+        : keepdim
+          ? kept(y, [d])
+          : y.shape.filter((_, i) => i !== d);
+  const found = qs.map((share) => {
+    const at = share * (n - 1);
+    const low = Math.floor(at);
+    const [a, b] = [part(sorted, d, low, low + 1), part(sorted, d, Math.min(low + 1, n - 1), Math.min(low + 2, n))];
+    const weight = INTERPOLATIONS[interpolation](at);
+    const value = weight === 0 ? a : weight === 1 ? b : add(a, mul(sub(b, a), weight));
+    return reshape(where(isnan(last), last, value), [1, ...rest]);
+  });
+  return typeof q === 'number' ? reshape(found[0]!, rest) : concat(found, 0);
+}
+
+// ---- running
+
+type RunningOption = number | { readonly dim: number; readonly dtype?: DType };
+/** A running function along a dimension; of small floats it is made in f32. */
+function running(op: string, x: Expr, option: RunningOption, f: (x: Expr, dim: number) => Expr): Expr {
+  const { dim = 0 } = dimOptions(option) as { dim?: number };
+  const d = normalizeDim(op, dim, x.shape.length);
+  const wide = convert(x, wideType(x.dtype));
+  return convert(reshape(f(atLeast1(wide), d), x.shape), x.dtype);
+}
+/** Each element with all before it along a dimension. */
+export const cumsum = (x: Expr, dim: RunningOption): Expr =>
+  running('cumsum', typed(x, dim as SumOption, counting), dim, runningSum);
+export const cumprod = (x: Expr, dim: RunningOption): Expr =>
+  running('cumprod', typed(x, dim as SumOption, counting), dim, runningProduct);
+const logAddExp = (a: Expr, b: Expr): Expr => {
+  const top = anchor(maximum(a, b));
+  return add(log(add(exp(sub(a, top)), exp(sub(b, top)))), top);
+};
+export const logcumsumexp = (x: Expr, dim: number): Expr =>
+  running(
+    'logcumsumexp',
+    floating(x),
+    dim,
+    (y, d) => scan([y] as const, d, [Number.NEGATIVE_INFINITY], ([a], [b]) => [logAddExp(a, b)] as const)[0],
+  );
+
+// Each step chooses one of two, so the gradient finds its way back to the element chosen; the index needs none.
+const runningExtreme = (op: string, worst: typeof lowest, reaches: typeof ge) => (x: Expr, dim: number) => {
+  const d = normalizeDim(op, dim, x.shape.length);
+  const y = atLeast1(x);
+  const [values, indices] = scan([y, iota(y.shape, d, 'i32')] as const, d, [worst(y.dtype), 0], ([a, i], [b, j]) => {
+    const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
+    return [where(later, b, a), where(later, j, i)] as const;
+  });
+  return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
+};
+/** The largest so far and its place, the last of equals; NaN stays once met. */
+export const cummax = runningExtreme('cummax', lowest, ge);
+export const cummin = runningExtreme('cummin', highest, le);
+
+// ---- neighbours
+
+export interface DiffOption {
+  readonly n?: number;
+  readonly dim?: number;
+  readonly prepend?: Expr;
+  readonly append?: Expr;
+}
+/** Differences of neighbours, n times over. Of booleans: whether they differ. */
+export function diff(x: Expr, { n = 1, dim = -1, prepend, append }: DiffOption = {}): Expr {
+  if (!x.shape.length) throw new ShapeError(`diff: ${x.aval} has no dimension to take differences along`);
+  const d = normalizeDim('diff', dim, x.shape.length);
+  const given = [prepend, x, append].filter((y) => y !== undefined);
+  const dtype = resultType(...given);
+  let y = concat(
+    given.map((g) => convert(g, dtype)),
+    d,
+  );
+  for (let i = 0; i < n && y.shape[d]! > 0; i++) {
+    const size = y.shape[d]!;
+    const [after, before] = [part(y, d, 1, size), part(y, d, 0, size - 1)];
+    y = dtype === 'bool' ? ne(after, before) : sub(after, before);
+  }
+  return y;
+}
+
+export interface TrapezoidOption {
+  /** The points; of y's shape, or one row for all. */
+  readonly x?: Expr;
+  /** Their distance, if it is the same everywhere. */
+  readonly dx?: number;
+  readonly dim?: number;
+}
+function trapezoids(op: string, y: Expr, { x, dx = 1, dim = -1 }: TrapezoidOption): [areas: Expr, dim: number] {
+  if (!y.shape.length) throw new ShapeError(`${op}: ${y.aval} has no dimension to integrate along`);
+  const d = normalizeDim(op, dim, y.shape.length);
+  const n = y.shape[d]!;
+  if (x && x.shape.at(x.shape.length === 1 ? 0 : d - y.shape.length) !== n)
+    throw new ShapeError(
+      `${op}: there must be one point of x for each of y along dim ${d}, got ${x.aval} for ${y.aval}`,
+    );
+  const row = x && x.shape.length === 1 && y.shape.length > 1;
+  const points = row
+    ? reshape(
+        x,
+        y.shape.map((_, i) => (i === d ? n : 1)),
+      )
+    : x;
+  const width: Operand = points ? diff(points, { dim: d - y.shape.length }) : dx;
+  const f = floating(y);
+  return [mul(div(add(part(f, d, 1, n), part(f, d, 0, n - 1)), 2), width), d];
+}
+/** The integral by the trapezoidal rule. */
+export function trapezoid(y: Expr, option: TrapezoidOption = {}): Expr {
+  const [areas, dim] = trapezoids('trapezoid', y, option);
+  return sum(areas, dim);
+}
+export function cumulativeTrapezoid(y: Expr, option: TrapezoidOption = {}): Expr {
+  const [areas, dim] = trapezoids('cumulativeTrapezoid', y, option);
+  return cumsum(areas, dim);
+}
+
+// ---- counts
+
+export interface BincountOption {
+  /** The number of bins (torch's may be larger, by the values; a program cannot). */
+  readonly minlength?: number;
+  readonly weights?: Expr;
+}
+/** How often each of 0 to minlength - 1 occurs, or the sum of their weights. Other numbers are left out. */
+export function bincount(x: Expr, { minlength: size, weights }: BincountOption = {}): Expr {
+  if (size === undefined || !Number.isInteger(size) || size < 0) {
+    throw new ArgumentError(
+      `bincount: the largest value of ${x.aval} is not known when the program is made: pass the number of bins, bincount(x, { minlength: 10 })`,
+    );
+  }
+  if (!isInteger(x.dtype) || x.shape.length !== 1)
+    throw new DTypeError(`bincount: takes integers in one dimension, got ${x.aval}`);
+  if (weights && String(weights.shape) !== String(x.shape))
+    throw new ShapeError(`bincount: weights ${weights.aval} do not match ${x.aval}: one weight for each element`);
+  const each = weights ?? onesLike(convert(x, 'i64'));
+  const places = where(ge(x, 0), x, size); // a scatter drops what is beyond its end
+  return scatterAddAlong(full([size], 0, each.dtype), places, each, 0);
+}
+
+export interface HistcOption {
+  readonly bins?: number;
+  readonly min?: number;
+  readonly max?: number;
+}
+/** How many elements fall in each of `bins` equal parts of min to max, or of the elements' own range if those are equal. */
+export function histc(x: Expr, { bins = 100, min: low = 0, max: high = 0 }: HistcOption = {}): Expr {
+  if (!isFloat(x.dtype)) throw new DTypeError(`histc: takes floating point numbers, got ${x.aval}`);
+  if (!Number.isInteger(bins) || bins < 1 || high < low)
+    throw new ArgumentError(
+      `histc: ${bins} bins from ${low} to ${high} for ${x.aval}: it needs bins >= 1 and max >= min`,
+    );
+  const y = flat(detach(x));
+  const own = low === high && y.shape[0]! > 0;
+  const [least, most] = own ? [reduceMin(y), reduceMax(y)] : [full([], low, x.dtype), full([], high, x.dtype)];
+  const widen = convert(eq(least, most), x.dtype); // all alike: one to each side
+  const [from, to] = [sub(least, widen), add(most, widen)];
+  const bin = minimum(floor(div(mul(sub(y, from), bins), sub(to, from))), bins - 1);
+  const inside = logicalAnd(ge(y, from), le(y, to));
+  return scatterAddAlong(full([bins], 0, x.dtype), where(inside, convert(bin, 'i64'), bins), onesLike(y), 0);
+}

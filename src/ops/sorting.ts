@@ -1,0 +1,244 @@
+// Sorting and searching. The order is torch's: NaN above everything, -0 equal to 0; equal elements keep their order.
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { literal } from '../base/literal.js';
+import { isFloat } from '../base/promote.js';
+import { normalizeDim, range, sameShape } from '../base/shape.js';
+import { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import type { Ssa } from '../ir/op.js';
+import { align, isExpr, type Operand, resultType } from './align.js';
+import { gatherAlong, scatterAddAlong } from './along.js';
+import { full, iota, zerosLike } from './constant.js';
+import { defineMulti, i64 } from './define.js';
+import { broadcastTo, concat, convert, permute, reshape, slice } from './move.js';
+import { add, eq, ge, gt, le, logicalAnd, logicalNot, lt, ne, sub, where } from './pointwise.js';
+import { reduceOr } from './reduce.js';
+import { runningSum } from './scanning.js';
+import { detach } from './variable.js';
+
+type Found = { readonly values: Expr; readonly indices: Expr };
+
+/** A scalar as one element, sorted like any other. */
+const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : reshape(x, [1]));
+const shapedAs = ({ values, indices }: Found, { shape }: Expr): Found => ({
+  values: reshape(values, shape),
+  indices: reshape(indices, shape),
+});
+
+const comparison = (direction: string): string => `#stablehlo<comparison_direction ${direction}>`;
+
+// ---- sort
+
+const sortOp = defineMulti<[Expr], { dim: number; descending: boolean }>({
+  name: 'sort',
+  infer: ([x]) => [x, x.withDType('i64')],
+  lower: (e, [x], { dim, descending }, [values, indices]) => {
+    const places = indices!.withDType('i32');
+    const [scalar, place, bool] = [values!.withShape([]), places.withShape([]), Aval.of('bool', [])];
+    const [iotas] = e.op('iota', [], [places], { iota_dimension: i64(dim) });
+    const before = e.region([scalar, scalar, place, place], ([a, b]) => {
+      const is = (direction: string, v: Ssa, w: Ssa) =>
+        e.op('compare', [v, w], [bool], { comparison_direction: comparison(direction) })[0]!;
+      const [low, high] = descending ? [b!, a!] : [a!, b!];
+      const less = is('LT', low, high);
+      if (!isFloat(scalar.dtype)) return [less];
+      const [onlyHighIsNaN] = e.op('and', [is('NE', high, high), is('EQ', low, low)], [bool]);
+      return e.op('or', [less, onlyHighIsNaN!], [bool]);
+    });
+    const attrs = { dimension: i64(dim), is_stable: 'true' };
+    const [v, i] = e.op('sort', [x, iotas!], [values!, places], attrs, [before]);
+    return [v!, e.op('convert', [i!], [indices!])[0]!];
+  },
+  vjp: ([g], [x], { dim }, [, indices]) => [g ? scatterAddAlong(zerosLike(x), indices!, g, dim, true) : null],
+});
+
+export interface SortOption {
+  readonly dim?: number;
+  readonly descending?: boolean;
+  /** It always is. */
+  readonly stable?: boolean;
+}
+export function sort(x: Expr, { dim = -1, descending = false }: SortOption = {}): Found {
+  const d = normalizeDim('sort', dim, x.shape.length);
+  const [values, indices] = sortOp([atLeast1(x)], { dim: d, descending }) as [Expr, Expr];
+  return shapedAs({ values, indices }, x);
+}
+export const argsort = (x: Expr, option?: SortOption): Expr => sort(detach(x), option).indices;
+/** Sorted along the first dimension. */
+export const msort = (x: Expr): Expr => sort(x, { dim: 0 }).values;
+
+// ---- the first few
+
+const topOp = defineMulti<[Expr], { k: number; largest: boolean }>({
+  name: 'topK',
+  infer: ([x], { k }) => {
+    const top = x.withShape([...x.shape.slice(0, -1), k]);
+    return [top, top.withDType('i64')];
+  },
+  lower: (e, [x], { k, largest }, [values, indices]) => {
+    const type = e.typeOf(x);
+    const float = isFloat(type.dtype);
+    // XLA orders by bits, where a NaN with its sign set comes last: all NaN are made alike.
+    const alike = (): Ssa => {
+      const [odd] = e.op('compare', [x, x], [type.withDType('bool')], { comparison_direction: comparison('NE') });
+      const [nan] = e.op('constant', [], [type], { value: `dense<${literal(Number.NaN, type.dtype)}> : ${type.mlir}` });
+      return e.op('select', [odd!, nan!, x], [type])[0]!;
+    };
+    const key = float ? alike() : x;
+    const flip = (v: Ssa) => e.op(float ? 'negate' : 'not', [v], [e.typeOf(v)])[0]!; // ~x has no overflow, -x has
+    const [v, i] = e.op('chlo.top_k', [largest ? key : flip(key)], [values!, indices!.withDType('i32')], { k: i64(k) });
+    return [largest ? v! : flip(v!), e.op('convert', [i!], [indices!])[0]!];
+  },
+  vjp: ([g], [x], _, [, indices]) => [g ? scatterAddAlong(zerosLike(x), indices!, g, x.shape.length - 1, true) : null],
+});
+
+function checkK(op: string, x: Expr, k: number, dim: number, least: number): void {
+  const n = x.shape[dim]!;
+  if (!Number.isInteger(k) || k < least || k > n)
+    throw new ArgumentError(`${op}: k is ${k}, but dim ${dim} of ${x.aval} has ${n} elements: use ${least} to ${n}`);
+}
+
+export interface TopkOption {
+  readonly dim?: number;
+  readonly largest?: boolean;
+  /** They always are. */
+  readonly sorted?: boolean;
+}
+/** The k largest or smallest along a dimension, the first of equals first. */
+export function topk(x: Expr, k: number, { dim = -1, largest = true }: TopkOption = {}): Found {
+  const d = normalizeDim('topk', dim, x.shape.length);
+  const y = atLeast1(x);
+  checkK('topk', y, k, d, 0);
+  const last = y.shape.length - 1;
+  const perm = [...range(last + 1).filter((i) => i !== d), d];
+  const back = perm.map((_, i) => perm.indexOf(i));
+  const [values, indices] = topLast(permute(y, perm), k, largest);
+  const found = { values: permute(values, back), indices: permute(indices, back) };
+  return x.shape.length
+    ? found
+    : { values: reshape(found.values, k ? [] : [0]), indices: reshape(found.indices, k ? [] : [0]) };
+}
+function topLast(x: Expr, k: number, largest: boolean): [values: Expr, indices: Expr] {
+  const shape = [...x.shape.slice(0, -1), k];
+  if (shape.includes(0)) return [full(shape, 0, x.dtype), full(shape, 0, 'i64')];
+  if (x.dtype === 'bool') {
+    const { values, indices } = sort(x, { descending: largest });
+    const cut = (y: Expr) =>
+      slice(
+        y,
+        shape.map(() => 0),
+        shape,
+      );
+    return [cut(values), cut(indices)];
+  }
+  return topOp([x], { k, largest }) as [Expr, Expr];
+}
+
+/** The k-th smallest, from 1, along a dimension. */
+export function kthvalue(
+  x: Expr,
+  k: number,
+  option: { readonly dim?: number; readonly keepdim?: boolean } = {},
+): Found {
+  const { dim = -1, keepdim = false } = option;
+  const d = normalizeDim('kthvalue', dim, x.shape.length);
+  const y = atLeast1(x);
+  checkK('kthvalue', y, k, d, 1);
+  const { values, indices } = sort(y, { dim: d });
+  const pick = (z: Expr) =>
+    slice(
+      z,
+      z.shape.map((_, i) => (i === d ? k - 1 : 0)),
+      z.shape.map((n, i) => (i === d ? k : n)),
+    );
+  const shape = !x.shape.length ? [] : x.shape.flatMap((n, i) => (i !== d ? [n] : keepdim ? [1] : []));
+  return { values: reshape(pick(values), shape), indices: reshape(pick(indices), shape) };
+}
+
+// ---- search
+
+export interface SearchOption {
+  readonly right?: boolean;
+  readonly side?: 'left' | 'right';
+  readonly outInt32?: boolean;
+}
+/**
+ * Where to put values so that `sorted` stays sorted: before equal ones, or after them (right). The last dimension is
+ * searched; the others of both match, or `sorted` has one only.
+ */
+export function searchsorted(
+  sorted: Expr,
+  values: Operand,
+  { right = false, side, outInt32 = false }: SearchOption = {},
+): Expr {
+  const after = side ? side === 'right' : right;
+  const given = isExpr(values) ? values : full([], values, resultType(sorted, values));
+  const dtype = resultType(sorted, given);
+  const [s, v] = [convert(detach(sorted), dtype), convert(detach(given), dtype)];
+  const last = s.shape.length - 1;
+  if (last < 0) throw new ShapeError(`searchsorted: ${sorted.aval} has no dimension to search`);
+  const rows = last > 0;
+  if (rows && !sameShape(s.shape.slice(0, -1), v.shape.slice(0, -1)))
+    throw new ShapeError(
+      `searchsorted: ${sorted.aval} and ${given.aval} differ in more than the last dimension: give one row, or as many rows of values`,
+    );
+  const wanted = rows ? v : reshape(v, [v.aval.size]);
+  const n = s.shape[last]!;
+  let at = full(wanted.shape, 0, 'i64'); // how many elements go before: found bit by bit, the highest first
+  for (let step = 2 ** Math.floor(Math.log2(Math.max(n, 1))); step >= 1 && n; step /= 2) {
+    const next = add(at, step);
+    const element = gatherAlong(s, sub(next, 1), last);
+    const goesBefore = logicalNot((after ? gt : ge)(element, wanted));
+    at = where(logicalAnd(le(next, n), goesBefore), next, at);
+  }
+  return convert(reshape(at, given.shape), outInt32 ? 'i32' : 'i64');
+}
+/** The number of the interval between boundaries that each element lies in. */
+export const bucketize = (x: Expr, boundaries: Expr, option?: SearchOption): Expr => {
+  if (boundaries.shape.length !== 1)
+    throw new ShapeError(`bucketize: boundaries must have one dimension, got ${boundaries.aval} for ${x.aval}`);
+  return searchsorted(boundaries, x, option);
+};
+/** Whether each element is among the test elements. */
+export function isin(
+  x: Operand,
+  testElements: Operand,
+  { invert = false }: { readonly invert?: boolean; readonly assumeUnique?: boolean } = {},
+): Expr {
+  const dtype = resultType(x, testElements);
+  const [y, tests] = [x, testElements].map((z) => align('isin', [z], dtype)[0]!) as [Expr, Expr];
+  const n = tests.aval.size;
+  const each = eq(reshape(y, [...y.shape, 1]), reshape(tests, [n]));
+  const found = reduceOr(each, [y.shape.length]);
+  return invert ? logicalNot(found) : found;
+}
+
+// ---- results whose size depends on values
+
+export interface UniqueOption {
+  /** How many values there is room for. */
+  readonly size?: number;
+  /** What fills the rest. */
+  readonly fill?: number;
+}
+/**
+ * The different values, sorted, in an array of `size` (torch's takes the size from the values, which a program cannot):
+ * what is left of it holds `fill` (0), and values beyond it are dropped.
+ */
+export function unique(x: Expr, { size, fill = 0 }: UniqueOption = {}): Expr {
+  if (size === undefined || !Number.isInteger(size) || size < 0) {
+    throw new ArgumentError(
+      `unique: how many different values ${x.aval} has is not known when the program is made: say how many there is room for, unique(x, { size: 16, fill: 0 })`,
+    );
+  }
+  const y = reshape(detach(x), [x.aval.size]);
+  const n = y.shape[0]!;
+  if (n === 0) return full([size], fill, x.dtype);
+  const { values } = sort(y);
+  const isNew = concat([full([1], true, 'bool'), ne(slice(values, [1], [n]), slice(values, [0], [n - 1]))], 0);
+  const rank = runningSum(convert(isNew, 'i64'), 0);
+  const places = where(isNew, sub(rank, 1), size); // a scatter drops what is beyond its end
+  const put = (what: Expr) => scatterAddAlong(full([size], 0, what.dtype), places, what, 0);
+  const room = lt(iota([size], 0, 'i64'), broadcastTo(slice(rank, [n - 1], [n]), [size]));
+  return where(room, put(values), full([], fill, x.dtype));
+}

@@ -1,0 +1,140 @@
+// Prints a graph as a StableHLO module. One writer for all ops: MLIR's generic form needs no printing of its own per op.
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import type { Graph } from '../ir/graph.js';
+import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
+
+const BLOCK = 512;
+
+export class TextEmitter implements Emitter {
+  readonly #types = new Map<Ssa, Aval>();
+  #lines: string[] = [];
+  #open = 0; // how many of the last lines are not joined yet
+  #count = 0;
+
+  op(
+    name: string,
+    operands: readonly Ssa[],
+    outs: readonly Aval[],
+    attrs: Attributes = {},
+    regions: readonly Region[] = [],
+  ): Ssa[] {
+    const id = `%${this.#count++}`;
+    const results = outs.length === 1 ? [id] : outs.map((_, i) => `${id}#${i}`);
+    results.forEach((r, i) => this.#types.set(r, outs[i]!));
+    let text = outs.length === 0 ? '' : outs.length === 1 ? `${id} = ` : `${id}:${outs.length} = `;
+    text += `"${name.includes('.') ? name : `stablehlo.${name}`}"(${operands.join(', ')})`;
+    const properties = Object.entries(attrs);
+    if (properties.length) text += ` <{${properties.map(([k, v]) => `${k} = ${v}`).join(', ')}}>`;
+    if (regions.length) text += ` (${regions.join(', ')})`;
+    const types = operands.map((x) => this.typeOf(x).mlir).join(', ');
+    text += ` : (${types}) -> ${outs.length === 1 ? outs[0]!.mlir : `(${outs.map((o) => o.mlir).join(', ')})`}`;
+    this.#write(text);
+    return results;
+  }
+
+  /** Lines are joined as they come: a hundred thousand small strings would keep the garbage collector busy. */
+  #write(line: string): void {
+    this.#lines.push(line);
+    if (++this.#open < BLOCK) return;
+    this.#lines.push(this.#lines.splice(-BLOCK).join('\n'));
+    this.#open = 0;
+  }
+
+  region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region {
+    const outer = { lines: this.#lines, open: this.#open };
+    this.#lines = [];
+    this.#open = 0;
+    const names = params.map((p) => this.parameter(p));
+    const results = body(names);
+    this.#lines.push(
+      `"stablehlo.return"(${results.join(', ')}) : (${results.map((r) => this.typeOf(r).mlir).join(', ')}) -> ()`,
+    );
+    const head = `^bb0(${names.map((n) => `${n}: ${this.typeOf(n).mlir}`).join(', ')}):`;
+    const text = `{\n${params.length ? `${head}\n` : ''}${this.#lines.join('\n')}\n}`;
+    this.#lines = outer.lines;
+    this.#open = outer.open;
+    return text;
+  }
+
+  typeOf(value: Ssa): Aval {
+    return this.#types.get(value)!;
+  }
+
+  /** A name for a value that is given: an argument of the function or of a region. */
+  parameter(aval: Aval): Ssa {
+    const name = `%a${this.#count++}`;
+    this.#types.set(name, aval);
+    return name;
+  }
+
+  graph({ nodes, roots }: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[] {
+    const wide = nodes.filter((e) => e.op.covers);
+    for (const e of nodes) {
+      if (values.has(e)) continue;
+      const cover = e.op.covers && widest(e, wide);
+      if (cover) {
+        if (!values.has(cover)) values.set(cover, this.#lower(cover, values));
+        values.set(e, values.get(cover)!); // its first results
+        continue;
+      }
+      if (e.op.name === 'pick') {
+        values.set(e, [values.get(e.inputs[0]!)![(e.attrs as { index: number }).index]!]);
+      } else {
+        values.set(e, this.#lower(e, values));
+      }
+    }
+    return roots.map((r) => values.get(r)![0]!);
+  }
+
+  #lower(e: Expr, values: ReadonlyMap<Expr, readonly Ssa[]>): readonly Ssa[] {
+    return e.op.lower(
+      this,
+      e.inputs.map((x) => values.get(x)![0]!),
+      e,
+    );
+  }
+
+  get text(): string {
+    return this.#lines.join('\n');
+  }
+}
+
+/** The node with the most results, of those that compute what this one does from the same inputs. */
+function widest(e: Expr, among: readonly Expr[]): Expr {
+  const same = among.filter(
+    (w) => w.op === e.op && w.inputs.every((x, i) => x === e.inputs[i]) && (w === e || e.op.covers!(w, e)),
+  );
+  return same.reduce((a, b) => (b.avals!.length > a.avals!.length ? b : a));
+}
+
+export interface ModuleOptions {
+  readonly name?: string;
+  /** For each argument, the result that takes over its memory, or -1. */
+  readonly aliases?: readonly number[];
+}
+
+/** The whole module: `parameters` are the nodes whose values are given, in the order of the arguments. */
+export function emitModule(
+  graph: Graph,
+  parameters: readonly Expr[],
+  { name = 'main', aliases = [] }: ModuleOptions = {},
+): string {
+  const e = new TextEmitter();
+  const values = new Map<Expr, readonly Ssa[]>();
+  const args = parameters.map((p, i) => {
+    const arg = e.parameter(p.aval);
+    values.set(p, [arg]);
+    const alias = aliases[i] ?? -1;
+    return `${arg}: ${p.aval.mlir}${alias >= 0 ? ` {tf.aliasing_output = ${alias} : i32}` : ''}`;
+  });
+  const results = e.graph(graph, values);
+  const types = graph.roots.map((r) => r.aval.mlir).join(', ');
+  return `module @${name} {
+func.func public @main(${args.join(', ')}) -> (${types}) {
+${e.text}
+"func.return"(${results.join(', ')}) : (${types}) -> ()
+}
+}
+`;
+}

@@ -1,0 +1,182 @@
+// Loops and branches inside a program. Carries, operands and results are tensors or nested arrays and objects of tensors.
+// A body is called once, to see what it computes, and may use any tensor it can reach.
+import * as branch from '../autograd/cond.js';
+import * as loop from '../autograd/scan.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { isInteger } from '../base/promote.js';
+import { describe, type Flat, leafName } from '../base/tree.js';
+import type { Expr } from '../ir/expr.js';
+import { entry } from '../ir/source.js';
+import { full, iota } from '../ops/constant.js';
+import * as control from '../ops/control.js';
+import { convert } from '../ops/move.js';
+import { add, lt } from '../ops/pointwise.js';
+import { Tensor } from './tensor.js';
+import { callUser, checkSameTrees, exprsOf, raiseTree, tensorsOf } from './trees.js';
+
+/** trueFn of the operands if pred holds, else falseFn of them: only one is computed. */
+export const cond = entry(
+  <A extends unknown[], R>(
+    pred: Tensor,
+    trueFn: (...operands: A) => R,
+    falseFn: (...operands: NoInfer<A>) => NoInfer<R>,
+    ...operands: A
+  ): R => {
+    if (!(pred instanceof Tensor)) {
+      throw new ArgumentError(`cond: pred is ${describe(pred)}: choose with an ordinary if, or pass a boolean tensor`);
+    }
+    checkCondition('cond: pred', pred);
+    const given = tensorsOf('cond: the operands', operands);
+    const outs: Flat<Tensor>[] = [];
+    const run = (f: (...operands: A) => R, name: string) => (xs: readonly Expr[]) => {
+      const out = tensorsOf(`cond: the result of ${name}`, callUser('cond', f, ...(raiseTree(given, xs) as A)));
+      outs.push(out);
+      if (outs.length === 2)
+        checkSameTrees('cond', 'the result', [outs[1]!, 'from trueFn'], [outs[0]!, 'from falseFn']);
+      return exprsOf(out);
+    };
+    const results = branch.cond(pred.expr, exprsOf(given), run(trueFn, 'trueFn'), run(falseFn, 'falseFn'));
+    return raiseTree(outs[0]!, results) as R;
+  },
+);
+
+function checkCondition(what: string, t: Tensor): void {
+  if (t.dtype !== 'bool' || t.expr.aval.size !== 1 || t.shape.length) {
+    throw new DTypeError(
+      `${what} is ${t.expr.aval}: it must be one boolean, bool[]: compare it, or reduce with all or any`,
+    );
+  }
+}
+
+/** bodyFn of init, of that, and so on while condFn of it holds. Not differentiable backwards: its length is unknown. */
+export const whileLoop = entry(<C>(condFn: (carry: C) => Tensor, bodyFn: (carry: C) => NoInfer<C>, init: C): C => {
+  const first = tensorsOf('whileLoop: init', init);
+  const results = control.whileLoop(
+    exprsOf(first),
+    (carry) => {
+      const go = callUser('whileLoop', condFn, raiseTree(first, carry) as C);
+      if (!(go instanceof Tensor))
+        throw new ArgumentError(`whileLoop: condFn gives ${describe(go)}: it must be a boolean tensor`);
+      checkCondition('whileLoop: what condFn gives', go);
+      return go.expr;
+    },
+    (carry) => nextCarry('whileLoop', first, callUser('whileLoop', bodyFn, raiseTree(first, carry) as C)),
+  );
+  return raiseTree(first, results) as C;
+});
+
+function nextCarry(op: string, first: Flat<Tensor>, carry: unknown): Expr[] {
+  const next = tensorsOf(`${op}: the carry that the body returns`, carry);
+  checkSameTrees(op, 'the carry', [first, 'on entry'], [next, 'after the body']);
+  return exprsOf(next);
+}
+
+/**
+ * bodyFn(i, carry) for i (an i32) from lower up to but not including upper. With numbers as bounds it is a scan, and
+ * differentiable; with tensors a while.
+ */
+export const foriLoop = entry(
+  <C>(
+    lower: number | Tensor,
+    upper: number | Tensor,
+    bodyFn: (i: Tensor, carry: C) => NoInfer<C>,
+    init: C,
+    options: loop.ScanOptions = {},
+  ): C => {
+    const first = tensorsOf('foriLoop: init', init);
+    const body = (i: Expr, carry: readonly Expr[]) =>
+      nextCarry('foriLoop', first, callUser('foriLoop', bodyFn, new Tensor(i), raiseTree(first, carry) as C));
+    const [from, to] = [lower, upper].map((bound, k) => checkBound(bound, k ? 'upper' : 'lower'));
+    if (typeof from === 'number' && typeof to === 'number') {
+      const length = Math.max(0, to - from);
+      const counts = length ? [add(iota([length], 0, 'i32'), from)] : [full([0], 0, 'i32')];
+      const { carry } = loop.scan(
+        exprsOf(first),
+        counts,
+        length,
+        (c, [i]) => ({ carry: body(i!, c), ys: [] }),
+        checkOptions('foriLoop', options),
+      );
+      return raiseTree(first, carry) as C;
+    }
+    const [start, end] = [from!, to!].map((b) => (typeof b === 'number' ? full([], b, 'i32') : convert(b.expr, 'i32')));
+    const [, ...carry] = control.whileLoop(
+      [start!, ...exprsOf(first)],
+      ([i]) => lt(i!, end!),
+      ([i, ...c]) => [add(i!, full([], 1, 'i32')), ...body(i!, c)],
+    );
+    return raiseTree(first, carry) as C;
+  },
+);
+
+function checkBound(bound: number | Tensor, name: string): number | Tensor {
+  if (typeof bound === 'number' ? Number.isInteger(bound) : bound.shape.length === 0 && isInteger(bound.dtype))
+    return bound;
+  throw new ArgumentError(
+    `foriLoop: ${name} is ${typeof bound === 'number' ? bound : bound.expr.aval}: it must be a whole number or an integer scalar`,
+  );
+}
+
+function checkOptions(op: string, options: loop.ScanOptions): loop.ScanOptions {
+  const { unroll = 1 } = options;
+  if (!Number.isInteger(unroll) || unroll < 1)
+    throw new ArgumentError(`${op}: unroll is ${unroll}: it must be a whole number of passes, at least 1`);
+  return options;
+}
+
+export interface ScanOptions extends loop.ScanOptions {
+  /** The number of passes, where xs do not say it. */
+  readonly length?: number;
+}
+
+/**
+ * f(carry, x) for each x, the elements of xs along its first dimension; it gives [the next carry, y]. The result is the last
+ * carry, and the ys, stacked. The program does not grow with the number of passes, and neither does that of the gradient.
+ */
+export const scan = entry(
+  <C, X, Y>(
+    f: (carry: C, x: X) => readonly [NoInfer<C>, Y],
+    init: C,
+    xs: X,
+    { length, ...options }: ScanOptions = {},
+  ): [C, Y] => {
+    const first = tensorsOf('scan: init', init);
+    const stacked = tensorsOf('scan: xs', xs);
+    const passes = lengthOf(stacked, length);
+    let ys: Flat<Tensor> | undefined;
+    const done = loop.scan(
+      exprsOf(first),
+      exprsOf(stacked),
+      passes,
+      (carry, x) => {
+        const out = callUser('scan', f, raiseTree(first, carry) as C, raiseTree(stacked, x) as X);
+        if (!Array.isArray(out) || out.length !== 2)
+          throw new ArgumentError(`scan: f gives ${describe(out)}: it must be a pair, [the next carry, y]`);
+        ys = tensorsOf('scan: y', out[1]);
+        return { carry: nextCarry('scan', first, out[0]), ys: exprsOf(ys) };
+      },
+      checkOptions('scan', options),
+    );
+    return [raiseTree(first, done.carry) as C, raiseTree(ys!, done.ys) as Y];
+  },
+);
+
+function lengthOf({ leaves, paths }: Flat<Tensor>, length: number | undefined): number {
+  leaves.forEach((x, i) => {
+    const name = leafName('xs', paths[i]!);
+    if (!x.shape.length)
+      throw new ShapeError(`scan: ${name} is ${x.expr.aval}: a scalar has no elements to go through`);
+    const [n] = leaves[0]!.shape;
+    if (x.shape[0] !== n)
+      throw new ShapeError(
+        `scan: xs differ in length: ${leafName('xs', paths[0]!)} has ${n}, ${name} has ${x.shape[0]}`,
+      );
+    if (length !== undefined && length !== n)
+      throw new ShapeError(`scan: length is ${length}, but ${name} has ${n} elements: leave length out`);
+  });
+  const passes = leaves[0]?.shape[0] ?? length;
+  if (passes === undefined) throw new ArgumentError('scan: xs is empty and length is not given: pass one of them');
+  if (!Number.isInteger(passes) || passes < 0)
+    throw new ArgumentError(`scan: length is ${passes}: it must be a whole number, 0 or more`);
+  return passes;
+}

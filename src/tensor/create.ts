@@ -1,0 +1,248 @@
+// Making tensors: from JavaScript's values, and filled ones.
+import { DTYPES, type DType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { encodeNumbers } from '../base/float.js';
+import { highest, lowest } from '../base/literal.js';
+import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
+import { range, type Shape, showShape } from '../base/shape.js';
+import { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import { entry } from '../ir/source.js';
+import { checkDTypeName, full as fill, iota } from '../ops/constant.js';
+import { convert } from '../ops/move.js';
+import { add, eq, lt, mul, pow, sub, where } from '../ops/pointwise.js';
+import { input } from '../ops/variable.js';
+import { setValue } from '../runtime/evaluate.js';
+import { type Nested, Tensor } from './tensor.js';
+
+type Scalar = number | bigint | boolean;
+export interface TensorOptions {
+  readonly dtype?: DType;
+  readonly requiresGrad?: boolean;
+}
+
+/** The tensor of an expression, as a variable if it is to be one. */
+const made = (expr: Expr, { requiresGrad = false }: TensorOptions = {}): Tensor => {
+  const t = new Tensor(expr);
+  return requiresGrad ? t.requiresGrad_() : t;
+};
+
+// ---- from values
+
+/**
+ * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32, as in torch; a typed
+ * array of a dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted.
+ */
+export const tensor = entry(
+  (data: Nested | TypedArray, options: TensorOptions & { readonly shape?: Shape } = {}): Tensor => {
+    if (data instanceof Tensor) throw new ArgumentError('tensor: this is a tensor already: use clone() or to(dtype)');
+    if (ArrayBuffer.isView(data)) return fromTyped(data as TypedArray, options.shape ?? [data.length], options);
+    const found = shapeOf(data);
+    const flat = (found.length ? (data as readonly Nested[]).flat(found.length as 1) : [data]) as Scalar[];
+    const dtype = checkDTypeName('tensor', options.dtype ?? dtypeOf(flat));
+    return upload(encode(dtype, flat), dtype, options.shape ?? found, options);
+  },
+);
+
+/** From the bytes of elements in row-major order, in the machine's byte order; without a shape: one dimension. */
+export const fromBuffer = entry(
+  (
+    buffer: ArrayBufferLike | ArrayBufferView,
+    options: TensorOptions & { readonly dtype: DType; readonly shape?: Shape },
+  ): Tensor => {
+    const dtype = checkDTypeName('fromBuffer', options.dtype);
+    const bytes = ArrayBuffer.isView(buffer)
+      ? new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength)
+      : new Uint8Array(buffer);
+    const size = DTYPES[dtype].bytes;
+    if (bytes.length % size)
+      throw new ArgumentError(`fromBuffer: ${bytes.length} bytes are no whole number of ${dtype} (${size} bytes each)`);
+    const data = new DTYPES[dtype].array(bytes.slice().buffer);
+    return upload(data, dtype, options.shape ?? [data.length], options);
+  },
+);
+
+function fromTyped(data: TypedArray, shape: Shape, options: TensorOptions): Tensor {
+  const dtype = checkDTypeName('tensor', options.dtype ?? arrayType(data));
+  if (data instanceof DTYPES[dtype].array) return upload(data.slice(), dtype, shape, options); // the caller may change it
+  return upload(encode(dtype, data), dtype, shape, options);
+}
+
+function upload(data: TypedArray, dtype: DType, shape: Shape, options: TensorOptions): Tensor {
+  if (data.length !== sizeOf(checkShape('tensor', shape)))
+    throw new ShapeError(`tensor: ${data.length} elements do not fit shape ${showShape(shape)}`);
+  const expr = input(Aval.of(dtype, shape));
+  setValue(expr, data);
+  return made(expr, options);
+}
+
+/** Elements of a dtype, none of them changed in silence: what does not fit is an error. */
+function encode(dtype: DType, values: ArrayLike<Scalar>): TypedArray {
+  if (isFloat(dtype) || dtype === 'bool') return encodeNumbers(dtype, Array.from(values, Number));
+  const [least, most] = [lowest(dtype) as bigint, highest(dtype) as bigint];
+  const out = hostArray({ dtype, shape: [values.length] });
+  for (let i = 0; i < out.length; i++) {
+    const x = values[i]!;
+    if (typeof x === 'number' && !Number.isSafeInteger(Math.trunc(x)))
+      throw new ArgumentError(`tensor: ${x} is no exact ${dtype}: use a BigInt (123n), or a float dtype`);
+    const whole = typeof x === 'bigint' ? x : BigInt(Math.trunc(Number(x)));
+    if (whole < least || whole > most)
+      throw new ArgumentError(`tensor: ${x} does not fit ${dtype} (${least} to ${most}): use a larger dtype`);
+    out[i] = (out instanceof BigInt64Array || out instanceof BigUint64Array ? whole : Number(whole)) as never;
+  }
+  return out;
+}
+
+const arrayType = (data: TypedArray): DType => {
+  const name = (Object.keys(DTYPES) as DType[]).find(
+    (d) => data instanceof DTYPES[d].array && !['bool', 'f16', 'bf16', 'f8e5m2', 'f8e4m3fn'].includes(d),
+  );
+  if (name) return name;
+  throw new ArgumentError(`tensor: a ${(data as object).constructor.name} has no dtype: use fromBuffer`);
+};
+
+function shapeOf(data: Nested): number[] {
+  if (!Array.isArray(data)) {
+    if (['number', 'bigint', 'boolean'].includes(typeof data)) return [];
+    const what = data instanceof Tensor ? 'a tensor: use stack' : `${String(data)} (${typeof data})`;
+    throw new ArgumentError(`tensor: takes numbers, booleans and nested arrays of them, got ${what}`);
+  }
+  const inner = data.map(shapeOf);
+  const odd = inner.find((s) => String(s) !== String(inner[0]) || s.length !== inner[0]!.length);
+  if (odd)
+    throw new ShapeError(
+      `tensor: the nested arrays are uneven: shapes ${showShape(inner[0]!)} and ${showShape(odd)} side by side`,
+    );
+  return [data.length, ...(inner[0] ?? [])];
+}
+
+function dtypeOf(flat: readonly Scalar[]): DType {
+  if (flat.length && flat.every((x) => typeof x === 'boolean')) return 'bool';
+  return flat.length && flat.every((x) => typeof x !== 'number' || Number.isInteger(x)) ? 'i64' : DEFAULT_FLOAT;
+}
+
+// ---- filled
+
+function checkShape(op: string, shape: Shape): Shape {
+  const bad = Array.isArray(shape) ? shape.find((n) => !Number.isSafeInteger(n) || n < 0) : shape;
+  if (bad === undefined && shape) return shape;
+  throw new ShapeError(
+    `${op}: ${Array.isArray(shape) ? `${showShape(shape)} is no shape: ${bad} is not a size` : `takes a shape as an array, got ${shape}: ${op}([2, 3])`}`,
+  );
+}
+
+const filled = (op: string, value: Scalar) =>
+  entry((shape: Shape, options: TensorOptions = {}): Tensor => {
+    const dtype = checkDTypeName(op, options.dtype ?? DEFAULT_FLOAT);
+    return made(fill(checkShape(op, shape), value, dtype), options);
+  });
+export const zeros = filled('zeros', 0);
+export const ones = filled('ones', 1);
+/** Zeros: there is no memory that was not written. */
+export const empty = filled('empty', 0);
+/** One value everywhere. Without a dtype: i64 for whole numbers, bool for booleans, else f32. */
+export const full = entry((shape: Shape, value: Scalar, options: TensorOptions = {}): Tensor => {
+  const dtype = checkDTypeName('full', options.dtype ?? dtypeOf([value]));
+  encode(dtype, [value]); // checked
+  return made(fill(checkShape('full', shape), value, dtype), options);
+});
+
+const filledLike = (op: string, value: Scalar) =>
+  entry(
+    (x: Tensor, options: TensorOptions = {}): Tensor =>
+      made(fill(x.shape, value, checkDTypeName(op, options.dtype ?? x.dtype)), options),
+  );
+export const zerosLike = filledLike('zerosLike', 0);
+export const onesLike = filledLike('onesLike', 1);
+export const emptyLike = filledLike('emptyLike', 0);
+export const fullLike = entry(
+  (x: Tensor, value: Scalar, options: TensorOptions = {}): Tensor =>
+    full(x.shape, value, { ...options, dtype: options.dtype ?? x.dtype }),
+);
+
+/** Ones on the diagonal, zeros elsewhere. */
+export const eye = entry((n: number, m?: number | TensorOptions, options: TensorOptions = {}): Tensor => {
+  const { dtype = DEFAULT_FLOAT, requiresGrad = false } = typeof m === 'object' ? m : options;
+  const shape = checkShape('eye', [n, typeof m === 'number' ? m : n]);
+  const hit = eq(iota(shape, 0, 'i32'), iota(shape, 1, 'i32'));
+  return made(convert(hit, checkDTypeName('eye', dtype)), { requiresGrad });
+});
+
+// ---- in order
+
+/** The dtype that steps are computed in: small floats would lose them, integers stay exact. */
+const computeType = (dtype: DType): DType => (isFloat(dtype) ? (dtype === 'f64' ? 'f64' : 'f32') : 'i64');
+
+/**
+ * start, start + step, ... below end: arange(end), arange(start, end), arange(start, end, step), options last. Whole numbers
+ * give i64 (JavaScript does not tell 1.0 from 1: pass a dtype for floats).
+ */
+export const arange = entry((...args: (number | TensorOptions | undefined)[]): Tensor => {
+  const numbers = args.filter((a) => typeof a === 'number');
+  const options = (args.find((a) => typeof a === 'object') ?? {}) as TensorOptions;
+  const [start, end, step] = [...(numbers.length < 2 ? [0, ...numbers] : numbers), 1] as [number, number, number];
+  if (!numbers.length || numbers.length > 3 || !numbers.every(Number.isFinite))
+    throw new ArgumentError(`arange: takes one to three finite numbers (end; start, end; start, end, step)`);
+  if (step === 0 || (end - start) / step < 0)
+    throw new ArgumentError(`arange: no step of ${step} leads from ${start} to ${end}`);
+  const dtype = checkDTypeName('arange', options.dtype ?? (numbers.every(Number.isInteger) ? 'i64' : DEFAULT_FLOAT));
+  const type = computeType(dtype);
+  const count = Math.ceil((end - start) / step);
+  const steps = mul(iota([count], 0, type), fill([], step, type));
+  return made(convert(add(steps, fill([], start, type)), dtype), options);
+}) as {
+  (end: number, options?: TensorOptions): Tensor;
+  (start: number, end: number, options?: TensorOptions): Tensor;
+  (start: number, end: number, step: number, options?: TensorOptions): Tensor;
+};
+
+/** From start to end, both included, in equal steps: counted from the nearer end, so that both are exact. */
+function spaced(op: string, start: number, end: number, steps: number, dtype: DType): Expr {
+  if (!Number.isSafeInteger(steps) || steps < 0)
+    throw new ArgumentError(`${op}: the number of steps must be whole and not negative, got ${steps}`);
+  if (![start, end].every((x) => typeof x === 'number'))
+    throw new ArgumentError(`${op}: takes numbers, got ${start} and ${end}`);
+  const type = isFloat(dtype) ? computeType(dtype) : 'f64';
+  const i = iota([steps], 0, type);
+  const step = fill([], steps > 1 ? (end - start) / (steps - 1) : 0, type);
+  const forth = add(fill([], start, type), mul(step, i));
+  const back = sub(fill([], end, type), mul(step, sub(fill([], steps - 1, type), i)));
+  return steps === 1 ? forth : where(lt(i, fill([], Math.floor(steps / 2), type)), forth, back);
+}
+/** `steps` numbers from start to end, both included. */
+export const linspace = entry((start: number, end: number, steps: number, options: TensorOptions = {}): Tensor => {
+  const dtype = checkDTypeName('linspace', options.dtype ?? DEFAULT_FLOAT);
+  return made(convert(spaced('linspace', start, end, steps, dtype), dtype), options);
+});
+/** base to the powers start to end. */
+export const logspace = entry(
+  (
+    start: number,
+    end: number,
+    steps: number,
+    { base = 10, ...options }: TensorOptions & { readonly base?: number } = {},
+  ): Tensor => {
+    const dtype = checkDTypeName('logspace', options.dtype ?? DEFAULT_FLOAT);
+    const powers = spaced('logspace', start, end, steps, dtype);
+    return made(convert(pow(fill(powers.shape, base, powers.dtype), powers), dtype), options);
+  },
+);
+
+/** [2, n]: the rows and the columns of a triangle's elements. */
+const triangle = (op: string, keep: (column: number, diagonal: number) => boolean) =>
+  entry(
+    (
+      row: number,
+      col: number,
+      { offset = 0, dtype = 'i64' }: { readonly offset?: number; readonly dtype?: DType } = {},
+    ) => {
+      checkShape(op, [row, col]);
+      const places = range(row).flatMap((r) =>
+        range(col).flatMap((c): [number, number][] => (keep(c, r + offset) ? [[r, c]] : [])),
+      );
+      const flat = [...places.map(([r]) => r), ...places.map(([, c]) => c)];
+      return upload(encode(checkDTypeName(op, dtype), flat), dtype, [2, places.length], {});
+    },
+  );
+export const trilIndices = triangle('trilIndices', (c, d) => c <= d);
+export const triuIndices = triangle('triuIndices', (c, d) => c >= d);

@@ -1,0 +1,9 @@
+// The tensor language: the class, the operations as functions, and the functions that make tensors.
+export { GradcheckError, type GradcheckOptions } from '../autograd/gradcheck.js';
+export * from './autograd.js';
+export * from './control.js';
+export * from './create.js';
+export * from './functions.js';
+export * from './indexing.js';
+export * from './random.js';
+export { type Nested, Tensor } from './tensor.js';

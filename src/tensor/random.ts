@@ -1,0 +1,328 @@
+// Random numbers. A generator's state is a value on the device, a key and a counter, and an input of every program that
+// draws: the same program serves every step, and the same seed gives the same bits on every device, for every sharding.
+import type { DType } from '../base/dtype.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { highest, lowest } from '../base/literal.js';
+import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
+import { broadcastShapes, range, type Shape, showShape } from '../base/shape.js';
+import { describe } from '../base/tree.js';
+import { Aval } from '../ir/aval.js';
+import { Cell } from '../ir/cell.js';
+import type { Expr } from '../ir/expr.js';
+import { entry } from '../ir/source.js';
+import { full, iota, zerosLike } from '../ops/constant.js';
+import { broadcastTo, convert, reshape, slice } from '../ops/move.js';
+import { add, cos, div, eq, fmod, ge, log, lt, mul, neg, sqrt, where } from '../ops/pointwise.js';
+import { reduceMax, reduceMin } from '../ops/reduce.js';
+import { advance, open, sortByKey, unit, word64, words } from '../ops/threefry.js';
+import { detach, input } from '../ops/variable.js';
+import { setValue } from '../runtime/evaluate.js';
+import { Tensor } from './tensor.js';
+
+/** torch's own, before anyone sets a seed. */
+const DEFAULT_SEED = 67280421310721n;
+const STATE = Aval.of('u32', [4]);
+
+export class Generator {
+  readonly #state: Cell;
+  #seed: bigint;
+
+  constructor(seed: number | bigint = DEFAULT_SEED) {
+    this.#seed = checkSeed('Generator', seed);
+    this.#state = new Cell(stateOf(this.#seed));
+  }
+
+  /** Starts again, from this seed. */
+  manualSeed(seed: number | bigint): this {
+    this.#seed = checkSeed('manualSeed', seed);
+    this.#state.expr = stateOf(this.#seed);
+    return this;
+  }
+  /** Starts again, from a seed that cannot be foreseen; returns it. */
+  seed(): bigint {
+    const [a, b] = crypto.getRandomValues(new Uint32Array(2));
+    return this.manualSeed((BigInt(a!) << 32n) | BigInt(b!)).#seed;
+  }
+  initialSeed(): bigint {
+    return this.#seed;
+  }
+
+  /** u32[4]: the key and the counter, each the lower word first. */
+  get state(): Tensor {
+    return new Tensor(this.#state.expr);
+  }
+  getState(): Tensor {
+    return this.state;
+  }
+  setState(state: Tensor): this {
+    if (state.expr.aval !== STATE) throw new ArgumentError(`setState: the state is ${STATE}, got ${state.expr.aval}`);
+    this.#state.expr = state.expr;
+    return this;
+  }
+
+  /** The state for a draw of `count` counters; the next draw has others. */
+  take(count: number): Expr {
+    const state = this.#state.expr;
+    this.#state.expr = advance(state, count);
+    return state;
+  }
+}
+
+function checkSeed(op: string, seed: number | bigint): bigint {
+  if (typeof seed === 'bigint' ? seed >= -(2n ** 63n) && seed < 2n ** 64n : Number.isSafeInteger(seed))
+    return BigInt.asUintN(64, BigInt(seed));
+  throw new ArgumentError(`${op}: the seed is ${String(seed)}: it must be a whole number of 64 bits`);
+}
+
+function stateOf(seed: bigint): Expr {
+  const state = input(STATE);
+  setValue(state, Uint32Array.of(Number(seed & 0xffffffffn), Number(seed >> 32n), 0, 0));
+  return state;
+}
+
+/** What draws unless told otherwise. */
+export const defaultGenerator = new Generator();
+/** Sets the seed of the default generator. */
+export const manualSeed = (seed: number | bigint): Generator => defaultGenerator.manualSeed(seed);
+
+export interface DrawOptions {
+  readonly generator?: Generator;
+}
+export interface RandomOptions extends DrawOptions {
+  readonly dtype?: DType;
+  readonly requiresGrad?: boolean;
+}
+
+// ---- draws, on expressions. Each element takes one counter (two for a normal f64).
+
+type Words = readonly [Expr, Expr];
+const sizeOf = (shape: Shape) => shape.reduce((n, d) => n * d, 1);
+const draw = (shape: Shape, generator = defaultGenerator): Words => words(generator.take(sizeOf(shape)), shape);
+
+/** Logarithms are taken in f32 at least. */
+const precise = (dtype: DType): 'f32' | 'f64' => (dtype === 'f64' ? 'f64' : 'f32');
+
+/** Box and Muller: a length and an angle. f32 goes up to 6.7; exact to the rounding of log, sqrt and cos. */
+function gaussian(shape: Shape, dtype: DType, generator = defaultGenerator): Expr {
+  const p = precise(dtype);
+  let u: Expr, v: Expr;
+  if (p === 'f64') {
+    const state = generator.take(2 * sizeOf(shape));
+    [u, v] = [open(words(state, shape, 2, 0), p), unit(words(state, shape, 2, 1), p)];
+  } else {
+    const pair = draw(shape, generator);
+    [u, v] = [open(pair, p), unit([pair[1], pair[0]], p)];
+  }
+  return convert(mul(sqrt(mul(log(u), -2)), cos(mul(v, 2 * Math.PI))), dtype);
+}
+const exponentialOf = (shape: Shape, dtype: DType, generator?: Generator): Expr =>
+  neg(log(open(draw(shape, generator), precise(dtype))));
+
+function checkShape(op: string, shape: Shape): Shape {
+  if (Array.isArray(shape) && shape.every((d) => Number.isInteger(d) && d >= 0)) return shape;
+  throw new ShapeError(
+    `${op}: ${Array.isArray(shape) ? showShape(shape) : describe(shape)} is no shape: pass an array of sizes`,
+  );
+}
+function checkFloat(op: string, dtype: DType): DType {
+  if (isFloat(dtype)) return dtype;
+  throw new DTypeError(`${op}: makes floats, not ${dtype}: use randint for integers`);
+}
+const made = (expr: Expr, requiresGrad = false): Tensor =>
+  requiresGrad ? new Tensor(expr).requiresGrad_() : new Tensor(expr);
+
+// ---- new tensors
+
+const filled = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
+  entry(
+    (shape: Shape, { dtype = DEFAULT_FLOAT, generator, requiresGrad }: RandomOptions = {}): Tensor =>
+      made(make(checkShape(op, shape), checkFloat(op, dtype), generator), requiresGrad),
+  );
+const like = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
+  entry(
+    (x: Tensor, { dtype = x.dtype, generator, requiresGrad }: RandomOptions = {}): Tensor =>
+      made(make(x.shape, checkFloat(op, dtype), generator), requiresGrad),
+  );
+const uniformOf = (shape: Shape, dtype: DType, generator?: Generator): Expr => unit(draw(shape, generator), dtype);
+
+/** Uniform in [0, 1). */
+export const rand = filled('rand', uniformOf);
+export const randLike = like('randLike', uniformOf);
+/** Normal, with mean 0 and deviation 1. */
+export const randn = filled('randn', gaussian);
+export const randnLike = like('randnLike', gaussian);
+
+/** Whole numbers from low up to but not including high, i64 unless told. */
+export const randint = entry(
+  (
+    low: number | bigint,
+    high: number | bigint,
+    shape: Shape,
+    { dtype = 'i64', generator, requiresGrad }: RandomOptions = {},
+  ): Tensor => {
+    const whole = (x: number | bigint) => typeof x === 'bigint' || Number.isSafeInteger(x);
+    if (!whole(low) || !whole(high) || !(BigInt(high) > BigInt(low)))
+      throw new ArgumentError(`randint: from ${low} up to but not including ${high} there is no whole number`);
+    if (dtype === 'bool') throw new DTypeError('randint: makes numbers, not bool: use rand(shape).lt(0.5)');
+    const count = BigInt(high) - BigInt(low);
+    if (isInteger(dtype) && (BigInt(low) < BigInt(lowest(dtype)) || BigInt(high) - 1n > BigInt(highest(dtype))))
+      throw new DTypeError(
+        `randint: ${dtype} holds ${lowest(dtype)} to ${highest(dtype)}, not all from ${low} to ${high}`,
+      );
+    if (count >= 2n ** 64n)
+      throw new ArgumentError(`randint: from ${low} to ${high} are more numbers than 64 bits can tell apart`);
+    const bits = word64(draw(checkShape('randint', shape), generator));
+    const within = fmod(bits, full(shape, count, 'u64')); // off by less than (high - low) / 2 ** 64
+    const numbers = add(convert(within, 'i64'), full(shape, BigInt(low), 'i64'));
+    return made(convert(numbers, dtype), requiresGrad);
+  },
+);
+
+/** Normal with these means and deviations: numbers with a shape, or tensors. */
+export const normal = entry(
+  (mean: Tensor | number, std: Tensor | number, options: RandomOptions & { readonly shape?: Shape } = {}): Tensor => {
+    const tensors = [mean, std].filter((x) => x instanceof Tensor);
+    if (typeof std === 'number' && !(std >= 0))
+      throw new ArgumentError(`normal: std is ${std}: it must not be negative`);
+    if (!tensors.length && !options.shape)
+      throw new ArgumentError('normal: mean and std are numbers: say the shape, { shape: [2, 3] }');
+    const shape = options.shape
+      ? checkShape('normal', options.shape)
+      : broadcastShapes('normal', ...tensors.map((t) => t.shape));
+    const dtype = checkFloat('normal', options.dtype ?? tensors[0]?.dtype ?? DEFAULT_FLOAT);
+    const part = (x: Tensor | number) =>
+      x instanceof Tensor ? broadcastTo(convert(x.expr, dtype), shape) : full(shape, x, dtype);
+    return made(add(mul(gaussian(shape, dtype, options.generator), part(std)), part(mean)), options.requiresGrad);
+  },
+);
+
+/** 1 with each element's probability, else 0, in the dtype of the probabilities. */
+export const bernoulli = entry((probabilities: Tensor, { generator }: DrawOptions = {}): Tensor => {
+  const p = detach(probabilities.expr);
+  checkFloat('bernoulli', p.dtype);
+  return new Tensor(
+    convert(lt(unit(draw(p.shape, generator), precise(p.dtype)), convert(p, precise(p.dtype))), p.dtype),
+  );
+});
+
+/** 0 to n - 1 in random order, i64 unless told. */
+export const randperm = entry((n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
+  if (!Number.isInteger(n) || n < 0)
+    throw new ArgumentError(`randperm: n is ${n}: it must be a whole number, 0 or more`);
+  if (!isInteger(dtype) && !isFloat(dtype)) throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
+  return new Tensor(sortByKey(word64(draw([n], generator)), iota([n], 0, dtype)));
+});
+
+/**
+ * Indices drawn from each row with the probabilities in it (not negative; they need not add up to 1), i64. Without
+ * replacement, those of probability 0 come only after all others; that there are enough others is not checked.
+ */
+export const multinomial = entry(
+  (
+    probabilities: Tensor,
+    numSamples: number,
+    { replacement = false, generator }: DrawOptions & { readonly replacement?: boolean } = {},
+  ): Tensor => {
+    const { expr: p } = new Tensor(detach(probabilities.expr));
+    const rank = p.shape.length;
+    checkFloat('multinomial', p.dtype);
+    if (rank < 1 || rank > 2 || !p.aval.size)
+      throw new ShapeError(`multinomial: takes one row of probabilities or several, [k] or [n, k], got ${p.aval}`);
+    const k = p.shape[rank - 1]!;
+    if (!Number.isInteger(numSamples) || numSamples < 1)
+      throw new ArgumentError(`multinomial: numSamples is ${numSamples}: it must be a whole number, at least 1`);
+    if (!replacement && numSamples > k)
+      throw new ArgumentError(
+        `multinomial: ${numSamples} different samples of ${k}: pass { replacement: true } or fewer`,
+      );
+    // A race: each index arrives after an exponential time at the rate of its probability; the first is drawn.
+    const lead = p.shape.slice(0, -1);
+    const rate = convert(p, precise(p.dtype));
+    if (!replacement) {
+      const slowness = div(exponentialOf(p.shape, p.dtype, generator), rate);
+      const order = sortByKey(slowness, iota(p.shape, rank - 1, 'i64'));
+      const first = slice(
+        order,
+        range(rank).map(() => 0),
+        [...lead, numSamples],
+      );
+      return new Tensor(first);
+    }
+    const shape = [...lead, numSamples, k];
+    const speed = div(broadcastTo(reshape(rate, [...lead, 1, k]), shape), exponentialOf(shape, p.dtype, generator));
+    const best = broadcastTo(reshape(reduceMax(speed, [rank]), [...lead, numSamples, 1]), shape);
+    const places = iota(shape, rank, 'i64');
+    return new Tensor(reduceMin(where(eq(speed, best), places, k), [rank]));
+  },
+);
+
+/** Zero with probability p, else divided by 1 - p; x itself when not training. */
+export const dropout = entry(
+  (
+    x: Tensor,
+    { p = 0.5, training = true, generator }: DrawOptions & { readonly p?: number; readonly training?: boolean } = {},
+  ): Tensor => {
+    if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
+    checkFloat('dropout', x.dtype);
+    if (!training || p === 0) return new Tensor(x.expr);
+    if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
+    const [bits] = draw(x.shape, generator);
+    const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));
+    return new Tensor(where(keep, mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
+  },
+);
+
+// ---- in place
+
+declare module './tensor.js' {
+  interface Tensor {
+    /** Filled anew, uniformly in [from, to). */
+    uniform_(from?: number, to?: number, options?: DrawOptions): this;
+    normal_(mean?: number, std?: number, options?: DrawOptions): this;
+    /** Times between events of which there are lambd in a unit of time. */
+    exponential_(lambd?: number, options?: DrawOptions): this;
+    /** 1 with probability p, else 0. */
+    bernoulli_(p?: number, options?: DrawOptions): this;
+    bernoulli(options?: DrawOptions): Tensor;
+    multinomial(numSamples: number, options?: DrawOptions & { readonly replacement?: boolean }): Tensor;
+  }
+}
+
+const inPlace = (
+  name: string,
+  make: (x: Expr, a: number | undefined, b: number | undefined, g?: Generator) => Expr,
+) => {
+  const method = entry(function (this: Tensor, ...args: (number | DrawOptions | undefined)[]): Tensor {
+    const numbers = args.filter((a) => typeof a !== 'object') as (number | undefined)[];
+    const { generator } = (args.find((a) => typeof a === 'object') ?? {}) as DrawOptions;
+    checkFloat(name, this.dtype);
+    return this.rebind(convert(make(this.expr, numbers[0], numbers[1], generator), this.dtype));
+  });
+  Object.defineProperty(Tensor.prototype, name, { value: method, writable: true, configurable: true });
+};
+const scaled = (x: Expr, factor: number, plus: number): Expr => add(mul(x, factor), plus);
+inPlace('uniform_', (x, from = 0, to = 1, g) => {
+  if (!(from <= to)) throw new ArgumentError(`uniform_: from ${from} is above to ${to}`);
+  return scaled(uniformOf(x.shape, x.dtype, g), to - from, from);
+});
+inPlace('normal_', (x, mean = 0, std = 1, g) => {
+  if (!(std >= 0)) throw new ArgumentError(`normal_: std is ${std}: it must not be negative`);
+  return scaled(gaussian(x.shape, x.dtype, g), std, mean);
+});
+inPlace('exponential_', (x, lambd = 1, _, g) => {
+  if (!(lambd > 0)) throw new ArgumentError(`exponential_: lambd is ${lambd}: it must be above 0`);
+  return div(exponentialOf(x.shape, x.dtype, g), lambd);
+});
+inPlace('bernoulli_', (x, p = 0.5, _, g) => {
+  if (!(p >= 0 && p <= 1)) throw new ArgumentError(`bernoulli_: p is ${p}: a probability is between 0 and 1`);
+  return lt(unit(draw(x.shape, g), precise(x.dtype)), p);
+});
+
+// ---- as methods
+
+for (const [name, f] of Object.entries({ bernoulli, multinomial })) {
+  const method = entry(function (this: Tensor, ...args: unknown[]) {
+    return (f as (x: Tensor, ...args: unknown[]) => Tensor)(this, ...args);
+  });
+  Object.defineProperty(Tensor.prototype, name, { value: method, writable: true, configurable: true });
+}

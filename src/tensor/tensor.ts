@@ -1,0 +1,187 @@
+// The tensor: a lazy value. Operations on it are described, not computed; reading it computes.
+import { inspect } from 'node:util';
+import { gradEnabled } from '../autograd/mode.js';
+import { gradients } from '../autograd/sweep.js';
+import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { decodeFloats } from '../base/float.js';
+import { isFloat } from '../base/promote.js';
+import type { Shape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
+import { entry } from '../ir/source.js';
+import { onesLike } from '../ops/constant.js';
+import type * as ops from '../ops/index.js';
+import { add } from '../ops/pointwise.js';
+import { detach, isVariable, variable } from '../ops/variable.js';
+import { fetchArray, hostValue, shareValue } from '../runtime/evaluate.js';
+import { format } from './inspect.js';
+import type { LiftMethod } from './lift.js';
+
+type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
+/** Every operation of ops/ is a method (lift.ts). */
+export interface Tensor extends Methods {}
+
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
+export class Tensor {
+  #expr: Expr;
+  /** The accumulated gradient, after `backward()`. */
+  grad: Tensor | null = null;
+
+  constructor(expr: Expr) {
+    this.#expr = gradEnabled() ? expr : detach(expr);
+  }
+
+  /** What it stands for. */
+  get expr(): Expr {
+    return this.#expr;
+  }
+  get shape(): Shape {
+    return this.#expr.shape;
+  }
+  get dtype(): DType {
+    return this.#expr.dtype;
+  }
+  /** A matrix's transpose: t(). */
+  get T(): Tensor {
+    return this.t();
+  }
+  /** Whether a gradient can reach it. */
+  get requiresGrad(): boolean {
+    return this.#expr.differentiable;
+  }
+
+  /** Whether it was not computed from something that wants a gradient. */
+  get isLeaf(): boolean {
+    return !this.#expr.differentiable || isVariable(this.#expr);
+  }
+
+  /** Makes it a variable: `backward()` leaves its gradient in `grad`. With false, it is one no longer. */
+  requiresGrad_(on = true): this {
+    if (on && !isFloat(this.dtype))
+      throw new ArgumentError(`requiresGrad_: only floats have gradients, this is ${this.#expr.aval}`);
+    if (!on && !this.isLeaf)
+      throw new ArgumentError(`requiresGrad_: this ${this.#expr.aval} was computed: use detach() for its value alone`);
+    if (on !== this.#expr.differentiable) {
+      const was = this.#expr;
+      this.#expr = on ? variable(was) : was.inputs[0]!;
+      shareValue(was, this.#expr);
+      if (on) variables.set(this.#expr, this);
+    }
+    return this;
+  }
+
+  /** Another value in place of the one it has; a variable stays one. For functions that work in place. */
+  rebind(expr: Expr): this {
+    if (expr.aval !== this.#expr.aval)
+      throw new ArgumentError(`${this.#expr.aval} cannot become ${expr.aval}: in place, dtype and shape stay`);
+    if (!this.isLeaf)
+      throw new ArgumentError(`this ${this.#expr.aval} was computed from variables: change detach() of it instead`);
+    if (this.#expr.differentiable) {
+      this.#expr = variable(detach(expr));
+      variables.set(this.#expr, this);
+    } else this.#expr = expr;
+    return this;
+  }
+
+  /** `backward()` leaves its gradient in `grad` though it was computed. */
+  retainGrad(): this {
+    if (!this.requiresGrad) throw new ArgumentError(noGradientReaches('retainGrad', this.#expr));
+    if (!variables.has(this.#expr)) variables.set(this.#expr, this);
+    return this;
+  }
+
+  /** The same value, without a past: no gradient passes. */
+  detach(): Tensor {
+    return new Tensor(detach(this.#expr));
+  }
+
+  /** Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again. */
+  backward(gradient?: Tensor, { createGraph = false }: { readonly createGraph?: boolean } = {}): void {
+    const seed = seedFor('backward', this, gradient);
+    const wrt = collect([this.#expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
+    gradients([this.#expr], [seed], wrt).forEach((g, i) => {
+      const owner = variables.get(wrt[i]!)!;
+      if (!g) return;
+      const made = createGraph ? g : detach(g);
+      owner.grad = new Tensor(owner.grad ? add(owner.grad.expr, made) : made);
+    });
+  }
+
+  /** Its elements in row-major order, in the array of its dtype (raw bits for bool, f16, bf16 and f8). */
+  async data(): Promise<TypedArray> {
+    return fetchArray(this.#expr);
+  }
+
+  /** Its elements as nested arrays of JavaScript's numbers (bigints for i64 and u64, booleans for bool). */
+  async tolist(): Promise<Nested> {
+    const values = decodeFloats(this.dtype, await this.data());
+    const at = (i: number) => (this.dtype === 'bool' ? values[i] !== 0 : values[i]!);
+    const build = ([n, ...rest]: Shape, offset: number): Nested =>
+      n === undefined ? at(offset) : Array.from({ length: n }, (_, i) => build(rest, offset + i * sizeOf(rest)));
+    return build(this.shape, 0);
+  }
+
+  /** Prints it in torch's layout. */
+  async print(): Promise<void> {
+    console.log(format(this.dtype, this.shape, await this.data(), this.#suffixes()));
+  }
+
+  #suffixes(): string[] {
+    return this.requiresGrad ? ['requiresGrad=true'] : [];
+  }
+
+  /** For console.log: its values if the host has seen them, else only what it is. Never computes anything. */
+  [inspect.custom](): string {
+    const values = hostValue(this.#expr);
+    if (values) return format(this.dtype, this.shape, values, this.#suffixes());
+    return `tensor(${[this.#expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
+  }
+
+  /** The one element, as a JavaScript number (a bigint for i64 and u64, a boolean for bool). */
+  async item(): Promise<number | bigint | boolean> {
+    if (this.#expr.aval.size !== 1)
+      throw new ArgumentError(`item: ${this.#expr.aval} has ${this.#expr.aval.size} elements, not one`);
+    const x = decodeFloats(this.dtype, await this.data())[0]!;
+    return this.dtype === 'bool' ? x !== 0 : x;
+  }
+}
+
+// Nodes made and errors thrown in these belong to the line that calls them.
+for (const name of ['requiresGrad_', 'retainGrad', 'rebind', 'detach', 'backward'] as const) {
+  Object.defineProperty(Tensor.prototype, name, { value: entry(Tensor.prototype[name] as () => unknown) });
+}
+
+type Scalar = number | bigint | boolean;
+export type Nested = Scalar | readonly Nested[];
+
+/** What gradients start from: given, or 1 for a single element. */
+export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
+  const { aval } = result.expr;
+  if (!result.requiresGrad) throw new ArgumentError(noGradientReaches(op, result.expr));
+  if (!gradient && aval.size !== 1) {
+    throw new ShapeError(
+      `${op}: ${aval} has ${aval.size} elements: reduce it to one first (sum, mean), or pass its gradient`,
+    );
+  }
+  if (gradient && gradient.expr.aval !== aval) {
+    throw new ShapeError(`${op}: the gradient is ${gradient.expr.aval}, the tensor ${aval}`);
+  }
+  return gradient?.expr ?? onesLike(result.expr);
+}
+
+/** Why: nothing wants one, or the only way there leads through an op that has none. */
+function noGradientReaches(op: string, expr: Expr): string {
+  const cut = collect([expr], (e) => e.differentiable).nodes.findLast(
+    (e) => !e.differentiable && e.inputs.some((x) => x.differentiable),
+  );
+  if (!cut) {
+    return `${op}: nothing that wants a gradient leads to this ${expr.aval}: call requiresGrad_() on what should have one`;
+  }
+  const place = cut.source ? `, at ${cut.source}` : '';
+  const why = cut.op.name === 'detach' ? 'detach() or noGrad' : `${cut.op.name}, which has no gradient`;
+  return `${op}: no gradient reaches this ${expr.aval}: the way to it leads through ${why}${place}`;
+}
+
+/** The tensor of each variable, to leave its gradient in. */
+const variables = new WeakMap<Expr, Tensor>();

@@ -1,0 +1,170 @@
+// What loops and branches say when they are misused.
+import * as tx from 'tsxla';
+import { expect, test } from 'vitest';
+
+type T = tx.Tensor;
+const x4 = tx.zeros([4]);
+const where = /\n {4}at .*control\.errors\.test\.ts:\d+/;
+const cases: readonly [name: string, run: () => unknown, text: string][] = [
+  [
+    'a carry of another shape',
+    () => tx.scan(({ h }: { h: T }, x: T) => [{ h: h.sum().add(tx.zeros([5])) }, x] as const, { h: x4 }, x4),
+    "scan: the carry's leaf .h is f32[4] on entry and f32[5] after the body",
+  ],
+  [
+    'a carry of another dtype',
+    () => tx.scan((h: T, x: T) => [h.gt(x), x] as const, tx.zeros([]), x4),
+    'scan: the carry is f32[] on entry and bool[] after the body',
+  ],
+  [
+    'a carry with other leaves',
+    () => tx.scan((c: T[]): [T[], null] => [[...c, x4], null], [x4], null, { length: 2 }),
+    'scan: the carry has the leaves [0] on entry and the leaves [0], [1] after the body',
+  ],
+  [
+    'no pair',
+    () => tx.scan(((h: T) => h) as never, x4, x4),
+    'scan: f gives a Tensor: it must be a pair, [the next carry, y]',
+  ],
+  [
+    'a number as a leaf',
+    () => tx.scan((c: { n: number }) => [c, null] as const, { n: 3 }, x4),
+    'scan: init, at .n is the number 3: it must be a tensor, or nested arrays and objects of tensors',
+  ],
+  [
+    'stacked inputs of different lengths',
+    () => tx.scan((h: T) => [h, null] as const, x4, { a: tx.zeros([3]), b: tx.zeros([2]) }),
+    "scan: xs differ in length: xs' leaf .a has 3, xs' leaf .b has 2",
+  ],
+  [
+    'a scalar to go through',
+    () => tx.scan((h: T) => [h, null] as const, x4, tx.zeros([])),
+    'scan: xs is f32[]: a scalar has no elements to go through',
+  ],
+  [
+    'another length',
+    () => tx.scan((h: T) => [h, null] as const, x4, x4, { length: 3 }),
+    'scan: length is 3, but xs has 4 elements: leave length out',
+  ],
+  [
+    'no length',
+    () => tx.scan((h: T) => [h, null] as const, x4, null),
+    'scan: xs is empty and length is not given: pass one of them',
+  ],
+  [
+    'unroll',
+    () => tx.scan((h: T) => [h, null] as const, x4, x4, { unroll: 0 }),
+    'scan: unroll is 0: it must be a whole number of passes, at least 1',
+  ],
+  [
+    'an async body',
+    () => tx.scan((async (h: T) => [h, null]) as never, x4, x4),
+    'scan: the function is async: it only describes the computation; read results after it',
+  ],
+  [
+    'a JavaScript boolean',
+    () =>
+      tx.cond(
+        true as never,
+        () => x4,
+        () => x4,
+      ),
+    'cond: pred is the boolean true: choose with an ordinary if, or pass a boolean tensor',
+  ],
+  [
+    'several booleans',
+    () =>
+      tx.cond(
+        x4.gt(0),
+        () => x4,
+        () => x4,
+      ),
+    'cond: pred is bool[4]: it must be one boolean, bool[]: compare it, or reduce with all or any',
+  ],
+  [
+    'branches that differ',
+    () =>
+      tx.cond(
+        tx.tensor(true),
+        () => ({ a: x4 }),
+        () => ({ a: x4.sum() }),
+      ),
+    "cond: the result's leaf .a is f32[4] from trueFn and f32[] from falseFn",
+  ],
+  [
+    'a condition that is a number',
+    () =>
+      tx.whileLoop(
+        () => x4.sum(),
+        (c: T) => c,
+        x4,
+      ),
+    'whileLoop: what condFn gives is f32[]: it must be one boolean, bool[]: compare it, or reduce with all or any',
+  ],
+  [
+    'a condition that draws',
+    () =>
+      tx.whileLoop(
+        () => tx.rand([]).gt(0.5),
+        (c: T) => c,
+        x4,
+      ),
+    'whileLoop: condFn draws random numbers: draw them in bodyFn and carry them',
+  ],
+  [
+    'a bound that is no whole number',
+    () => tx.foriLoop(0, 2.5, (_, c: T) => c, x4),
+    'foriLoop: upper is 2.5: it must be a whole number or an integer scalar',
+  ],
+  [
+    'a gradient through a while',
+    () =>
+      tx.grad((x: T) =>
+        tx.whileLoop(
+          (c: T) => c.lt(3),
+          (c: T) => c.mul(2),
+          x,
+        ),
+      )(tx.ones([])),
+    'whileLoop: the number of passes is not known in advance, so there is nowhere to keep what a gradient needs: ' +
+      'use scan, or foriLoop with numbers as bounds, or detach() what goes into the loop',
+  ],
+];
+
+for (const [name, run, text] of cases) {
+  test(name, () => {
+    let message = '';
+    try {
+      run();
+    } catch (e) {
+      message = (e as Error).message;
+      expect(e).toBeInstanceOf(tx.ArgumentError);
+    }
+    expect(message.split('\n')[0]).toBe(text);
+    expect(message).toMatch(where);
+  });
+}
+
+test('a value that leaves the body by another way than its result', async () => {
+  let stolen: T | undefined;
+  tx.scan(
+    (h: T, x: T) => {
+      stolen = h.mul(x);
+      return [stolen, null] as const;
+    },
+    tx.zeros([]),
+    x4,
+  );
+  await expect(stolen!.item()).rejects.toThrow(
+    /^a value of the inside of a body \(made at .*control\.errors\.test\.ts:\d+\) is used outside of it: return it from the body/,
+  );
+});
+
+test('the line of a mistake inside a body is the one that made it', () => {
+  const body = (h: T, x: T) => {
+    const wrong = h.add(tx.zeros([5]));
+    return [wrong, x] as const;
+  };
+  const line = Number(/test\.ts:(\d+)/.exec(String(new Error().stack?.split('\n')[1]))![1]) - 3;
+  expect(() => tx.scan(body, x4, x4)).toThrow(`control.errors.test.ts:${line}`);
+});

@@ -1,0 +1,143 @@
+// What is said of indices that cannot be; and what becomes of those in tensors, which only the device sees.
+import * as tx from 'tsxla';
+import { describe, expect, test } from 'vitest';
+
+const x = tx.zeros([2, 3]);
+const ids = tx.tensor([0, 1]);
+const mask = tx.tensor([true, false]);
+const depends = (op: string) =>
+  `${op}: how many elements of f32[2, 3] the mask bool[2] picks depends on its values, and shapes cannot: use where(mask, a, b), or nonzero(mask, { size: n }) for the first n indices`;
+const cases: readonly (readonly [what: string, run: () => unknown, text: string])[] = [
+  ['too many indices', () => x.index(0, 0, 0), 'index: 3 indices for the 2 dimensions of f32[2, 3]'],
+  ['a number out of range', () => x.index(':', -4), 'index: index -4 is out of range for dim 1 of f32[2, 3]'],
+  ['a number in an array out of range', () => x.index([0, 2]), 'index: index 2 is out of range for dim 0 of f32[2, 3]'],
+  ['no whole number', () => x.index(0.5), 'index: 0.5 is no index for dim 0 of f32[2, 3]'],
+  ['two ellipses', () => x.index('...', '...'), "index: '...' can be given only once"],
+  [
+    'a text that is none',
+    () => x.index('a:b'),
+    "index: 'a:b' is no index: use a number, 'start:stop:step', slice(), '...', null or an integer tensor",
+  ],
+  ['backwards', () => x.index('::-1'), 'index: the step of a slice must be positive, got -1: use flip to go backwards'],
+  [
+    'all in one array',
+    () => tx.index(x, [0, tx.slice(1)] as never),
+    'index: an array as an index holds numbers; several indices are given one by one',
+  ],
+  ['floats', () => x.index(tx.zeros([2])), 'index: indices must be integers, got f32[2] for dim 0 of f32[2, 3]'],
+  ['a mask', () => x.index(mask), depends('index')],
+  ['a mask to write', () => x.indexPut([mask], 1), depends('indexPut')],
+  ['maskedSelect', () => x.maskedSelect(mask), depends('maskedSelect')],
+  ['maskedScatter', () => x.maskedScatter(mask, x), depends('maskedScatter')],
+  [
+    'indices that do not meet',
+    () => x.index(ids, [0, 1, 2]),
+    'index: shapes [2] and [3] do not broadcast: sizes 2 and 3 differ at dim -1',
+  ],
+  ['nothing to index', () => tx.zeros([0, 3]).index(ids), 'index: dim 0 of f32[0, 3] has no elements to index'],
+  [
+    'values that do not fit',
+    () => x.indexPut([0], tx.zeros([2])),
+    'indexPut: f32[2] does not broadcast to [3], the part of f32[2, 3] it is for',
+  ],
+  [
+    'nonzero',
+    () => x.nonzero(),
+    'nonzero: how many elements of f32[2, 3] are not zero depends on its values, and shapes cannot: pass the most there can be, nonzero({ size: n }), or use where(mask, a, b)',
+  ],
+  [
+    'oneHot',
+    () => ids.oneHot(undefined as never),
+    'oneHot: numClasses must be given, as a whole number (got undefined): shapes cannot depend on the values in i64[2]',
+  ],
+  [
+    'gather by floats',
+    () => x.gather(0, x),
+    'gather: the index must be integers, got f32[2, 3] for f32[2, 3]: use long()',
+  ],
+  ['gather by a vector', () => x.gather(0, ids), 'gather: f32[2, 3] takes an index with 2 dimensions, got i64[2]'],
+  [
+    'gather, larger',
+    () => x.gather(0, tx.zeros([1, 4], { dtype: 'i64' })),
+    'gather: the index i64[1, 4] is larger than f32[2, 3] in another dimension than 0',
+  ],
+  [
+    'takeAlongDim',
+    () => x.takeAlongDim(tx.zeros([3, 1], { dtype: 'i64' }), 1),
+    'takeAlongDim: f32[2, 3] and i64[3, 1] do not broadcast at dim 0',
+  ],
+  [
+    'scatter of another dtype',
+    () => x.scatter(0, x.long(), x.half()),
+    "scatter: dtypes of f32[2, 3] and the source f16[2, 3] differ: use to('f32')",
+  ],
+  [
+    'scatter of too little',
+    () => x.scatter(0, x.long(), tx.zeros([1, 3])),
+    'scatter: the index i64[2, 3] does not fit into the source f32[1, 3]',
+  ],
+  [
+    'scatter, reduce',
+    () => x.scatter(0, x.long(), x, { reduce: 'max' as never }),
+    "scatter: reduce is 'add' or 'multiply', not max: scatterReduce has more",
+  ],
+  [
+    'scatterReduce',
+    () => x.scatterReduce(0, x.long(), x, 'max' as never),
+    'scatterReduce: there is no reduction max: use one of sum, mean, prod, amax, amin',
+  ],
+  [
+    'indexSelect',
+    () => x.indexSelect(0, x.long()),
+    'indexSelect: the index must be a vector, got i64[2, 3] for f32[2, 3]',
+  ],
+  ['indexAdd', () => x.indexAdd(1, ids, x), 'indexAdd: the source is f32[2, 3], f32[2, 3] at i64[2] takes f32[2, 2]'],
+  [
+    'embedding',
+    () => tx.embedding(ids, tx.zeros([3])),
+    'embedding: the weight must be [rows, features], got f32[3] for ids i64[2]',
+  ],
+  [
+    'embedding, padding',
+    () => tx.embedding(ids, x, { paddingIdx: 2 }),
+    'embedding: paddingIdx 2 is no row of f32[2, 3]',
+  ],
+];
+test.each(cases)('%s', (_, run, text) => {
+  expect(run).toThrow(tx.ArgumentError);
+  expect(run).toThrow(`${text}\n    at ${import.meta.filename}:`);
+});
+
+describe('indices out of range in a tensor', () => {
+  const far = tx.tensor([-9, 1, 9]);
+  const values = () => tx.tensor([1.5, 2.5, 3.5], { requiresGrad: true });
+  const dataOf = async (t: tx.Tensor | null) => [...((await t!.data()) as Float32Array)];
+
+  test.each([
+    ['index', (v: tx.Tensor) => v.index(far)],
+    ['gather', (v: tx.Tensor) => v.gather(0, far)],
+    ['take', (v: tx.Tensor) => v.take(far)],
+    ['indexSelect', (v: tx.Tensor) => v.indexSelect(0, far)],
+  ])('%s reads the nearest', async (_, read) => {
+    expect(await dataOf(read(values()))).toEqual([1.5, 2.5, 3.5]);
+  });
+  test('and the gradient goes to what was read', async () => {
+    const v = values();
+    v.index(tx.tensor([9, 9]))
+      .sum()
+      .backward();
+    expect(await dataOf(v.grad)).toEqual([0, 0, 2]);
+  });
+  test.each([
+    ['indexPut', (v: tx.Tensor, s: tx.Tensor) => v.indexPut([far], s)],
+    ['scatter', (v: tx.Tensor, s: tx.Tensor) => v.scatter(0, far, s)],
+    ['indexCopy', (v: tx.Tensor, s: tx.Tensor) => v.indexCopy(0, far, s)],
+  ])('%s leaves them out, and they get no gradient', async (_, write) => {
+    const [v, s] = [values(), tx.tensor([10, 20, 30], { dtype: 'f32', requiresGrad: true })];
+    const y = write(v, s);
+    y.sum().backward();
+    expect(await dataOf(y)).toEqual([1.5, 20, 3.5]);
+    expect(await dataOf(s.grad)).toEqual([0, 1, 0]);
+    expect(await dataOf(v.grad)).toEqual([1, 0, 1]);
+  });
+});

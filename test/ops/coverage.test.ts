@@ -1,0 +1,78 @@
+// The table is whole: no operation, no primitive and no option without a row.
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import * as tx from 'tsxla';
+import { expect, test } from 'vitest';
+import { isFloat } from '../../dist/base/promote.js';
+import { collect } from '../../dist/ir/graph.js';
+import { OPS } from '../../dist/ops/define.js';
+import * as ops from '../../dist/ops/index.js';
+import { tables } from './tables.js';
+
+const rows = tables.flatMap((t) => t.rows);
+const src = path.resolve(import.meta.dirname, '../../src/ops');
+const sources = new Map(readdirSync(src).map((file) => [file, readFileSync(path.join(src, file), 'utf8')]));
+
+/** Their shape would depend on values: they exist to say so (test/errors). */
+const REFUSING = ['maskedScatter', 'maskedSelect'];
+
+test('every operation has a row', () => {
+  const tested = new Set([...rows.map((r) => r.op), ...REFUSING]);
+  expect(Object.keys(ops).filter((name) => !tested.has(name))).toEqual([]);
+});
+
+test('every row is about something public', () => {
+  expect(rows.filter((r) => !(r.op in tx) && !(r.op in tx.Tensor.prototype)).map((r) => r.op)).toEqual([]);
+});
+
+test('every primitive is in the program of some row, or in its gradient', () => {
+  const used = new Set<string>();
+  for (const row of rows) {
+    const xs = row.inputs.map((i) =>
+      tx.zeros(i.shape, { dtype: i.dtype, requiresGrad: isFloat(i.dtype) && row.grad !== false }),
+    );
+    const ys = [row.run(...xs)].flat() as tx.Tensor[];
+    for (const y of ys) if (y.requiresGrad) y.sum().backward();
+    const graph = collect([...ys, ...xs.flatMap((x) => (x.grad ? [x.grad] : []))].map((t) => t.expr));
+    for (const e of graph.nodes) used.add(e.op.name);
+  }
+  // Control flow, checkpoints and the cipher are tested in control, autograd and random.test.ts; `alias` names a body's
+  // value; `digammaAway` stands inside another primitive; `orthogonalize` in the gradient of a gradient.
+  const elsewhere =
+    /^(scan|while|case|checkpoint|customVjp|barrier|input|param|alias|digammaAway|orthogonalize|threefry|sortByKey)/;
+  expect([...OPS.keys()].filter((name) => !used.has(name) && !elsewhere.test(name))).toEqual([]);
+});
+
+// Options are the optional fields in the types of a function's parameters, written there or in a named interface.
+test('every option of every operation has a row', () => {
+  const fieldsOf = (text: string) => [...text.matchAll(/readonly (\w+)\?:/g)].map((m) => m[1]!);
+  const named = new Map<string, string[]>();
+  for (const text of sources.values()) {
+    for (const [, name, body] of text.matchAll(/(?:interface|type) (\w+)[^{;]*?\{([\s\S]*?)\n?\}/g))
+      named.set(name!, fieldsOf(body!));
+  }
+  const publicFiles = [...sources.get('index.ts')!.matchAll(/from '\.\/(.*)\.js'/g)].map(
+    (m) => sources.get(`${m[1]}.ts`)!,
+  );
+  const missing: string[] = [];
+  let checked = 0;
+  for (const text of publicFiles) {
+    const declarations =
+      /^export (?:const|function) (\w+)([\s\S]*?)(?=\n(?:export |\/\*\*|\/\/|const |function |interface |type )|$)/gm;
+    for (const [, name, rest] of text.matchAll(declarations)) {
+      const head = rest!.split(/=>|\): \w+ \{/)[0]!;
+      const options = [
+        ...fieldsOf(head),
+        ...[...named].flatMap(([type, fields]) => (new RegExp(`: ${type}\\b`).test(head) ? fields : [])),
+      ];
+      const texts = rows.filter((r) => r.op === name).map((r) => `${r.run} ${r.torch}`);
+      const snake = (option: string) => option.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+      for (const o of options) {
+        checked++;
+        if (!texts.some((t) => t.includes(o) || t.includes(snake(o)))) missing.push(`${name}: ${o}`);
+      }
+    }
+  }
+  expect(missing).toEqual([]);
+  expect(checked).toBeGreaterThan(100); // the patterns still find options
+});

@@ -1,0 +1,482 @@
+// Element by element.
+import * as tx from 'tsxla';
+import { bools, type Fill, type Input, input, ints, type Row, type RowOptions, Table } from './row.js';
+
+export const table = new Table('pointwise');
+const call = tx as unknown as Record<string, (...xs: unknown[]) => tx.Tensor>;
+const snake = (op: string) => op.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+const row = (op: string, inputs: readonly Input[], run: Row['run'], torch: string, options?: RowOptions) =>
+  table.row(op, inputs, run, torch, options);
+
+// ---- one operand: random numbers in f32 and bf16, integers, and the numbers where it might go wrong
+
+interface Unary {
+  readonly fill?: Fill;
+  /** Corners, poles and non-numbers, against torch only. */
+  readonly edges?: Fill;
+  /** How torch calls it. */
+  readonly torch?: string;
+  readonly ints?: false;
+  /** Relative tolerance in bf16. */
+  readonly coarse?: number;
+}
+const SPECIAL: Fill = [0, 1, -1, 'inf', '-inf', 'nan'];
+const unary: Readonly<Record<string, Unary>> = {
+  neg: { edges: SPECIAL },
+  abs: { edges: SPECIAL, fill: [-2, -0.5, 0.25, 3, 1.5, -1] },
+  sign: { edges: SPECIAL, fill: [-2, -0.5, 0.25, 3, 1.5, -1] },
+  sgn: { edges: SPECIAL, fill: [-2, -0.5, 0.25, 3, 1.5, -1] },
+  square: { edges: SPECIAL },
+  reciprocal: { fill: 'positive', edges: SPECIAL },
+  positive: { edges: SPECIAL },
+  floor: { fill: [-2.5, -0.25, 0.5, 1.75, 2.5, 8.125], edges: SPECIAL },
+  ceil: { fill: [-2.5, -0.25, 0.5, 1.75, 2.5, 8.125], edges: SPECIAL },
+  trunc: { fill: [-2.5, -0.25, 0.5, 1.75, 2.5, 8.125], edges: SPECIAL },
+  round: { fill: [-2.25, -0.25, 0.75, 1.75, 2.25, 8.125], edges: [0.5, 1.5, 2.5, -0.5, 'inf', 'nan'] },
+  frac: { fill: [-2.5, -0.25, 0.5, 1.75, 2.5, 8.125], edges: SPECIAL, ints: false },
+  exp: { edges: [0, 1, 100, '-inf', 'inf', 'nan'] },
+  exp2: { edges: [0, 3, 200, '-inf', 'inf', 'nan'] },
+  expm1: { edges: [0, 1e-7, -1e-7, '-inf', 'inf', 'nan'] },
+  log: { fill: 'positive', edges: SPECIAL },
+  log2: { fill: 'positive', edges: [0, 8, 1024, -1, 'inf', 'nan'] },
+  log10: { fill: 'positive', edges: [0, 10, 1000, -1, 'inf', 'nan'] },
+  log1p: { fill: 'positive', edges: [0, -1, 1e-7, -2, 'inf', 'nan'] },
+  sqrt: { fill: 'positive', edges: SPECIAL },
+  rsqrt: { fill: 'positive', edges: SPECIAL },
+  sin: { edges: SPECIAL },
+  cos: { edges: SPECIAL },
+  tan: { fill: 'unit', edges: SPECIAL },
+  asin: { fill: 'unit', edges: SPECIAL, ints: false },
+  acos: { fill: 'unit', edges: SPECIAL, ints: false },
+  atan: { edges: SPECIAL },
+  sinh: { edges: SPECIAL },
+  cosh: { edges: SPECIAL },
+  tanh: { edges: [0, 1e-4, 20, '-inf', 'inf', 'nan'] },
+  asinh: { edges: SPECIAL },
+  acosh: { fill: [1.1, 1.5, 2, 3, 4, 5], edges: SPECIAL },
+  atanh: { fill: 'unit', edges: SPECIAL, ints: false },
+  // torch's gradient rounds to bf16 at every step of a difference of near numbers; ours is that of f32, rounded once.
+  sinc: { coarse: 0.1, edges: [0, 1, -1, 0.5, 2.5, 'nan'] },
+  deg2rad: { edges: SPECIAL },
+  rad2deg: { edges: SPECIAL },
+  erf: { edges: SPECIAL },
+  erfc: { edges: [0, 3, 6, 'inf', '-inf', 'nan'] },
+  erfinv: { fill: 'unit', edges: [0, 1, -1, 2, 0.99, 'nan'], ints: false },
+  lgamma: { fill: 'positive', edges: [1, 2, 0, 0.5, 'inf', 'nan'] },
+  digamma: { fill: 'positive', edges: [1, 2, 10, 0.5, -0.5, 'nan'] },
+  sigmoid: { edges: [0, 100, -100, 'inf', '-inf', 'nan'] },
+  logit: { fill: [0.1, 0.3, 0.5, 0.7, 0.9, 0.95], edges: [0, 1, 0.5, 0.25, -1, 'nan'], ints: false },
+  i0: { fill: [-9, -2.5, 0.5, 3, 7.75, 12], edges: [0, 8, -8, 30, 'inf', 'nan'] },
+  i0e: { fill: [-9, -2.5, 0.5, 3, 7.75, 12], edges: [0, 8, -8, 30, 1e6, 'nan'], torch: 'torch.special.i0e' },
+  nanToNum: { edges: SPECIAL },
+};
+for (const [op, { fill, edges, torch = `torch.${snake(op)}`, ints: whole, coarse }] of Object.entries(unary)) {
+  const run = (a: tx.Tensor) => call[op]!(a);
+  row(op, [input([2, 3], fill)], run, `${torch}(a)`);
+  row(op, [input([2, 3], fill, 'bf16')], run, `${torch}(a)`, {
+    smooth: false,
+    ...(coarse && { tolerance: coarse }),
+  });
+  if (edges) row(op, [input([6], edges)], run, `${torch}(a)`, { smooth: false });
+  if (whole !== false) row(op, [ints([3], 1, 9)], run, `${torch}(a)`);
+}
+row('abs', [ints([4], 0, 9, 'u8')], (a) => tx.abs(a), 'torch.abs(a)');
+row('abs', [ints([4], -9, 9, 'i8')], (a) => tx.abs(a), 'torch.abs(a)');
+row('neg', [ints([4], 0, 9, 'u8')], (a) => tx.neg(a), 'torch.neg(a)');
+row('sign', [bools([4])], (a) => tx.sign(a), 'torch.sign(a)');
+row('sign', [ints([4], 0, 3, 'u8')], (a) => tx.sign(a), 'torch.sign(a)');
+row('square', [bools([4])], (a) => tx.square(a), 'torch.square(a)');
+row('sqrt', [bools([4])], (a) => tx.sqrt(a), 'torch.sqrt(a)');
+row('exp', [input([0, 3])], (a) => tx.exp(a), 'torch.exp(a)');
+row('exp', [input([])], (a) => a.exp(), 'torch.exp(a)');
+row('exp', [input([4], 'normal', 'f16')], (a) => a.exp(), 'torch.exp(a)', { smooth: false });
+row('exp', [input([4], 'normal', 'f64')], (a) => a.exp(), 'torch.exp(a)');
+row('cbrt', [input([4], [0.5, 1, 8, 3])], (a) => tx.cbrt(a), 'a ** (1 / 3)');
+row(
+  'popcount',
+  [ints([5], 0, 9, 'u8')],
+  (a) => tx.popcount(a),
+  'torch.tensor([bin(x).count("1") for x in a], dtype=torch.uint8)',
+);
+row('truth', [input([3], [0, -2, 'nan'])], (a) => tx.truth(a), 'a.bool()');
+row(
+  'nanToNum',
+  [input([4], ['nan', 'inf', '-inf', 2])],
+  (a) => tx.nanToNum(a, { nan: 1, posinf: 7, neginf: -7 }),
+  'torch.nan_to_num(a, nan=1.0, posinf=7.0, neginf=-7.0)',
+  { smooth: false },
+);
+for (const dtype of ['f16', 'f64'] as const) {
+  row('nanToNum', [input([4], ['nan', 'inf', '-inf', 2], dtype)], (a) => a.nanToNum(), 'torch.nan_to_num(a)', {
+    smooth: false,
+  });
+}
+row('logit', [input([5], [-0.5, 0.05, 0.5, 0.9, 2])], (a) => tx.logit(a, { eps: 0.1 }), 'torch.logit(a, eps=0.1)', {
+  smooth: false,
+});
+row(
+  'round',
+  [input([5], [1.23, -15.57, 25.01, 123.456, 0.05])],
+  (a) => a.round({ decimals: 1 }),
+  'torch.round(a, decimals=1)',
+  { smooth: false },
+);
+row('round', [input([4], [14, 26, 123.456, -77])], (a) => a.round({ decimals: -1 }), 'torch.round(a, decimals=-1)', {
+  smooth: false,
+});
+for (const n of [0, 1, 2, 3]) {
+  row('polygamma', [input([4], 'positive')], (a) => tx.polygamma(n, a), `torch.polygamma(${n}, a)`);
+}
+row('polygamma', [ints([3], 1, 9)], (a) => a.polygamma(1), 'a.polygamma(1)');
+row('mvlgamma', [input([4], [3, 4.5, 6, 2.5])], (a) => tx.mvlgamma(a, 3), 'torch.mvlgamma(a, 3)');
+row('mvlgamma', [ints([3], 3, 9)], (a) => a.mvlgamma(2), 'torch.mvlgamma(a, 2)');
+
+// ---- two operands: broadcast, with a number on either side, integers, and where it might go wrong
+
+type Edge = readonly (number | 'nan' | 'inf' | '-inf')[];
+type Pair = readonly [Edge, Edge];
+interface Binary {
+  readonly a?: Fill;
+  readonly b?: Fill;
+  readonly edges?: Pair;
+  readonly torch?: string;
+  /** The dtypes of integers it is compared on, each with positive operands. */
+  readonly ints?: false;
+  readonly bools?: true;
+  /** A number on the right, and on the left. */
+  readonly right?: number;
+  readonly left?: number;
+  readonly grad?: false;
+  readonly smooth?: false;
+}
+const PAIRS: Pair = [
+  [0, 0, 1, 'inf', '-inf', 'nan', 1, 2, -3],
+  [0, 1, 0, 1, 'inf', 1, 'nan', 2, 3],
+];
+const DIVISIONS: Pair = [
+  [-7, 7, 1, -1, 'inf', 5, -5, 'nan', 6],
+  [2, -2, 'inf', 'inf', 2, 0, 0, 1, 3],
+];
+/** torch's gradient of the remainder of infinity is NaN, this one infinite. */
+const FINITE: Pair = [
+  [-7, 7, 1, -1, 5, -5, 'nan', 6],
+  [2, -2, 'inf', 'inf', 0, 0, 1, 3],
+];
+const FAR: Fill = [2.5, -1.25, 3.75, 0.5, -2.75, 4.5];
+const binary: Readonly<Record<string, Binary>> = {
+  add: { edges: PAIRS, right: 2, left: 0.5, bools: true },
+  sub: { edges: PAIRS, right: 2, left: 0.5 },
+  mul: { edges: PAIRS, right: 2, left: 0.5, bools: true },
+  div: { b: 'positive', edges: DIVISIONS, right: 2, left: 0.5 },
+  floorDivide: { a: FAR, b: 'positive', edges: DIVISIONS, right: 2, left: 5, grad: false },
+  fmod: { a: FAR, b: 'positive', edges: DIVISIONS, right: 2 },
+  remainder: { a: FAR, b: 'positive', edges: FINITE, right: 2, left: 5 },
+  pow: {
+    a: 'positive',
+    edges: [
+      [0, 0, 0, -1, -2, 2, 2, 'nan', 'inf'],
+      [0, 2, 0.5, 2, 0.5, 0, -1, 0, -1],
+    ],
+    right: 3,
+    left: 2,
+  },
+  maximum: { edges: PAIRS, bools: true },
+  minimum: { edges: PAIRS, bools: true },
+  fmax: { edges: PAIRS, bools: true },
+  fmin: { edges: PAIRS, bools: true },
+  atan2: { edges: PAIRS },
+  hypot: {
+    edges: [
+      [3, 1e30, 0, 0, 'inf', 'nan', 1e-30, -3, 1],
+      [4, 1e30, 2, -2, 1, 1, 1e-30, 4, 'nan'],
+    ],
+    ints: false,
+  },
+  copysign: {
+    a: FAR,
+    b: [2, -1, -3],
+    edges: [
+      [0, 1, -1, 3, 2, 0],
+      [-1, -2, 0, -1, 'inf', 1],
+    ],
+    right: -1,
+  },
+  logaddexp: {
+    edges: [
+      [0, '-inf', 'inf', 1, 1e4, 'nan'],
+      [0, '-inf', 1, '-inf', 1, 1],
+    ],
+    ints: false,
+  },
+  logaddexp2: {
+    edges: [
+      [0, '-inf', 'inf', 1, 1e4, 'nan'],
+      [0, '-inf', 1, '-inf', 1, 1],
+    ],
+    ints: false,
+  },
+  xlogy: {
+    b: 'positive',
+    edges: [
+      [0, 0, 0, 2, 0, 1],
+      ['nan', 0, 'inf', 0, -1, 'nan'],
+    ],
+    right: 2,
+    left: 2,
+  },
+  nextafter: {
+    edges: [
+      [0, 1, 1, -1, 2, 'nan'],
+      [1, 2, 0, -2, 2, 1],
+    ],
+    ints: false,
+    smooth: false,
+  },
+  heaviside: {
+    edges: [
+      [0, 1, -1, 'nan', 'inf', 0],
+      [0.5, 2, 2, 2, 2, 'nan'],
+    ],
+    grad: false,
+  },
+  ldexp: {
+    b: [1, 2, 3],
+    edges: [
+      [1, 3, 0, 'inf', 'nan', 1],
+      [3, -2, 4, 2, 1, 200],
+    ],
+    right: 3,
+  },
+};
+for (const [
+  op,
+  { a, b, edges, torch = `torch.${snake(op)}`, ints: whole, bools: truths, right, left, ...options },
+] of Object.entries(binary)) {
+  const run = (x: tx.Tensor, y: tx.Tensor) => call[op]!(x, y);
+  row(op, [input([2, 3], a), input([3], b)], run, `${torch}(a, b)`, options);
+  row(op, [input([2, 1], Array.isArray(a) ? 'positive' : a, 'bf16'), input([1, 3], b, 'bf16')], run, `${torch}(a, b)`, {
+    ...options,
+    smooth: false,
+  });
+  if (edges) row(op, [...edges.map((e) => input([e.length], e))], run, `${torch}(a, b)`, { ...options, smooth: false });
+  if (whole !== false) {
+    for (const dtype of ['i64', 'i32', 'u8'] as const)
+      row(op, [ints([2, 3], 1, 9, dtype), ints([3], 1, 5, dtype)], run, `${torch}(a, b)`, options);
+  }
+  if (truths) row(op, [bools([5]), bools([5])], run, `${torch}(a, b)`);
+  if (right !== undefined)
+    row(op, [input([4], 'positive')], (x) => call[op]!(x, right), `${torch}(a, torch.tensor(${right}))`, {
+      ...options,
+      smooth: false,
+    });
+  if (left !== undefined)
+    row(op, [input([4], 'positive')], (x) => call[op]!(left, x), `${torch}(torch.tensor(${left}), a)`, {
+      ...options,
+      smooth: false,
+    });
+}
+row('add', [input([2, 3]), input([3])], (a, b) => a.add(b, { alpha: 2.5 }), 'torch.add(a, b, alpha=2.5)');
+row('add', [ints([3]), ints([3])], (a, b) => a.add(b, { alpha: 3 }), 'torch.add(a, b, alpha=3)');
+row('sub', [input([2, 3]), input([3])], (a, b) => a.sub(b, { alpha: 2.5 }), 'torch.sub(a, b, alpha=2.5)');
+row('add', [input([0, 3]), input([3])], (a, b) => a.add(b), 'a + b');
+row('add', [ints([3], 0, 9, 'u8')], (a) => a.add(-1), 'a + (-1)');
+row('mul', [ints([3], 0, 9, 'i8')], (a) => a.mul(300), 'a * 300');
+row('mul', [input([3], 'positive', 'f16')], (a) => a.mul(1e6), 'a * 1e6', { smooth: false });
+for (const mode of ['trunc', 'floor'] as const) {
+  row(
+    'div',
+    [ints([2, 4], -9, 9), ints([4], 1, 5)],
+    (a, b) => a.div(b, { roundingMode: mode }),
+    `torch.div(a, b, rounding_mode='${mode}')`,
+  );
+  row(
+    'div',
+    [input([6], FAR), input([6], 'positive')],
+    (a, b) => a.div(b, { roundingMode: mode }),
+    `torch.div(a, b, rounding_mode='${mode}')`,
+  );
+}
+const SIGNED: readonly [Input, Input] = [
+  { shape: [4], dtype: 'i32', fill: [-7, 7, -7, 7] },
+  { shape: [4], dtype: 'i32', fill: [2, -2, -2, 2] },
+];
+for (const op of ['floorDivide', 'remainder', 'fmod'])
+  row(op, SIGNED, (a, b) => call[op]!(a, b), `torch.${snake(op)}(a, b)`);
+row(
+  'pow',
+  [
+    { shape: [5], dtype: 'i64', fill: [2, -1, 1, 0, 3] },
+    { shape: [5], dtype: 'i64', fill: [-1, -3, -1, 5, 3] },
+  ],
+  (a, b) => a.pow(b),
+  'a ** b',
+);
+for (const n of ['0', '1', '2', '3', '-1', '-2', '0.5', '1.5']) {
+  row('pow', [input([4], 'positive')], (a) => a.pow(Number(n)), `a ** ${n}`);
+}
+row('pow', [input([4])], (a) => a.pow(3), 'a ** 3');
+row('pow', [input([3], [0, -1, 'nan'])], (a) => a.pow(0), 'a ** 0', { smooth: false });
+row('pow', [input([3], [0, 2, 3])], (a) => a.pow(2), 'a ** 2');
+row('pow', [ints([4], 0, 5)], (a) => a.pow(2), 'a ** 2');
+row('pow', [ints([4], 0, 5)], (a) => a.pow(0.5), 'a ** 0.5');
+row('pow', [input([4])], (a) => tx.pow(2, a), '2 ** a');
+row('pow', [input([3], [0, 1, -1])], (a) => tx.pow(0, a), 'torch.pow(0.0, a)', { smooth: false });
+row('pow', [bools([3])], (a) => tx.pow(2, a), 'torch.pow(2, a)');
+
+// ---- dtypes that meet
+
+const meetings: readonly [Input, Input][] = [
+  [ints([2, 3]), input([])],
+  [ints([3], 0, 9, 'i32'), ints([], 0, 9, 'i64')],
+  [ints([3], 0, 9, 'u8'), ints([3], -9, 9, 'i8')],
+  [input([3], 'normal', 'f16'), input([3], 'normal', 'bf16')],
+  [input([3], 'normal', 'bf16'), input([], 'normal', 'f64')],
+  [bools([3]), ints([3])],
+  [bools([3]), input([3])],
+];
+for (const inputs of meetings) {
+  row('add', inputs, (a, b) => a.add(b), 'a + b', { smooth: false });
+  row('lt', inputs, (a, b) => a.lt(b), 'a < b');
+  row('where', [bools([3]), ...inputs], (c, a, b) => tx.where(c, a, b), 'torch.where(a, b, c)', { smooth: false });
+}
+row('mul', [ints([3])], (a) => a.mul(1.5), 'a * 1.5');
+row('mul', [input([3], 'normal', 'bf16')], (a) => a.mul(1.5), 'a * 1.5', { smooth: false });
+row('add', [bools([3])], (a) => a.add(1), 'a + 1');
+row('add', [bools([3])], (a) => a.add(true), 'a + True');
+row('div', [bools([3])], (a) => a.div(2), 'a / 2');
+
+// ---- three operands
+
+row('addcmul', [input([2, 3]), input([3]), input([2, 1])], (a, b, c) => a.addcmul(b, c), 'torch.addcmul(a, b, c)');
+row(
+  'addcmul',
+  [input([3]), input([3]), input([3])],
+  (a, b, c) => a.addcmul(b, c, { value: 0.5 }),
+  'torch.addcmul(a, b, c, value=0.5)',
+);
+row(
+  'addcmul',
+  [ints([3]), ints([3]), ints([3])],
+  (a, b, c) => a.addcmul(b, c, { value: 2 }),
+  'torch.addcmul(a, b, c, value=2)',
+);
+row(
+  'addcdiv',
+  [input([2, 3]), input([3]), input([2, 1], 'positive')],
+  (a, b, c) => a.addcdiv(b, c),
+  'torch.addcdiv(a, b, c)',
+);
+row(
+  'addcdiv',
+  [input([3]), input([3]), input([3], 'positive')],
+  (a, b, c) => a.addcdiv(b, c, { value: 0.5 }),
+  'torch.addcdiv(a, b, c, value=0.5)',
+);
+row('lerp', [input([2, 3]), input([3])], (a, b) => a.lerp(b, 0.3), 'torch.lerp(a, b, 0.3)');
+row('lerp', [input([2, 3]), input([3])], (a, b) => a.lerp(b, 0.75), 'torch.lerp(a, b, 0.75)');
+row('lerp', [input([4]), input([4]), input([4], [0, 1, 0.25, -1.5])], (a, b, c) => a.lerp(b, c), 'torch.lerp(a, b, c)');
+const CLAMPED = input([5], [-2, -0.5, 0.25, 0.75, 3]);
+row('clamp', [CLAMPED], (a) => a.clamp(0, 1), 'torch.clamp(a, 0, 1)');
+row('clamp', [CLAMPED], (a) => a.clamp({ min: 0 }), 'torch.clamp(a, min=0)');
+row('clamp', [CLAMPED], (a) => a.clamp({ max: 0.5 }), 'torch.clamp(a, max=0.5)');
+row('clip', [CLAMPED], (a) => a.clip(-1, 1), 'torch.clip(a, -1, 1)');
+row('clamp', [input([5], [1, 2, 3, 0, 'inf'])], (a) => a.clamp(1, 3), 'torch.clamp(a, 1, 3)', { smooth: false });
+row('clamp', [input([3], [1, 2, 3])], (a) => a.clamp(2.5, 1.5), 'torch.clamp(a, 2.5, 1.5)', { smooth: false });
+row('clamp', [input([2], [1, 'nan'])], (a) => a.clamp(Number.NaN), "torch.clamp(a, float('nan'))", { grad: false });
+row('clamp', [ints([4])], (a) => a.clamp(-2, 3), 'torch.clamp(a, -2, 3)');
+row('clamp', [ints([4])], (a) => a.clamp({ min: 1.5 }), 'torch.clamp(a, min=1.5)');
+row(
+  'clamp',
+  [input([5], [1, 2, 3, 1, 0]), input([5], [1, 2.5, 0, 5, 3]), input([5], [2, 3, 2, 4, 3.5])],
+  (a, b, c) => a.clamp(b, c),
+  'torch.clamp(a, b, c)',
+  { smooth: false },
+);
+row('clamp', [input([2, 3]), input([3], [-0.1, 0, 0.1])], (a, b) => a.clamp({ max: b }), 'torch.clamp(a, max=b)');
+
+// ---- truth and bits
+
+for (const op of ['eq', 'ne', 'lt', 'le', 'gt', 'ge']) {
+  row(
+    op,
+    [input([5], [1, 2, 'nan', 'inf', 0]), input([5], [1, 3, 'nan', 'inf', -1])],
+    (a, b) => call[op]!(a, b),
+    `torch.${op}(a, b)`,
+  );
+  row(op, [ints([2, 4], 0, 3), ints([4], 0, 3)], (a, b) => call[op]!(a, b), `torch.${op}(a, b)`);
+  row(op, [ints([4], 0, 3, 'u8')], (a) => call[op]!(a, 1), `torch.${op}(a, 1)`);
+  row(op, [bools([5]), bools([5])], (a, b) => call[op]!(a, b), `torch.${op}(a, b)`);
+}
+for (const op of ['logicalAnd', 'logicalOr', 'logicalXor']) {
+  row(op, [bools([5]), bools([5])], (a, b) => call[op]!(a, b), `torch.${snake(op)}(a, b)`);
+  row(op, [input([4], [0, 1, 'nan', 0]), ints([4], 0, 2)], (a, b) => call[op]!(a, b), `torch.${snake(op)}(a, b)`);
+}
+row('logicalNot', [bools([4])], (a) => a.logicalNot(), 'torch.logical_not(a)');
+row('logicalNot', [input([3], [0, 1, 'nan'])], (a) => a.logicalNot(), 'torch.logical_not(a)');
+for (const op of ['bitwiseAnd', 'bitwiseOr', 'bitwiseXor']) {
+  row(op, [ints([2, 3]), ints([3])], (a, b) => call[op]!(a, b), `torch.${snake(op)}(a, b)`);
+  row(op, [ints([3], 0, 200, 'u8')], (a) => call[op]!(a, 12), `torch.${snake(op)}(a, 12)`);
+  row(op, [bools([5]), bools([5])], (a, b) => call[op]!(a, b), `torch.${snake(op)}(a, b)`);
+}
+row('bitwiseNot', [ints([4])], (a) => a.bitwiseNot(), 'torch.bitwise_not(a)');
+row('bitwiseNot', [bools([4])], (a) => a.bitwiseNot(), 'torch.bitwise_not(a)');
+const SHIFTS: readonly [Input, Input] = [
+  { shape: [5], dtype: 'i32', fill: [1, -8, 1, -8, 5] },
+  { shape: [5], dtype: 'i32', fill: [31, 1, 32, 40, 2] },
+];
+for (const op of ['bitwiseLeftShift', 'bitwiseRightShift']) {
+  row(op, SHIFTS, (a, b) => call[op]!(a, b), `torch.${snake(op)}(a, b)`);
+  row(op, [ints([4], 0, 250, 'u8')], (a) => call[op]!(a, 2), `torch.${snake(op)}(a, 2)`);
+}
+for (const op of ['isnan', 'isinf', 'isfinite', 'isposinf', 'isneginf', 'signbit']) {
+  for (const dtype of ['f32', 'bf16', 'f64'] as const)
+    row(op, [input([5], [0, -2, 'inf', '-inf', 1], dtype)], (a) => call[op]!(a), `torch.${op}(a)`);
+  row(op, [ints([3])], (a) => call[op]!(a), `torch.${op}(a)`);
+  row(op, [bools([3])], (a) => call[op]!(a), `torch.${op}(a)`);
+}
+row('isnan', [input([2], ['nan', 1])], (a) => a.isnan(), 'torch.isnan(a)');
+row('isfinite', [input([2], ['nan', 1])], (a) => a.isfinite(), 'torch.isfinite(a)');
+const NEAR: readonly [Input, Input] = [
+  input([6], [1, 1, 1, 'nan', 'inf', 0]),
+  input([6], [1.000001, 1.1, 1, 'nan', 'inf', 1e-9]),
+];
+row('isclose', NEAR, (a, b) => a.isclose(b), 'torch.isclose(a, b)');
+row(
+  'isclose',
+  NEAR,
+  (a, b) => a.isclose(b, { rtol: 0, atol: 0.2, equalNan: true }),
+  'torch.isclose(a, b, rtol=0, atol=0.2, equal_nan=True)',
+);
+row('isclose', [ints([4], 0, 3), ints([4], 0, 3)], (a, b) => a.isclose(b), 'torch.isclose(a, b)');
+
+row('where', [bools([2, 1]), input([3]), input([2, 3])], (c, a, b) => tx.where(c, a, b), 'torch.where(a, b, c)');
+row('where', [bools([4])], (c) => tx.where(c, 1, 2), 'torch.where(a, 1, 2)');
+row('where', [bools([4]), input([4])], (c, a) => tx.where(c, a, 0.5), 'torch.where(a, b, 0.5)');
+row('where', [bools([4]), ints([4])], (c, a) => c.where(a, 0.5), 'torch.where(a, b, 0.5)');
+// NaN in the branch that is not taken, and the usual way to keep it from the gradient.
+row(
+  'where',
+  [input([3], [0, 1, 4])],
+  (a) => tx.where(a.gt(0), tx.where(a.gt(0), a, 1).sqrt(), a),
+  'torch.where(a > 0, torch.where(a > 0, a, 1.0).sqrt(), a)',
+  { smooth: false },
+);
+row('where', [input([3], [-1, 1, 4])], (a) => tx.where(a.gt(0), a.sqrt(), a), 'torch.where(a > 0, a.sqrt(), a)', {
+  smooth: false,
+});
+row('maskedFill', [input([2, 3]), bools([3])], (a, m) => a.maskedFill(m, -1.5), 'a.masked_fill(b, -1.5)');
+row(
+  'maskedFill',
+  [input([3]), bools([2, 3])],
+  (a, m) => a.maskedFill(m, Number.NEGATIVE_INFINITY),
+  "a.masked_fill(b, float('-inf'))",
+  { smooth: false },
+);
+row(
+  'maskedFill',
+  [input([2, 3], 'normal', 'bf16'), bools([2, 3]), input([])],
+  (a, m, v) => a.maskedFill(m, v),
+  'a.masked_fill(b, c)',
+  { smooth: false },
+);
+row('maskedFill', [ints([4]), bools([4])], (a, m) => a.maskedFill(m, 1.5), 'a.masked_fill(b, 1.5)');
