@@ -39,7 +39,7 @@ test('every primitive is in the program of some row, or in its gradient', () => 
   // Control flow, checkpoints and the cipher are tested in control, autograd and random.test.ts; `alias` names a body's
   // value; `digammaAway` stands inside another primitive; `orthogonalize` in the gradient of a gradient.
   const elsewhere =
-    /^(scan|while|case|checkpoint|customVjp|barrier|input|param|alias|digammaAway|orthogonalize|threefry|sortByKey)/;
+    /^(scan|while|case|checkpoint|customVjp|optimizationBarrier|input|param|alias|digammaAway|orthogonalize|threefry|sortByKey)/;
   expect([...OPS.keys()].filter((name) => !used.has(name) && !elsewhere.test(name))).toEqual([]);
 });
 
