@@ -230,6 +230,9 @@ export function norm(x: Expr, p: number | 'fro' = 'fro', dim?: DimOption): Expr 
   return reduceOver('norm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p === 'fro' ? 2 : p, dims)));
 }
 
+/** The norm of the difference, after broadcasting. */
+export const dist = (x: Expr, other: Expr, p: number = 2): Expr => norm(sub(x, other), p);
+
 /** What is subtracted before exp: it cancels, so it needs no gradient; infinities would leave NaN behind. */
 const anchor = (x: Expr): Expr => where(isfinite(detach(x)), detach(x), 0);
 /** log(sum(exp(x))) without overflow. */

@@ -302,3 +302,4 @@ row(
   (a) => a.cumprod({ dim: 0, dtype: 'f32' }),
   'torch.cumprod(a, 0, dtype=torch.float32)',
 );
+row('dist', [input([2, 3]), input([3])], (a, b) => a.dist(b, 3), 'torch.dist(a, b, 3)');
