@@ -113,10 +113,9 @@ export class Tensor {
     return fetchArray(this.#expr);
   }
 
-  /** Its elements as nested arrays of JavaScript's numbers (bigints for i64 and u64, booleans for bool). */
-  async tolist(): Promise<Nested> {
-    const values = decodeFloats(this.dtype, await this.data());
-    const at = (i: number) => (this.dtype === 'bool' ? values[i] !== 0 : values[i]!);
+  /** Its elements as nested arrays: numbers, booleans, and bigints for i64 and u64 unless numbers are asked for. */
+  async tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
+    const at = reader(this.dtype, await this.data(), numbers);
     const build = ([n, ...rest]: Shape, offset: number): Nested =>
       n === undefined ? at(offset) : Array.from({ length: n }, (_, i) => build(rest, offset + i * sizeOf(rest)));
     return build(this.shape, 0);
@@ -138,18 +137,34 @@ export class Tensor {
     return `tensor(${[this.#expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
 
-  /** The one element, as a JavaScript number (a bigint for i64 and u64, a boolean for bool). */
-  async item(): Promise<number | bigint | boolean> {
-    if (this.#expr.aval.size !== 1)
-      throw new ArgumentError(`item: ${this.#expr.aval} has ${this.#expr.aval.size} elements, not one`);
-    const x = decodeFloats(this.dtype, await this.data())[0]!;
-    return this.dtype === 'bool' ? x !== 0 : x;
+  /** The one element: a number, a boolean, or a bigint for i64 and u64 unless a number is asked for. */
+  async item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
+    const { aval } = this.#expr;
+    if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
+    return reader(this.dtype, await this.data(), numbers)(0);
   }
 }
 
 // Nodes made and errors thrown in these belong to the line that calls them.
 for (const name of ['requiresGrad_', 'retainGrad', 'rebind', 'detach', 'backward'] as const) {
   Object.defineProperty(Tensor.prototype, name, { value: entry(Tensor.prototype[name] as () => unknown) });
+}
+
+export interface ReadOptions {
+  /** i64 and u64 as JavaScript's numbers; one that a number cannot hold is an error. */
+  readonly numbers?: boolean;
+}
+
+/** Element i as JavaScript has it. */
+function reader(dtype: DType, data: TypedArray, numbers: boolean): (i: number) => Scalar {
+  const values = decodeFloats(dtype, data);
+  return (i) => {
+    const x = values[i]!;
+    if (dtype === 'bool') return x !== 0;
+    if (!numbers || typeof x !== 'bigint') return x;
+    if (Number.isSafeInteger(Number(x))) return Number(x);
+    throw new ArgumentError(`element ${i} is ${x}, which a number cannot hold exactly: read it as a bigint`);
+  };
 }
 
 type Scalar = number | bigint | boolean;
