@@ -8,7 +8,7 @@ export default defineConfig({
     execArgv: ['--expose-gc'],
     pool: 'forks', // one process a file: each loads its own copy of XLA
     maxWorkers: 2,
-    testTimeout: 60_000,
+    testTimeout: 300_000,
     hookTimeout: 120_000,
     server: { deps: { external: [/\/dist\//] } },
   },

@@ -1,6 +1,7 @@
 // A place whose value changes: what it holds is an expression, and a new one is put there when it changes (the state of a
 // random generator). The body of a loop runs many times though it is traced once: a cell that it reads or changes becomes
 // a hidden parameter of the body, so that each pass sees what the one before it left.
+import { ArgumentError } from '../base/errors.js';
 import type { Aval } from './aval.js';
 import type { Expr } from './expr.js';
 
@@ -20,7 +21,11 @@ const frames: Frame[] = [];
 
 export class Cell {
   #expr: Expr;
-  constructor(expr: Expr) {
+  /** `carried`: bodies of loops may change it. A cell that is not can be read there, but changed only outside. */
+  constructor(
+    expr: Expr,
+    readonly carried = true,
+  ) {
     this.#expr = expr;
   }
 
@@ -29,6 +34,11 @@ export class Cell {
     return this.#expr;
   }
   set expr(expr: Expr) {
+    if (!this.carried && frames.length) {
+      throw new ArgumentError(
+        `this ${this.#expr.aval} is changed in place inside a body: make it part of the carry, or return it`,
+      );
+    }
     this.#enter();
     this.#expr = expr;
     if (!frames.length) this.touch();
@@ -38,12 +48,8 @@ export class Cell {
   touch(): void {
     rebound.add(this);
   }
-  /** An expression that was computed is replaced by its value, if it is still there. */
-  settle(computed: Expr, value: Expr): void {
-    if (this.#expr === computed) this.#expr = value;
-  }
-
   #enter(): void {
+    if (!this.carried) return;
     for (const { touched, parameter } of frames) {
       if (touched.has(this)) continue;
       const inside = parameter(this.#expr.aval);
@@ -69,6 +75,7 @@ export class Cell {
 }
 
 const rebound = new Set<Cell>();
+export const hasRebound = (): boolean => rebound.size > 0;
 /** The cells that were changed since the last call: they are computed with whatever is computed next. */
 export function takeRebound(): Cell[] {
   const cells = [...rebound];

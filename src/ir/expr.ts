@@ -30,6 +30,11 @@ export class Expr {
     this.signature = signatureOf(op, attrs, avals ?? aval);
   }
 
+  /** Lets go of what it was made of: for a node whose value is there and that no gradient passes. */
+  forget(): void {
+    (this as { inputs: readonly Expr[] }).inputs = [];
+  }
+
   get dtype() {
     return this.aval.dtype;
   }

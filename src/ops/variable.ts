@@ -18,7 +18,8 @@ export const isInput = (e: Expr): boolean => e.op === INPUT;
 /** A computed value that is where gradients end: a parameter after its update. */
 const VARIABLE = passOn('variable');
 export const variable = (x: Expr): Expr => new Expr(VARIABLE, [x], null, x.aval, undefined, true);
-export const isVariable = (e: Expr): boolean => e.op === VARIABLE;
+/** Where a gradient ends: a variable, or an input that wants one. */
+export const isVariable = (e: Expr): boolean => e.op === VARIABLE || (e.op === INPUT && e.differentiable);
 
 const detachOp = define<[Expr]>({ name: 'detach', infer: ([x]) => x, lower: (_, [x]) => x });
 /** The same value, with nothing behind it for a gradient. */

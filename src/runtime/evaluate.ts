@@ -1,9 +1,9 @@
 // Computing what graphs describe: values that are there, programs that were compiled, and running them.
 import type { ArrayType, TypedArray } from '../base/dtype.js';
-import { takeRebound } from '../ir/cell.js';
+import { hasRebound, takeRebound } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect, hashOf, structure } from '../ir/graph.js';
-import { input } from '../ops/variable.js';
+import { isVariable } from '../ops/variable.js';
 import type { Buffer, Client, LoadedExecutable } from '../pjrt/index.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { openClient } from './device.js';
@@ -39,22 +39,23 @@ export const counts = { compiled: 0, executed: 0 };
 /** Computes these nodes and every cell that was changed, in one program, and remembers their values. */
 export async function evaluate(roots: readonly Expr[]): Promise<Buffer[]> {
   const device = await defaultClient();
-  if (roots.some((e) => !hasValue(e))) {
-    const cells = takeRebound().map((cell) => ({ cell, expr: cell.expr }));
-    const missing = [...new Set([...roots, ...cells.map((c) => c.expr)])].filter((e) => !hasValue(e));
+  if (roots.some((e) => !hasValue(e)) || (!roots.length && hasRebound())) {
+    const cells = takeRebound();
+    const missing = [...new Set([...roots, ...cells.map((cell) => cell.expr)])].filter((e) => !hasValue(e));
     const graph = collect(missing, hasValue);
     const parameters = graph.nodes.filter(hasValue);
     try {
       const executable = await compiled(device, structure(graph, hasValue), () => emitModule(graph, parameters));
       const { outputs } = executable.execute(parameters.map((p) => onDevice(device, p)));
       counts.executed++;
-      missing.forEach((e, i) => setValue(e, outputs[i]!));
+      missing.forEach((e, i) => {
+        setValue(e, outputs[i]!);
+        if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
+      });
     } catch (error) {
-      for (const { cell } of cells) cell.touch(); // still to be computed
+      for (const cell of cells) cell.touch(); // still to be computed
       throw error;
     }
-    // A cell holds a plain input again, without the past: the next program is the same as this one.
-    for (const { cell, expr } of cells) cell.settle(expr, onInput(expr));
   }
   return roots.map((e) => onDevice(device, e));
 }
@@ -73,12 +74,6 @@ export async function fetchArray(e: Expr): Promise<TypedArray> {
   const array = await buffer!.toHost();
   remember(e, array.slice()); // the caller's own may be changed
   return array;
-}
-
-function onInput(e: Expr): Expr {
-  const x = input(e.aval);
-  setValue(x, values.get(e)!);
-  return x;
 }
 
 async function compiled(device: Client, key: Int32Array, text: () => string): Promise<LoadedExecutable> {

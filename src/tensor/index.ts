@@ -5,5 +5,7 @@ export * from './control.js';
 export * from './create.js';
 export * from './functions.js';
 export * from './indexing.js';
+export { IN_PLACE } from './inplace.js';
 export * from './random.js';
+export { sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';

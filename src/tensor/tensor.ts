@@ -7,6 +7,7 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
 import type { Shape } from '../base/shape.js';
+import { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { entry } from '../ir/source.js';
@@ -15,16 +16,19 @@ import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { detach, isVariable, variable } from '../ops/variable.js';
 import { fetchArray, hostValue, shareValue } from '../runtime/evaluate.js';
+import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
 
 type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
 /** Every operation of ops/ is a method (lift.ts). */
-export interface Tensor extends Methods {}
+export interface Tensor extends Methods, InPlaceMethods {}
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
 export class Tensor {
-  #expr: Expr;
+  readonly #expr: Expr;
+  /** Where its value is once it was changed in place. */
+  #cell: Cell | undefined;
   /** The accumulated gradient, after `backward()`. */
   grad: Tensor | null = null;
 
@@ -34,13 +38,13 @@ export class Tensor {
 
   /** What it stands for. */
   get expr(): Expr {
-    return this.#expr;
+    return this.#cell?.expr ?? this.#expr;
   }
   get shape(): Shape {
-    return this.#expr.shape;
+    return this.expr.shape;
   }
   get dtype(): DType {
-    return this.#expr.dtype;
+    return this.expr.dtype;
   }
   /** A matrix's transpose: t(). */
   get T(): Tensor {
@@ -48,59 +52,63 @@ export class Tensor {
   }
   /** Whether a gradient can reach it. */
   get requiresGrad(): boolean {
-    return this.#expr.differentiable;
+    return this.expr.differentiable;
   }
 
   /** Whether it was not computed from something that wants a gradient. */
   get isLeaf(): boolean {
-    return !this.#expr.differentiable || isVariable(this.#expr);
+    return !this.expr.differentiable || isVariable(this.expr);
   }
 
-  /** Makes it a variable: `backward()` leaves its gradient in `grad`. With false, it is one no longer. */
+  /** Makes it a variable: `backward()` leaves its gradient in `grad`. */
   requiresGrad_(on = true): this {
+    const was = this.expr;
     if (on && !isFloat(this.dtype))
-      throw new ArgumentError(`requiresGrad_: only floats have gradients, this is ${this.#expr.aval}`);
+      throw new ArgumentError(`requiresGrad_: only floats have gradients, this is ${was.aval}`);
     if (!on && !this.isLeaf)
-      throw new ArgumentError(`requiresGrad_: this ${this.#expr.aval} was computed: use detach() for its value alone`);
-    if (on !== this.#expr.differentiable) {
-      const was = this.#expr;
-      this.#expr = on ? variable(was) : was.inputs[0]!;
-      shareValue(was, this.#expr);
-      if (on) variables.set(this.#expr, this);
+      throw new ArgumentError(`requiresGrad_: this ${was.aval} was computed: use detach() for its value alone`);
+    if (on !== was.differentiable) {
+      const now = on ? variable(was) : detach(was);
+      shareValue(was, now);
+      this.#put(now);
     }
     return this;
   }
 
   /** Another value in place of the one it has; a variable stays one. For functions that work in place. */
   rebind(expr: Expr): this {
-    if (expr.aval !== this.#expr.aval)
-      throw new ArgumentError(`${this.#expr.aval} cannot become ${expr.aval}: in place, dtype and shape stay`);
+    const was = this.expr;
+    if (expr.aval !== was.aval)
+      throw new ArgumentError(`${was.aval} cannot become ${expr.aval}: in place, dtype and shape stay`);
     if (!this.isLeaf)
-      throw new ArgumentError(`this ${this.#expr.aval} was computed from variables: change detach() of it instead`);
-    if (this.#expr.differentiable) {
-      this.#expr = variable(detach(expr));
-      variables.set(this.#expr, this);
-    } else this.#expr = expr;
+      throw new ArgumentError(`this ${was.aval} was computed from variables: change detach() of it instead`);
+    this.#put(was.differentiable ? variable(detach(expr)) : expr);
     return this;
+  }
+
+  #put(expr: Expr): void {
+    this.#cell ??= new Cell(this.#expr, false);
+    this.#cell.expr = expr;
+    if (expr.differentiable) variables.set(expr, this);
   }
 
   /** `backward()` leaves its gradient in `grad` though it was computed. */
   retainGrad(): this {
-    if (!this.requiresGrad) throw new ArgumentError(noGradientReaches('retainGrad', this.#expr));
-    if (!variables.has(this.#expr)) variables.set(this.#expr, this);
+    if (!this.requiresGrad) throw new ArgumentError(noGradientReaches('retainGrad', this.expr));
+    if (!variables.has(this.expr)) variables.set(this.expr, this);
     return this;
   }
 
   /** The same value, without a past: no gradient passes. */
   detach(): Tensor {
-    return new Tensor(detach(this.#expr));
+    return new Tensor(detach(this.expr));
   }
 
   /** Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again. */
   backward(gradient?: Tensor, { createGraph = false }: { readonly createGraph?: boolean } = {}): void {
     const seed = seedFor('backward', this, gradient);
-    const wrt = collect([this.#expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
-    gradients([this.#expr], [seed], wrt).forEach((g, i) => {
+    const wrt = collect([this.expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
+    gradients([this.expr], [seed], wrt).forEach((g, i) => {
       const owner = variables.get(wrt[i]!)!;
       if (!g) return;
       const made = createGraph ? g : detach(g);
@@ -110,7 +118,7 @@ export class Tensor {
 
   /** Its elements in row-major order, in the array of its dtype (raw bits for bool, f16, bf16 and f8). */
   async data(): Promise<TypedArray> {
-    return fetchArray(this.#expr);
+    return fetchArray(this.expr);
   }
 
   /** Its elements as nested arrays: numbers, booleans, and bigints for i64 and u64 unless numbers are asked for. */
@@ -132,14 +140,14 @@ export class Tensor {
 
   /** For console.log: its values if the host has seen them, else only what it is. Never computes anything. */
   [inspect.custom](): string {
-    const values = hostValue(this.#expr);
+    const values = hostValue(this.expr);
     if (values) return format(this.dtype, this.shape, values, this.#suffixes());
-    return `tensor(${[this.#expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
+    return `tensor(${[this.expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
 
   /** The one element: a number, a boolean, or a bigint for i64 and u64 unless a number is asked for. */
   async item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
-    const { aval } = this.#expr;
+    const { aval } = this.expr;
     if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
     return reader(this.dtype, await this.data(), numbers)(0);
   }

@@ -1,0 +1,83 @@
+// Operations in place: a trailing underscore, as in torch. The tensor's value is replaced; nothing is overwritten, so
+// graphs that used the old value keep it.
+import { gradEnabled } from '../autograd/mode.js';
+import { ArgumentError } from '../base/errors.js';
+import type { Expr } from '../ir/expr.js';
+import { full } from '../ops/constant.js';
+import * as ops from '../ops/index.js';
+import { broadcastTo, convert } from '../ops/move.js';
+import { liftMethod } from './lift.js';
+import { Tensor } from './tensor.js';
+
+/** The operations that have a form in place: add_ and so on. */
+export const IN_PLACE = [
+  'add',
+  'sub',
+  'mul',
+  'div',
+  'pow',
+  'remainder',
+  'neg',
+  'abs',
+  'exp',
+  'log',
+  'sqrt',
+  'rsqrt',
+  'square',
+  'reciprocal',
+  'sign',
+  'floor',
+  'ceil',
+  'round',
+  'trunc',
+  'sigmoid',
+  'tanh',
+  'relu',
+  'clamp',
+  'lerp',
+  'addcmul',
+  'addcdiv',
+  'maskedFill',
+  'nanToNum',
+  'indexPut',
+  'indexAdd',
+  'indexCopy',
+  'indexFill',
+  'scatter',
+  'scatterAdd',
+  'tril',
+  'triu',
+] as const satisfies readonly (keyof typeof ops)[];
+type Name = (typeof IN_PLACE)[number];
+
+const zero = (x: Expr): Expr => full(x.shape, 0, x.dtype);
+const fill = (x: Expr, value: number | bigint | boolean): Expr => full(x.shape, value, x.dtype);
+const copy = (x: Expr, from: Expr): Expr => broadcastTo(convert(from, x.dtype), x.shape);
+const more = { zero, fill, copy };
+
+export type InPlaceMethods = { [K in Name as `${K}_`]: (...args: Parameters<Tensor[K]>) => Tensor } & {
+  zero_(): Tensor;
+  fill_(value: number | bigint | boolean): Tensor;
+  /** Takes the values of another tensor, in its own dtype and shape. */
+  copy_(from: Tensor): Tensor;
+};
+
+for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object.entries(more)]) {
+  const compute = liftMethod(f as (...args: never[]) => unknown);
+  Object.defineProperty(Tensor.prototype, `${name}_`, {
+    configurable: true,
+    writable: true,
+    value(this: Tensor, ...args: unknown[]) {
+      if (this.requiresGrad && gradEnabled()) {
+        throw new ArgumentError(`${name}_: this ${this.expr.aval} is a variable: change it inside noGrad(() => ...)`);
+      }
+      const { expr } = compute.apply(this, args) as Tensor;
+      if (expr.shape.length !== this.shape.length || expr.shape.some((n, d) => n !== this.shape[d])) {
+        throw new ArgumentError(
+          `${name}_: the result is ${expr.aval}, and this tensor ${this.expr.aval}: shapes stay in place`,
+        );
+      }
+      return this.rebind(convert(expr, this.dtype));
+    },
+  });
+}
