@@ -9,7 +9,7 @@ import { collect } from '../ir/graph.js';
 import type { Emitter, Ssa } from '../ir/op.js';
 import { Body, captured, parameter, trace } from '../ops/body.js';
 import { full, zerosLike } from '../ops/constant.js';
-import { defineMulti, PICK } from '../ops/define.js';
+import { comparing, defineMulti, PICK } from '../ops/define.js';
 import { readRow, writeRow } from '../ops/dynamic.js';
 import { add } from '../ops/pointwise.js';
 import { gradients } from './sweep.js';
@@ -133,9 +133,7 @@ function lower(e: Emitter, operands: readonly Ssa[], attrs: Attrs, outs: readonl
   if (turns > 1) {
     const types = [COUNTER, ...flat(state).map((x) => e.typeOf(x))];
     const go = e.region(types, ([i]) => [
-      e.op('compare', [i!, count(turns * together)], [COUNTER.withDType('bool')], {
-        comparison_direction: '#stablehlo<comparison_direction LT>',
-      })[0]!,
+      e.op('compare', [i!, count(turns * together)], [COUNTER.withDType('bool')], comparing('LT', COUNTER.dtype))[0]!,
     ]);
     const turn = e.region(types, ([i, ...all]) => {
       const zero = count(0);

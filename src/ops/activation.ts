@@ -10,7 +10,7 @@ import {
   abs,
   add,
   div,
-  erf,
+  erfc,
   expm1,
   ge,
   gt,
@@ -90,14 +90,14 @@ export function celu(x: Expr, { alpha = 1 }: Alpha = {}): Expr {
 export const selu = (x: Expr): Expr => mul(exponentialBelow(x, 1.6732632423543772), 1.0507009873554805);
 
 const GATES = {
-  none: (x: Expr) => erf(mul(x, Math.SQRT1_2)),
-  tanh: (x: Expr) => tanh(mul(Math.sqrt(2 / Math.PI), add(x, mul(0.044715, mul(x, mul(x, x)))))),
+  none: (x: Expr) => erfc(mul(x, -Math.SQRT1_2)), // XLA's erf stops short of 1, its erfc does not stop short of 0
+  tanh: (x: Expr) => add(1, tanh(mul(Math.sqrt(2 / Math.PI), add(x, mul(0.044715, mul(x, mul(x, x))))))),
 };
 /** x times the normal distribution function, or its approximation with tanh. */
 export function gelu(x: Expr, { approximate = 'none' }: { readonly approximate?: 'none' | 'tanh' } = {}): Expr {
   const gate = GATES[approximate];
   if (!gate) throw new ArgumentError(`gelu: approximate is '${approximate}': use 'none' or 'tanh'`);
-  return inFloat32(floating(x), (y) => mul(mul(y, 0.5), add(gate(y), 1)));
+  return inFloat32(floating(x), (y) => mul(mul(y, 0.5), gate(y)));
 }
 export const silu = (x: Expr): Expr => mul(x, sigmoid(x));
 export const mish = (x: Expr): Expr => inFloat32(floating(x), (y) => mul(y, tanh(log1pExp(y))));

@@ -38,7 +38,7 @@ export function resultTypeOf(op: string, xs: readonly Operand[]): DType {
 }
 
 const weakType = (x: number | bigint | boolean): DType =>
-  typeof x === 'boolean' ? 'bool' : typeof x === 'bigint' || Number.isInteger(x) ? 'i64' : DEFAULT_FLOAT;
+  typeof x === 'boolean' ? 'bool' : typeof x === 'bigint' || Number.isSafeInteger(x) ? 'i64' : DEFAULT_FLOAT;
 
 export const shapeOf = (x: Operand): Shape => (isExpr(x) ? x.shape : []);
 

@@ -1,7 +1,7 @@
 // How an op is declared: one record with all its facts, from which the graph, the gradient and the text follow.
 import type { DType } from '../base/dtype.js';
 import { DTypeError, ShapeError } from '../base/errors.js';
-import { isFloat } from '../base/promote.js';
+import { isFloat, isSigned } from '../base/promote.js';
 import { sameShape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import { Expr } from '../ir/expr.js';
@@ -106,6 +106,15 @@ export function checkSame(op: string, xs: readonly Aval[]): Aval {
 }
 
 // ---- StableHLO attribute texts
+
+/** How two values are compared. The type is said too: XLA folds constants of signed integers as unsigned ones without it. */
+export const comparing = (direction: string, dtype: DType): { comparison_direction: string; compare_type: string } => {
+  const type = isFloat(dtype) ? 'FLOAT' : isSigned(dtype) ? 'SIGNED' : 'UNSIGNED';
+  return {
+    comparison_direction: `#stablehlo<comparison_direction ${direction}>`,
+    compare_type: `#stablehlo<comparison_type ${type}>`,
+  };
+};
 
 export const i64s = (xs: readonly number[]): string => `array<i64${xs.length ? `: ${xs.join(', ')}` : ''}>`;
 export const bools = (xs: readonly boolean[]): string => `array<i1${xs.length ? `: ${xs.join(', ')}` : ''}>`;

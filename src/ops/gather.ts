@@ -7,7 +7,7 @@ import { broadcastShapes, range, type Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { constants, zerosLike } from './constant.js';
-import { checkDType, define, i64, i64s, showAll } from './define.js';
+import { checkDType, comparing, define, i64, i64s, showAll } from './define.js';
 import { broadcastInDim, broadcastTo, concat, convert, reshape } from './move.js';
 import { div, eq, ge, le, logicalAnd, maximum, minimum, mul, where } from './pointwise.js';
 import { reduceAnd } from './reduce.js';
@@ -182,7 +182,7 @@ const sortKeysOp = define<[Expr]>({
   lower: (e, [x], _, out) => {
     const scalar = out.withShape([]);
     const compare = e.region([scalar, scalar], (xs) =>
-      e.op('compare', xs, [scalar.withDType('bool')], { comparison_direction: '#stablehlo<comparison_direction LT>' }),
+      e.op('compare', xs, [scalar.withDType('bool')], comparing('LT', scalar.dtype)),
     );
     return e.op('sort', [x], [out], { dimension: i64(0), is_stable: 'false' }, [compare])[0]!;
   },

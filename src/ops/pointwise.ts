@@ -7,7 +7,7 @@ import type { Expr } from '../ir/expr.js';
 import { align, alignFloats, floating, isExpr, type Operand, resultType, resultTypeOf, shapeOf } from './align.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
-import { checkDType, checkSame, define, type Each } from './define.js';
+import { checkDType, checkSame, comparing, define, type Each } from './define.js';
 import { broadcastTo, convert } from './move.js';
 
 type Unary = (x: Expr) => Expr;
@@ -71,12 +71,12 @@ export interface Scaled {
 }
 const plus = binary('add', 'add', anything, (g) => [g, g]);
 const minus = binary('sub', 'subtract', numbers, (g) => [g, neg(g)]);
+const scaled = (b: Operand, alpha: number): Operand =>
+  alpha === 1 ? b : isExpr(b) ? mul(b, alpha) : Number(b) * alpha;
 /** a + alpha * b. */
-export const add = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr =>
-  plus(a, alpha === 1 ? b : mul(b, alpha));
+export const add = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr => plus(a, scaled(b, alpha));
 /** a - alpha * b. */
-export const sub = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr =>
-  minus(a, alpha === 1 ? b : mul(b, alpha));
+export const sub = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr => minus(a, scaled(b, alpha));
 export const neg = unary('neg', 'negate', numbers, (g) => neg(g));
 export const mul = binary('mul', 'multiply', anything, (g, a, b) => [mul(g, b), mul(g, a)]);
 
@@ -261,8 +261,7 @@ export const logicalNot: Unary = (x) => bitwiseNot(truth(x));
 const compareOp = define<[Expr, Expr], { direction: string }>({
   name: 'compare',
   infer: (xs) => checkSame('compare', xs).withDType('bool'),
-  lower: (e, xs, { direction }, out) =>
-    e.op('compare', xs, [out], { comparison_direction: `#stablehlo<comparison_direction ${direction}>` })[0]!,
+  lower: (e, xs, { direction }, out) => e.op('compare', xs, [out], comparing(direction, e.typeOf(xs[0]).dtype))[0]!,
 });
 const comparison =
   (direction: string): Binary =>

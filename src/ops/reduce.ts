@@ -8,7 +8,7 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Emitter, Ssa } from '../ir/op.js';
 import { iota, zerosLike } from './constant.js';
-import { checkDType, define, defineMulti, i64, i64s } from './define.js';
+import { checkDType, comparing, define, defineMulti, i64, i64s } from './define.js';
 import { broadcastInDim, convert, reshape } from './move.js';
 import { div, eq, isnan, logicalAnd, logicalOr, mul, where } from './pointwise.js';
 import { productOfOthers } from './scanning.js';
@@ -123,7 +123,7 @@ const LAST = 2 ** 31 - 1;
 function goesFirst(e: Emitter, [v, i, w, j]: readonly Ssa[], largest: boolean): Ssa {
   const bool = Aval.of('bool', []);
   const is = (direction: string, a: Ssa, b: Ssa) =>
-    e.op('compare', [a, b], [bool], { comparison_direction: `#stablehlo<comparison_direction ${direction}>` })[0]!;
+    e.op('compare', [a, b], [bool], comparing(direction, e.typeOf(a).dtype))[0]!;
   const both = (a: Ssa, b: Ssa) => e.op('and', [a, b], [bool])[0]!;
   const either = (a: Ssa, b: Ssa) => e.op('or', [a, b], [bool])[0]!;
   const more = is(largest ? 'GT' : 'LT', v!, w!);

@@ -9,7 +9,7 @@ import type { Ssa } from '../ir/op.js';
 import { align, isExpr, type Operand, resultType } from './align.js';
 import { gatherAlong, scatterAddAlong } from './along.js';
 import { full, iota, zerosLike } from './constant.js';
-import { defineMulti, i64 } from './define.js';
+import { comparing, defineMulti, i64 } from './define.js';
 import { broadcastTo, concat, convert, permute, reshape, slice } from './move.js';
 import { add, eq, ge, gt, le, logicalAnd, logicalNot, lt, ne, sub, where } from './pointwise.js';
 import { reduceOr } from './reduce.js';
@@ -25,8 +25,6 @@ const shapedAs = ({ values, indices }: Found, { shape }: Expr): Found => ({
   indices: reshape(indices, shape),
 });
 
-const comparison = (direction: string): string => `#stablehlo<comparison_direction ${direction}>`;
-
 // ---- sort
 
 const sortOp = defineMulti<[Expr], { dim: number; descending: boolean }>({
@@ -38,7 +36,7 @@ const sortOp = defineMulti<[Expr], { dim: number; descending: boolean }>({
     const [iotas] = e.op('iota', [], [places], { iota_dimension: i64(dim) });
     const before = e.region([scalar, scalar, place, place], ([a, b]) => {
       const is = (direction: string, v: Ssa, w: Ssa) =>
-        e.op('compare', [v, w], [bool], { comparison_direction: comparison(direction) })[0]!;
+        e.op('compare', [v, w], [bool], comparing(direction, e.typeOf(v).dtype))[0]!;
       const [low, high] = descending ? [b!, a!] : [a!, b!];
       const less = is('LT', low, high);
       if (!isFloat(scalar.dtype)) return [less];
@@ -80,7 +78,7 @@ const topOp = defineMulti<[Expr], { k: number; largest: boolean }>({
     const float = isFloat(type.dtype);
     // XLA orders by bits, where a NaN with its sign set comes last: all NaN are made alike.
     const alike = (): Ssa => {
-      const [odd] = e.op('compare', [x, x], [type.withDType('bool')], { comparison_direction: comparison('NE') });
+      const [odd] = e.op('compare', [x, x], [type.withDType('bool')], comparing('NE', type.dtype));
       const [nan] = e.op('constant', [], [type], { value: `dense<${literal(Number.NaN, type.dtype)}> : ${type.mlir}` });
       return e.op('select', [odd!, nan!, x], [type])[0]!;
     };

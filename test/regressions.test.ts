@@ -1,0 +1,39 @@
+// Numbers that were once wrong.
+import * as tx from 'tsxla';
+import { expect, test } from 'vitest';
+
+test('constants of signed integers compare as signed', async () => {
+  expect(await tx.full([1], -1, { dtype: 'i32' }).lt(0).tolist()).toEqual([true]);
+  expect(await tx.tensor([5, -5, 7]).remainder(-3).tolist({ numbers: true })).toEqual([-1, -2, -2]);
+  expect(await tx.tensor([5, -5, 7]).floorDivide(-3).tolist({ numbers: true })).toEqual([-2, 1, -3]);
+  expect(
+    await tx
+      .tensor([1, 2, 3])
+      .index(tx.full([2], -1, { dtype: 'i64' }))
+      .tolist({ numbers: true }),
+  ).toEqual([3, 3]);
+  expect(await tx.ones([1, 1]).triu(-1).tolist()).toEqual([[1]]);
+  const looped = tx.foriLoop(-1, 0, (i, c) => c.add(i.lt(0).to('i64')), tx.tensor(0));
+  expect(await looped.item({ numbers: true })).toBe(1);
+});
+
+test('a clone is a tensor of its own to gradients', async () => {
+  const x = tx.tensor([1.5], { requiresGrad: true });
+  const y = x.clone();
+  const [g] = tx.grad(y.mul(2).add(x.mul(3)).sum(), [y]);
+  expect(await g!.tolist()).toEqual([2]);
+});
+
+test('gelu vanishes far to the left', async () => {
+  const far = await tx.tensor([-100, -1e4, -1e30], { dtype: 'f32' }).gelu().tolist();
+  expect((far as number[]).every((v) => v === 0)).toBe(true);
+});
+
+test('a number too large for i64 is a float', async () => {
+  expect(await tx.tensor([5]).lt(1e19).tolist()).toEqual([true]);
+  expect(tx.tensor([5]).mul(1e300).dtype).toBe('f32');
+});
+
+test('alpha with plain numbers keeps the dtype', () => {
+  expect(tx.tensor(1, { dtype: 'f16' }).add(2.5, { alpha: 2 }).dtype).toBe('f16');
+});
