@@ -42,3 +42,13 @@ test('the same graph compiles once, whatever its values', async () => {
   expect(await run(2.5)).toBe(10);
   expect([counts.compiled - compiled, counts.executed - executed]).toEqual([0, 1]);
 });
+
+test('sizes, and what JavaScript would get wrong in silence', () => {
+  const t = tx.zeros([2, 3]);
+  expect([t.ndim, t.numel(), t.size(-1)]).toEqual([2, 6, 3]);
+  expect(() => (t as unknown as number) + 1).toThrow(
+    'this f32[2, 3] is not a number: write x.add(y) for x + y, or read it: await x.item()',
+  );
+  expect(() => [...(t as unknown as Iterable<unknown>)]).toThrow('is not a list: use unbind()');
+  expect(() => JSON.stringify({ t })).toThrow('has no values yet: read it first');
+});

@@ -6,7 +6,7 @@ import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
-import type { Shape } from '../base/shape.js';
+import { normalizeDim, type Shape } from '../base/shape.js';
 import { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
@@ -46,6 +46,32 @@ export class Tensor {
   get dtype(): DType {
     return this.expr.dtype;
   }
+  /** How many dimensions it has. */
+  get ndim(): number {
+    return this.shape.length;
+  }
+  /** How many elements it has. */
+  numel(): number {
+    return this.expr.aval.size;
+  }
+  /** The size of one dimension, which may be counted from the end. */
+  size(dim: number): number {
+    return this.shape[normalizeDim('size', dim, this.ndim)] ?? 1;
+  }
+
+  /** JavaScript's operators do not know tensors: `x + 1` would be a string. */
+  [Symbol.toPrimitive](): never {
+    throw new ArgumentError(
+      `this ${this.expr.aval} is not a number: write x.add(y) for x + y, or read it: await x.item()`,
+    );
+  }
+  [Symbol.iterator](): never {
+    throw new ArgumentError(`this ${this.expr.aval} is not a list: use unbind(), or read it: await x.tolist()`);
+  }
+  toJSON(): never {
+    throw new ArgumentError(`this ${this.expr.aval} has no values yet: read it first, await x.tolist()`);
+  }
+
   /** A matrix's transpose: t(). */
   get T(): Tensor {
     return this.t();
