@@ -1,5 +1,5 @@
 // The smallest whole thing: a training step written in StableHLO, compiled once by XLA and run thousands of times.
-// npm start
+// npx tsx examples/first-light.ts
 import { readFileSync } from 'node:fs';
 import { openClient } from 'tsxla';
 import type { Buffer } from 'tsxla/pjrt';

@@ -1,0 +1,49 @@
+// A small network learns a sine: tensors, gradients and updates in place, as one writes it in torch. npm start
+import * as tx from 'tsxla';
+
+const x = tx.linspace(-Math.PI, Math.PI, 256).unsqueeze(1); // [256, 1]
+const y = x.sin();
+
+tx.manualSeed(0);
+const w1 = tx.randn([1, 64]).requiresGrad_();
+const b1 = tx.randn([64]).mul(2).requiresGrad_();
+const w2 = tx.randn([64, 1]).div(8).requiresGrad_();
+const b2 = tx.zeros([1], { requiresGrad: true });
+const parameters = [w1, b1, w2, b2];
+const momenta = parameters.map((p) => tx.zerosLike(p));
+const predict = () => x.matmul(w1).add(b1).tanh().matmul(w2).add(b2);
+
+const STEPS = 1000;
+let loss = Number.NaN;
+let start = performance.now();
+for (let step = 0; step <= STEPS; step++) {
+  const error = tx.mseLoss(predict(), y);
+  for (const p of parameters) p.grad = null;
+  error.backward();
+  tx.noGrad(() => {
+    parameters.forEach((p, i) => {
+      momenta[i]!.mul_(0.9).add_(p.grad!);
+      p.sub_(momenta[i]!.mul(0.004));
+    });
+  });
+  loss = Number(await error.item()); // one program computes the loss and every update
+  if (step === 1) {
+    console.log(`compiled in the first two steps: ${((performance.now() - start) / 1000).toFixed(1)} s`);
+    start = performance.now();
+  }
+  if (step % 200 === 0) console.log(`step ${String(step).padStart(4)} loss ${loss.toFixed(6)}`);
+}
+console.log(`${(((performance.now() - start) / (STEPS - 1)) * 1000).toFixed(0)} us a step`);
+console.log(plot((await predict().data()) as Float32Array));
+if (!(loss < 0.01)) throw new Error(`the network did not learn: loss ${loss}`);
+
+/** What was learned, drawn with characters. */
+function plot(values: Float32Array, width = 64, height = 11): string {
+  const grid = Array.from({ length: height }, () => Array<string>(width).fill(' '));
+  for (let column = 0; column < width; column++) {
+    const value = values[Math.round((column / (width - 1)) * (values.length - 1))]!;
+    const row = Math.round(((1 - value) / 2) * (height - 1));
+    grid[Math.min(height - 1, Math.max(0, row))]![column] = '*';
+  }
+  return grid.map((line) => `  ${line.join('').trimEnd()}`).join('\n');
+}
