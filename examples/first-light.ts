@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { openClient } from 'tsxla';
 import type { Buffer } from 'tsxla/pjrt';
+import { plot } from './plot.js';
 
 const N = 256;
 const HIDDEN = 64;
@@ -56,15 +57,3 @@ console.log(`${STEPS} steps in ${(elapsed / 1000).toFixed(2)} s, ${((elapsed / S
 console.log(plot(fit));
 console.log(`alive     ${client.live.buffers} buffers: 4 parameters, x, y and the learning rate`);
 if (!(loss < 0.01)) throw new Error(`the network did not learn: loss ${loss}`);
-
-/** What was learned, drawn with characters. */
-function plot(values: Float32Array, width = 64, height = 11): string {
-  const grid = Array.from({ length: height }, () => Array<string>(width).fill(' '));
-  for (let column = 0; column < width; column++) {
-    const value = values[Math.round((column / (width - 1)) * (values.length - 1))]!;
-    const row = Math.round(((1 - value) / 2) * (height - 1));
-    const line = grid[Math.min(height - 1, Math.max(0, row))]!;
-    line[column] = '*';
-  }
-  return grid.map((line) => `  ${line.join('').trimEnd()}`).join('\n');
-}

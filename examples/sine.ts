@@ -1,5 +1,6 @@
 // A small network learns a sine: tensors, gradients and updates in place, as one writes it in torch. npm start
 import * as tx from 'tsxla';
+import { plot } from './plot.js';
 
 const x = tx.linspace(-Math.PI, Math.PI, 256).unsqueeze(1); // [256, 1]
 const y = x.sin();
@@ -36,14 +37,3 @@ for (let step = 0; step <= STEPS; step++) {
 console.log(`${(((performance.now() - start) / (STEPS - 1)) * 1000).toFixed(0)} us a step`);
 console.log(plot((await predict().data()) as Float32Array));
 if (!(loss < 0.01)) throw new Error(`the network did not learn: loss ${loss}`);
-
-/** What was learned, drawn with characters. */
-function plot(values: Float32Array, width = 64, height = 11): string {
-  const grid = Array.from({ length: height }, () => Array<string>(width).fill(' '));
-  for (let column = 0; column < width; column++) {
-    const value = values[Math.round((column / (width - 1)) * (values.length - 1))]!;
-    const row = Math.round(((1 - value) / 2) * (height - 1));
-    grid[Math.min(height - 1, Math.max(0, row))]![column] = '*';
-  }
-  return grid.map((line) => `  ${line.join('').trimEnd()}`).join('\n');
-}

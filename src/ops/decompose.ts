@@ -8,7 +8,7 @@ import type { Emitter, Ssa } from '../ir/op.js';
 import { full, iota, onesLike, zerosLike } from './constant.js';
 import { define, defineMulti } from './define.js';
 import { mmPrecise as mm } from './dot.js';
-import { broadcastInDim, broadcastTo, concat, convert, permute, reshape, reverse } from './move.js';
+import { broadcastInDim, broadcastTo, concat, convert, permute, reshape, reverse, sliceDim } from './move.js';
 import {
   abs,
   add,
@@ -32,7 +32,7 @@ import {
 } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
 import { input } from './variable.js';
-import { sliceDim, zeroPad } from './window.js';
+import { zeroPad } from './window.js';
 
 // ---- matrices
 

@@ -117,5 +117,4 @@ export const comparing = (direction: string, dtype: DType): { comparison_directi
 };
 
 export const i64s = (xs: readonly number[]): string => `array<i64${xs.length ? `: ${xs.join(', ')}` : ''}>`;
-export const bools = (xs: readonly boolean[]): string => `array<i1${xs.length ? `: ${xs.join(', ')}` : ''}>`;
 export const i64 = (x: number): string => `${x} : i64`;

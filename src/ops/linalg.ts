@@ -26,11 +26,11 @@ import {
 import { checkDType, showAll } from './define.js';
 import { mmPrecise as mm } from './dot.js';
 import { matmul } from './matmul.js';
-import { broadcastTo, concat, convert, reshape } from './move.js';
+import { broadcastTo, concat, convert, reshape, sliceDim } from './move.js';
 import { abs, div, gt, log, lt, maximum, mul, ne, neg, sign, sub, where } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
 import { detach } from './variable.js';
-import { sliceDim, takeFixed } from './window.js';
+import { takeFixed } from './window.js';
 
 const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 function checkMatrix(op: string, x: Expr): void {

@@ -9,10 +9,10 @@ import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { iota } from './constant.js';
 import { checkDType } from './define.js';
-import { broadcastTo, concat, reshape } from './move.js';
+import { broadcastTo, concat, reshape, sliceDim } from './move.js';
 import { abs, add, div, gt, isnan, logicalOr, mul, pow, sign, where } from './pointwise.js';
 import { reduceSum } from './reduce.js';
-import { along, inF32, padDim, places, type Sizes, sizesOf, sliceDim, withBatch, zeroPad } from './window.js';
+import { along, inF32, padDim, places, type Sizes, sizesOf, withBatch, zeroPad } from './window.js';
 
 export interface MaxPoolOptions {
   /** The window's size, if not given. */

@@ -5,20 +5,9 @@ import { range, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { full } from './constant.js';
 import { checkDType } from './define.js';
-import { concat, pad, permute, reshape } from './move.js';
+import { concat, pad, permute, reshape, sliceDim } from './move.js';
 import { add, mul } from './pointwise.js';
-import {
-  along,
-  inF32,
-  places,
-  type Sizes,
-  sizesOf,
-  sliceDim,
-  takeFixed,
-  type Window,
-  withBatch,
-  zeroPad,
-} from './window.js';
+import { along, inF32, places, type Sizes, sizesOf, takeFixed, type Window, withBatch, zeroPad } from './window.js';
 
 // ---- interpolation, one dimension of space after another
 

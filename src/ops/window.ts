@@ -7,7 +7,7 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { full } from './constant.js';
 import { define, i64s, showAll } from './define.js';
-import { convert, pad, reshape, slice } from './move.js';
+import { convert, pad, reshape, sliceDim } from './move.js';
 
 /** Pads one dimension; negative counts take away. */
 export const padDim = (x: Expr, dim: number, low: number, high: number, value: number | bigint | boolean): Expr => {
@@ -15,15 +15,6 @@ export const padDim = (x: Expr, dim: number, low: number, high: number, value: n
   return pad(x, full([], value, x.dtype), at(low), at(high), at(0));
 };
 export const zeroPad = (x: Expr, dim: number, low: number, high: number): Expr => padDim(x, dim, low, high, 0);
-
-/** Elements start, start + step, ... below limit, of one dimension. */
-export const sliceDim = (x: Expr, dim: number, start: number, limit: number, step = 1): Expr =>
-  slice(
-    x,
-    x.shape.map((_, d) => (d === dim ? start : 0)),
-    x.shape.map((n, d) => (d === dim ? limit : n)),
-    x.shape.map((_, d) => (d === dim ? step : 1)),
-  );
 
 export interface Window {
   readonly size: number;

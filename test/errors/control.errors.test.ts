@@ -1,6 +1,7 @@
 // What loops and branches say when they are misused.
 import * as tx from 'tsxla';
 import { expect, test } from 'vitest';
+import { testMisuses } from './misuse.js';
 
 type T = tx.Tensor;
 const x4 = tx.zeros([4]);
@@ -131,19 +132,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   ],
 ];
 
-for (const [name, run, text] of cases) {
-  test(name, () => {
-    let message = '';
-    try {
-      run();
-    } catch (e) {
-      message = (e as Error).message;
-      expect(e).toBeInstanceOf(tx.ArgumentError);
-    }
-    expect(message.split('\n')[0]).toBe(text);
-    expect(message).toMatch(where);
-  });
-}
+testMisuses(cases, where);
 
 test('a value that leaves the body by another way than its result', async () => {
   let stolen: T | undefined;

@@ -1,6 +1,6 @@
 // What drawing says when it is misused.
 import * as tx from 'tsxla';
-import { expect, test } from 'vitest';
+import { testMisuses } from './misuse.js';
 
 const p = tx.ones([4]);
 const cases: readonly [name: string, run: () => unknown, text: string][] = [
@@ -61,15 +61,4 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   ['exponential_ without events', () => tx.ones([2]).exponential_(0), 'exponential_: lambd is 0: it must be above 0'],
 ];
 
-for (const [name, run, text] of cases) {
-  test(name, () => {
-    let message = '';
-    try {
-      run();
-    } catch (e) {
-      message = (e as Error).message;
-      expect(e).toBeInstanceOf(tx.ArgumentError);
-    }
-    expect(message.split('\n')[0]).toBe(text);
-  });
-}
+testMisuses(cases);
