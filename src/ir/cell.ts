@@ -27,9 +27,11 @@ export class Cell {
     readonly carried = true,
   ) {
     this.#expr = expr;
+    expr.holders++;
   }
 
   get expr(): Expr {
+    if (watch) this.#watched(watch);
     this.#enter();
     return this.#expr;
   }
@@ -39,14 +41,37 @@ export class Cell {
         `this ${this.#expr.aval} is changed in place inside a body: make it part of the carry, or return it`,
       );
     }
+    if (watch) this.#watched(watch);
     this.#enter();
+    this.#hold(expr);
+    if (!frames.length && !watch) this.touch();
+  }
+
+  /** What it holds, without anyone noticing. */
+  peek(): Expr {
+    return this.#expr;
+  }
+  /** Another value, which is known already: nothing is left to compute. */
+  settle(expr: Expr): void {
+    this.#hold(expr);
+    rebound.delete(this);
+  }
+  #hold(expr: Expr): void {
+    this.#expr.holders--;
+    expr.holders++;
     this.#expr = expr;
-    if (!frames.length) this.touch();
   }
 
   /** What it holds is computed with whatever is computed next. */
   touch(): void {
     rebound.add(this);
+  }
+  #watched({ touched, enter }: Watch): void {
+    if (touched.has(this)) return;
+    const before = this.#expr;
+    const inside = enter(this, before);
+    touched.set(this, { before, inside });
+    this.#hold(inside);
   }
   #enter(): void {
     if (!this.carried) return;
@@ -55,6 +80,17 @@ export class Cell {
       const inside = parameter(this.#expr.aval);
       touched.set(this, { before: this.#expr, inside });
       this.#expr = inside;
+    }
+  }
+
+  /** Runs what describes a step. `leave` sees the cells as the step leaves them; then they hold what they held before. */
+  static watched<T, R>(step: Watch, run: () => T, leave: (result: T) => R): R {
+    watch = step;
+    try {
+      return leave(run());
+    } finally {
+      watch = undefined;
+      for (const [cell, { before }] of step.touched) cell.#hold(before);
     }
   }
 
@@ -74,6 +110,13 @@ export class Cell {
   }
 }
 
+/** A step that is being traced: the cells it touches, what they held, and what stands for that inside. */
+export interface Watch {
+  readonly touched: Map<Cell, { readonly before: Expr; readonly inside: Expr }>;
+  /** What stands for a cell's value inside. */
+  readonly enter: (cell: Cell, before: Expr) => Expr;
+}
+let watch: Watch | undefined;
 const rebound = new Set<Cell>();
 export const hasRebound = (): boolean => rebound.size > 0;
 /** The cells that were changed since the last call: they are computed with whatever is computed next. */

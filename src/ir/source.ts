@@ -28,6 +28,7 @@ export class Source {
 }
 
 const DEPTH = 3; // each frame costs 0.4 us
+const CALL_DEPTH = 10; // for calls that run something: there are few of them
 const OWN = fileURLToPath(new URL('..', import.meta.url)); // the folder of this package's code: not the user's
 
 let enabled = process.env.TSXLA_SOURCES !== '0';
@@ -53,15 +54,22 @@ export function withSource<T>(source: Source | undefined, make: () => T): T {
   }
 }
 
+/** The user's frames above a call of `below`, raw. */
+export function captureSource(below: (...args: never[]) => unknown, depth = CALL_DEPTH): Source | undefined {
+  if (!enabled) return undefined;
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = depth;
+  const source = new Source();
+  Error.captureStackTrace(source, below);
+  Error.stackTraceLimit = limit;
+  return source;
+}
+
 /** Makes a function of the public API: nodes made in a call of it carry the place it was called from. */
 export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) => R): (this: This, ...args: A) => R {
   return function entered(this: This, ...args: A): R {
     if (current || !enabled) return f.apply(this, args); // called by another of our own
-    const limit = Error.stackTraceLimit;
-    Error.stackTraceLimit = DEPTH;
-    const source = new Source();
-    Error.captureStackTrace(source, entered);
-    Error.stackTraceLimit = limit;
+    const source = captureSource(entered, DEPTH);
     current = source;
     try {
       return f.apply(this, args);

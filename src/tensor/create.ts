@@ -12,7 +12,7 @@ import { checkDTypeName, full as fill, iota } from '../ops/constant.js';
 import { convert } from '../ops/move.js';
 import { add, eq, lt, mul, pow, sub, where } from '../ops/pointwise.js';
 import { input } from '../ops/variable.js';
-import { setValue } from '../runtime/evaluate.js';
+import { setValue } from '../runtime/value.js';
 import { type Nested, Tensor } from './tensor.js';
 
 type Scalar = number | bigint | boolean;

@@ -16,7 +16,7 @@ import { add, cos, div, eq, fmod, ge, log, lt, mul, neg, sqrt, where } from '../
 import { reduceMax, reduceMin } from '../ops/reduce.js';
 import { advance, open, sortByKey, unit, word64, words } from '../ops/threefry.js';
 import { detach, input } from '../ops/variable.js';
-import { setValue } from '../runtime/evaluate.js';
+import { setValue } from '../runtime/value.js';
 import { Tensor } from './tensor.js';
 
 /** torch's own, before anyone sets a seed. */

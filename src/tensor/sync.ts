@@ -1,8 +1,30 @@
-// Computing several tensors at once.
+// Computing several tensors at once, and waiting for the device.
+import { ArgumentError } from '../base/errors.js';
+import { captureSource } from '../ir/source.js';
 import { evaluate } from '../runtime/evaluate.js';
-import type { Tensor } from './tensor.js';
+import { checkClosures, endOfStep, stepsDone } from './closures.js';
+import { currentRegion } from './region.js';
+import { Tensor } from './tensor.js';
 
-/** Computes these tensors, and all that were changed in place, in one program. Reading them afterwards only copies. */
-export async function sync(...tensors: readonly Tensor[]): Promise<void> {
-  await evaluate(tensors.map((t) => t.expr));
+export interface SyncOptions {
+  /** Waits until the device has computed everything, and all closures of steps have run. */
+  readonly wait?: boolean;
+}
+
+/**
+ * Computes these tensors, and all that were changed in place, in one program, and ends a step of a plain loop. Reading them
+ * afterwards only copies.
+ */
+export async function sync(...what: readonly (Tensor | SyncOptions)[]): Promise<void> {
+  const region = currentRegion();
+  if (region) throw new ArgumentError(`sync() inside ${region.name}: it is one program already; sync after it`);
+  checkClosures();
+  const tensors = what.filter((t) => t instanceof Tensor);
+  const source = captureSource(sync);
+  const buffers = await evaluate(
+    tensors.map((t) => t.expr),
+    { cause: 'sync', source },
+  );
+  endOfStep(Promise.all(buffers.map((b) => b.ready())).then(() => {}), []);
+  if (what.some((o) => !(o instanceof Tensor) && o.wait)) await stepsDone();
 }

@@ -3,22 +3,25 @@ import { inspect } from 'node:util';
 import { gradEnabled } from '../autograd/mode.js';
 import { gradients } from '../autograd/sweep.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
-import { ArgumentError, ShapeError } from '../base/errors.js';
+import { ArgumentError, ReadError, ShapeError, SpentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
 import { normalizeDim, type Shape } from '../base/shape.js';
+import type { Aval } from '../ir/aval.js';
 import { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
-import { entry } from '../ir/source.js';
+import { captureSource, entry, type Source } from '../ir/source.js';
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { detach, isVariable, variable } from '../ops/variable.js';
-import { fetchArray, hostValue, shareValue } from '../runtime/evaluate.js';
+import { fetchArray } from '../runtime/evaluate.js';
+import { freeValue, hostValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
+import { currentRegion, stepStart } from './region.js';
 
 type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
 /** Every operation of ops/ is a method (lift.ts). */
@@ -26,25 +29,93 @@ export interface Tensor extends Methods, InPlaceMethods {}
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
 export class Tensor {
-  readonly #expr: Expr;
-  /** Where its value is once it was changed in place. */
+  #expr: Expr | undefined;
+  /** Where its value is once it was changed in place, or used inside a step. */
   #cell: Cell | undefined;
-  /** The accumulated gradient, after `backward()`. */
-  grad: Tensor | null = null;
+  /** Why it has no value any more. */
+  #spent: (() => string) | undefined;
+  #grad: Tensor | null = null;
 
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
+    this.#expr.holders++;
+    currentRegion()?.made.push(this);
   }
 
   /** What it stands for. */
   get expr(): Expr {
-    return this.#cell?.expr ?? this.#expr;
+    if (this.#cell) return this.#cell.expr;
+    if (!this.#expr) throw new SpentError(this.#spent!());
+    return this.#expr.serial < stepStart() ? this.cell.expr : this.#expr;
+  }
+
+  /** The place of its value: a step that uses the tensor finds there what it holds at each call. */
+  get cell(): Cell {
+    if (!this.#cell) {
+      if (!this.#expr) throw new SpentError(this.#spent!());
+      this.#cell = new Cell(this.#expr, false);
+      this.#expr.holders--; // the cell holds it now
+      this.#expr = undefined;
+    }
+    return this.#cell;
+  }
+
+  /** The accumulated gradient, after `backward()`. */
+  get grad(): Tensor | null {
+    this.#noteGrad(true);
+    return this.#grad;
+  }
+  set grad(grad: Tensor | null) {
+    this.#noteGrad(false);
+    this.#grad = grad;
+  }
+  #noteGrad(read: boolean): void {
+    const grads = currentRegion()?.grads;
+    if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, read });
+  }
+
+  /** What it stands for now, without anyone noticing; undefined if its value is gone. */
+  peek(): Expr | undefined {
+    return this.#cell ? this.#cell.peek() : this.#expr;
+  }
+
+  /** It has no value from now on, and says why when it is used. */
+  spend(why: (what: Aval, source: Source | undefined) => string): void {
+    const expr = this.peek();
+    if (!expr) return;
+    const { aval, source } = expr; // and not the node: that would keep the graph
+    expr.holders--;
+    this.#cell = undefined;
+    this.#expr = undefined;
+    this.#spent = () => why(aval, source);
+  }
+  /** It has this value from now on. */
+  revive(expr: Expr): void {
+    this.#cell = undefined;
+    this.#expr = expr;
+    expr.holders++;
+  }
+
+  /** Frees its memory on the device now. Using it afterwards is an error. */
+  dispose(): void {
+    const expr = this.peek();
+    if (!expr) return;
+    this.spend((aval) => `this ${aval} was disposed: it has no value any more`);
+    if (expr.holders === 0) freeValue(expr); // else another tensor has the same value
+  }
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** Its dtype and shape. */
+  get aval(): Aval {
+    return (this.peek() ?? this.expr).aval;
   }
   get shape(): Shape {
-    return this.expr.shape;
+    return this.aval.shape;
   }
   get dtype(): DType {
-    return this.expr.dtype;
+    return this.aval.dtype;
   }
   /** How many dimensions it has. */
   get ndim(): number {
@@ -52,7 +123,7 @@ export class Tensor {
   }
   /** How many elements it has. */
   numel(): number {
-    return this.expr.aval.size;
+    return this.aval.size;
   }
   /** The size of one dimension, which may be counted from the end. */
   size(dim: number): number {
@@ -78,7 +149,7 @@ export class Tensor {
   }
   /** Whether a gradient can reach it. */
   get requiresGrad(): boolean {
-    return this.expr.differentiable;
+    return (this.peek() ?? this.expr).differentiable;
   }
 
   /** Whether it was not computed from something that wants a gradient. */
@@ -113,8 +184,7 @@ export class Tensor {
   }
 
   #put(expr: Expr): void {
-    this.#cell ??= new Cell(this.#expr, false);
-    this.#cell.expr = expr;
+    this.cell.expr = expr;
     if (expr.differentiable) variables.set(expr, this);
   }
 
@@ -143,21 +213,47 @@ export class Tensor {
   }
 
   /** Its elements in row-major order, in the array of its dtype (raw bits for bool, f16, bf16 and f8). */
-  async data(): Promise<TypedArray> {
-    return fetchArray(this.expr);
+  data(): Promise<TypedArray> {
+    return this.#read('data', this.data, (data) => data);
   }
 
   /** Its elements as nested arrays: numbers, booleans, and bigints for i64 and u64 unless numbers are asked for. */
-  async tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
-    const at = reader(this.dtype, await this.data(), numbers);
-    const build = ([n, ...rest]: Shape, offset: number): Nested =>
-      n === undefined ? at(offset) : Array.from({ length: n }, (_, i) => build(rest, offset + i * sizeOf(rest)));
-    return build(this.shape, 0);
+  tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
+    return this.#read('tolist', this.tolist, (data, { dtype, shape }) => {
+      const at = reader(dtype, data, numbers);
+      const build = ([n, ...rest]: Shape, offset: number): Nested =>
+        n === undefined ? at(offset) : Array.from({ length: n }, (_, i) => build(rest, offset + i * sizeOf(rest)));
+      return build(shape, 0);
+    });
+  }
+
+  /** The one element: a number, a boolean, or a bigint for i64 and u64 unless a number is asked for. */
+  item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
+    return this.#read('item', this.item, (data, { dtype }) => reader(dtype, data, numbers)(0), checkOne);
   }
 
   /** Prints it in torch's layout. */
-  async print(): Promise<void> {
-    console.log(format(this.dtype, this.shape, await this.data(), this.#suffixes()));
+  print(): Promise<void> {
+    return this.#read('print', this.print, (data, { dtype, shape }) => {
+      console.log(format(dtype, shape, data, this.#suffixes()));
+    });
+  }
+
+  /** What `use` makes of its elements. `method` is what the user called: the line that did is found above it. */
+  #read<T>(
+    name: string,
+    method: (...args: never[]) => unknown,
+    use: (data: TypedArray, aval: Aval) => T,
+    check: (aval: Aval) => void = () => {},
+  ): Promise<T> {
+    const region = currentRegion();
+    if (region) throw new ReadError(readInside(name, region.name)); // at once: inside, nobody awaits
+    const source = captureSource(method);
+    return (async () => {
+      const { expr } = this;
+      check(expr.aval);
+      return use(await fetchArray(expr, { cause: 'read', source }), expr.aval);
+    })();
   }
 
   #suffixes(): string[] {
@@ -170,19 +266,18 @@ export class Tensor {
     if (values) return format(this.dtype, this.shape, values, this.#suffixes());
     return `tensor(${[this.expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
-
-  /** The one element: a number, a boolean, or a bigint for i64 and u64 unless a number is asked for. */
-  async item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
-    const { aval } = this.expr;
-    if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
-    return reader(this.dtype, await this.data(), numbers)(0);
-  }
 }
 
 // Nodes made and errors thrown in these belong to the line that calls them.
 for (const name of ['requiresGrad_', 'retainGrad', 'rebind', 'detach', 'backward'] as const) {
   Object.defineProperty(Tensor.prototype, name, { value: entry(Tensor.prototype[name] as () => unknown) });
 }
+
+function checkOne(aval: Aval): void {
+  if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
+}
+const readInside = (method: string, where: string): string =>
+  `${method}() inside ${where}: a step only describes what is computed, there is no value yet: return the tensor, and read it after`;
 
 export interface ReadOptions {
   /** i64 and u64 as JavaScript's numbers; one that a number cannot hold is an error. */
@@ -233,4 +328,4 @@ function noGradientReaches(op: string, expr: Expr): string {
 }
 
 /** The tensor of each variable, to leave its gradient in. */
-const variables = new WeakMap<Expr, Tensor>();
+export const variables = new WeakMap<Expr, Tensor>();

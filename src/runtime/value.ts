@@ -1,0 +1,54 @@
+// The values of nodes: on the device, or in the host's array until they are needed there.
+import type { ArrayType, TypedArray } from '../base/dtype.js';
+import { SpentError } from '../base/errors.js';
+import type { Expr } from '../ir/expr.js';
+import { Buffer, type Client } from '../pjrt/index.js';
+import { openClient } from './device.js';
+import { record } from './metrics.js';
+
+let client: Promise<Client> | undefined;
+/** The client that everything runs on, started when first needed. */
+export const defaultClient = (): Promise<Client> => (client ??= openClient('auto').then((o) => o.client));
+
+export const hasValue = (e: Expr): boolean => e.value !== undefined;
+export function setValue(e: Expr, value: Buffer | TypedArray): void {
+  e.value = value;
+  if (ArrayBuffer.isView(value)) remember(e, value);
+}
+
+/** Small arrays that the host has seen, so that printing them computes nothing. */
+const seen = new WeakMap<Expr, TypedArray>();
+const SMALL = 10_000;
+export const hostValue = (e: Expr): TypedArray | undefined => seen.get(e);
+export const remember = (e: Expr, array: TypedArray): void => void (array.length <= SMALL && seen.set(e, array));
+
+/** Another node with the same value, where that is known. */
+export function shareValue(from: Expr, to: Expr): void {
+  to.value = from.value;
+  const array = seen.get(from);
+  if (array) seen.set(to, array);
+}
+
+/** The value of a node that has one, on the device. */
+export function onDevice(device: Client, e: Expr): Buffer {
+  const value = e.value as Buffer | TypedArray;
+  if (value instanceof Buffer) {
+    if (value.disposed) throw new SpentError(gone(e));
+    return value;
+  }
+  const start = performance.now();
+  const buffer = device.bufferFromHost(value, e.aval as ArrayType);
+  record('TransferToDeviceTime', (performance.now() - start) * 1e6);
+  record('OutboundData', value.byteLength);
+  e.value = buffer;
+  return buffer;
+}
+
+/** Frees the memory of a node's value now, and not when the garbage collector finds it. */
+export function freeValue(e: Expr): void {
+  if (e.value instanceof Buffer) e.value.dispose();
+}
+
+const gone = (e: Expr): string =>
+  `${e.aval}${e.source ? `, made at ${e.source},` : ''} has no value any more: it was disposed, or a step changed the tensor in ` +
+  'place and gave its memory to the new value. What is still to be computed from the old one must be computed before: await tx.sync(it), or clone() the tensor';

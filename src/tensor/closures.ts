@@ -1,0 +1,60 @@
+// What is to be done when a step's results are there: logging, mostly, without holding the loop up.
+import { ArgumentError } from '../base/errors.js';
+import { describe } from '../base/tree.js';
+import { printAnalysis } from '../runtime/debug.js';
+import { count, counter } from '../runtime/metrics.js';
+import { saveMetrics } from '../runtime/report.js';
+import { allDone } from '../runtime/turn.js';
+import { currentRegion } from './region.js';
+
+interface Closure {
+  readonly fn: (...args: never[]) => unknown;
+  readonly args: readonly unknown[];
+}
+/** For the next step: what was registered outside of one. */
+let waiting: Closure[] = [];
+let running: Promise<void> = Promise.resolve();
+let failed: { readonly error: unknown } | undefined;
+
+/**
+ * Calls fn with these arguments when the step that is being described (or the next one) is done: tensors among them have
+ * values then. What it throws is thrown by the next step, or by sync().
+ */
+export function afterStep<A extends unknown[]>(fn: (...args: A) => unknown, ...args: A): void {
+  if (typeof fn !== 'function') throw new ArgumentError(`afterStep: takes a function, got ${describe(fn)}`);
+  const closures = currentRegion()?.closures ?? waiting;
+  closures.push({ fn: fn as Closure['fn'], args });
+}
+
+/** A step was started: it counts, and its closures run when it is done, in order. */
+export function endOfStep(done: Promise<void>, own: readonly Closure[]): void {
+  count('MarkStep');
+  const closures = [...waiting, ...own];
+  waiting = [];
+  saveMetrics(counter('MarkStep')!);
+  printAnalysis();
+  if (!closures.length) return;
+  running = running
+    .then(() => done)
+    .then(async () => {
+      for (const { fn, args } of closures) await fn(...(args as never[]));
+    })
+    .catch((error) => {
+      failed ??= { error };
+    });
+}
+
+/** Throws what a closure threw. */
+export function checkClosures(): void {
+  if (!failed) return;
+  const { error } = failed;
+  failed = undefined;
+  throw error;
+}
+
+/** Waits for the device and for all closures. */
+export async function stepsDone(): Promise<void> {
+  await allDone();
+  await running;
+  checkClosures();
+}
