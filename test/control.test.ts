@@ -4,7 +4,8 @@ import * as tx from 'tsxla';
 import { describe, expect, test } from 'vitest';
 import { collect } from '../dist/ir/graph.js';
 import { dynamicSlice, dynamicUpdateSlice } from '../dist/ops/dynamic.js';
-import { evaluate, hasValue } from '../dist/runtime/evaluate.js';
+import { evaluate } from '../dist/runtime/evaluate.js';
+import { hasValue } from '../dist/runtime/value.js';
 import { emitModule } from '../dist/stablehlo/emitter.js';
 
 type T = tx.Tensor;
@@ -45,7 +46,7 @@ async function agrees(f: F, plain: F, inputs: readonly T[], differences = true):
     return [...ys, ...first, ...second];
   };
   const [got, want] = [run(f), run(plain)];
-  await evaluate([...got, ...want].flatMap((t) => (t ? [t.expr] : [])));
+  await evaluate([...got, ...want].flatMap((t) => (t ? [t.expr] : [])), { cause: 'sync' });
   for (const [i, w] of want.entries()) {
     const zero = w ? undefined : new Array(got[i]?.expr.aval.size ?? 0).fill(0);
     const expected = w ? await numbers(w) : zero!;

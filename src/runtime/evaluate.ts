@@ -8,7 +8,7 @@ import type { Buffer } from '../pjrt/index.js';
 import { record } from './metrics.js';
 import { programFor, type Request } from './program.js';
 import { inTurn, roomToRun, started } from './turn.js';
-import { defaultClient, hasValue, onDevice, remember, setValue } from './value.js';
+import { defaultClient, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
 
 /** Computes these nodes and every cell that was changed, in one program, and remembers their values. */
 export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buffer[]> =>
@@ -34,7 +34,7 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     const program = programFor(client, plan, request);
     const executable = program.ready ?? (await program.compiled(request));
     await roomToRun();
-    const { outputs, done } = program.run(executable, parameters.map((p) => onDevice(client, p)), [], request);
+    const { outputs, done } = withBuffers(client, parameters, (args) => program.run(executable, args, [], request));
     started(done);
     missing.forEach((e, i) => {
       setValue(e, outputs[i]!);

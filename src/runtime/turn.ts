@@ -17,21 +17,21 @@ export function inTurn<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /** Runs that are not done yet: a few keep the device busy, more would only hold memory. */
+const running = new Set<Promise<void>>();
 const IN_FLIGHT = 4;
-const running: Promise<void>[] = [];
 
 export function started(done: Promise<void>): void {
   const settled = done.then(
-    () => void running.shift(),
-    () => void running.shift(),
+    () => void running.delete(settled),
+    () => void running.delete(settled),
   );
-  running.push(settled);
+  running.add(settled);
 }
 /** Waits while too many runs are under way. */
 export async function roomToRun(): Promise<void> {
-  while (running.length >= IN_FLIGHT) await running[0];
+  while (running.size >= IN_FLIGHT) await Promise.race(running);
 }
 /** Waits until all are done. */
 export async function allDone(): Promise<void> {
-  while (running.length) await running[0];
+  while (running.size) await Promise.race(running);
 }

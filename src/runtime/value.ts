@@ -36,12 +36,37 @@ export function onDevice(device: Client, e: Expr): Buffer {
     if (value.disposed) throw new SpentError(gone(e));
     return value;
   }
+  const buffer = upload(device, e, value);
+  e.value = buffer;
+  return buffer;
+}
+
+function upload(device: Client, e: Expr, value: TypedArray): Buffer {
   const start = performance.now();
   const buffer = device.bufferFromHost(value, e.aval as ArrayType);
   record('TransferToDeviceTime', (performance.now() - start) * 1e6);
   record('OutboundData', value.byteLength);
-  e.value = buffer;
   return buffer;
+}
+
+/** A number of the host's: brought along with each run and freed after it, so that changing it leaves nothing behind. */
+const isNumber = (value: object | undefined): value is TypedArray =>
+  ArrayBuffer.isView(value) && value.byteLength <= 8;
+
+/** Calls `use` with the values of these nodes on the device. */
+export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buffers: readonly Buffer[]) => T): T {
+  const lent: Buffer[] = [];
+  const buffers = nodes.map((e) => {
+    if (!isNumber(e.value)) return onDevice(device, e);
+    const buffer = upload(device, e, e.value);
+    lent.push(buffer);
+    return buffer;
+  });
+  try {
+    return use(buffers);
+  } finally {
+    for (const buffer of lent) buffer.dispose(); // the run that uses it keeps its memory
+  }
 }
 
 /** Frees the memory of a node's value now, and not when the garbage collector finds it. */

@@ -7,5 +7,7 @@ export * from './functions.js';
 export * from './indexing.js';
 export { IN_PLACE } from './inplace.js';
 export * from './random.js';
-export { sync } from './sync.js';
+export { afterStep } from './closures.js';
+export { type Compiled, type CompileFunctionOptions, compile, type StepOptions, step } from './step.js';
+export { type SyncOptions, sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';

@@ -16,7 +16,7 @@ import { differenceOf, nearestOf } from '../runtime/explain.js';
 import { record } from '../runtime/metrics.js';
 import { type Described, describePlan, type Plan, type Program, programFor, type Request } from '../runtime/program.js';
 import { inTurn, roomToRun, started } from '../runtime/turn.js';
-import { defaultClient, freeValue, hasValue, onDevice } from '../runtime/value.js';
+import { defaultClient, freeValue, hasValue, withBuffers } from '../runtime/value.js';
 import { endOfStep } from './closures.js';
 import { currentRegion, type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
@@ -187,7 +187,7 @@ const NONE: Arguments = { inside: [], names: [], cells: new Map(), tensors: new 
 /** What differs from call to call; strings and booleans are part of the program. */
 type Value = Tensor | number | bigint;
 const isValue = (x: unknown): x is Value => x instanceof Tensor || typeof x === 'number' || typeof x === 'bigint';
-const isLeaf = (x: unknown): x is Value | string | boolean =>
+const isLeaf = (x: unknown): x is Value | string | boolean | Fixed =>
   isValue(x) || typeof x === 'string' || typeof x === 'boolean' || x instanceof Fixed;
 const KINDS = 'a tensor, a number, a string or a boolean, or nested arrays and objects of those';
 /** An argument that the user declared to be part of the program. */
@@ -197,17 +197,12 @@ class Fixed {
   toString(): string {
     const { value } = this;
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return `${typeof value} ${String(value)}`;
-    if (!identities.has(value)) identities.set(value, identities.size);
+    if (!identities.has(value)) identities.set(value, objects++);
     return `object ${identities.get(value)}`;
   }
 }
-const identities = new (class extends WeakMap<object, number> {
-  size = 0;
-  override set(key: object, value: number): this {
-    this.size++;
-    return super.set(key, value);
-  }
-})();
+const identities = new WeakMap<object, number>();
+let objects = 0;
 
 interface Given {
   readonly flat: Flat<unknown>;
@@ -268,8 +263,9 @@ async function run(t: Trace, values: readonly Value[], request: Request, revive:
   const { program } = t;
   const executable = program.ready ?? (await program.compiled(request));
   await roomToRun();
-  const buffers = nodes.map((e) => onDevice(client, e));
-  const { outputs, done } = program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request);
+  const { outputs, done } = withBuffers(client, nodes, (buffers) =>
+    program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request),
+  );
   started(done);
   const { returned, closures } = handOut(t, values, outputs, revive);
   endOfStep(done, closures);

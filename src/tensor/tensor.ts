@@ -15,9 +15,9 @@ import { captureSource, entry, type Source } from '../ir/source.js';
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
-import { detach, isVariable, variable } from '../ops/variable.js';
+import { detach, input, isVariable, variable } from '../ops/variable.js';
 import { fetchArray } from '../runtime/evaluate.js';
-import { freeValue, hostValue, shareValue } from '../runtime/value.js';
+import { freeValue, hostValue, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
@@ -180,6 +180,14 @@ export class Tensor {
     if (!this.isLeaf)
       throw new ArgumentError(`this ${was.aval} was computed from variables: change detach() of it instead`);
     this.#put(was.differentiable ? variable(detach(expr)) : expr);
+    return this;
+  }
+
+  /** Values of the host's in place of the one it has; a variable stays one. */
+  assign(values: TypedArray): this {
+    const node = input(this.aval, this.requiresGrad);
+    setValue(node, values);
+    this.#put(node);
     return this;
   }
 
