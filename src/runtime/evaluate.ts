@@ -10,9 +10,9 @@ import { programFor, type Request } from './program.js';
 import { inTurn, roomToRun, started } from './turn.js';
 import { defaultClient, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
 
-/** Computes these nodes and every cell that was changed, in one program, and remembers their values. */
-export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buffer[]> =>
-  inTurn(() => evaluateNow(roots, request));
+/** Computes nodes and every cell that was changed, in one program, and remembers their values. */
+export const evaluate = (roots: () => readonly Expr[], request: Request): Promise<Buffer[]> =>
+  inTurn(() => evaluateNow(roots(), request));
 
 /** The same for whoever has the turn. */
 export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Buffer[]> {
@@ -46,13 +46,16 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   }
 }
 
-/** The elements of a node, computed if need be and brought to the host. */
-export async function fetchArray(e: Expr, request: Request): Promise<TypedArray> {
-  const [buffer] = hasValue(e) ? [onDevice(await defaultClient(), e)] : await evaluate([e], request);
-  const start = performance.now();
-  const array = await buffer!.toHost();
+/** The elements of a node, computed if need be and brought to the host. `node` is asked when it is the reader's turn. */
+export async function fetchArray(node: () => Expr, request: Request): Promise<{ array: TypedArray; e: Expr }> {
+  const { e, reading, start } = await inTurn(async () => {
+    const e = node();
+    const [buffer] = await evaluateNow([e], request);
+    return { e, reading: buffer!.toHost(), start: performance.now() };
+  });
+  const array = await reading;
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
   remember(e, array.slice()); // the caller's own may be changed
-  return array;
+  return { array, e };
 }

@@ -1,6 +1,7 @@
 // Why a program was compiled: which known program is nearest to it, what differs first, and what to write instead.
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
+import { Aval } from '../ir/aval.js';
 import { type NodeFact, nodesOf } from '../ir/graph.js';
 import { CAUSES, type Cause } from './debug.js';
 import type { Described, Plan, Program, Request } from './program.js';
@@ -223,8 +224,8 @@ const same = (m: NodeFact, n: NodeFact): boolean =>
   'op' in m ? 'op' in n && m.op === n.op && String(m.inputs) === String(n.inputs) : 'given' in n && m.given === n.given;
 const show = (n: NodeFact | undefined): string => (n ? `${opName(n)} ${typeOf(n)}` : 'nothing');
 const showAttrs = (attrs: unknown): string => {
-  const fields = Object.values((attrs ?? {}) as object);
-  return fields.length === 1 ? String(fields[0]) : JSON.stringify(attrs);
+  const fields = Object.entries((attrs ?? {}) as object).filter(([, value]) => !(value instanceof Aval));
+  return fields.length === 1 ? String(fields[0]![1]) : JSON.stringify(Object.fromEntries(fields));
 };
 const sorted = (all: NodeFact[]): string => all.map(show).sort().join();
 
