@@ -31,6 +31,9 @@ export class ReadError extends ArgumentError {}
 /** A compile that took longer than it was given. It goes on, and its result is used when it is there. */
 export class CompileTimeoutError extends TsxlaError {}
 
+/** A program that failed on the device after it was started. `cause` is what the device said. */
+export class StepFailedError extends TsxlaError {}
+
 /** A function that was to be one program (or few) became more of them. */
 export class TooManyGraphsError extends TsxlaError {}
 

@@ -25,6 +25,8 @@ export class Cell {
   constructor(
     expr: Expr,
     readonly carried = true,
+    /** What it is, for explanations. */
+    readonly name?: string,
   ) {
     this.#expr = expr;
     expr.holders++;

@@ -5,10 +5,11 @@ import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { isVariable } from '../ops/variable.js';
 import type { Buffer } from '../pjrt/index.js';
+import { withRelief } from './memory.js';
 import { record } from './metrics.js';
 import { programFor, type Request } from './program.js';
-import { inTurn, roomToRun, started } from './turn.js';
-import { defaultClient, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
+import { allDone, inTurn, roomToRun, started } from './turn.js';
+import { defaultClient, failureOf, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
 
 /** Computes nodes and every cell that was changed, in one program, and remembers their values. */
 export const evaluate = (roots: () => readonly Expr[], request: Request): Promise<Buffer[]> =>
@@ -33,8 +34,11 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     const plan = { graph, parameters, labels, aliases: [], isGiven: hasValue };
     const program = programFor(client, plan, request);
     const executable = program.ready ?? (await program.compiled(request));
-    await roomToRun();
-    const { outputs, done } = withBuffers(client, parameters, (args) => program.run(executable, args, [], request));
+    await roomToRun(client);
+    const { outputs, done } = await withRelief(
+      () => withBuffers(client, parameters, (args) => program.run(executable, args, [], request)),
+      () => true,
+    );
     started(done);
     missing.forEach((e, i) => {
       setValue(e, outputs[i]!);
@@ -48,12 +52,15 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
 
 /** The elements of a node, computed if need be and brought to the host. `node` is asked when it is the reader's turn. */
 export async function fetchArray(node: () => Expr, request: Request): Promise<{ array: TypedArray; e: Expr }> {
-  const { e, reading, start } = await inTurn(async () => {
+  const { e, buffer, reading, start } = await inTurn(async () => {
     const e = node();
-    const [buffer] = await evaluateNow([e], request);
-    return { e, reading: buffer!.toHost(), start: performance.now() };
+    const [buffer] = (await evaluateNow([e], request)) as [Buffer];
+    return { e, buffer, reading: buffer.toHost(), start: performance.now() };
   });
-  const array = await reading;
+  const array = await reading.catch(async (error) => {
+    await allDone(); // the run that should have made it is told of, too
+    throw failureOf(buffer) ?? error;
+  });
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
   remember(e, array.slice()); // the caller's own may be changed

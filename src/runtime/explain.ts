@@ -131,16 +131,16 @@ export function explainCompile(program: Program, request: Request): string[] {
   if (isWarm(known, request)) {
     const who = request.name ?? `what is read at ${at || 'an unknown place'}`;
     const place = difference.at && `\n    at ${difference.at}`;
-    notice(`${who} is compiled again (${plural(known.length + 1, 'program')} now): ${what}${place}\n    ${difference.fix}`);
+    notice(
+      `${who} is compiled again (${plural(known.length + 1, 'program')} now): ${what}${place}\n    ${difference.fix}`,
+    );
   }
   return [`Differs From ${nearest.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])];
 }
 
 /** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
 const isWarm = (known: readonly Program[], { name }: Request): boolean =>
-  name !== undefined
-    ? known.reduce((n, p) => n + p.executions, 0) >= 2
-    : known.some((p) => p.executions >= 3);
+  name !== undefined ? known.reduce((n, p) => n + p.executions, 0) >= 2 : known.some((p) => p.executions >= 3);
 
 // ---- comparing
 
@@ -210,10 +210,17 @@ function opDifference({ facts }: Described, a: NodeFact[], b: NodeFact[]): Found
       if (JSON.stringify(m.op.attrs) !== JSON.stringify(n.op.attrs)) {
         const constant = n.op.op === 'constant';
         const [was, now] = [showAttrs(m.op.attrs), showAttrs(n.op.attrs)];
-        return { kind: constant ? 'constant' : 'option', what: constant ? `a constant ${typeOf(n)}` : what, was, now, at };
+        return {
+          kind: constant ? 'constant' : 'option',
+          what: constant ? `a constant ${typeOf(n)}` : what,
+          was,
+          now,
+          at,
+        };
       }
     }
-    if (sorted(a) === sorted(b)) return { kind: 'order', what: 'the order of operations', was: show(m), now: show(n), at };
+    if (sorted(a) === sorted(b))
+      return { kind: 'order', what: 'the order of operations', was: show(m), now: show(n), at };
     const inputs = (all: NodeFact[]) => all.filter((x) => 'given' in x).length;
     const kind = m && n && 'op' in m !== 'op' in n && inputs(a) !== inputs(b) ? 'inputs' : 'op';
     return { kind, what: `operation ${i + 1}`, was: show(m), now: show(n), at };

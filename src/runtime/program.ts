@@ -7,7 +7,9 @@ import { type Graph, hashOf, structure } from '../ir/graph.js';
 import type { Source } from '../ir/source.js';
 import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from '../pjrt/index.js';
 import { emitModule } from '../stablehlo/emitter.js';
+
 const DiskCache = { open: (): any => undefined };
+
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
 import { count, record } from './metrics.js';

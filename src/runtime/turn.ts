@@ -1,4 +1,6 @@
 // One thing at a time: what runs on the device is started in the order in which it was asked for.
+import type { Client } from '../pjrt/index.js';
+import { watchMemory } from './memory.js';
 
 let last: Promise<unknown> | undefined;
 
@@ -27,8 +29,9 @@ export function started(done: Promise<void>): void {
   );
   running.add(settled);
 }
-/** Waits while too many runs are under way. */
-export async function roomToRun(): Promise<void> {
+/** Waits while too many runs are under way, and sees to memory. */
+export async function roomToRun(client: Client): Promise<void> {
+  await watchMemory(client);
   while (running.size >= IN_FLIGHT) await Promise.race(running);
 }
 /** Waits until all are done. */

@@ -33,6 +33,8 @@ export function shareValue(from: Expr, to: Expr): void {
 export function onDevice(device: Client, e: Expr): Buffer {
   const value = e.value as Buffer | TypedArray;
   if (value instanceof Buffer) {
+    const failure = failures.get(value);
+    if (failure) throw failure;
     if (value.disposed) throw new SpentError(gone(e));
     return value;
   }
@@ -50,8 +52,7 @@ function upload(device: Client, e: Expr, value: TypedArray): Buffer {
 }
 
 /** A number of the host's: brought along with each run and freed after it, so that changing it leaves nothing behind. */
-const isNumber = (value: object | undefined): value is TypedArray =>
-  ArrayBuffer.isView(value) && value.byteLength <= 8;
+const isNumber = (value: object | undefined): value is TypedArray => ArrayBuffer.isView(value) && value.byteLength <= 8;
 
 /** Calls `use` with the values of these nodes on the device. */
 export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buffers: readonly Buffer[]) => T): T {
@@ -67,6 +68,13 @@ export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buf
   } finally {
     for (const buffer of lent) buffer.dispose(); // the run that uses it keeps its memory
   }
+}
+
+/** Why values that were being made will never be there. */
+const failures = new WeakMap<Buffer, Error>();
+export const failureOf = (buffer: Buffer): Error | undefined => failures.get(buffer);
+export function fail(buffers: readonly Buffer[], error: Error): void {
+  for (const buffer of buffers) failures.set(buffer, error);
 }
 
 /** Frees the memory of a node's value now, and not when the garbage collector finds it. */

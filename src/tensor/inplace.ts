@@ -90,7 +90,8 @@ for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object
         throw new ArgumentError(`${name}_: this ${this.expr.aval} is a variable: change it inside noGrad(() => ...)`);
       }
       if (name in more && args.length && setFromHost(this, name, args[0])) return this;
-      const given = name === 'copy' && !(args[0] instanceof Tensor) ? [tensor(args[0] as Nested, { dtype: this.dtype })] : args;
+      const given =
+        name === 'copy' && !(args[0] instanceof Tensor) ? [tensor(args[0] as Nested, { dtype: this.dtype })] : args;
       const { expr } = compute.apply(this, given) as Tensor;
       if (expr.shape.length !== this.shape.length || expr.shape.some((n, d) => n !== this.shape[d])) {
         throw new ArgumentError(

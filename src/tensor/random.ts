@@ -29,7 +29,7 @@ export class Generator {
 
   constructor(seed: number | bigint = DEFAULT_SEED) {
     this.#seed = checkSeed('Generator', seed);
-    this.#state = new Cell(stateOf(this.#seed));
+    this.#state = new Cell(stateOf(this.#seed), true, 'the state of a random generator');
   }
 
   /** Starts again, from this seed. */

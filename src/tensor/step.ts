@@ -2,7 +2,7 @@
 // outside tensor it changed, and the gradients that are still set; all else made inside is spent.
 import { gradEnabled } from '../autograd/mode.js';
 import { env } from '../base/env.js';
-import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
+import { ArgumentError, StepFailedError, TooManyGraphsError } from '../base/errors.js';
 import { describe, type Flat, flatten } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { Cell } from '../ir/cell.js';
@@ -10,13 +10,14 @@ import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { captureSource, type Source, withSource } from '../ir/source.js';
 import { input, isVariable } from '../ops/variable.js';
-import type { Buffer, CompileOptions } from '../pjrt/index.js';
+import { Buffer, type CompileOptions } from '../pjrt/index.js';
 import { evaluateNow } from '../runtime/evaluate.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
+import { withRelief } from '../runtime/memory.js';
 import { record } from '../runtime/metrics.js';
 import { type Described, describePlan, type Plan, type Program, programFor, type Request } from '../runtime/program.js';
 import { inTurn, roomToRun, started } from '../runtime/turn.js';
-import { defaultClient, freeValue, hasValue, withBuffers } from '../runtime/value.js';
+import { defaultClient, fail, freeValue, hasValue, withBuffers } from '../runtime/value.js';
 import { endOfStep } from './closures.js';
 import { currentRegion, type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
@@ -61,7 +62,11 @@ interface Trace {
   readonly cleared: readonly Tensor[];
   /** Gradients that it read: whether they were there decides which program it is. */
   readonly guards: readonly { readonly owner: Tensor; readonly set: boolean }[];
-  readonly closures: readonly { readonly fn: (...args: never[]) => unknown; readonly args: Flat<Tensor>; readonly leaves: readonly (Tensor | number)[] }[];
+  readonly closures: readonly {
+    readonly fn: (...args: never[]) => unknown;
+    readonly args: Flat<Tensor>;
+    readonly leaves: readonly (Tensor | number)[];
+  }[];
   program: Program | undefined;
 }
 
@@ -127,7 +132,8 @@ function describeTrace(
     if (now === was) continue;
     const owner = isVariable(now) ? variables.get(now) : undefined;
     const index = args.cells.get(cell);
-    const target: Target = index === undefined ? { kind: 'cell', cell, owner } : { kind: 'argument', index, variable: isVariable(now) };
+    const target: Target =
+      index === undefined ? { kind: 'cell', cell, owner } : { kind: 'argument', index, variable: isVariable(now) };
     changed.set(cell, leave(now, target));
   }
   const gradCells = new Map<Cell, Tensor>(); // of the gradients that were there before
@@ -156,19 +162,35 @@ function describeTrace(
   const cellOf = new Map([...slotOf].map(([node]) => [node, undefined as Cell | undefined]));
   for (const [cell, { inside: node }] of touched) cellOf.set(node, cell);
   // The result that takes an input's place may take its memory, too.
-  const aliases = slots.map((slot, i) =>
-    (slot.kind === 'grad' ? grads.get(slot.owner) : changed.get(cellOf.get(parameters[i]!)!)) ?? -1,
+  const aliases = slots.map(
+    (slot, i) => (slot.kind === 'grad' ? grads.get(slot.owner) : changed.get(cellOf.get(parameters[i]!)!)) ?? -1,
   );
   const labels = slots.map((slot, i) => labelOf(slot, args, parameters[i]!, touched));
   const guards = [...region.grads].flatMap(([owner, { before, read }]) =>
     read && !inside.has(owner) ? [{ owner, set: before !== null }] : [],
   );
-  return { plan: { graph, parameters, labels, aliases, isGiven }, slots, targets, returned, leaves, cleared, guards, closures, program: undefined };
+  return {
+    plan: { graph, parameters, labels, aliases, isGiven },
+    slots,
+    targets,
+    returned,
+    leaves,
+    cleared,
+    guards,
+    closures,
+    program: undefined,
+  };
 }
 
-function labelOf(slot: Slot, args: Arguments, node: Expr, touched: ReadonlyMap<Cell, { readonly before: Expr }>): string {
+function labelOf(
+  slot: Slot,
+  args: Arguments,
+  node: Expr,
+  touched: ReadonlyMap<Cell, { readonly before: Expr }>,
+): string {
   if (slot.kind === 'argument') return args.names[slot.index]!;
   if (slot.kind === 'grad') return 'a gradient';
+  if (slot.kind === 'cell' && slot.cell.name) return slot.cell.name;
   const { source } = slot.kind === 'cell' ? touched.get(slot.cell)!.before : node;
   return source ? `the tensor made at ${source}` : 'a tensor from outside';
 }
@@ -196,7 +218,8 @@ class Fixed {
   /** Objects are told apart by identity. */
   toString(): string {
     const { value } = this;
-    if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return `${typeof value} ${String(value)}`;
+    if ((typeof value !== 'object' && typeof value !== 'function') || value === null)
+      return `${typeof value} ${String(value)}`;
     if (!identities.has(value)) identities.set(value, objects++);
     return `object ${identities.get(value)}`;
   }
@@ -223,8 +246,7 @@ function readArguments(name: string, args: readonly unknown[], fixed: readonly n
 }
 
 /** A number is an f32 whatever its value: another number is the same program. */
-const avalOf = (x: Value): Aval =>
-  x instanceof Tensor ? x.aval : Aval.of(typeof x === 'bigint' ? 'i64' : 'f32', []);
+const avalOf = (x: Value): Aval => (x instanceof Tensor ? x.aval : Aval.of(typeof x === 'bigint' ? 'i64' : 'f32', []));
 
 function standIns(name: string, { flat, values }: Given): Arguments {
   const paths = flat.paths.filter((_, i) => isValue(flat.leaves[i]));
@@ -258,18 +280,39 @@ async function run(t: Trace, values: readonly Value[], request: Request, revive:
   const nodes = t.slots.map((slot) => nodeOf(slot, values));
   const pending = nodes.filter((e) => !hasValue(e));
   if (pending.length)
-    await evaluateNow(pending, { ...request, cause: 'pending', name: `${request.name}_clear_pending`, onNew: undefined });
+    await evaluateNow(pending, {
+      ...request,
+      cause: 'pending',
+      name: `${request.name}_clear_pending`,
+      onNew: undefined,
+    });
   if (!t.program || t.program.dropped) t.program = programFor(client, t.plan, request);
   const { program } = t;
   const executable = program.ready ?? (await program.compiled(request));
-  await roomToRun();
-  const { outputs, done } = withBuffers(client, nodes, (buffers) =>
-    program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request),
-  );
+  await roomToRun(client);
+  const start = () =>
+    withBuffers(client, nodes, (buffers) =>
+      program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request),
+    );
+  const isWhole = () => nodes.every((e) => !(e.value instanceof Buffer && e.value.disposed));
+  const { outputs, done } = await withRelief(start, isWhole).catch((error) => {
+    throw isWhole() ? error : failureOf(t, request.name!, error);
+  });
+  done.catch((error) => fail(outputs, failureOf(t, request.name!, error)));
   started(done);
   const { returned, closures } = handOut(t, values, outputs, revive);
   endOfStep(done, closures);
   return returned;
+}
+
+/** What went wrong on the device, and what it cost. */
+function failureOf({ plan: { aliases, labels, parameters } }: Trace, name: string, cause: Error): StepFailedError {
+  const lost = aliases.flatMap((to, i) => (to >= 0 ? [`${parameters[i]!.aval} (${labels[i]})`] : []));
+  const what =
+    lost.length &&
+    `\n    lost with it, since their old values were given up for the new ones: ${lost.slice(0, 5).join(', ')}` +
+      `${lost.length > 5 ? ` and ${lost.length - 5} more` : ''}: set them again, or load a checkpoint`;
+  return new StepFailedError(`${name} failed on the device: ${cause.message}${what || ''}`, { cause });
 }
 
 function nodeOf(slot: Slot, values: readonly Value[]): Expr {
@@ -397,7 +440,11 @@ export interface CompileFunctionOptions extends StepOptions {
 }
 
 /** Where fn takes a tensor, the compiled function also takes a number. */
-type Lax<T> = T extends Tensor ? Tensor | number | bigint : T extends readonly unknown[] | object ? { [K in keyof T]: Lax<T[K]> } : T;
+type Lax<T> = T extends Tensor
+  ? Tensor | number | bigint
+  : T extends readonly unknown[] | object
+    ? { [K in keyof T]: Lax<T[K]> }
+    : T;
 export interface Compiled<A extends unknown[], R> {
   (...args: { [K in keyof A]: Lax<A[K]> }): Promise<R>;
   /** The function itself, to be used inside another step. */
@@ -411,7 +458,10 @@ export interface Compiled<A extends unknown[], R> {
  * the program. Numbers are inputs: another number is the same program. Tensors that fn reaches from outside are used, and
  * changed, as they are at each call. Resolves when the program was started.
  */
-export function compile<A extends unknown[], R>(fn: (...args: A) => R, options: CompileFunctionOptions = {}): Compiled<A, R> {
+export function compile<A extends unknown[], R>(
+  fn: (...args: A) => R,
+  options: CompileFunctionOptions = {},
+): Compiled<A, R> {
   if (typeof fn !== 'function') throw new ArgumentError(`compile: takes a function, got ${describe(fn)}`);
   const name = nameOf(fn, options, 'compiled');
   const { check = false, staticArguments = [] } = options;

@@ -25,6 +25,9 @@ async function syncNow(what: readonly (Tensor | SyncOptions)[], source: Source |
   checkClosures();
   const tensors = what.filter((t) => t instanceof Tensor);
   const buffers = await evaluate(() => tensors.map((t) => t.expr), { cause: 'sync', source });
-  endOfStep(Promise.all(buffers.map((b) => b.ready())).then(() => {}), []);
+  endOfStep(
+    Promise.all(buffers.map((b) => b.ready())).then(() => {}),
+    [],
+  );
   if (what.some((o) => !(o instanceof Tensor) && o.wait)) await stepsDone();
 }
