@@ -127,7 +127,7 @@ describe('step', () => {
       );
     });
     const message =
-      /^huge failed on the device: .*Out of memory allocating \d+ bytes.*\n {4}lost with it, since their old values were given up for the new ones: f32\[4\] \(the tensor made at .*step\.test\.ts:\d+\).*: set them again, or load a checkpoint$/;
+      /^huge failed on the device: .*Out of memory allocating \d+ bytes.*\n {4}lost with it, since their old values were given up for the new ones: .*f32\[4\] \(the tensor made at .*step\.test\.ts:\d+\).*: set them again, or load a checkpoint$/;
     await expect(w.tolist()).rejects.toThrow(message);
     await expect(w.tolist()).rejects.toThrow(tx.StepFailedError);
     await expect(tx.step(() => void w.add_(1))).rejects.toThrow(message);

@@ -1,6 +1,5 @@
 // Steps: a function that describes what is computed, run as one program. What lives after it is what it returns, every
 // outside tensor it changed, and the gradients that are still set; all else made inside is spent.
-import { gradEnabled } from '../autograd/mode.js';
 import { env } from '../base/env.js';
 import { ArgumentError, StepFailedError, TooManyGraphsError } from '../base/errors.js';
 import { describe, type Flat, flatten } from '../base/tree.js';
