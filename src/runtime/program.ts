@@ -8,8 +8,7 @@ import type { Source } from '../ir/source.js';
 import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from '../pjrt/index.js';
 import { emitModule } from '../stablehlo/emitter.js';
 
-const DiskCache = { open: (): any => undefined };
-
+import { DiskCache } from './cache.js';
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
 import { count, record } from './metrics.js';
@@ -94,7 +93,7 @@ export class Program implements Described {
     const cache = DiskCache.open();
     const building = cache
       ? cache.getOrCompile(client, { text, options, ...(name && { name }) }, compile)
-      : compile().then((executable) => ({ executable, tier: 'compiled' }));
+      : compile().then((executable) => ({ executable, tier: 'compiled' as const }));
     const { executable, tier } = await building.finally(() => progress.end());
     if (tier === 'disk') this.tier = 'disk';
     this.seconds = (performance.now() - start) / 1e3;
