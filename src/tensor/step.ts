@@ -9,15 +9,15 @@ import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { captureSource, type Source, withSource } from '../ir/source.js';
 import { input, isVariable } from '../ops/variable.js';
-import { Buffer, type CompileOptions } from '../pjrt/index.js';
+import { Buffer, type CompileOptions, type Execution } from '../pjrt/index.js';
 import { evaluateNow } from '../runtime/evaluate.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
 import { withRelief } from '../runtime/memory.js';
 import { record } from '../runtime/metrics.js';
 import { type Described, describePlan, type Plan, type Program, programFor, type Request } from '../runtime/program.js';
 import { inTurn, roomToRun, started } from '../runtime/turn.js';
-import { defaultClient, fail, freeValue, hasValue, withBuffers } from '../runtime/value.js';
-import { endOfStep } from './closures.js';
+import { defaultClient, Failed, fail, freeValue, hasValue, PROMISED, withBuffers } from '../runtime/value.js';
+import { checkClosures, endOfStep } from './closures.js';
 import { currentRegion, type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
 import { callUser, tensorsOf } from './trees.js';
@@ -273,18 +273,36 @@ function standIns(name: string, { flat, values }: Given): Arguments {
 
 // ---- running
 
-/** Runs a traced function: gathers its inputs, starts the program, hands its results out. */
-async function run(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
-  const client = await defaultClient();
+/**
+ * Calls a traced function. What it leaves is in place at once, as values that are promised, so that all that follows is
+ * described in the order of the calls; the program is started when it is its turn. If that fails, all is as it was.
+ */
+function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
   const nodes = t.slots.map((slot) => nodeOf(slot, values));
+  const promised = promise(t, values, revive);
+  return inTurn(async () => {
+    try {
+      const { outputs, done } = await launch(t, nodes, request);
+      promised.futures.forEach((e, i) => void (e.value = outputs[i]));
+      for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
+      endOfStep(done, promised.closures);
+      return promised.returned;
+    } catch (error) {
+      for (const e of promised.futures) e.value = new Failed(error as Error, promised.before.get(e));
+      for (const undo of promised.undo) undo();
+      throw error;
+    }
+  });
+}
+
+/** Starts the program of a trace on the values of these nodes. */
+async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promise<Execution> {
+  const client = await defaultClient();
   const pending = nodes.filter((e) => !hasValue(e));
-  if (pending.length)
-    await evaluateNow(pending, {
-      ...request,
-      cause: 'pending',
-      name: `${request.name}_clear_pending`,
-      onNew: undefined,
-    });
+  if (pending.length) {
+    const name = `${request.name}_clear_pending`;
+    await evaluateNow(pending, { ...request, cause: 'pending', name, onNew: undefined });
+  }
   if (!t.program || t.program.dropped) t.program = programFor(client, t.plan, request);
   const { program } = t;
   const executable = program.ready ?? (await program.compiled(request));
@@ -294,14 +312,12 @@ async function run(t: Trace, values: readonly Value[], request: Request, revive:
       program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request),
     );
   const isWhole = () => nodes.every((e) => !(e.value instanceof Buffer && e.value.disposed));
-  const { outputs, done } = await withRelief(start, isWhole).catch((error) => {
+  const execution = await withRelief(start, isWhole).catch((error) => {
     throw isWhole() ? error : failureOf(t, request.name!, error);
   });
-  done.catch((error) => fail(outputs, failureOf(t, request.name!, error)));
-  started(done);
-  const { returned, closures } = handOut(t, values, outputs, revive);
-  endOfStep(done, closures);
-  return returned;
+  execution.done.catch((error) => fail(execution.outputs, failureOf(t, request.name!, error)));
+  started(execution.done);
+  return execution;
 }
 
 /** What went wrong on the device, and what it cost. */
@@ -325,61 +341,81 @@ function nodeOf(slot: Slot, values: readonly Value[]): Expr {
   return node;
 }
 
-/** Inputs that the program would take over, but that someone else sees: XLA copies them. */
+/** Inputs that the program would take over, but that someone still sees: XLA copies them. */
 function keptOf(aliases: readonly number[], nodes: readonly Expr[], buffers: readonly Buffer[]): number[] {
   const uses = new Map<Buffer, number>();
   for (const b of buffers) uses.set(b, (uses.get(b) ?? 0) + 1);
-  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || uses.get(buffers[i]!)! > 1) ? [i] : []));
+  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 0 || uses.get(buffers[i]!)! > 1) ? [i] : []));
 }
 
-function handOut(t: Trace, values: readonly Value[], outputs: readonly Buffer[], revive: boolean) {
-  const made = (i: number, variable = false): Expr => {
-    const { aval, source } = t.plan.graph.roots[i]!;
-    const node = withSource(source, () => input(aval, variable));
-    node.value = outputs[i];
-    return node;
+/** Puts what a call will leave in its places, as values to come. */
+function promise(t: Trace, values: readonly Value[], revive: boolean) {
+  const undo: (() => void)[] = [];
+  const replaced: Expr[] = [];
+  const before = new Map<Expr, Expr>();
+  const put = (cell: Cell, now: Expr, owner: Tensor | undefined): void => {
+    const was = cell.peek();
+    cell.settle(now);
+    if (owner) variables.set(now, owner);
+    replaced.push(was);
+    before.set(now, was);
+    undo.push(() => {
+      if (cell.peek() !== now) return; // a later call put something there
+      let back = was;
+      while (back.value instanceof Failed && back.value.before) back = back.value.before;
+      cell.settle(back);
+      if (!hasValue(back)) cell.touch();
+    });
   };
-  for (const owner of t.cleared) replaceGrad(owner, null);
+  const putGrad = (owner: Tensor, grad: Tensor | null): void => {
+    const was = owner.grad;
+    owner.grad = grad;
+    if (grad) ownGrads.add(grad);
+    const old = was && ownGrads.has(was) ? was.peek() : undefined;
+    was && old && was.spend((aval) => `this ${aval} was a gradient that a later step replaced: clone() it to keep it`);
+    if (old) replaced.push(old);
+    undo.push(() => {
+      if (old) was!.revive(old);
+      if (owner.grad === grad) owner.grad = was;
+    });
+  };
+  for (const owner of t.cleared) putGrad(owner, null);
+  const futures = t.plan.graph.roots.map(({ aval, source }, i) => {
+    const target = t.targets[i]!;
+    const variable =
+      target.kind === 'cell' ? target.owner !== undefined : target.kind === 'argument' && target.variable;
+    const node = withSource(source, () => input(aval, variable));
+    node.value = PROMISED;
+    return node;
+  });
   const handed = t.targets.map((target, i): Tensor | undefined => {
-    if (target.kind === 'cell') settle(target.cell, made(i, target.owner !== undefined), target.owner);
+    const node = futures[i]!;
+    if (target.kind === 'cell') put(target.cell, node, target.owner);
     else if (target.kind === 'argument') {
       const tensor = values[target.index];
-      if (tensor instanceof Tensor) settle(tensor.cell, made(i, target.variable), target.variable ? tensor : undefined);
+      if (tensor instanceof Tensor) put(tensor.cell, node, target.variable ? tensor : undefined);
     } else if (target.kind === 'grad') {
-      replaceGrad(typeof target.of === 'number' ? (values[target.of] as Tensor) : target.of, new Tensor(made(i)));
+      putGrad(typeof target.of === 'number' ? (values[target.of] as Tensor) : target.of, new Tensor(node));
     } else if (revive && target.kind === 'result') {
       const tensor = t.returned.leaves[target.index]!;
-      tensor.revive(made(i));
+      tensor.revive(node);
       return tensor;
-    } else return new Tensor(made(i));
+    } else return new Tensor(node);
     return undefined;
   });
   const pick = (leaf: Tensor | number): Tensor => (typeof leaf === 'number' ? handed[leaf]! : leaf);
   return {
+    futures,
+    replaced,
+    before,
+    undo: undo.reverse(),
     returned: t.returned.rebuild(t.leaves.map(pick)),
     closures: t.closures.map(({ fn, args, leaves }) => ({ fn, args: args.rebuild(leaves.map(pick)) as unknown[] })),
   };
 }
 
-/** A cell takes its new value; the memory of the old one goes, unless someone else sees it. */
-function settle(cell: Cell, now: Expr, owner: Tensor | undefined): void {
-  const was = cell.peek();
-  cell.settle(now);
-  if (owner) variables.set(now, owner);
-  if (was.holders === 0) freeValue(was);
-}
-
 /** Gradients that steps made: a later step that drops them frees them. */
 const ownGrads = new WeakSet<Tensor>();
-function replaceGrad(owner: Tensor, grad: Tensor | null): void {
-  const was = owner.grad;
-  owner.grad = grad;
-  if (grad) ownGrads.add(grad);
-  const old = was?.peek();
-  if (!old || was === grad || !ownGrads.has(was!)) return;
-  was!.spend((aval) => `this ${aval} was a gradient that a later step replaced: clone() it to keep it`);
-  if (old.holders === 0) freeValue(old);
-}
 
 // ---- the public functions
 
@@ -423,10 +459,19 @@ export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
   const source = captureSource(step);
   const known = stepPrograms.get(name) ?? new Set();
   stepPrograms.set(name, known);
-  return inTurn(async () => {
-    const traced = trace(name, fn, NONE, source);
-    return run(traced, [], requestOf(name, source, options, known), true) as Promise<T>;
+  return attempt(() => {
+    checkClosures();
+    return call(trace(name, fn, NONE, source), [], requestOf(name, source, options, known), true) as Promise<T>;
   });
+}
+
+/** What is thrown at once, as a promise that rejects. */
+function attempt<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return run();
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 export interface CompileFunctionOptions extends StepOptions {
@@ -468,7 +513,7 @@ export function compile<A extends unknown[], R>(
   const traces = new Map<string, Trace[]>();
   const find = (given: Given, source: Source | undefined): Trace => {
     const same = traces.get(given.signature) ?? [];
-    const found = same.find((t) => t.guards.every(({ owner, set }) => (owner.grad !== null) === set));
+    const found = same.find(isStill);
     if (found && !check) return found;
     const traced = trace(name, fn, standIns(name, given), source);
     if (found) checkSame(name, found, traced);
@@ -478,9 +523,10 @@ export function compile<A extends unknown[], R>(
   function compiled(...args: unknown[]): Promise<R> {
     if (currentRegion()) return Promise.resolve(callUser(name, fn, ...(args as A)));
     const source = captureSource(compiled);
-    return inTurn(async () => {
+    return attempt(() => {
+      checkClosures();
       const given = readArguments(name, args, staticArguments);
-      return run(find(given, source), given.values, requestOf(name, source, options, known), false) as Promise<R>;
+      return call(find(given, source), given.values, requestOf(name, source, options, known), false) as Promise<R>;
     });
   }
   return Object.defineProperties(compiled, {
@@ -489,6 +535,11 @@ export function compile<A extends unknown[], R>(
     programs: { get: () => known.size },
   }) as unknown as Compiled<A, R>;
 }
+
+/** Whether a trace is still right: gradients it read are there, or not, as they were, and variables are variables. */
+const isStill = (t: Trace): boolean =>
+  t.guards.every(({ owner, set }) => (owner.grad !== null) === set) &&
+  t.slots.every((s, i) => s.kind !== 'cell' || s.cell.peek().differentiable === t.plan.parameters[i]!.differentiable);
 
 function checkSame(name: string, before: Trace, after: Trace): void {
   const request: Request = { cause: 'compile' };
