@@ -415,6 +415,24 @@ describe('compile', () => {
     expect(f.programs).toBe(2);
   });
 
+  test('gradients that are changed in place: clipped, and kept', async () => {
+    const w = tx.tensor([3, 4], { dtype: 'f32', requiresGrad: true });
+    const add = tx.compile(() => w.mul(w).sum().backward());
+    const halve = tx.compile(() => void tx.noGrad(() => w.grad!.mul_(0.5)));
+    for (let i = 0; i < 3; i++) {
+      await add();
+      await halve();
+    }
+    expect(await w.grad!.tolist()).toEqual([5.25, 7]); // 3, then 4.5, then 5.25 of 6
+    expect([add.programs, halve.programs]).toEqual([2, 1]);
+  });
+
+  test('what is changed in place inside and was made inside costs nothing', async () => {
+    const f = tx.compile((x: tx.Tensor) => x.add(1).mul_(3).sub_(1).sum());
+    expect(await (await f(tx.ones([2]))).item()).toBe(10);
+    expect(tx.explain().at(-1)).toMatchObject({ inputs: 1, outputs: 1 });
+  });
+
   test('check: a function that describes something else each time is an error', async () => {
     let k = 1;
     const f = tx.compile((x: tx.Tensor) => x.mul(k++), { check: true, name: 'odd' });

@@ -29,7 +29,7 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   if (!missing.length) return;
   const graph = collect(missing, hasValue);
   const parameters = graph.nodes.filter(hasValue);
-  const labels = parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
+  const labels = () => parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
   try {
     const plan = { graph, parameters, labels, aliases: [], isGiven: hasValue };
     const program = programFor(client, plan, request);

@@ -24,7 +24,7 @@ export function describeProgram({ graph, labels, aliases }: Plan, { compileOptio
   return {
     nodeCount: graph.nodes.length,
     sources: graph.nodes.map((e) => placeOf(e.source)),
-    labels,
+    labels: labels(),
     roots: graph.roots.map((r) => graph.index.get(r)!),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),

@@ -20,7 +20,7 @@ export interface Plan {
   /** The nodes of the graph whose values are given, in its order. */
   readonly parameters: readonly Expr[];
   /** What each parameter is to the user: "argument 0", "the tensor made at train.ts:12". */
-  readonly labels: readonly string[];
+  readonly labels: () => readonly string[];
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
@@ -35,8 +35,8 @@ export interface Request {
   readonly compileOptions?: CompileOptions | undefined;
   /** How long to wait for a compile, in seconds. */
   readonly compilationTimeoutSeconds?: number | undefined;
-  /** Called with a program that is not known yet, before it is compiled: to refuse it. */
-  readonly onNew?: ((program: Described) => void) | undefined;
+  /** Called with the program that was found, or before it is compiled: to refuse it. */
+  readonly admit?: ((program: Described) => void) | undefined;
 }
 
 /** A program as others are compared with it. */
@@ -173,11 +173,12 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   const hash = hashOf(key);
   const known = programs.get(hash)?.find((p) => sameKey(p.key, key));
   if (known) {
+    request.admit?.(known);
     count('CachedCompile');
     return known;
   }
   const described = describePlan(plan, request, key);
-  request.onNew?.(described);
+  request.admit?.(described);
   const program = new Program(described, plan, client, request);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.failed.then(makeRoom, () => forget(program)); // the next try compiles again

@@ -42,7 +42,7 @@ async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promi
   const pending = nodes.filter((e) => !hasValue(e));
   if (pending.length) {
     const name = `${request.name}_clear_pending`;
-    await evaluateNow(pending, { ...request, cause: 'pending', name, onNew: undefined });
+    await evaluateNow(pending, { ...request, cause: 'pending', name, admit: undefined });
   }
   if (!t.program || t.program.dropped) t.program = programFor(client, t.plan, request);
   const { program } = t;
@@ -63,7 +63,8 @@ async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promi
 
 /** What went wrong on the device, and what it cost. */
 function failureOf({ plan: { aliases, labels, parameters } }: Trace, name: string, cause: Error): StepFailedError {
-  const lost = aliases.flatMap((to, i) => (to >= 0 ? [`${parameters[i]!.aval} (${labels[i]})`] : []));
+  const names = labels();
+  const lost = aliases.flatMap((to, i) => (to >= 0 ? [`${parameters[i]!.aval} (${names[i]})`] : []));
   const what =
     lost.length &&
     `\n    lost with it, since their old values were given up for the new ones: ${lost.slice(0, 5).join(', ')}` +
@@ -71,12 +72,20 @@ function failureOf({ plan: { aliases, labels, parameters } }: Trace, name: strin
   return new StepFailedError(`${name} failed on the device: ${cause.message}${what || ''}`, { cause });
 }
 
+/** The cell in a place, unless a number is there. */
+function cellOf(slot: Slot, values: readonly Value[]): Cell | undefined {
+  if (slot.kind === 'cell') return slot.cell;
+  if (slot.kind === 'grad') return slot.owner.grad!.cell;
+  const value = slot.kind === 'argument' ? values[slot.index] : undefined;
+  return value instanceof Tensor ? value.cell : undefined;
+}
+
 function nodeOf(slot: Slot, values: readonly Value[]): Expr {
-  if (slot.kind === 'cell') return slot.cell.peek();
   if (slot.kind === 'node') return slot.node;
-  if (slot.kind === 'grad') return slot.owner.grad!.cell.peek();
-  const value = values[slot.index]!;
-  if (value instanceof Tensor) return value.cell.peek();
+  const cell = cellOf(slot, values);
+  return cell ? cell.peek() : numberNode(values[(slot as { index: number }).index] as number | bigint);
+}
+function numberNode(value: number | bigint): Expr {
   const node = input(avalOf(value));
   node.value = typeof value === 'bigint' ? BigInt64Array.of(value) : Float32Array.of(value);
   return node;
@@ -120,23 +129,24 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
       if (owner.grad === grad) owner.grad = was;
     });
   };
-  for (const owner of t.cleared) putGrad(owner, null);
+  const ownerOf = (of: Tensor | number): Tensor => (typeof of === 'number' ? (values[of] as Tensor) : of);
+  for (const of of t.cleared) putGrad(ownerOf(of), null);
   const futures = t.plan.graph.roots.map(({ aval, source }, i) => {
     const target = t.targets[i]!;
-    const variable =
-      target.kind === 'cell' ? target.owner !== undefined : target.kind === 'argument' && target.variable;
+    const variable = target.kind === 'place' && target.variable;
     const node = withSource(source, () => input(aval, variable));
     node.value = PROMISED;
     return node;
   });
   const handed = t.targets.map((target, i): Tensor | undefined => {
     const node = futures[i]!;
-    if (target.kind === 'cell') put(target.cell, node, target.owner);
-    else if (target.kind === 'argument') {
-      const tensor = values[target.index];
-      if (tensor instanceof Tensor) put(tensor.cell, node, target.variable ? tensor : undefined);
+    if (target.kind === 'place') {
+      const { slot, variable } = target;
+      const tensor = slot.kind === 'argument' ? values[slot.index] : target.owner;
+      const cell = cellOf(slot, values);
+      if (cell) put(cell, node, variable && tensor instanceof Tensor ? tensor : undefined);
     } else if (target.kind === 'grad') {
-      putGrad(typeof target.of === 'number' ? (values[target.of] as Tensor) : target.of, new Tensor(node));
+      putGrad(ownerOf(target.of), new Tensor(node));
     } else if (revive && target.kind === 'result') {
       const tensor = t.returned.leaves[target.index]!;
       tensor.revive(node);

@@ -3,6 +3,7 @@
 import { env } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
+import { insideBody } from '../ir/cell.js';
 import { captureSource, type Source } from '../ir/source.js';
 import type { CompileOptions } from '../pjrt/index.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
@@ -25,34 +26,41 @@ export interface StepOptions {
   readonly xlaFlags?: CompileOptions['xlaFlags'];
 }
 
+/** The programs a function has become, by their hashes. */
+type Known = Map<string, Described>;
+
 const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions, otherwise: string): string =>
   name ?? (fn.name || otherwise);
-const requestOf = (name: string, source: Source | undefined, o: StepOptions, known: Set<Described>): Request => ({
+const requestOf = (name: string, source: Source | undefined, o: StepOptions, known: Known): Request => ({
   cause: 'compile',
   name,
   source,
   ...(o.xlaFlags && { compileOptions: { xlaFlags: o.xlaFlags } }),
   compilationTimeoutSeconds: o.compilationTimeoutSeconds ?? (Number(env('TSXLA_COMPILE_TIMEOUT')) || undefined),
-  onNew(program) {
-    if (o.maxGraphs !== undefined && known.size >= o.maxGraphs) throw tooMany(name, o.maxGraphs, program, [...known]);
-    known.add(program);
+  admit(program) {
+    if (known.has(program.hash)) return;
+    if (known.size >= (o.maxGraphs ?? Number.POSITIVE_INFINITY)) throw tooMany(name, known, program);
+    known.set(program.hash, program);
   },
 });
 
-function tooMany(name: string, most: number, program: Described, known: readonly Described[]): TooManyGraphsError {
-  const nearest = nearestOf(program, known);
+function tooMany(name: string, known: Known, program: Described): TooManyGraphsError {
+  const nearest = nearestOf(program, [...known.values()]);
   const difference = nearest && differenceOf(nearest, program);
   const said = difference
     ? `\nGot: ${difference.what}, ${difference.now}\nExpected: ${difference.what}, ${difference.was}` +
       `${difference.at && `\n    at ${difference.at}`}\n    ${difference.fix}`
     : '';
   return new TooManyGraphsError(
-    `${name}: Maximum number of different graphs allowed per function exceeded: ${most}${said}`,
+    `${name}: Maximum number of different graphs allowed per function exceeded: ${known.size}${said}`,
   );
 }
 
+/** Inside another step, or in the body of a loop, it is part of that. */
+const isPart = (): boolean => currentRegion() !== undefined || insideBody();
+
 /** Programs of the steps of each name, for maxGraphs. */
-const stepPrograms = new Map<string, Set<Described>>();
+const stepPrograms = new Map<string, Known>();
 
 /**
  * Runs fn and computes, in one program, what it returns, every tensor it changed in place, and the gradients it leaves. All
@@ -61,9 +69,9 @@ const stepPrograms = new Map<string, Set<Described>>();
  */
 export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
   const name = nameOf(fn, options, 'step');
-  if (currentRegion()) return Promise.resolve(callUser(name, fn)); // part of the step around it
+  if (isPart()) return Promise.resolve(callUser(name, fn));
   const source = captureSource(step);
-  const known = stepPrograms.get(name) ?? new Set();
+  const known = stepPrograms.get(name) ?? new Map();
   stepPrograms.set(name, known);
   return attempt(() => {
     checkClosures();
@@ -115,7 +123,7 @@ export function compile<A extends unknown[], R>(
   if (typeof fn !== 'function') throw new ArgumentError(`compile: takes a function, got ${describe(fn)}`);
   const name = nameOf(fn, options, 'compiled');
   const { check = false, staticArguments = [] } = options;
-  const known = new Set<Described>();
+  const known: Known = new Map();
   const traces = new Map<string, Trace[]>();
   const find = (given: Given, source: Source | undefined): Trace => {
     const same = traces.get(given.signature) ?? [];
@@ -127,7 +135,7 @@ export function compile<A extends unknown[], R>(
     return found ?? traced;
   };
   function compiled(...args: unknown[]): Promise<R> {
-    if (currentRegion()) return Promise.resolve(callUser(name, fn, ...(args as A)));
+    if (isPart()) return Promise.resolve(callUser(name, fn, ...(args as A)));
     const source = captureSource(compiled);
     return attempt(() => {
       checkClosures();

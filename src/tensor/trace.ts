@@ -24,8 +24,8 @@ export type Slot =
 /** Where one of its results goes. */
 type Target =
   | { readonly kind: 'result'; readonly index: number }
-  | { readonly kind: 'cell'; readonly cell: Cell; readonly owner: Tensor | undefined }
-  | { readonly kind: 'argument'; readonly index: number; readonly variable: boolean }
+  /** The place an input came from. */
+  | { readonly kind: 'place'; readonly slot: Slot; readonly owner: Tensor | null; readonly variable: boolean }
   | { readonly kind: 'grad'; readonly of: Tensor | number }
   | { readonly kind: 'closure'; readonly index: number };
 
@@ -39,7 +39,7 @@ export interface Trace {
   /** For each leaf of that: the number of the target, or the tensor itself where it comes from outside. */
   readonly leaves: readonly (Tensor | number)[];
   /** Gradients that it set to null. */
-  readonly cleared: readonly Tensor[];
+  readonly cleared: readonly (Tensor | number)[];
   /** Gradients that it read: whether they were there decides which program it is. */
   readonly guards: readonly { readonly owner: Tensor; readonly set: boolean }[];
   readonly closures: readonly {
@@ -63,6 +63,7 @@ export function trace(
   const region: Region = { name, source, born: nodeCount(), made: [], grads: new Map(), closures: [] };
   const touched = new Map<Cell, { readonly before: Expr; readonly inside: Expr }>();
   const enter = (_: Cell, before: Expr): Expr => {
+    if (before.serial >= region.born) return before; // of a tensor made inside
     if (before.differentiable && !isVariable(before)) return before; // the way of gradients leads on outside
     const inside = input(before.aval, before.differentiable);
     const owner = variables.get(before);
@@ -111,46 +112,44 @@ function describeTrace(
     const flat = tensorsOf('the arguments of afterStep', given);
     return { fn, args: flat, leaves: handOut(flat, 'closure') };
   });
-  const changed = new Map<Cell, number>();
-  for (const [cell, { inside: was }] of touched) {
-    const now = cell.peek();
-    if (now === was) continue;
-    const owner = isVariable(now) ? variables.get(now) : undefined;
+  // Cells that stand for something which may be another one at the next call: an argument, a gradient.
+  const gradOf = new Map<Cell, Tensor>();
+  for (const [tensor, { before }] of region.grads) if (before) gradOf.set(before.cell, tensor);
+  const slotFor = (cell: Cell): Slot => {
     const index = args.cells.get(cell);
-    const target: Target =
-      index === undefined ? { kind: 'cell', cell, owner } : { kind: 'argument', index, variable: isVariable(now) };
-    changed.set(cell, leave(now, target));
-  }
-  const gradCells = new Map<Cell, Tensor>(); // of the gradients that were there before
-  const grads = new Map<Tensor, number>();
-  const cleared: Tensor[] = [];
-  for (const [tensor, { before }] of region.grads) {
-    if (inside.has(tensor)) continue;
-    if (before) gradCells.set(before.cell, tensor);
-    const { grad } = tensor;
-    if (grad === before) continue;
-    if (!grad) cleared.push(tensor);
-    else grads.set(tensor, leave(grad.expr, { kind: 'grad', of: args.tensors.get(tensor) ?? tensor }));
-  }
+    const owner = gradOf.get(cell);
+    return index !== undefined ? { kind: 'argument', index } : owner ? { kind: 'grad', owner } : { kind: 'cell', cell };
+  };
 
   const slotOf = new Map<Expr, Slot>();
-  for (const [cell, { inside: node }] of touched) {
-    const owner = gradCells.get(cell);
-    const index = args.cells.get(cell);
-    if (owner) slotOf.set(node, { kind: 'grad', owner });
-    else slotOf.set(node, index === undefined ? { kind: 'cell', cell } : { kind: 'argument', index });
+  const successor = new Map<Expr, number>(); // the result that takes an input's place
+  for (const [cell, { before, inside: given }] of touched) {
+    if (before.serial >= born) continue; // of a tensor made inside
+    slotOf.set(given, slotFor(cell));
+    const now = cell.peek();
+    if (now === given) continue;
+    const owner = isVariable(now) ? (variables.get(now) ?? null) : null;
+    successor.set(given, leave(now, { kind: 'place', slot: slotFor(cell), owner, variable: isVariable(now) }));
   }
+  const cleared: (Tensor | number)[] = [];
+  for (const [tensor, { before }] of region.grads) {
+    const { grad } = tensor;
+    if (inside.has(tensor) || grad === before) continue;
+    const of = args.tensors.get(tensor) ?? tensor;
+    if (!grad) cleared.push(of);
+    else {
+      const index = leave(grad.expr, { kind: 'grad', of });
+      const given = before && touched.get(before.cell)?.inside;
+      if (given) successor.set(given, index);
+    }
+  }
+
   const isGiven = (e: Expr): boolean => slotOf.has(e) || e.serial < born || hasValue(e);
   const graph = collect(roots, isGiven);
   const parameters = graph.nodes.filter(isGiven);
   const slots = parameters.map((node): Slot => slotOf.get(node) ?? { kind: 'node', node });
-  const cellOf = new Map([...slotOf].map(([node]) => [node, undefined as Cell | undefined]));
-  for (const [cell, { inside: node }] of touched) cellOf.set(node, cell);
-  // The result that takes an input's place may take its memory, too.
-  const aliases = slots.map(
-    (slot, i) => (slot.kind === 'grad' ? grads.get(slot.owner) : changed.get(cellOf.get(parameters[i]!)!)) ?? -1,
-  );
-  const labels = slots.map((slot, i) => labelOf(slot, args, parameters[i]!, touched));
+  const aliases = parameters.map((node) => successor.get(node) ?? -1);
+  const labels = () => slots.map((slot, i) => labelOf(slot, args, parameters[i]!, touched));
   const guards = [...region.grads].flatMap(([owner, { before, read }]) =>
     read && !inside.has(owner) ? [{ owner, set: before !== null }] : [],
   );
