@@ -9,12 +9,12 @@ import { isFloat, isInteger } from '../base/promote.js';
 import { normalizeDim, range, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { isExpr, type Operand } from './align.js';
-import { gatherAlong } from './along.js';
 import { full, iota, onesLike } from './constant.js';
 import { dynamicUpdateSlice } from './dynamic.js';
-import { type Combine, putAt, scatterAside, sortKeys, takeAt } from './gather.js';
-import { broadcastTo, concat, convert, reshape, slice } from './move.js';
+import { type Combine, gatherAlong, putAt, scatterAlong, takeAt } from './gather.js';
+import { broadcastTo, concat, convert, padDim, reshape, slice } from './move.js';
 import { div, eq, lt, mul, sub, where } from './pointwise.js';
+import { sort } from './sorting.js';
 import { type Index, maskError, read, wrap, write } from './spec.js';
 import { detach } from './variable.js';
 
@@ -93,7 +93,7 @@ function scatterWith(op: string, x: Expr, dim: number, index: Expr, src: Operand
   const zeros = index.shape.map(() => 0);
   const updates = isExpr(src) ? slice(src, zeros, index.shape) : full(index.shape, src, x.dtype);
   const part = slice(x, zeros, index.shape.with(d, x.shape[d]!));
-  const done = scatterAside(part, at, updates, d, combine);
+  const done = scatterAlong(part, at, updates, d, combine);
   if (sameShape(part.shape, x.shape)) return done;
   return dynamicUpdateSlice(
     x,
@@ -257,15 +257,14 @@ export function nonzero(x: Expr, { size, fill = -1 }: { readonly size?: number; 
   const rank = x.shape.length;
   if (!rank) return full([size, 0], 0, 'i64');
   if (!n || !size) return full([size, rank], fill, 'i64');
-  const position = iota([n], 0, 'i64');
-  const keys = sortKeys(where(eq(flat(x), full([n], 0, x.dtype)), full([n], n, 'i64'), position));
-  const first = size <= n ? slice(keys, [0], [size]) : concat([keys, full([size - n], n, 'i64')], 0);
-  const columns = range(rank).map((d) => takeAt(flat(iota(x.shape, d, 'i64')), [0], [first]));
-  const table = concat(
-    columns.map((c) => reshape(c, [size, 1])),
-    1,
-  );
-  return where(broadcastTo(reshape(lt(first, n), [size, 1]), table.shape), table, fill);
+  const places = where(eq(flat(x), full([n], 0, x.dtype)), n, iota([n], 0, 'i64')); // n: nowhere
+  const taken = Math.min(size, n);
+  const first = slice(sort(places, { stable: false }).values, [0], [taken]);
+  const columns = range(rank).map((d) => {
+    const column = takeAt(flat(iota(x.shape, d, 'i64')), [0], [first]);
+    return reshape(column, [taken, 1]);
+  });
+  return padDim(where(reshape(lt(first, n), [taken, 1]), concat(columns, 1), fill), 0, 0, size - taken, fill);
 }
 
 /** Not possible: an error that shows what is. */

@@ -25,12 +25,12 @@ import {
 } from './decompose.js';
 import { checkDType, showAll } from './define.js';
 import { mmPrecise as mm } from './dot.js';
+import { takeFixed } from './gather.js';
 import { matmul } from './matmul.js';
 import { broadcastTo, concat, convert, reshape, sliceDim } from './move.js';
 import { abs, div, gt, log, lt, maximum, mul, ne, neg, sign, sub, where } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
 import { detach } from './variable.js';
-import { takeFixed } from './window.js';
 
 const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 function checkMatrix(op: string, x: Expr): void {

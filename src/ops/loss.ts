@@ -1,9 +1,9 @@
 // Losses, as torch.nn.functional has them: element by element first, then reduced.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
-import { isFloat, isInteger } from '../base/promote.js';
+import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { normalizeDim, range, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, isExpr, type Operand } from './align.js';
+import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, iota } from './constant.js';
 import { custom } from './custom.js';
 import { clamp, xlogy } from './math.js';
@@ -32,7 +32,7 @@ import {
   where,
 } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
-import { inFloat32, log1pExp, logSoftmaxOver } from './stable.js';
+import { log1pExp, logSoftmaxOver } from './stable.js';
 import { detach } from './variable.js';
 
 export type Reduction = 'mean' | 'sum' | 'none';
@@ -173,7 +173,7 @@ export function crossEntropy(
     throw new ArgumentError(`${op}: labelSmoothing is ${labelSmoothing}: it lies between 0 and 1`);
   }
   const dim = classDim(op, input);
-  return inFloat32(floating(input), (x) => {
+  return inWide(floating(input), (x) => {
     const logp = logSoftmaxOver([x], { dims: [dim] });
     if (!isFloat(target.dtype)) return negativeLog(op, logp, target, options, labelSmoothing);
     checkSameShape(op, input, target);
@@ -302,7 +302,7 @@ export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: Co
       ),
     );
   };
-  const wide = a.dtype === 'f64' ? 'f64' : 'f32'; // eps * eps is 0 in f16
+  const wide = wideType(a.dtype); // eps * eps is 0 in f16
   return convert(dot(unit(convert(a, wide)), unit(convert(b, wide))), a.dtype);
 }
 

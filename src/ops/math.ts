@@ -4,7 +4,7 @@ import { ArgumentError, DTypeError } from '../base/errors.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, isExpr, type Operand } from './align.js';
+import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
 import { bitcast, convert } from './move.js';
@@ -41,7 +41,6 @@ import {
   trunc,
   where,
 } from './pointwise.js';
-import { inFloat32 } from './stable.js';
 
 const pair = (xs: readonly Expr[]) => xs as unknown as [Expr, Expr];
 type Binary = (a: Operand, b: Operand) => Expr;
@@ -225,7 +224,7 @@ export const deg2rad = (x: Expr): Expr => mul(floating(x), Math.PI / 180);
 export const rad2deg = (x: Expr): Expr => mul(floating(x), 180 / Math.PI);
 /** sin(pi x) / (pi x), and 1 at 0. */
 export const sinc = (x: Expr): Expr =>
-  inFloat32(floating(x), (y) => {
+  inWide(floating(x), (y) => {
     const zero = eq(y, 0);
     const angle = where(zero, 1, mul(y, Math.PI));
     return where(zero, 1, div(sin(angle), angle));

@@ -177,6 +177,12 @@ export const pad = (
   interior: readonly number[],
 ): Expr => ([...low, ...high, ...interior].every((n) => n === 0) ? x : padOp([x, value], { low, high, interior }));
 
+/** One dimension padded; negative counts take away. */
+export const padDim = (x: Expr, dim: number, low: number, high: number, value: number | bigint | boolean = 0): Expr => {
+  const at = (n: number) => x.shape.map((_, d) => (d === dim ? n : 0));
+  return pad(x, full([], value, x.dtype), at(low), at(high), at(0));
+};
+
 const concatOp = define<readonly Expr[], { dim: number }>({
   name: 'concat',
   infer: (xs, { dim }) => {

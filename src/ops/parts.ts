@@ -112,12 +112,12 @@ export function unfold(x: Expr, dimension: number, size: number, step: number): 
   whole('unfold', 'the step', step, 1);
   if (size > n) throw new ShapeError(`unfold: windows of ${size} are larger than size ${n} of dim ${d} in ${x.aval}`);
   const windows = Math.floor((n - size) / step) + 1;
-  const starts = reshape(mul(iota([windows], 0, 'i64'), step), [windows, 1]);
+  const starts = mul(iota([windows], 0, 'i64'), step);
   const rank = x.shape.length;
   // The result of the gather has the windows before their elements, in the place of the dimension.
   const taken = gather(x, starts, {
     ...{ offset: range(rank + 1).filter((k) => k !== d), collapsed: [], batch: [], startBatch: [], map: [d] },
-    sizes: x.shape.with(d, size),
+    ...{ sizes: x.shape.with(d, size), known: 'inRange' },
   });
   return permute(taken, [...range(rank + 1).filter((k) => k !== d + 1), d + 1]);
 }

@@ -7,12 +7,13 @@ import { lowest } from '../base/literal.js';
 import { isFloat } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { inWide } from './align.js';
 import { iota } from './constant.js';
 import { checkDType } from './define.js';
-import { broadcastTo, concat, reshape, sliceDim } from './move.js';
+import { broadcastTo, concat, padDim, reshape, sliceDim } from './move.js';
 import { abs, add, div, gt, isnan, logicalOr, mul, pow, sign, where } from './pointwise.js';
 import { reduceSum } from './reduce.js';
-import { along, inF32, padDim, places, type Sizes, sizesOf, withBatch, zeroPad } from './window.js';
+import { along, places, type Sizes, sizesOf, withBatch } from './window.js';
 
 export interface MaxPoolOptions {
   /** The window's size, if not given. */
@@ -141,13 +142,13 @@ const sumPool = (x: Expr, windows: readonly Pooled[]): Expr =>
         [dim + 1],
       );
     }
-    return places(zeroPad(y, dim, w.padding, w.high), dim, w.count, w).reduce((a, b) => add(a, b));
+    return places(padDim(y, dim, w.padding, w.high), dim, w.count, w).reduce((a, b) => add(a, b));
   }, x);
 
 /** Sums of floats, with a batch dimension. */
 const inSpace = (op: string, x: Expr, n: number, f: (x: Expr) => Expr): Expr => {
   checkDType(op, [x.aval], isFloat, 'floating point numbers');
-  return withBatch(op, x, n, (batch) => inF32(batch, f));
+  return withBatch(op, x, n, (batch) => inWide(batch, f));
 };
 
 const avgPool =

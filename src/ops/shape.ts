@@ -5,6 +5,7 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { promote } from '../base/promote.js';
 import {
   broadcastShapes,
+  checkShape,
   inferShape,
   normalizeDim,
   normalizeDims,
@@ -14,8 +15,8 @@ import {
 } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { alias } from './body.js';
-import { checkDTypeName, constants } from './constant.js';
-import { takeAt } from './gather.js';
+import { checkDTypeName } from './constant.js';
+import { takeFixed } from './gather.js';
 import * as move from './move.js';
 import { sliceDim } from './move.js';
 
@@ -220,17 +221,12 @@ const expanded =
     if (lead < 0 || x.shape.some((n, d) => n !== 1 && shape[d + lead] !== n && shape[d + lead] !== -1))
       throw new ShapeError(`${op}: ${x.aval} does not expand to ${showShape(shape)}: only sizes of 1 can be stretched`);
     const known = shape.map((n, d) => (n === -1 ? (x.shape[d - lead] ?? -1) : n));
-    return move.broadcastTo(x, sizesOf(op, known));
+    return move.broadcastTo(x, checkShape(op, known));
   };
 /** Dimensions of size 1 are stretched, and leading ones added; -1 keeps a size. */
 export const expand = expanded('expand');
 export const expandAs = (x: Expr, other: Expr): Expr => expanded('expandAs')(x, other.shape);
 export const broadcastTo = expanded('broadcastTo');
-const sizesOf = (op: string, shape: Shape): Shape => {
-  const bad = shape.find((n) => !Number.isInteger(n) || n < 0);
-  if (bad !== undefined) throw new ShapeError(`${op}: ${showShape(shape)} is no shape: ${bad} is not a size`);
-  return shape;
-};
 export function broadcastTensors(xs: readonly Expr[]): Expr[] {
   const shape = broadcastShapes('broadcastTensors', ...tensors('broadcastTensors', xs).map((x) => x.shape));
   return xs.map((x) => move.broadcastTo(x, shape));
@@ -246,7 +242,7 @@ export function meshgrid(xs: readonly Expr[], { indexing = 'ij' }: { readonly in
 }
 
 const repeated = (op: string, x: Expr, times: Shape): Expr => {
-  sizesOf(op, times);
+  checkShape(op, times);
   const shape = [...times.slice(x.shape.length).map(() => 1), ...x.shape];
   const pairs = shape.flatMap((n, d) => [times[d]!, n]);
   const apart = move.broadcastInDim(
@@ -281,7 +277,7 @@ export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { re
     throw new ArgumentError(
       'repeatInterleave: counts in a tensor would make the shape depend on values: pass a number or an array of numbers',
     );
-  const counts = sizesOf('repeatInterleave', [repeats].flat() as number[]);
+  const counts = checkShape('repeatInterleave', [repeats].flat() as number[]);
   if (counts.length !== 1 && counts.length !== n)
     throw new ShapeError(`repeatInterleave: ${counts.length} counts for size ${n} of dim ${dim} in ${x.aval}`);
   if (counts.length === 1) {
@@ -290,7 +286,7 @@ export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { re
     return move.reshape(move.broadcastInDim(y, apart, dims), replaced(y.shape, d, n * counts[0]!));
   }
   const rows = counts.flatMap((count, i) => Array<number>(count).fill(i));
-  return takeAt(y, [d], [constants(rows, 'i64')]);
+  return takeFixed(y, d, rows);
 }
 
 // ---- joined

@@ -7,10 +7,10 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Ssa } from '../ir/op.js';
 import { align, isExpr, type Operand, resultType } from './align.js';
-import { gatherAlong, scatterAddAlong } from './along.js';
 import { full, iota, zerosLike } from './constant.js';
 import { comparing, defineMulti, i64 } from './define.js';
-import { broadcastTo, concat, convert, permute, reshape, slice } from './move.js';
+import { gatherAlong, scatterAlong } from './gather.js';
+import { broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './move.js';
 import { add, eq, ge, gt, le, logicalAnd, logicalNot, lt, ne, sub, where } from './pointwise.js';
 import { reduceOr } from './reduce.js';
 import { runningSum } from './scanning.js';
@@ -25,12 +25,16 @@ const shapedAs = ({ values, indices }: Found, { shape }: Expr): Found => ({
   indices: reshape(indices, shape),
 });
 
+/** What belongs to chosen elements of x, at their places; zeros elsewhere. */
+const putBack = (g: Expr, x: Expr, indices: Expr, dim: number): Expr =>
+  scatterAlong(zerosLike(x), indices, g, dim, 'add', 'unique');
+
 // ---- sort
 
-const sortOp = defineMulti<[Expr], { dim: number; descending: boolean }>({
+const sortOp = defineMulti<[Expr], { dim: number; descending: boolean; stable: boolean }>({
   name: 'sort',
   infer: ([x]) => [x, x.withDType('i64')],
-  lower: (e, [x], { dim, descending }, [values, indices]) => {
+  lower: (e, [x], { dim, descending, stable }, [values, indices]) => {
     const places = indices!.withDType('i32');
     const [scalar, place, bool] = [values!.withShape([]), places.withShape([]), Aval.of('bool', [])];
     const [iotas] = e.op('iota', [], [places], { iota_dimension: i64(dim) });
@@ -43,22 +47,22 @@ const sortOp = defineMulti<[Expr], { dim: number; descending: boolean }>({
       const [onlyHighIsNaN] = e.op('and', [is('NE', high, high), is('EQ', low, low)], [bool]);
       return e.op('or', [less, onlyHighIsNaN!], [bool]);
     });
-    const attrs = { dimension: i64(dim), is_stable: 'true' };
+    const attrs = { dimension: i64(dim), is_stable: String(stable) };
     const [v, i] = e.op('sort', [x, iotas!], [values!, places], attrs, [before]);
     return [v!, e.op('convert', [i!], [indices!])[0]!];
   },
-  vjp: ([g], [x], { dim }, [, indices]) => [g ? scatterAddAlong(zerosLike(x), indices!, g, dim, true) : null],
+  vjp: ([g], [x], { dim }, [, indices]) => [g ? putBack(g, x, indices!, dim) : null],
 });
 
 export interface SortOption {
   readonly dim?: number;
   readonly descending?: boolean;
-  /** It always is. */
+  /** Equal elements keep their order, unless this is false. */
   readonly stable?: boolean;
 }
-export function sort(x: Expr, { dim = -1, descending = false }: SortOption = {}): Found {
+export function sort(x: Expr, { dim = -1, descending = false, stable = true }: SortOption = {}): Found {
   const d = normalizeDim('sort', dim, x.shape.length);
-  const [values, indices] = sortOp([atLeast1(x)], { dim: d, descending }) as [Expr, Expr];
+  const [values, indices] = sortOp([atLeast1(x)], { dim: d, descending, stable }) as [Expr, Expr];
   return shapedAs({ values, indices }, x);
 }
 export const argsort = (x: Expr, option?: SortOption): Expr => sort(detach(x), option).indices;
@@ -87,7 +91,7 @@ const topOp = defineMulti<[Expr], { k: number; largest: boolean }>({
     const [v, i] = e.op('chlo.top_k', [largest ? key : flip(key)], [values!, indices!.withDType('i32')], { k: i64(k) });
     return [largest ? v! : flip(v!), e.op('convert', [i!], [indices!])[0]!];
   },
-  vjp: ([g], [x], _, [, indices]) => [g ? scatterAddAlong(zerosLike(x), indices!, g, x.shape.length - 1, true) : null],
+  vjp: ([g], [x], _, [, indices]) => [g ? putBack(g, x, indices!, x.shape.length - 1) : null],
 });
 
 function checkK(op: string, x: Expr, k: number, dim: number, least: number): void {
@@ -121,12 +125,7 @@ function topLast(x: Expr, k: number, largest: boolean): [values: Expr, indices: 
   if (shape.includes(0)) return [full(shape, 0, x.dtype), full(shape, 0, 'i64')];
   if (x.dtype === 'bool') {
     const { values, indices } = sort(x, { descending: largest });
-    const cut = (y: Expr) =>
-      slice(
-        y,
-        shape.map(() => 0),
-        shape,
-      );
+    const cut = (y: Expr) => sliceDim(y, shape.length - 1, 0, k);
     return [cut(values), cut(indices)];
   }
   return topOp([x], { k, largest }) as [Expr, Expr];
@@ -143,12 +142,7 @@ export function kthvalue(
   const y = atLeast1(x);
   checkK('kthvalue', y, k, d, 1);
   const { values, indices } = sort(y, { dim: d });
-  const pick = (z: Expr) =>
-    slice(
-      z,
-      z.shape.map((_, i) => (i === d ? k - 1 : 0)),
-      z.shape.map((n, i) => (i === d ? k : n)),
-    );
+  const pick = (z: Expr) => sliceDim(z, d, k - 1, k);
   const shape = !x.shape.length ? [] : x.shape.flatMap((n, i) => (i !== d ? [n] : keepdim ? [1] : []));
   return { values: reshape(pick(values), shape), indices: reshape(pick(indices), shape) };
 }
@@ -236,7 +230,7 @@ export function unique(x: Expr, { size, fill = 0 }: UniqueOption = {}): Expr {
   const isNew = concat([full([1], true, 'bool'), ne(slice(values, [1], [n]), slice(values, [0], [n - 1]))], 0);
   const rank = runningSum(convert(isNew, 'i64'), 0);
   const places = where(isNew, sub(rank, 1), size); // a scatter drops what is beyond its end
-  const put = (what: Expr) => scatterAddAlong(full([size], 0, what.dtype), places, what, 0);
+  const put = (what: Expr) => scatterAlong(full([size], 0, what.dtype), places, what, 0, 'add');
   const room = lt(iota([size], 0, 'i64'), broadcastTo(slice(rank, [n - 1], [n]), [size]));
   return where(room, put(values), full([], fill, x.dtype));
 }

@@ -4,7 +4,7 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
-import { range, type Shape, showShape } from '../base/shape.js';
+import { checkShape, range, type Shape, showShape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
@@ -13,19 +13,13 @@ import { convert } from '../ops/move.js';
 import { add, eq, lt, mul, pow, sub, where } from '../ops/pointwise.js';
 import { input } from '../ops/variable.js';
 import { setValue } from '../runtime/evaluate.js';
-import { type Nested, Tensor } from './tensor.js';
+import { made, type Nested, Tensor } from './tensor.js';
 
 type Scalar = number | bigint | boolean;
 export interface TensorOptions {
   readonly dtype?: DType;
   readonly requiresGrad?: boolean;
 }
-
-/** The tensor of an expression, as a variable if it is to be one. */
-const made = (expr: Expr, { requiresGrad = false }: TensorOptions = {}): Tensor => {
-  const t = new Tensor(expr);
-  return requiresGrad ? t.requiresGrad_() : t;
-};
 
 // ---- from values
 
@@ -122,14 +116,6 @@ function dtypeOf(flat: readonly Scalar[]): DType {
 }
 
 // ---- filled
-
-function checkShape(op: string, shape: Shape): Shape {
-  const bad = Array.isArray(shape) ? shape.find((n) => !Number.isSafeInteger(n) || n < 0) : shape;
-  if (bad === undefined && shape) return shape;
-  throw new ShapeError(
-    `${op}: ${Array.isArray(shape) ? `${showShape(shape)} is no shape: ${bad} is not a size` : `takes a shape as an array, got ${shape}: ${op}([2, 3])`}`,
-  );
-}
 
 const filled = (op: string, value: Scalar) =>
   entry((shape: Shape, options: TensorOptions = {}): Tensor => {

@@ -184,6 +184,12 @@ for (const name of ['requiresGrad_', 'retainGrad', 'rebind', 'detach', 'backward
   Object.defineProperty(Tensor.prototype, name, { value: entry(Tensor.prototype[name] as () => unknown) });
 }
 
+/** The tensor of an expression, as a variable if it is to be one. */
+export const made = (expr: Expr, { requiresGrad = false }: { readonly requiresGrad?: boolean } = {}): Tensor => {
+  const t = new Tensor(expr);
+  return requiresGrad ? t.requiresGrad_() : t;
+};
+
 export interface ReadOptions {
   /** i64 and u64 as JavaScript's numbers; one that a number cannot hold is an error. */
   readonly numbers?: boolean;
