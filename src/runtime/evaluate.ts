@@ -1,6 +1,7 @@
 // Computing what graphs describe: values that are there, programs that were compiled, and running them.
 import type { ArrayType, TypedArray } from '../base/dtype.js';
-import { hasRebound, takeRebound } from '../ir/cell.js';
+import { ArgumentError } from '../base/errors.js';
+import { hasRebound, insideBody, takeRebound } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect, hashOf, structure } from '../ir/graph.js';
 import { isVariable } from '../ops/variable.js';
@@ -38,6 +39,12 @@ export const counts = { compiled: 0, executed: 0 };
 
 /** Computes these nodes and every cell that was changed, in one program, and remembers their values. */
 export async function evaluate(roots: readonly Expr[]): Promise<Buffer[]> {
+  if (insideBody()) {
+    const what = roots.map((e) => e.aval).join(' and ');
+    throw new ArgumentError(
+      `a value cannot be read inside the body of a loop or branch, which is described now and computed later: return ${what} from it, and read the result`,
+    );
+  }
   const device = await defaultClient();
   if (roots.some((e) => !hasValue(e)) || (!roots.length && hasRebound())) {
     const cells = takeRebound();

@@ -134,6 +134,35 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
 
 testMisuses(cases, where);
 
+test('reading inside a body: the promise is rejected, and nothing else happens', async () => {
+  const read: Promise<unknown>[] = [];
+  const body = (h: T): T => {
+    read.push(h.sum().item(), x4.tolist(), tx.sync(h));
+    return h.add(1);
+  };
+  tx.scan((h: T) => [body(h), null] as const, x4, null, { length: 2 });
+  tx.cond(tx.tensor(true), body, body, x4);
+  tx.whileLoop((c: T) => c.sum().lt(9), body, x4);
+  expect(read.length).toBe(12);
+  for (const result of await Promise.allSettled(read)) {
+    expect(result.status).toBe('rejected');
+    expect(String((result as PromiseRejectedResult).reason)).toMatch(
+      /ArgumentError: a value cannot be read inside the body of a loop or branch, which is described now and computed later: return f32\[4?\] from it, and read the result/,
+    );
+  }
+});
+
+test('an async body that reads: one error, and no rejection that nobody hears of', async () => {
+  const unheard: unknown[] = [];
+  const listen = (e: unknown) => unheard.push(e);
+  process.on('unhandledRejection', listen);
+  const body = async (h: T) => [h, await h.sum().item()];
+  expect(() => tx.scan(body as never, x4, x4)).toThrow('scan: the function is async');
+  await new Promise((done) => setTimeout(done, 20));
+  process.off('unhandledRejection', listen);
+  expect(unheard).toEqual([]);
+});
+
 test('a value that leaves the body by another way than its result', async () => {
   let stolen: T | undefined;
   tx.scan(
