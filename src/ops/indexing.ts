@@ -267,6 +267,9 @@ export function nonzero(x: Expr, { size, fill = -1 }: { readonly size?: number; 
   return padDim(where(reshape(lt(first, n), [taken, 1]), concat(columns, 1), fill), 0, 0, size - taken, fill);
 }
 
+/** The same as nonzero. */
+export const argwhere = nonzero;
+
 /** Not possible: an error that shows what is. */
 export function maskedSelect(x: Expr, mask: Expr): Expr {
   throw maskError('maskedSelect', x, mask);

@@ -167,7 +167,6 @@ export function inv(x: Expr): Expr {
   checkSquare('inv', x);
   return solveBy(x, eyeLike(x));
 }
-export const inverse = inv;
 
 /** The logarithm of the absolute value of the determinant, and its sign. */
 export function slogdet(x: Expr): { readonly sign: Expr; readonly logabsdet: Expr } {

@@ -77,7 +77,6 @@ export function outer(a: Expr, b: Expr): Expr {
   checkRanks('outer', [a, b], [1, 1], 'two vectors');
   return mul(reshape(a, [...a.shape, 1]), b);
 }
-export const ger = outer;
 
 /** The sum of products over the last dimension of each. */
 export function inner(a: Expr, b: Expr): Expr {

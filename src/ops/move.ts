@@ -1,5 +1,5 @@
 // The primitives that move elements without changing them. Strict: dimensions are counted from the front, none is implied.
-import { type DType, sizeOf } from '../base/dtype.js';
+import { checkDTypeName, type DType, sizeOf } from '../base/dtype.js';
 import { DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape, sameShape, showShape } from '../base/shape.js';
@@ -13,7 +13,7 @@ import { reduceSum } from './reduce.js';
 
 const convertOp = define<[Expr], { dtype: DType }>({
   name: 'convert',
-  infer: ([x], { dtype }) => x.withDType(dtype),
+  infer: ([x], { dtype }) => x.withDType(checkDTypeName('to', dtype)),
   lower: (e, xs, _, out) => e.op('convert', xs, [out])[0]!,
   vjp: (g, [x], { dtype }) => [isFloat(x.dtype) && isFloat(dtype) ? convert(g, x.dtype) : null],
 });

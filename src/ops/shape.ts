@@ -1,6 +1,6 @@
 // Other shapes, orders and types of the same elements. There are no strides: a view is a new value, and XLA decides whether
 // anything is copied. Where torch takes several sizes, they are given as one array or one by one.
-import { DTYPES, type DType } from '../base/dtype.js';
+import { checkDTypeName, DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { promote } from '../base/promote.js';
 import {
@@ -15,7 +15,6 @@ import {
 } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { alias } from './body.js';
-import { checkDTypeName } from './constant.js';
 import { takeFixed } from './gather.js';
 import * as move from './move.js';
 import { sliceDim } from './move.js';
@@ -34,7 +33,7 @@ const replaced = (shape: Shape, dim: number, ...sizes: readonly number[]): numbe
 
 /** The same numbers in another dtype. Floats become integers towards zero; out of range, the nearest there is. */
 export const to = (x: Expr, dtype: DType | { readonly dtype: DType }): Expr =>
-  move.convert(x, checkDTypeName('to', typeof dtype === 'string' ? dtype : dtype?.dtype));
+  move.convert(x, typeof dtype === 'string' ? dtype : dtype?.dtype);
 export const typeAs = (x: Expr, other: Expr): Expr => move.convert(x, other.dtype);
 const converter =
   (dtype: DType) =>
@@ -136,44 +135,37 @@ export function permute(x: Expr, ...dims: Sizes): Expr {
     throw new ShapeError(`permute: ${x.aval} has ${rank} dimensions, got ${showShape(listOf(dims))}: name each once`);
   return move.permute(x, perm);
 }
-const swapped = (op: string) => (x: Expr, dim0: number, dim1: number) => {
-  const [a, b] = [normalizeDim(op, dim0, x.shape.length), normalizeDim(op, dim1, x.shape.length)];
+/** Two dimensions change places. */
+export function transpose(x: Expr, dim0: number, dim1: number): Expr {
+  const [a, b] = [normalizeDim('transpose', dim0, x.shape.length), normalizeDim('transpose', dim1, x.shape.length)];
   return move.permute(
     x,
     range(x.shape.length).map((d) => (d === a ? b : d === b ? a : d)),
   );
-};
-/** Two dimensions change places. */
-export const transpose = swapped('transpose');
-export const swapaxes = swapped('swapaxes');
-export const swapdims = swapped('swapdims');
+}
 /** Rows become columns: of a matrix; vectors and scalars stay. */
 export function t(x: Expr): Expr {
   if (x.shape.length > 2)
-    throw new ShapeError(`t: takes at most 2 dimensions, got ${x.aval}: use mT() or transpose(dim0, dim1)`);
+    throw new ShapeError(`t: takes at most 2 dimensions, got ${x.aval}: use mT or transpose(dim0, dim1)`);
   return x.shape.length < 2 ? x : move.permute(x, [1, 0]);
 }
-/** Every matrix of a batch transposed. */
-export function mT(x: Expr): Expr {
-  if (x.shape.length < 2) throw new ShapeError(`mT: takes 2 dimensions or more, got ${x.aval}`);
+/** Every matrix of a batch transposed: x.mT and x.mH, as there are no complex numbers. */
+export function adjoint(x: Expr): Expr {
+  if (x.shape.length < 2) throw new ShapeError(`adjoint, mT and mH: take 2 dimensions or more, got ${x.aval}`);
   return transpose(x, -2, -1);
 }
-const moved =
-  (op: string) =>
-  (x: Expr, source: number | Shape, destination: number | Shape): Expr => {
-    const rank = x.shape.length;
-    const [from, into] = [normalizeDims(op, source, rank), normalizeDims(op, destination, rank)];
-    if (from.length !== into.length)
-      throw new ShapeError(`${op}: ${from.length} dimensions cannot go to ${into.length} places`);
-    const rest = range(rank).filter((d) => !from.includes(d));
-    return move.permute(
-      x,
-      range(rank).map((d) => (into.includes(d) ? from[into.indexOf(d)]! : rest.shift()!)),
-    );
-  };
 /** Dimensions go to other places; the others keep their order. */
-export const movedim = moved('movedim');
-export const moveaxis = moved('moveaxis');
+export function movedim(x: Expr, source: number | Shape, destination: number | Shape): Expr {
+  const rank = x.shape.length;
+  const [from, into] = [normalizeDims('movedim', source, rank), normalizeDims('movedim', destination, rank)];
+  if (from.length !== into.length)
+    throw new ShapeError(`movedim: ${from.length} dimensions cannot go to ${into.length} places`);
+  const rest = range(rank).filter((d) => !from.includes(d));
+  return move.permute(
+    x,
+    range(rank).map((d) => (into.includes(d) ? from[into.indexOf(d)]! : rest.shift()!)),
+  );
+}
 
 export const flip = (x: Expr, ...dims: Sizes): Expr =>
   move.reverse(x, normalizeDims('flip', listOf(dims), x.shape.length));
@@ -315,8 +307,6 @@ const joined =
   };
 /** One after the other, along a dimension they have. */
 export const cat = joined('cat');
-export const concat = joined('concat');
-export const concatenate = joined('concatenate');
 /** Side by side, along a new dimension. */
 export function stack(xs: readonly Expr[], dim: Dim = 0): Expr {
   const [first] = tensors('stack', xs) as [Expr];

@@ -1,5 +1,5 @@
 // Making tensors: from JavaScript's values, and filled ones.
-import { DTYPES, type DType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { checkDTypeName, DTYPES, type DType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
 import { highest, lowest } from '../base/literal.js';
@@ -8,7 +8,7 @@ import { checkShape, range, type Shape, showShape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import { checkDTypeName, full as fill, iota } from '../ops/constant.js';
+import { full as fill, iota } from '../ops/constant.js';
 import { convert } from '../ops/move.js';
 import { add, eq, lt, mul, pow, sub, where } from '../ops/pointwise.js';
 import { input } from '../ops/variable.js';

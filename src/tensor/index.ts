@@ -9,3 +9,4 @@ export { IN_PLACE } from './inplace.js';
 export * from './random.js';
 export { sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';
+export type * from './types.js';

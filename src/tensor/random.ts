@@ -1,6 +1,6 @@
 // Random numbers. A generator's state is a value on the device, a key and a counter, and an input of every program that
 // draws: the same program serves every step, and the same seed gives the same bits on every device, for every sharding.
-import { type DType, sizeOf } from '../base/dtype.js';
+import { checkDTypeName, type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
@@ -9,7 +9,7 @@ import { Aval } from '../ir/aval.js';
 import { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import { checkDTypeName, full, iota, zerosLike } from '../ops/constant.js';
+import { full, iota, zerosLike } from '../ops/constant.js';
 import { broadcastTo, convert, reshape, sliceDim } from '../ops/move.js';
 import { add, cos, div, eq, fmod, ge, log, lt, mul, neg, sqrt, where } from '../ops/pointwise.js';
 import { reduceMax, reduceMin } from '../ops/reduce.js';
@@ -152,7 +152,8 @@ export const randint = entry(
     const whole = (x: number | bigint) => typeof x === 'bigint' || Number.isSafeInteger(x);
     if (!whole(low) || !whole(high) || !(BigInt(high) > BigInt(low)))
       throw new ArgumentError(`randint: from ${low} up to but not including ${high} there is no whole number`);
-    if (dtype === 'bool') throw new DTypeError('randint: makes numbers, not bool: use rand(shape).lt(0.5)');
+    if (checkDTypeName('randint', dtype) === 'bool')
+      throw new DTypeError('randint: makes numbers, not bool: use rand(shape).lt(0.5)');
     const count = BigInt(high) - BigInt(low);
     if (isInteger(dtype) && (BigInt(low) < BigInt(lowest(dtype)) || BigInt(high) - 1n > BigInt(highest(dtype))))
       throw new DTypeError(
@@ -163,7 +164,7 @@ export const randint = entry(
     const bits = word64(draw(checkShape('randint', shape), generator));
     const within = fmod(bits, full(shape, count, 'u64')); // off by less than (high - low) / 2 ** 64
     const numbers = add(convert(within, 'i64'), full(shape, BigInt(low), 'i64'));
-    return made(convert(numbers, checkDTypeName('randint', dtype)), options);
+    return made(convert(numbers, dtype), options);
   },
 );
 
@@ -198,7 +199,7 @@ export const bernoulli = entry((probabilities: Tensor, { generator }: DrawOption
 export const randperm = entry((n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
   if (!Number.isInteger(n) || n < 0)
     throw new ArgumentError(`randperm: n is ${n}: it must be a whole number, 0 or more`);
-  if (!isInteger(dtype) && !isFloat(dtype)) throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
+  if (checkDTypeName('randperm', dtype) === 'bool') throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
   return new Tensor(convert(argsort(word64(draw([n], generator))), dtype));
 });
 
@@ -239,21 +240,20 @@ export const multinomial = entry(
   },
 );
 
+export interface DropoutOptions extends DrawOptions {
+  readonly p?: number;
+  readonly training?: boolean;
+}
 /** Zero with probability p, else divided by 1 - p; x itself when not training. */
-export const dropout = entry(
-  (
-    x: Tensor,
-    { p = 0.5, training = true, generator }: DrawOptions & { readonly p?: number; readonly training?: boolean } = {},
-  ): Tensor => {
-    if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
-    checkFloat('dropout', x.dtype);
-    if (!training || p === 0) return new Tensor(x.expr);
-    if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
-    const [bits] = draw(x.shape, generator);
-    const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));
-    return new Tensor(where(keep, mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
-  },
-);
+export const dropout = entry((x: Tensor, { p = 0.5, training = true, generator }: DropoutOptions = {}): Tensor => {
+  if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
+  checkFloat('dropout', x.dtype);
+  if (!training || p === 0) return new Tensor(x.expr);
+  if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
+  const [bits] = draw(x.shape, generator);
+  const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));
+  return new Tensor(where(keep, mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
+});
 
 // ---- in place
 
@@ -268,6 +268,7 @@ declare module './tensor.js' {
     bernoulli_(p?: number, options?: DrawOptions): this;
     bernoulli(options?: DrawOptions): Tensor;
     multinomial(numSamples: number, options?: DrawOptions & { readonly replacement?: boolean }): Tensor;
+    dropout(options?: DropoutOptions): Tensor;
   }
 }
 
@@ -303,7 +304,7 @@ inPlace('bernoulli_', (x, p = 0.5, _, g) => {
 
 // ---- as methods
 
-for (const [name, f] of Object.entries({ bernoulli, multinomial })) {
+for (const [name, f] of Object.entries({ bernoulli, multinomial, dropout })) {
   const method = entry(function (this: Tensor, ...args: unknown[]) {
     return (f as (x: Tensor, ...args: unknown[]) => Tensor)(this, ...args);
   });

@@ -20,8 +20,11 @@ import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
 
-type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
-/** Every operation of ops/ is a method (lift.ts). */
+type Ops = typeof ops;
+/** Operations whose first argument is no tensor (but a list of them, or a text): functions only. */
+export type FunctionOnly = { [K in keyof Ops]: Expr extends Parameters<Ops[K]>[0] ? never : K }[keyof Ops];
+type Methods = { [K in Exclude<keyof Ops, FunctionOnly>]: LiftMethod<Ops[K]> };
+/** Every other operation of ops/ is a method (lift.ts). */
 export interface Tensor extends Methods, InPlaceMethods {}
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
@@ -72,9 +75,19 @@ export class Tensor {
     throw new ArgumentError(`this ${this.expr.aval} has no values yet: read it first, await x.tolist()`);
   }
 
-  /** A matrix's transpose: t(). */
+  /** A matrix's transpose: t(). There are no complex numbers: H is the same. */
   get T(): Tensor {
     return this.t();
+  }
+  get H(): Tensor {
+    return this.t();
+  }
+  /** The transpose of every matrix of a batch: adjoint(). mH is the same. */
+  get mT(): Tensor {
+    return this.adjoint();
+  }
+  get mH(): Tensor {
+    return this.adjoint();
   }
   /** Whether a gradient can reach it. */
   get requiresGrad(): boolean {
