@@ -154,13 +154,16 @@ function negativeLog(op: string, logp: Expr, target: Expr, options: ClassOptions
   }
   return reduced(op, losses, options.reduction, reduceSum(weights));
 }
-/** The negative log likelihood of classes, given log probabilities. A target out of range gives NaN (torch: an error). */
+/**
+ * The negative log likelihood of classes, given log probabilities. Unlike torch: a class out of range gives NaN, no
+ * error.
+ */
 export const nllLoss = (input: Expr, target: Expr, options: ClassOptions = {}): Expr =>
   negativeLog('nllLoss', input, target, options);
 
 /**
- * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C (one out of range gives
- * NaN; torch: an error), or floats, the probability of each class, in the input's shape.
+ * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C, or floats, the
+ * probability of each class, in the input's shape. Unlike torch: a class out of range gives NaN, no error.
  */
 export function crossEntropy(
   input: Expr,
@@ -197,7 +200,10 @@ const bceOp = custom<[Expr, Expr]>(
   },
   (g, [x, t]) => [div(mul(g, sub(x, t)), maximum(mul(sub(1, x), x), 1e-12)), mul(g, sub(log1p(neg(x)), log(x)))],
 );
-/** Of probabilities. Logits go to binaryCrossEntropyWithLogits, which is more exact. */
+/**
+ * Of probabilities. Unlike torch: no error outside of [0, 1]. Logits go to binaryCrossEntropyWithLogits, which is more
+ * exact.
+ */
 export function binaryCrossEntropy(input: Expr, target: Expr, { weight, reduction }: Weighted = {}): Expr {
   checkSameShape('binaryCrossEntropy', input, target);
   return reduced(
@@ -285,7 +291,10 @@ export interface CosineOptions {
   readonly dim?: number;
   readonly eps?: number;
 }
-/** The cosine of the angle between vectors along `dim` (1 if not said). */
+/**
+ * The cosine of the angle between vectors along `dim` (1). Unlike torch: vectors shorter than eps have the gradient of
+ * the function.
+ */
 export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: CosineOptions = {}): Expr {
   const op = 'cosineSimilarity';
   const [a, b] = pair(op, x1, x2);

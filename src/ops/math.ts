@@ -126,7 +126,7 @@ export interface Closeness {
   readonly atol?: number;
   readonly equalNan?: boolean;
 }
-/** |a - b| <= atol + rtol |b|. */
+/** |a - b| <= atol + rtol |b|. Unlike torch: dtypes may differ, and meet. */
 export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNan = false }: Closeness = {}): Expr {
   const [x, y] = pair(align('isclose', [a, b]));
   const distance = floating(abs(sub(x, y)));
@@ -134,9 +134,9 @@ export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNa
   const close = logicalOr(eq(x, y), near);
   return equalNan ? logicalOr(close, logicalAnd(isnan(x), isnan(y))) : close;
 }
-/** Whether all elements are close. Unlike torch: a tensor, bool[]; item() reads it. */
+/** Whether all elements are close. Unlike torch: a tensor, bool[], which item() reads; dtypes may differ, and meet. */
 export const allclose = (a: Expr, b: Operand, options?: Closeness): Expr => reduceAnd(isclose(a, b, options));
-/** Whether shapes and all elements are equal; NaN is not. Unlike torch: a tensor, bool[]; item() reads it. */
+/** Whether shapes and all elements are equal; NaN is not. Unlike torch: a tensor, bool[], which item() reads. */
 export const equal = (a: Expr, b: Expr): Expr =>
   sameShape(a.shape, b.shape) ? reduceAnd(eq(a, b)) : full([], false, 'bool');
 

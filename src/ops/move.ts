@@ -39,6 +39,10 @@ const reshapeOp = define<[Expr], { shape: Shape }>({
   vjp: (g, [x]) => [reshape(g, x.shape)],
 });
 export const reshape = (x: Expr, shape: Shape): Expr => (sameShape(shape, x.shape) ? x : reshapeOp([x], { shape }));
+/** All elements, in one dimension. */
+export const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
+/** A scalar as one element: functions along a dimension take it so. */
+export const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : flat(x));
 
 const broadcastOp = define<[Expr], { shape: Shape; dims: readonly number[] }>({
   name: 'broadcastInDim',

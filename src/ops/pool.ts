@@ -120,14 +120,19 @@ const both =
     withBatch(op, x, n, (y) => y); // checks the rank
     return maxPool(op, n, x, size, options);
   };
-/** The greatest of each window; of equal ones the first gets the gradient. */
+// ---- the greatest of each window; of equal ones the first gets the gradient. Unlike torch: their places are given by
+// another function, ...WithIndices.
+
 export const maxPool1d = values('maxPool1d', 1);
 export const maxPool2d = values('maxPool2d', 2);
 export const maxPool3d = values('maxPool3d', 3);
-/** Also where in the flattened space they were (torch's return_indices). */
+// ---- and where in the flattened space they were (torch's return_indices)
+
 export const maxPool1dWithIndices = both('maxPool1dWithIndices', 1);
 export const maxPool2dWithIndices = both('maxPool2dWithIndices', 2);
 export const maxPool3dWithIndices = both('maxPool3dWithIndices', 3);
+
+// ---- sums of windows
 
 /** The sum of each window. */
 const sumPool = (x: Expr, windows: readonly Pooled[]): Expr =>

@@ -8,7 +8,7 @@ import { Expr } from '../ir/expr.js';
 import { floating, inWide, type Operand, resultType } from './align.js';
 import { full, iota, onesLike } from './constant.js';
 import { gatherAlong, scatterAlong } from './gather.js';
-import { concat, convert, reshape, sliceDim } from './move.js';
+import { atLeast1, concat, convert, flat, reshape, sliceDim } from './move.js';
 import {
   abs,
   add,
@@ -49,7 +49,7 @@ import {
   reduceSum,
   shared,
 } from './reduce.js';
-import { runningProduct, runningSum, scan } from './scanning.js';
+import { associativeScan, runningProduct, runningSum } from './scanning.js';
 import { sort } from './sorting.js';
 import { detach } from './variable.js';
 
@@ -73,9 +73,6 @@ const counting = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, 'i64'));
 const countOf = (x: Expr, dims: readonly number[]): number => sizeOf(dims.map((d) => x.shape[d]!));
 /** The shape with those dimensions of size 1. */
 const kept = (x: Expr, dims: readonly number[]): number[] => x.shape.map((n, d) => (dims.includes(d) ? 1 : n));
-const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
-/** A scalar as one element: functions along a dimension take it so. */
-const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : reshape(x, [1]));
 
 // ---- totals
 
@@ -84,7 +81,7 @@ export const sum = (x: Expr, option?: SumOption): Expr =>
   reduceOver('sum', typed(x, option, counting), option, reduceSum);
 export const prod = (x: Expr, option?: SumOption): Expr =>
   reduceOver('prod', typed(x, option, counting), option, reduceProd);
-/** Integers and booleans give f32 (torch refuses them). */
+/** Unlike torch: integers and booleans have one, in f32. */
 export const mean = (x: Expr, option?: SumOption): Expr =>
   reduceOver('mean', typed(x, option, floating), option, (y, dims) =>
     inWide(y, (w) => div(reduceSum(w, dims), countOf(w, dims))),
@@ -212,7 +209,10 @@ function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
 /** (sum of |x|^p)^(1/p) over some dimensions or all; p may be any number, Infinity or -Infinity. */
 export const vectorNorm = (x: Expr, p = 2, dim?: DimOption): Expr =>
   reduceOver('vectorNorm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
-/** torch.norm: elements as one vector, also in two dimensions; 'fro' is p = 2. */
+/**
+ * Elements as one vector; 'fro' is p = 2. Unlike torch.linalg.norm: a matrix is one vector, too, as in torch.norm;
+ * no 'nuc'.
+ */
 export function norm(x: Expr, p: number | 'fro' = 'fro', dim?: DimOption): Expr {
   if (typeof p === 'string' && p !== 'fro')
     throw new ArgumentError(`norm: p is '${p}' for ${x.aval}: use a number, Infinity, -Infinity or 'fro'`);
@@ -265,7 +265,7 @@ export function mode(x: Expr, option: OneDim = -1): Found {
     const n = y.shape[dim]!;
     const isNew = ne(sliceDim(sorted.values, dim, 1, n), sliceDim(sorted.values, dim, 0, n - 1));
     const starts = concat([full(kept(y, [dim]), 0, 'i64'), where(isNew, sliceDim(places, dim, 1, n), 0)], dim);
-    const [start] = scan([starts] as const, dim, [0], ([a], [b]) => [maximum(a, b)] as const);
+    const [start] = associativeScan([starts] as const, dim, [0], ([a], [b]) => [maximum(a, b)] as const);
     const end = reduceExtreme(sub(places, start), dim, true).indices;
     const indices = gatherAlong(sorted.indices, reshape(end, kept(y, [dim])), dim);
     return { values: gatherAlong(y, indices, dim, 'unique'), indices };
@@ -285,7 +285,10 @@ export interface QuantileOption {
   readonly keepdim?: boolean;
   readonly interpolation?: keyof typeof INTERPOLATIONS;
 }
-/** The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is. */
+/**
+ * The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is.
+ * Unlike torch: q is a number, or an array of numbers.
+ */
 export function quantile(x: Expr, q: number | readonly number[], option: QuantileOption = {}): Expr {
   const { dim, keepdim = false, interpolation = 'linear' } = option;
   const qs = typeof q === 'number' ? [q] : q;
@@ -351,17 +354,22 @@ export const logcumsumexp = (x: Expr, dim: number): Expr =>
     'logcumsumexp',
     floating(x),
     dim,
-    (y, d) => scan([y] as const, d, [Number.NEGATIVE_INFINITY], ([a], [b]) => [logAddExp(a, b)] as const)[0],
+    (y, d) => associativeScan([y] as const, d, [Number.NEGATIVE_INFINITY], ([a], [b]) => [logAddExp(a, b)] as const)[0],
   );
 
 // Each step chooses one of two, so the gradient finds its way back to the element chosen; the index needs none.
 const runningExtreme = (op: string, worst: typeof lowest, reaches: typeof ge) => (x: Expr, dim: number) => {
   const d = normalizeDim(op, dim, x.shape.length);
   const y = atLeast1(x);
-  const [values, indices] = scan([y, iota(y.shape, d, 'i32')] as const, d, [worst(y.dtype), 0], ([a, i], [b, j]) => {
-    const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
-    return [where(later, b, a), where(later, j, i)] as const;
-  });
+  const [values, indices] = associativeScan(
+    [y, iota(y.shape, d, 'i32')] as const,
+    d,
+    [worst(y.dtype), 0],
+    ([a, i], [b, j]) => {
+      const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
+      return [where(later, b, a), where(later, j, i)] as const;
+    },
+  );
   return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
 };
 /** The largest so far and its place, the last of equals; NaN stays once met. */
@@ -433,11 +441,14 @@ export function cumulativeTrapezoid(y: Expr, option: TrapezoidOption = {}): Expr
 // ---- counts
 
 export interface BincountOption {
-  /** The number of bins (torch's may be larger, by the values; a program cannot). */
+  /** The number of bins. */
   readonly minlength?: number;
   readonly weights?: Expr;
 }
-/** How often each of 0 to minlength - 1 occurs, or the sum of their weights. Other numbers are left out. */
+/**
+ * How often each of 0 to minlength - 1 occurs, or the sum of their weights. Unlike torch: minlength is the number of
+ * bins, whatever the values, and must be given; other numbers are left out.
+ */
 export function bincount(x: Expr, { minlength: size, weights }: BincountOption = {}): Expr {
   if (size === undefined || !Number.isInteger(size) || size < 0) {
     throw new ArgumentError(

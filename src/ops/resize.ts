@@ -69,7 +69,7 @@ function taps(
   });
 }
 
-/** The image in another size, as torch.nn.functional.interpolate makes it (without antialias). */
+/** The image in another size. Unlike torch: no antialias, and no mode 'area' (adaptiveAvgPool). */
 export function interpolate(
   x: Expr,
   { size, scaleFactor, mode = 'nearest', alignCorners = false, recomputeScaleFactor = false }: InterpolateOptions,

@@ -41,7 +41,7 @@ export const runningSum = (x: Expr, dim: number, backward = false): Expr =>
  * Each element and all before it combined, for any associative rule, over several arrays at once. It is made of
  * log2(n) steps that each have a gradient, so it has one: right for any values, zeros too, and of any order.
  */
-export function scan<T extends readonly Expr[]>(
+export function associativeScan<T extends readonly Expr[]>(
   xs: T,
   dim: number,
   identity: readonly (number | bigint | boolean)[],
@@ -56,7 +56,7 @@ export function scan<T extends readonly Expr[]>(
 }
 
 export const runningProduct = (x: Expr, dim: number): Expr =>
-  scan([x] as const, dim, [1], ([a], [b]) => [mul(a, b)] as const)[0];
+  associativeScan([x] as const, dim, [1], ([a], [b]) => [mul(a, b)] as const)[0];
 
 /** For each element, the product of all others in the given dimensions. */
 export function productOfOthers(x: Expr, dims: readonly number[]): Expr {

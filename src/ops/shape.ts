@@ -31,7 +31,10 @@ const replaced = (shape: Shape, dim: number, ...sizes: readonly number[]): numbe
 
 // ---- dtype
 
-/** The same numbers in another dtype. Floats become integers towards zero; out of range, the nearest there is. */
+/**
+ * The same numbers in another dtype. Floats become integers towards zero. Unlike torch: takes a dtype only; a float out
+ * of range of an integer dtype becomes the nearest there is.
+ */
 export const to = (x: Expr, dtype: DType | { readonly dtype: DType }): Expr =>
   move.convert(x, typeof dtype === 'string' ? dtype : dtype?.dtype);
 export const typeAs = (x: Expr, other: Expr): Expr => move.convert(x, other.dtype);
@@ -80,6 +83,7 @@ const reshaped =
   };
 /** The same elements in row-major order; one size may be -1. */
 export const reshape = reshaped('reshape');
+/** Unlike torch: the same as reshape, as there are no strides; a value of its own. */
 export const view = reshaped('view');
 export const reshapeAs = (x: Expr, other: Expr): Expr => reshaped('reshapeAs')(x, other.shape);
 export const viewAs = (x: Expr, other: Expr): Expr => reshaped('viewAs')(x, other.shape);
@@ -121,7 +125,7 @@ export const atleast1d = (x: Expr): Expr => atLeast(x, 1);
 export const atleast2d = (x: Expr): Expr => atLeast(x, 2);
 export const atleast3d = (x: Expr): Expr => atLeast(x, 3);
 
-/** The same value: tensors are never changed in their place, so nothing needs copying. */
+/** The same value, for a gradient of its own. */
 export const clone = (x: Expr): Expr => (x.differentiable ? alias(x) : x);
 /** The same value: there are no strides. */
 export const contiguous = (x: Expr): Expr => x;
@@ -259,7 +263,10 @@ export function tile(x: Expr, ...times: Sizes): Expr {
   const list = listOf(times);
   return repeated('tile', x, [...x.shape.slice(list.length).map(() => 1), ...list]);
 }
-/** Each element several times in a row: the same number of times, or as often as its number says. Without dim: flat. */
+/**
+ * Each element several times in a row: the same number of times, or as often as its number says. Without dim: flat.
+ * Unlike torch: counts are numbers, not a tensor, as shapes cannot depend on values.
+ */
 export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { readonly dim?: number } = {}): Expr {
   if (dim === undefined) return repeatInterleave(ravel(x), repeats, { dim: 0 });
   const y = atLeast(x, 1);

@@ -10,7 +10,7 @@ import { align, isExpr, type Operand, resultType } from './align.js';
 import { full, iota, zerosLike } from './constant.js';
 import { comparing, defineMulti, i64 } from './define.js';
 import { gatherAlong, scatterAlong } from './gather.js';
-import { broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './move.js';
+import { atLeast1, broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './move.js';
 import { add, eq, ge, gt, le, logicalAnd, logicalNot, lt, ne, sub, where } from './pointwise.js';
 import { reduceOr } from './reduce.js';
 import { runningSum } from './scanning.js';
@@ -18,8 +18,6 @@ import { detach } from './variable.js';
 
 type Found = { readonly values: Expr; readonly indices: Expr };
 
-/** A scalar as one element, sorted like any other. */
-const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : reshape(x, [1]));
 const shapedAs = ({ values, indices }: Found, { shape }: Expr): Found => ({
   values: reshape(values, shape),
   indices: reshape(indices, shape),
@@ -60,11 +58,13 @@ export interface SortOption {
   /** Equal elements keep their order, unless this is false. */
   readonly stable?: boolean;
 }
+/** In order, with the places they came from. Unlike torch: stable unless told otherwise. */
 export function sort(x: Expr, { dim = -1, descending = false, stable = true }: SortOption = {}): Found {
   const d = normalizeDim('sort', dim, x.shape.length);
   const [values, indices] = sortOp([atLeast1(x)], { dim: d, descending, stable }) as [Expr, Expr];
   return shapedAs({ values, indices }, x);
 }
+/** The places of elements in order. Unlike torch: stable unless told otherwise. */
 export const argsort = (x: Expr, option?: SortOption): Expr => sort(detach(x), option).indices;
 /** Sorted along the first dimension. */
 export const msort = (x: Expr): Expr => sort(x, { dim: 0 }).values;
@@ -106,7 +106,7 @@ export interface TopkOption {
   /** They always are. */
   readonly sorted?: boolean;
 }
-/** The k largest or smallest along a dimension, the first of equals first. */
+/** The k largest or smallest along a dimension. Unlike torch: always in order, the first of equals first. */
 export function topk(x: Expr, k: number, { dim = -1, largest = true }: TopkOption = {}): Found {
   const d = normalizeDim('topk', dim, x.shape.length);
   const y = atLeast1(x);
@@ -156,7 +156,7 @@ export interface SearchOption {
 }
 /**
  * Where to put values so that `sorted` stays sorted: before equal ones, or after them (right). The last dimension is
- * searched; the others of both match, or `sorted` has one only.
+ * searched; the others of both match, or `sorted` has one only. Unlike torch: no sorter.
  */
 export function searchsorted(
   sorted: Expr,
@@ -214,8 +214,8 @@ export interface UniqueOption {
   readonly fill?: number;
 }
 /**
- * The different values, sorted, in an array of `size` (torch's takes the size from the values, which a program cannot):
- * what is left of it holds `fill` (0), and values beyond it are dropped.
+ * The different values, sorted. Unlike torch: in an array of `size`, as shapes cannot depend on values; what is left of
+ * it holds `fill` (0), and values beyond it are dropped. Neither counts nor places.
  */
 export function unique(x: Expr, { size, fill = 0 }: UniqueOption = {}): Expr {
   if (size === undefined || !Number.isInteger(size) || size < 0) {

@@ -4,7 +4,6 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { constants } from './constant.js';
-import { showAll } from './define.js';
 import { reshape, sliceDim } from './move.js';
 
 export interface Window {
@@ -27,7 +26,6 @@ export const along = (values: readonly number[], dim: number, rank: number, dtyp
 
 /** One number for every dimension of space, or one each. */
 export type Sizes = number | readonly number[];
-export const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 const SPACE = ['[N, C, L]', '[N, C, H, W]', '[N, C, D, H, W]'] as const;
 
 export function sizesOf(op: string, what: string, given: Sizes, n: number, least: number): readonly number[] {

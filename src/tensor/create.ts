@@ -24,8 +24,9 @@ export interface TensorOptions {
 // ---- from values
 
 /**
- * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32, as in torch; a typed
- * array of a dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted.
+ * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32; a typed array of a
+ * dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted. Unlike torch: 1.0 is
+ * whole, as JavaScript does not tell it from 1.
  */
 export const tensor = entry(
   (data: Nested | TypedArray, options: TensorOptions & { readonly shape?: Shape } = {}): Tensor => {
@@ -124,9 +125,12 @@ const filled = (op: string, value: Scalar) =>
   });
 export const zeros = filled('zeros', 0);
 export const ones = filled('ones', 1);
-/** Zeros: there is no memory that was not written. */
+/** Unlike torch: zeros, as there is no memory that was not written. */
 export const empty = filled('empty', 0);
-/** One value everywhere. Without a dtype: i64 for whole numbers, bool for booleans, else f32. */
+/**
+ * One value everywhere. Without a dtype: i64 for whole numbers, bool for booleans, else f32. Unlike torch: 1.0 is
+ * whole.
+ */
 export const full = entry((shape: Shape, value: Scalar, options: TensorOptions = {}): Tensor => {
   const dtype = checkDTypeName('full', options.dtype ?? dtypeOf([value]));
   encode(dtype, [value]); // checked
@@ -140,6 +144,7 @@ const filledLike = (op: string, value: Scalar) =>
   );
 export const zerosLike = filledLike('zerosLike', 0);
 export const onesLike = filledLike('onesLike', 1);
+/** Unlike torch: zeros. */
 export const emptyLike = filledLike('emptyLike', 0);
 export const fullLike = entry(
   (x: Tensor, value: Scalar, options: TensorOptions = {}): Tensor =>
@@ -160,8 +165,8 @@ export const eye = entry((n: number, m?: number | TensorOptions, options: Tensor
 const computeType = (dtype: DType): DType => (isFloat(dtype) ? (dtype === 'f64' ? 'f64' : 'f32') : 'i64');
 
 /**
- * start, start + step, ... below end: arange(end), arange(start, end), arange(start, end, step), options last. Whole numbers
- * give i64 (JavaScript does not tell 1.0 from 1: pass a dtype for floats).
+ * start, start + step, ... below end: arange(end), arange(start, end), arange(start, end, step), options last. Whole
+ * numbers give i64. Unlike torch: 1.0 is whole, as JavaScript does not tell it from 1: pass a dtype for floats.
  */
 export const arange = entry((...args: (number | TensorOptions | undefined)[]): Tensor => {
   const numbers = args.filter((a) => typeof a === 'number');

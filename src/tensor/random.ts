@@ -120,7 +120,7 @@ function checkFloat(op: string, dtype: DType): DType {
   throw new DTypeError(`${op}: makes floats, not ${dtype}: use randint for integers`);
 }
 
-// ---- new tensors
+// ---- new tensors. Unlike torch: a seed gives other numbers (the same on every device).
 
 const filled = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
   entry(
@@ -141,7 +141,10 @@ export const randLike = like('randLike', uniformOf);
 export const randn = filled('randn', gaussian);
 export const randnLike = like('randnLike', gaussian);
 
-/** Whole numbers from low up to but not including high, i64 unless told. */
+/**
+ * Whole numbers from low up to but not including high, i64 unless told. Unlike torch: a seed gives other numbers; low
+ * must be given.
+ */
 export const randint = entry(
   (
     low: number | bigint,
@@ -204,8 +207,9 @@ export const randperm = entry((n: number, { dtype = 'i64', generator }: RandomOp
 });
 
 /**
- * Indices drawn from each row with the probabilities in it (not negative; they need not add up to 1), i64. Without
- * replacement, those of probability 0 come only after all others; that there are enough others is not checked.
+ * Indices drawn from each row with the probabilities in it (not negative; they need not add up to 1), i64. Unlike
+ * torch: a seed gives other numbers; probabilities are not checked: without replacement, those of 0 come only after all
+ * others.
  */
 export const multinomial = entry(
   (

@@ -143,7 +143,10 @@ export class Tensor {
     return new Tensor(detach(this.expr));
   }
 
-  /** Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again. */
+  /**
+   * Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again.
+   * Unlike torch: may be called again, as the graph is always kept.
+   */
   backward(gradient?: Tensor, { createGraph = false }: { readonly createGraph?: boolean } = {}): void {
     const seed = seedFor('backward', this, gradient);
     const wrt = collect([this.expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
@@ -160,7 +163,7 @@ export class Tensor {
     return fetchArray(this.expr);
   }
 
-  /** Its elements as nested arrays: numbers, booleans, and bigints for i64 and u64 unless numbers are asked for. */
+  /** Its elements as nested arrays. Unlike torch: asynchronous; i64 and u64 are bigints unless numbers are asked for. */
   async tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
     const at = reader(this.dtype, await this.data(), numbers);
     const build = ([n, ...rest]: Shape, offset: number): Nested =>
@@ -184,7 +187,7 @@ export class Tensor {
     return `tensor(${[this.expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
 
-  /** The one element: a number, a boolean, or a bigint for i64 and u64 unless a number is asked for. */
+  /** The one element. Unlike torch: asynchronous; of i64 and u64 it is a bigint unless a number is asked for. */
   async item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
     const { aval } = this.expr;
     if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
