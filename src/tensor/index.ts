@@ -9,3 +9,5 @@ export { IN_PLACE } from './inplace.js';
 export * from './random.js';
 export { sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';
+
+import './methods.js';

@@ -4,8 +4,7 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
-import { broadcastShapes, range, type Shape, showShape } from '../base/shape.js';
-import { describe } from '../base/tree.js';
+import { broadcastShapes, range, type Shape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
@@ -17,6 +16,8 @@ import { reduceMax, reduceMin } from '../ops/reduce.js';
 import { advance, open, sortByKey, unit, word64, words } from '../ops/threefry.js';
 import { detach, input } from '../ops/variable.js';
 import { setValue } from '../runtime/evaluate.js';
+import { checked, named } from './arguments.js';
+import { checkShape, type Sized, sized } from './sizes.js';
 import { Tensor } from './tensor.js';
 
 /** torch's own, before anyone sets a seed. */
@@ -118,12 +119,6 @@ function gaussian(shape: Shape, dtype: DType, generator = defaultGenerator): Exp
 const exponentialOf = (shape: Shape, dtype: DType, generator?: Generator): Expr =>
   neg(log(open(draw(shape, generator), precise(dtype))));
 
-function checkShape(op: string, shape: Shape): Shape {
-  if (Array.isArray(shape) && shape.every((d) => Number.isInteger(d) && d >= 0)) return shape;
-  throw new ShapeError(
-    `${op}: ${Array.isArray(shape) ? showShape(shape) : describe(shape)} is no shape: pass an array of sizes`,
-  );
-}
 function checkFloat(op: string, dtype: DType): DType {
   if (isFloat(dtype)) return dtype;
   throw new DTypeError(`${op}: makes floats, not ${dtype}: use randint for integers`);
@@ -134,12 +129,13 @@ const made = (expr: Expr, requiresGrad = false): Tensor =>
 // ---- new tensors
 
 const filled = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
-  entry(
-    (shape: Shape, { dtype = DEFAULT_FLOAT, generator, requiresGrad }: RandomOptions = {}): Tensor =>
-      made(make(checkShape(op, shape), checkFloat(op, dtype), generator), requiresGrad),
-  );
+  checked(op, (...given: Sized<RandomOptions>): Tensor => {
+    const [shape, { dtype = DEFAULT_FLOAT, generator, requiresGrad }] = sized(op, given);
+    return made(make(shape, checkFloat(op, dtype), generator), requiresGrad);
+  });
 const like = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
-  entry(
+  checked(
+    op,
     (x: Tensor, { dtype = x.dtype, generator, requiresGrad }: RandomOptions = {}): Tensor =>
       made(make(x.shape, checkFloat(op, dtype), generator), requiresGrad),
   );
@@ -152,14 +148,18 @@ export const randLike = like('randLike', uniformOf);
 export const randn = filled('randn', gaussian);
 export const randnLike = like('randnLike', gaussian);
 
-/** Whole numbers from low up to but not including high, i64 unless told. */
-export const randint = entry(
+type Bound = number | bigint;
+/** Whole numbers from low (0 if not given) up to but not including high, i64 unless told. */
+export const randint = checked(
+  'randint',
   (
-    low: number | bigint,
-    high: number | bigint,
-    shape: Shape,
-    { dtype = 'i64', generator, requiresGrad }: RandomOptions = {},
+    ...given:
+      | [low: Bound, high: Bound, shape: Shape, options?: RandomOptions]
+      | [high: Bound, shape: Shape, options?: RandomOptions]
   ): Tensor => {
+    const [low, high, shape, { dtype = 'i64', generator, requiresGrad } = {}] = (
+      Array.isArray(given[1]) ? [0, ...given] : given
+    ) as [low: Bound, high: Bound, shape: Shape, options?: RandomOptions];
     const whole = (x: number | bigint) => typeof x === 'bigint' || Number.isSafeInteger(x);
     if (!whole(low) || !whole(high) || !(BigInt(high) > BigInt(low)))
       throw new ArgumentError(`randint: from ${low} up to but not including ${high} there is no whole number`);
@@ -179,7 +179,8 @@ export const randint = entry(
 );
 
 /** Normal with these means and deviations: numbers with a shape, or tensors. */
-export const normal = entry(
+export const normal = checked(
+  'normal',
   (mean: Tensor | number, std: Tensor | number, options: RandomOptions & { readonly shape?: Shape } = {}): Tensor => {
     const tensors = [mean, std].filter((x) => x instanceof Tensor);
     if (typeof std === 'number' && !(std >= 0))
@@ -197,35 +198,41 @@ export const normal = entry(
 );
 
 /** 1 with each element's probability, else 0, in the dtype of the probabilities. */
-export const bernoulli = entry((probabilities: Tensor, { generator }: DrawOptions = {}): Tensor => {
+export const bernoulli = checked('bernoulli', (probabilities: Tensor, { generator }: DrawOptions = {}): Tensor => {
   const p = detach(probabilities.expr);
-  checkFloat('bernoulli', p.dtype);
+  if (!isFloat(p.dtype)) throw new DTypeError(`bernoulli: probabilities are floats, got ${p.aval}: use float()`);
   return new Tensor(
     convert(lt(unit(draw(p.shape, generator), precise(p.dtype)), convert(p, precise(p.dtype))), p.dtype),
   );
 });
 
 /** 0 to n - 1 in random order, i64 unless told. */
-export const randperm = entry((n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
+export const randperm = checked('randperm', (n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
   if (!Number.isInteger(n) || n < 0)
     throw new ArgumentError(`randperm: n is ${n}: it must be a whole number, 0 or more`);
   if (!isInteger(dtype) && !isFloat(dtype)) throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
   return new Tensor(sortByKey(word64(draw([n], generator)), iota([n], 0, dtype)));
 });
 
+export interface MultinomialOptions extends DrawOptions {
+  readonly replacement?: boolean;
+}
 /**
- * Indices drawn from each row with the probabilities in it (not negative; they need not add up to 1), i64. Without
- * replacement, those of probability 0 come only after all others; that there are enough others is not checked.
+ * Indices drawn from each row with the probabilities in it, i64. They need not add up to 1; that none is negative cannot be
+ * seen when the program is made, and is not checked. Without replacement, those of probability 0 come only after all
+ * others; that there are enough others is not checked.
  */
-export const multinomial = entry(
+export const multinomial = checked(
+  'multinomial',
   (
     probabilities: Tensor,
     numSamples: number,
-    { replacement = false, generator }: DrawOptions & { readonly replacement?: boolean } = {},
+    ...given: [options?: MultinomialOptions] | [replacement: boolean, options?: DrawOptions]
   ): Tensor => {
+    const { replacement = false, generator } = named<MultinomialOptions>(['replacement'], given);
     const { expr: p } = new Tensor(detach(probabilities.expr));
     const rank = p.shape.length;
-    checkFloat('multinomial', p.dtype);
+    if (!isFloat(p.dtype)) throw new DTypeError(`multinomial: probabilities are floats, got ${p.aval}: use float()`);
     if (rank < 1 || rank > 2 || !p.aval.size)
       throw new ShapeError(`multinomial: takes one row of probabilities or several, [k] or [n, k], got ${p.aval}`);
     const k = p.shape[rank - 1]!;
@@ -256,14 +263,23 @@ export const multinomial = entry(
   },
 );
 
+export interface DropoutOptions extends DrawOptions {
+  readonly p?: number;
+  readonly training?: boolean;
+}
 /** Zero with probability p, else divided by 1 - p; x itself when not training. */
-export const dropout = entry(
+export const dropout = checked(
+  'dropout',
   (
     x: Tensor,
-    { p = 0.5, training = true, generator }: DrawOptions & { readonly p?: number; readonly training?: boolean } = {},
+    ...given:
+      | [options?: DropoutOptions]
+      | [p: number, options?: Omit<DropoutOptions, 'p'>]
+      | [p: number, training: boolean, options?: DrawOptions]
   ): Tensor => {
+    const { p = 0.5, training = true, generator } = named<DropoutOptions>(['p', 'training'], given);
     if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
-    checkFloat('dropout', x.dtype);
+    if (!isFloat(x.dtype)) throw new DTypeError(`dropout: takes floats, got ${x.expr.aval}: use float()`);
     if (!training || p === 0) return new Tensor(x.expr);
     if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
     const [bits] = draw(x.shape, generator);
@@ -284,7 +300,8 @@ declare module './tensor.js' {
     /** 1 with probability p, else 0. */
     bernoulli_(p?: number, options?: DrawOptions): this;
     bernoulli(options?: DrawOptions): Tensor;
-    multinomial(numSamples: number, options?: DrawOptions & { readonly replacement?: boolean }): Tensor;
+    multinomial(numSamples: number, options?: MultinomialOptions): Tensor;
+    multinomial(numSamples: number, replacement: boolean, options?: DrawOptions): Tensor;
   }
 }
 

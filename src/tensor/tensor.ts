@@ -19,8 +19,9 @@ import { fetchArray, hostValue, shareValue } from '../runtime/evaluate.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
+import type { OrderOf } from './order.js';
 
-type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
+type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K], OrderOf<K>> };
 /** Every operation of ops/ is a method (lift.ts). */
 export interface Tensor extends Methods, InPlaceMethods {}
 
