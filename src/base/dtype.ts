@@ -58,15 +58,19 @@ const TORCH: Readonly<Record<string, DType>> = {
   int8: 'i8', char: 'i8', int16: 'i16', short: 'i16', int32: 'i32', int: 'i32', int64: 'i64', long: 'i64',
   float8_e4m3fn: 'f8e4m3fn', float8_e5m2: 'f8e5m2', boolean: 'bool',
 };
-/** Checks the name of a dtype, which plain JavaScript may have got wrong. `op` begins the error: "zeros: ". */
-export function checkDTypeName(op: string, dtype: DType): DType {
-  if (Object.hasOwn(DTYPES, dtype)) return dtype;
-  const name = String(dtype);
+/** What is wrong with the name of a dtype, which plain JavaScript may have got wrong; nothing if it is one. */
+export function dtypeMistake(name: string): string | undefined {
+  if (Object.hasOwn(DTYPES, name)) return undefined;
   const ours = TORCH[name.replace(/^torch\./, '')];
-  const names = Object.keys(DTYPES).join(', ');
-  throw new ArgumentError(
-    ours ? `${op}: dtype '${name}' is written '${ours}'` : `${op}: ${name} is no dtype: use one of ${names}`,
-  );
+  return ours
+    ? `dtype '${name}' is written '${ours}'`
+    : `${name} is no dtype: use one of ${Object.keys(DTYPES).join(', ')}`;
+}
+/** `op` begins the error: "zeros: ". */
+export function checkDTypeName(op: string, dtype: DType): DType {
+  const mistake = dtypeMistake(String(dtype));
+  if (mistake) throw new ArgumentError(`${op}: ${mistake}`);
+  return dtype;
 }
 
 const byColumn = (column: 'mlir' | 'pjrt' | 'hlo' | 'safetensors') =>

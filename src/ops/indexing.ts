@@ -69,6 +69,7 @@ export function takeAlongDim(x: Expr, indices: Expr, dim?: number | { readonly d
   const at = typeof dim === 'object' ? dim.dim : dim;
   if (at === undefined) return gather(flat(x), 0, flat(indices));
   const d = normalizeDim('takeAlongDim', at, x.shape.length);
+  if (!x.shape.length) throw new ShapeError(`takeAlongDim: ${x.aval} has no dimensions`);
   if (indices.shape.length !== x.shape.length)
     throw new ShapeError(`takeAlongDim: ${x.aval} and ${indices.aval} have different numbers of dimensions`);
   const shape = x.shape.map((n, k) => (n === 1 ? indices.shape[k]! : n));
@@ -111,8 +112,6 @@ export function scatter(
   src: Operand,
   { reduce }: { readonly reduce?: keyof typeof REDUCE } = {},
 ): Expr {
-  if (reduce !== undefined && !Object.hasOwn(REDUCE, reduce))
-    throw new ArgumentError(`scatter: reduce is 'add' or 'multiply', not ${reduce}: scatterReduce has more`);
   return scatterWith('scatter', x, dim, index, src, reduce ? REDUCE[reduce] : 'set');
 }
 export const scatterAdd = (x: Expr, dim: number, index: Expr, src: Expr): Expr =>
@@ -135,8 +134,6 @@ export function scatterReduce(
   { includeSelf = true }: { readonly includeSelf?: boolean } = {},
 ): Expr {
   const op = 'scatterReduce';
-  if (!Object.hasOwn(REDUCTIONS, reduce))
-    throw new ArgumentError(`${op}: there is no reduction ${reduce}: use one of ${Object.keys(REDUCTIONS).join(', ')}`);
   const [combine, identity] = REDUCTIONS[reduce];
   const start = includeSelf ? x : scatterWith(op, x, dim, index, identity(x.dtype), 'set');
   const total = scatterWith(op, start, dim, index, src, combine);
@@ -218,6 +215,8 @@ export const put = (
 
 /** The row of `weight` for each id. No gradient reaches the row `paddingIdx`. */
 export function embedding(ids: Expr, weight: Expr, { paddingIdx }: { readonly paddingIdx?: number } = {}): Expr {
+  if (isInteger(weight.dtype) && isFloat(ids.dtype))
+    throw new DTypeError(`embedding: ids ${ids.aval} and weight ${weight.aval}: swap them: embedding(ids, weight)`);
   if (weight.shape.length !== 2)
     throw new ShapeError(`embedding: the weight must be [rows, features], got ${weight.aval} for ids ${ids.aval}`);
   const [rows] = weight.shape as [number, number];
@@ -234,7 +233,7 @@ export function embedding(ids: Expr, weight: Expr, { paddingIdx }: { readonly pa
  * A new last dimension with 1 at the class and 0 elsewhere, as i64. Unlike torch: numClasses must be given, and a class
  * out of range is no error: it has no 1.
  */
-export function oneHot(x: Expr, numClasses: number): Expr {
+export function oneHot(x: Expr, { numClasses }: { readonly numClasses: number }): Expr {
   if (!isInteger(x.dtype)) throw new DTypeError(`oneHot: takes integers, got ${x.aval}: use long()`);
   if (!Number.isInteger(numClasses) || numClasses < 1)
     throw new ArgumentError(

@@ -91,6 +91,7 @@ export function vander(
   x: Expr,
   { N = x.shape.at(-1) ?? 0, increasing = false }: { readonly N?: number; readonly increasing?: boolean } = {},
 ): Expr {
+  if (!Number.isInteger(N) || N < 0) throw new ArgumentError(`vander: N is ${N}: it must be a whole number, 0 or more`);
   if (!x.shape.length) throw new ShapeError(`vander: takes vectors [..., n], got ${x.aval}`);
   const powers = range(N - 1).reduce<Expr[]>(
     (list) => [...list, list.length > 1 ? mul(list.at(-1)!, x) : x],
@@ -226,8 +227,6 @@ export function qr(
   { mode = 'reduced' }: { readonly mode?: 'reduced' | 'complete' | 'r' } = {},
 ): { readonly Q: Expr; readonly R: Expr } {
   checkMatrix('qr', x);
-  if (!['reduced', 'complete', 'r'].includes(mode))
-    throw new ArgumentError(`qr: mode '${mode}' is not known: use reduced, complete or r`);
   const { q, r } = qrParts(x, mode === 'complete');
   return { Q: mode === 'r' ? full([0], 0, x.dtype) : q, R: r };
 }

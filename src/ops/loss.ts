@@ -179,7 +179,11 @@ export function crossEntropy(
   return inWide(floating(input), (x) => {
     const logp = logSoftmaxOver([x], { dims: [dim] });
     if (!isFloat(target.dtype)) return negativeLog(op, logp, target, options, labelSmoothing);
-    checkSameShape(op, input, target);
+    if (!sameShape(input.shape, target.shape)) {
+      throw new ShapeError(
+        `${op}: the input is ${input.aval}, the target ${target.aval}: floats are the probability of each class, in the input's shape; for class indices use long()`,
+      );
+    }
     if (options.ignoreIndex !== undefined) {
       throw new ArgumentError(`${op}: ignoreIndex is for class indices, the target is ${target.aval}: leave it out`);
     }

@@ -3,7 +3,7 @@ import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
 import { range, sameShape } from '../base/shape.js';
-import { Expr } from '../ir/expr.js';
+import type { Expr } from '../ir/expr.js';
 import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
@@ -87,8 +87,7 @@ export interface Limits {
   readonly max?: Operand;
 }
 /** x, but no less than min and no more than max: clamp(x, { min: 0 }), or clamp(x, 0, 1). */
-export function clamp(x: Expr, min?: Operand | Limits, max?: Operand): Expr {
-  const limits = typeof min === 'object' && !(min instanceof Expr) ? min : { min, max };
+export function clamp(x: Expr, limits: Limits = {}): Expr {
   if (limits.min === undefined && limits.max === undefined) {
     throw new ArgumentError('clamp: neither min nor max is given: write clamp(x, { min: 0 }) or clamp(x, 0, 1)');
   }
@@ -214,7 +213,7 @@ const logitOp = custom<[Expr]>(
 );
 /** log(x / (1 - x)); `eps` keeps x that far from 0 and 1. */
 export const logit = (x: Expr, { eps }: { readonly eps?: number } = {}): Expr =>
-  logitOp([eps === undefined ? floating(x) : clamp(floating(x), eps, 1 - eps)], null);
+  logitOp([eps === undefined ? floating(x) : clamp(floating(x), { min: eps, max: 1 - eps })], null);
 /** The log of the multivariate gamma function of dimension p. */
 export function mvlgamma(x: Expr, p: number): Expr {
   if (!Number.isInteger(p) || p < 1) throw new ArgumentError(`mvlgamma: p is ${p}: it is a dimension, 1 or more`);

@@ -154,6 +154,8 @@ export function tensordot(a: Expr, b: Expr, dims: number | readonly [readonly nu
   if (typeof dims === 'number' && !(Number.isInteger(dims) && dims >= 0 && dims <= Math.min(rankA, rankB))) {
     throw new ShapeError(`tensordot: ${dims} dimensions cannot be summed over in ${typesOf([a, b])}`);
   }
+  if (typeof dims !== 'number' && dims.length !== 2)
+    throw new ArgumentError(`tensordot: dims has ${dims.length} lists: give two, the dimensions of a and those of b`);
   const [as, bs] = typeof dims === 'number' ? [range(dims).map((i) => rankA - dims + i), range(dims)] : dims;
   if (as.length !== bs.length) {
     throw new ArgumentError(`tensordot: ${as.length} dimensions of a and ${bs.length} of b: give as many of each`);
@@ -186,7 +188,8 @@ export function tensordot(a: Expr, b: Expr, dims: number | readonly [readonly nu
  * letter twice in one operand takes the diagonal. Several operands are multiplied in pairs, smallest products first.
  * Unlike torch: no lists of numbers in place of letters.
  */
-export function einsum(equation: string, ...operands: Expr[]): Expr {
+export function einsum(equation: string, ...given: Expr[] | [readonly Expr[]]): Expr {
+  const operands = given.flat() as Expr[];
   const what = `einsum '${equation}' of ${typesOf(operands)}`;
   const bad = (problem: string) => new ArgumentError(`${what}: ${problem}`);
   const [inputs, output, extra] = equation.replaceAll(/\s/g, '').split('->') as [string, string?, string?];

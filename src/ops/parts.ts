@@ -179,7 +179,6 @@ export function pad(
     );
   if (mode === 'constant') return fill(x, low, high);
   const edges = EDGES[mode];
-  if (!edges) throw new ArgumentError(`pad: there is no mode ${mode}: use constant, ${Object.keys(EDGES).join(', ')}`);
   const padded = range(rank).reduce((y, d) => {
     const n = x.shape[d]!;
     const [before, after] = [Math.max(0, low[d]!), Math.max(0, high[d]!)];
@@ -244,8 +243,12 @@ export function diagEmbed(x: Expr, { offset = 0, dim1 = -2, dim2 = -1 }: Diagona
     range(rank).map((d) => (d === a ? rank - 2 : d === b ? rank - 1 : rest.shift()!)),
   );
 }
+export interface Triangle {
+  /** 0: the main one; above it: positive. */
+  readonly diagonal?: number;
+}
 /** A vector's matrix, or a matrix's diagonal. */
-export function diag(x: Expr, offset = 0): Expr {
+export function diag(x: Expr, { diagonal: offset = 0 }: Triangle = {}): Expr {
   if (x.shape.length !== 1 && x.shape.length !== 2)
     throw new ShapeError(`diag: takes a vector or a matrix, got ${x.aval}: use diagonal or diagEmbed`);
   return x.shape.length === 1 ? diagEmbed(x, { offset }) : diagonal(x, { offset });
@@ -258,7 +261,7 @@ export function trace(x: Expr): Expr {
 
 const triangle =
   (op: string, keep: typeof ge) =>
-  (x: Expr, offset = 0): Expr => {
+  (x: Expr, { diagonal: offset = 0 }: Triangle = {}): Expr => {
     const [rows, columns] = x.shape.slice(-2) as [number, number];
     if (x.shape.length < 2) throw new ShapeError(`${op}: takes two dimensions or more, got ${x.aval}`);
     if (!Number.isInteger(offset)) throw new ArgumentError(`${op}: the diagonal must be a whole number, got ${offset}`);

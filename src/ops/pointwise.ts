@@ -88,7 +88,6 @@ export interface Division {
 export function div(a: Operand, b: Operand, { roundingMode = null }: Division = {}): Expr {
   if (roundingMode === 'floor') return floorDivide(a, b);
   if (roundingMode === 'trunc') return trunc(divide(a, b));
-  if (roundingMode !== null) throw new ArgumentError(`div: roundingMode '${roundingMode}' is not 'trunc' or 'floor'`);
   return divide(...(alignFloats('div', [a, b]) as [Expr, Expr]));
 }
 /** The remainder with the sign of the dividend, as C has it. Unlike torch: integers by 0 are no error. */

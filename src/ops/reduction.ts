@@ -112,7 +112,7 @@ export const aminmax = (x: Expr, dim?: DimOption): { readonly min: Expr; readonl
 });
 
 /** Applies a function along one dimension; a scalar is taken as one element. */
-function along(op: string, x: Expr, option: OneDim, find: (x: Expr, dim: number) => Found): Found {
+function along(op: string, x: Expr, option: ArgOption, find: (x: Expr, dim: number) => Found): Found {
   const { dim = -1, keepdim = false } = dimOptions(option);
   const [y, d] = [atLeast1(x), normalizeDim(op, dim, x.shape.length)];
   checkNotEmpty(op, y, [d]);
@@ -121,17 +121,21 @@ function along(op: string, x: Expr, option: OneDim, find: (x: Expr, dim: number)
   return { values: reshape(values, shape), indices: reshape(indices, shape) };
 }
 
+/** One dimension by place, or by name. */
+type AlongOne = [dim: number, keepdim?: boolean] | [options: Exclude<OneDim, number>];
+const oneDim = ([dim, keepdim = false]: AlongOne): OneDim => (typeof dim === 'number' ? { dim, keepdim } : dim);
 export interface Extremum {
   /** The extreme of all elements, of which equal ones share the gradient; or of each pair of elements of two tensors. */
   (x: Expr, other?: Expr): Expr;
   /** Along one dimension, with the place: the first of equals gets the gradient. NaN is the extreme where there is one. */
-  (x: Expr, dim: OneDim): Found;
+  (x: Expr, ...along: AlongOne): Found;
 }
 const extremum = (op: string, largest: boolean, reduce: typeof reduceMax, pairwise: typeof maximum) =>
-  ((x: Expr, other?: Expr | OneDim) => {
+  ((x: Expr, ...given: [other?: Expr] | AlongOne) => {
+    const [other] = given;
     if (other === undefined) return shared(x, extremeValue(op, detach(x), undefined, reduce));
     if (other instanceof Expr) return pairwise(x, other);
-    return along(op, x, other, (y, dim) => reduceExtreme(y, dim, largest));
+    return along(op, x, oneDim(given as AlongOne), (y, dim) => reduceExtreme(y, dim, largest));
   }) as Extremum;
 export const max = extremum('max', true, reduceMax, maximum);
 export const min = extremum('min', false, reduceMin, minimum);
@@ -206,21 +210,27 @@ function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
   const powers = where(zero, full([], p < 0 ? Number.POSITIVE_INFINITY : 0, x.dtype), pow(where(zero, 1, size), p));
   return pow(reduceSum(powers, dims), 1 / p);
 }
+export interface NormOption {
+  readonly p?: number;
+  readonly dim?: number | readonly number[];
+  readonly keepdim?: boolean;
+}
 /** (sum of |x|^p)^(1/p) over some dimensions or all; p may be any number, Infinity or -Infinity. */
-export const vectorNorm = (x: Expr, p = 2, dim?: DimOption): Expr =>
-  reduceOver('vectorNorm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
+export const vectorNorm = (x: Expr, { p = 2, ...option }: NormOption = {}): Expr =>
+  reduceOver('vectorNorm', floating(x), option, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
 /**
  * Elements as one vector; 'fro' is p = 2. Unlike torch.linalg.norm: a matrix is one vector, too, as in torch.norm;
  * no 'nuc'.
  */
-export function norm(x: Expr, p: number | 'fro' = 'fro', dim?: DimOption): Expr {
-  if (typeof p === 'string' && p !== 'fro')
-    throw new ArgumentError(`norm: p is '${p}' for ${x.aval}: use a number, Infinity, -Infinity or 'fro'`);
-  return reduceOver('norm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p === 'fro' ? 2 : p, dims)));
+export function norm(
+  x: Expr,
+  { p = 'fro', ...option }: Omit<NormOption, 'p'> & { readonly p?: number | 'fro' } = {},
+): Expr {
+  return reduceOver('norm', floating(x), option, (y, dims) => inWide(y, (w) => normOver(w, p === 'fro' ? 2 : p, dims)));
 }
 
 /** The norm of the difference, after broadcasting. */
-export const dist = (x: Expr, other: Expr, p: number = 2): Expr => norm(sub(x, other), p);
+export const dist = (x: Expr, other: Expr, p: number = 2): Expr => norm(sub(x, other), { p });
 
 /** What is subtracted before exp: it cancels, so it needs no gradient; infinities would leave NaN behind. */
 const anchor = (x: Expr): Expr => where(isfinite(detach(x)), detach(x), 0);
@@ -238,7 +248,7 @@ export const logsumexp = (x: Expr, dim?: DimOption): Expr =>
 export interface OrderStatistic {
   /** Of all elements; equal ones share the gradient. */
   (x: Expr): Expr;
-  (x: Expr, dim: OneDim): Found;
+  (x: Expr, ...along: AlongOne): Found;
 }
 /** `place` says which of the sorted elements it is, given how many are NaN (they come last). */
 const orderStatistic = (op: string, place: (n: number, nans: Expr) => Expr) => {
@@ -247,10 +257,10 @@ const orderStatistic = (op: string, place: (n: number, nans: Expr) => Expr) => {
     const indices = gatherAlong(sort(detach(x), { dim }).indices, place(x.shape[dim]!, nans), dim);
     return { values: gatherAlong(x, indices, dim, 'unique'), indices };
   };
-  return ((x: Expr, option?: OneDim) =>
-    option === undefined
+  return ((x: Expr, ...given: [] | AlongOne) =>
+    given[0] === undefined
       ? shared(x, along(op, flat(detach(x)), 0, find).values)
-      : along(op, x, option, find)) as OrderStatistic;
+      : along(op, x, oneDim(given as AlongOne), find)) as OrderStatistic;
 };
 /** The middle one, the lower of two; the first NaN if there is any. */
 export const median = orderStatistic('median', (n, nans) => where(gt(nans, 0), sub(n, nans), Math.floor((n - 1) / 2)));
@@ -258,7 +268,7 @@ export const median = orderStatistic('median', (n, nans) => where(gt(nans, 0), s
 export const nanmedian = orderStatistic('nanmedian', (n, nans) => bitwiseRightShift(maximum(sub(n - 1, nans), 0), 1));
 
 /** The most frequent value, the smallest of equally frequent ones, and its last place. */
-export function mode(x: Expr, option: OneDim = -1): Found {
+export function mode(x: Expr, option: ArgOption = {}): Found {
   return along('mode', x, option, (y, dim) => {
     const sorted = sort(detach(y), { dim });
     const places = iota(y.shape, dim, 'i64');
@@ -294,12 +304,9 @@ export function quantile(x: Expr, q: number | readonly number[], option: Quantil
   const qs = typeof q === 'number' ? [q] : q;
   const bad = qs.find((share) => !(share >= 0 && share <= 1));
   if (bad !== undefined) throw new ArgumentError(`quantile: q is ${bad} for ${x.aval}: it must lie between 0 and 1`);
+  if (!qs.length) throw new ArgumentError(`quantile: q is an empty list for ${x.aval}: give one number or more`);
   if (!isFloat(x.dtype))
     throw new DTypeError(`quantile: takes floating point numbers, got ${x.aval}: convert it first`);
-  if (!(interpolation in INTERPOLATIONS))
-    throw new ArgumentError(
-      `quantile: interpolation '${interpolation}' is none of ${Object.keys(INTERPOLATIONS).join(', ')}`,
-    );
   const y = dim === undefined ? flat(x) : atLeast1(x);
   const d = normalizeDim('quantile', dim ?? 0, y.shape.length);
   checkNotEmpty('quantile', y, [d]);
@@ -349,7 +356,7 @@ const logAddExp = (a: Expr, b: Expr): Expr => {
   const top = anchor(maximum(a, b));
   return add(log(add(exp(sub(a, top)), exp(sub(b, top)))), top);
 };
-export const logcumsumexp = (x: Expr, dim: number): Expr =>
+export const logcumsumexp = (x: Expr, dim: number | { readonly dim: number }): Expr =>
   running(
     'logcumsumexp',
     floating(x),
@@ -358,20 +365,22 @@ export const logcumsumexp = (x: Expr, dim: number): Expr =>
   );
 
 // Each step chooses one of two, so the gradient finds its way back to the element chosen; the index needs none.
-const runningExtreme = (op: string, worst: typeof lowest, reaches: typeof ge) => (x: Expr, dim: number) => {
-  const d = normalizeDim(op, dim, x.shape.length);
-  const y = atLeast1(x);
-  const [values, indices] = associativeScan(
-    [y, iota(y.shape, d, 'i32')] as const,
-    d,
-    [worst(y.dtype), 0],
-    ([a, i], [b, j]) => {
-      const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
-      return [where(later, b, a), where(later, j, i)] as const;
-    },
-  );
-  return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
-};
+const runningExtreme =
+  (op: string, worst: typeof lowest, reaches: typeof ge) => (x: Expr, option: number | { readonly dim: number }) => {
+    const { dim } = dimOptions(option) as { dim: number };
+    const d = normalizeDim(op, dim, x.shape.length);
+    const y = atLeast1(x);
+    const [values, indices] = associativeScan(
+      [y, iota(y.shape, d, 'i32')] as const,
+      d,
+      [worst(y.dtype), 0],
+      ([a, i], [b, j]) => {
+        const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
+        return [where(later, b, a), where(later, j, i)] as const;
+      },
+    );
+    return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
+  };
 /** The largest so far and its place, the last of equals; NaN stays once met. */
 export const cummax = runningExtreme('cummax', lowest, ge);
 export const cummin = runningExtreme('cummin', highest, le);

@@ -72,11 +72,10 @@ function taps(
 /** The image in another size. Unlike torch: no antialias, and no mode 'area' (adaptiveAvgPool). */
 export function interpolate(
   x: Expr,
-  { size, scaleFactor, mode = 'nearest', alignCorners = false, recomputeScaleFactor = false }: InterpolateOptions,
+  { size, scaleFactor, mode = 'nearest', alignCorners = false, recomputeScaleFactor = false }: InterpolateOptions = {},
 ): Expr {
   const n = x.shape.length - 2;
   const ranks = RANKS[mode];
-  if (!ranks) throw new ArgumentError(`interpolate: mode '${mode}' is not known: use ${Object.keys(RANKS).join(', ')}`);
   if (!ranks.includes(n))
     throw new ShapeError(
       `interpolate: mode '${mode}' takes ${ranks.map((r) => r + 2).join(', ')} dimensions, got ${x.aval}`,

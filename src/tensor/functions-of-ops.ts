@@ -1,6 +1,7 @@
 // Every operation as a function of tensors and as a method of Tensor.
 import * as ops from '../ops/index.js';
 import { type LiftFunction, liftFunction, liftMethod } from './lift.js';
+import type { OrderOf } from './order.js';
 import { type FunctionOnly, Tensor } from './tensor.js';
 
 /** The compiler knows from their types which these are, and checks that none is missing. */
@@ -22,9 +23,9 @@ const FUNCTIONS_ONLY = {
 const entries = Object.entries(ops) as [string, (...args: never[]) => unknown][];
 for (const [name, f] of entries) {
   if (name in FUNCTIONS_ONLY) continue;
-  Object.defineProperty(Tensor.prototype, name, { value: liftMethod(f), writable: true, configurable: true });
+  Object.defineProperty(Tensor.prototype, name, { value: liftMethod(name, f), writable: true, configurable: true });
 }
 
-export const functions = Object.fromEntries(entries.map(([name, f]) => [name, liftFunction(f)])) as {
-  [K in keyof typeof ops]: LiftFunction<(typeof ops)[K]>;
+export const functions = Object.fromEntries(entries.map(([name, f]) => [name, liftFunction(name, f)])) as unknown as {
+  [K in keyof typeof ops]: LiftFunction<(typeof ops)[K], OrderOf<K>>;
 };

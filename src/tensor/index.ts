@@ -12,3 +12,5 @@ export { type Compiled, type CompileFunctionOptions, compile, type StepOptions, 
 export { type SyncOptions, sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';
 export type * from './types.js';
+
+import './methods.js';

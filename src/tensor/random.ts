@@ -17,7 +17,9 @@ import { argsort } from '../ops/sorting.js';
 import { advance, open, unit, word64, words } from '../ops/threefry.js';
 import { detach, input } from '../ops/variable.js';
 import { setValue } from '../runtime/value.js';
+import { checked, named } from './arguments.js';
 import type { TensorOptions } from './create.js';
+import { type Sized, sized } from './sizes.js';
 import { made, Tensor } from './tensor.js';
 
 /** torch's own, before anyone sets a seed. */
@@ -123,14 +125,15 @@ function checkFloat(op: string, dtype: DType): DType {
 // ---- new tensors. Unlike torch: a seed gives other numbers (the same on every device).
 
 const filled = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
-  entry(
-    (shape: Shape, options: RandomOptions = {}): Tensor =>
-      made(make(checkShape(op, shape), checkFloat(op, options.dtype ?? DEFAULT_FLOAT), options.generator), options),
-  );
+  checked(op, (...given: Sized<RandomOptions>): Tensor => {
+    const [shape, { dtype = DEFAULT_FLOAT, generator, ...options }] = sized(op, given);
+    return made(make(shape, checkFloat(op, dtype), generator), options);
+  });
 const like = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
-  entry(
-    (x: Tensor, options: RandomOptions = {}): Tensor =>
-      made(make(x.shape, checkFloat(op, options.dtype ?? x.dtype), options.generator), options),
+  checked(
+    op,
+    (x: Tensor, { dtype = x.dtype, generator, ...options }: RandomOptions = {}): Tensor =>
+      made(make(x.shape, checkFloat(op, dtype), generator), options),
   );
 const uniformOf = (shape: Shape, dtype: DType, generator?: Generator): Expr => unit(draw(shape, generator), dtype);
 
@@ -141,17 +144,21 @@ export const randLike = like('randLike', uniformOf);
 export const randn = filled('randn', gaussian);
 export const randnLike = like('randnLike', gaussian);
 
+type Bound = number | bigint;
 /**
- * Whole numbers from low up to but not including high, i64 unless told. Unlike torch: a seed gives other numbers; low
- * must be given.
+ * Whole numbers from low (0 if not given) up to but not including high, i64 unless told. Unlike torch: a seed gives other
+ * numbers.
  */
-export const randint = entry(
+export const randint = checked(
+  'randint',
   (
-    low: number | bigint,
-    high: number | bigint,
-    shape: Shape,
-    { dtype = 'i64', generator, ...options }: RandomOptions = {},
+    ...given:
+      | [low: Bound, high: Bound, shape: Shape, options?: RandomOptions]
+      | [high: Bound, shape: Shape, options?: RandomOptions]
   ): Tensor => {
+    const [low, high, shape, { dtype = 'i64', generator, ...options } = {}] = (
+      Array.isArray(given[1]) ? [0, ...given] : given
+    ) as [low: Bound, high: Bound, shape: Shape, options?: RandomOptions];
     const whole = (x: number | bigint) => typeof x === 'bigint' || Number.isSafeInteger(x);
     if (!whole(low) || !whole(high) || !(BigInt(high) > BigInt(low)))
       throw new ArgumentError(`randint: from ${low} up to but not including ${high} there is no whole number`);
@@ -172,7 +179,8 @@ export const randint = entry(
 );
 
 /** Normal with these means and deviations: numbers with a shape, or tensors. */
-export const normal = entry(
+export const normal = checked(
+  'normal',
   (mean: Tensor | number, std: Tensor | number, options: RandomOptions & { readonly shape?: Shape } = {}): Tensor => {
     const tensors = [mean, std].filter((x) => x instanceof Tensor);
     if (typeof std === 'number' && !(std >= 0))
@@ -190,36 +198,41 @@ export const normal = entry(
 );
 
 /** 1 with each element's probability, else 0, in the dtype of the probabilities. */
-export const bernoulli = entry((probabilities: Tensor, { generator }: DrawOptions = {}): Tensor => {
+export const bernoulli = checked('bernoulli', (probabilities: Tensor, { generator }: DrawOptions = {}): Tensor => {
   const p = detach(probabilities.expr);
-  checkFloat('bernoulli', p.dtype);
+  if (!isFloat(p.dtype)) throw new DTypeError(`bernoulli: probabilities are floats, got ${p.aval}: use float()`);
   return new Tensor(
     convert(lt(unit(draw(p.shape, generator), precise(p.dtype)), convert(p, precise(p.dtype))), p.dtype),
   );
 });
 
 /** 0 to n - 1 in random order, i64 unless told. */
-export const randperm = entry((n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
+export const randperm = checked('randperm', (n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
   if (!Number.isInteger(n) || n < 0)
     throw new ArgumentError(`randperm: n is ${n}: it must be a whole number, 0 or more`);
   if (checkDTypeName('randperm', dtype) === 'bool') throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
   return new Tensor(convert(argsort(word64(draw([n], generator))), dtype));
 });
 
+export interface MultinomialOptions extends DrawOptions {
+  readonly replacement?: boolean;
+}
 /**
  * Indices drawn from each row with the probabilities in it (not negative; they need not add up to 1), i64. Unlike
- * torch: a seed gives other numbers; probabilities are not checked: without replacement, those of 0 come only after all
+ * torch: a seed gives other numbers; probabilities are not checked (that needs values): without replacement, those of 0 come only after all
  * others.
  */
-export const multinomial = entry(
+export const multinomial = checked(
+  'multinomial',
   (
     probabilities: Tensor,
     numSamples: number,
-    { replacement = false, generator }: DrawOptions & { readonly replacement?: boolean } = {},
+    ...given: [options?: MultinomialOptions] | [replacement: boolean, options?: DrawOptions]
   ): Tensor => {
+    const { replacement = false, generator } = named<MultinomialOptions>(['replacement'], given);
     const { expr: p } = new Tensor(detach(probabilities.expr));
     const rank = p.shape.length;
-    checkFloat('multinomial', p.dtype);
+    if (!isFloat(p.dtype)) throw new DTypeError(`multinomial: probabilities are floats, got ${p.aval}: use float()`);
     if (rank < 1 || rank > 2 || !p.aval.size)
       throw new ShapeError(`multinomial: takes one row of probabilities or several, [k] or [n, k], got ${p.aval}`);
     const k = p.shape[rank - 1]!;
@@ -249,15 +262,25 @@ export interface DropoutOptions extends DrawOptions {
   readonly training?: boolean;
 }
 /** Zero with probability p, else divided by 1 - p; x itself when not training. */
-export const dropout = entry((x: Tensor, { p = 0.5, training = true, generator }: DropoutOptions = {}): Tensor => {
-  if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
-  checkFloat('dropout', x.dtype);
-  if (!training || p === 0) return new Tensor(x.expr);
-  if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
-  const [bits] = draw(x.shape, generator);
-  const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));
-  return new Tensor(where(keep, mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
-});
+export const dropout = checked(
+  'dropout',
+  (
+    x: Tensor,
+    ...given:
+      | [options?: DropoutOptions]
+      | [p: number, options?: Omit<DropoutOptions, 'p'>]
+      | [p: number, training: boolean, options?: DrawOptions]
+  ): Tensor => {
+    const { p = 0.5, training = true, generator } = named<DropoutOptions>(['p', 'training'], given);
+    if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
+    if (!isFloat(x.dtype)) throw new DTypeError(`dropout: takes floats, got ${x.expr.aval}: use float()`);
+    if (!training || p === 0) return new Tensor(x.expr);
+    if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
+    const [bits] = draw(x.shape, generator);
+    const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));
+    return new Tensor(where(keep, mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
+  },
+);
 
 // ---- in place
 
@@ -271,8 +294,11 @@ declare module './tensor.js' {
     /** 1 with probability p, else 0. */
     bernoulli_(p?: number, options?: DrawOptions): this;
     bernoulli(options?: DrawOptions): Tensor;
-    multinomial(numSamples: number, options?: DrawOptions & { readonly replacement?: boolean }): Tensor;
+    multinomial(numSamples: number, options?: MultinomialOptions): Tensor;
+    multinomial(numSamples: number, replacement: boolean, options?: DrawOptions): Tensor;
     dropout(options?: DropoutOptions): Tensor;
+    dropout(p: number, options?: Omit<DropoutOptions, 'p'>): Tensor;
+    dropout(p: number, training: boolean, options?: DrawOptions): Tensor;
   }
 }
 

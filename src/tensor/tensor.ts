@@ -21,12 +21,13 @@ import { freeValue, hostValue, setValue, shareValue } from '../runtime/value.js'
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
+import type { OrderOf } from './order.js';
 import { currentRegion, stepStart } from './region.js';
 
 type Ops = typeof ops;
 /** Operations whose first argument is no tensor (but a list of them, or a text): functions only. */
 export type FunctionOnly = { [K in keyof Ops]: Expr extends Parameters<Ops[K]>[0] ? never : K }[keyof Ops];
-type Methods = { [K in Exclude<keyof Ops, FunctionOnly>]: LiftMethod<Ops[K]> };
+type Methods = { [K in Exclude<keyof Ops, FunctionOnly>]: LiftMethod<Ops[K], OrderOf<K>> };
 /** Every other operation of ops/ is a method (lift.ts). */
 export interface Tensor extends Methods, InPlaceMethods {}
 

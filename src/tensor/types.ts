@@ -33,6 +33,7 @@ export type SoftmaxOptions = Lift<ops.AlongDim>;
 // reductions, order
 export type SumOptions = Last<Parameters<typeof ops.sum>>;
 export type VarOptions = Last<Parameters<typeof ops.std>>;
+export type NormOptions = Lift<ops.NormOption>;
 export type QuantileOptions = Lift<ops.QuantileOption>;
 export type DiffOptions = Lift<ops.DiffOption>;
 export type TrapezoidOptions = Lift<ops.TrapezoidOption>;
@@ -71,3 +72,4 @@ export type GaussianNllLossOptions = Lift<ops.GaussianOptions>;
 export type CosineSimilarityOptions = Lift<ops.CosineOptions>;
 export type MarginLossOptions = Lift<ops.Margin>;
 export type TripletMarginLossOptions = Lift<ops.TripletOptions>;
+export type TriangleOptions = Lift<ops.Triangle>;

@@ -33,7 +33,7 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
   [
     'counts in a tensor',
     () => x.repeatInterleave(tx.tensor([1, 2]) as never, { dim: 0 }),
-    'repeatInterleave: counts in a tensor would make the shape depend on values: pass a number or an array of numbers',
+    'repeatInterleave: repeats is i64[2]: it takes a number or a list of numbers (the shape cannot depend on values): write x.repeatInterleave(repeats, dim?)',
   ],
   ['cat', () => tx.cat([x, tx.zeros([2, 4])]), 'cat: f32[2, 3] and f32[2, 4] differ in more than dim 0'],
   ['cat of nothing', () => tx.cat([]), 'cat: takes a list of one tensor or more: cat([a, b])'],
@@ -71,7 +71,7 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
   [
     'pad, mode',
     () => x.pad([1, 0], { mode: 'symmetric' as never }),
-    'pad: there is no mode symmetric: use constant, reflect, replicate, circular',
+    "pad: mode is 'symmetric': use 'circular', 'constant', 'reflect' or 'replicate'",
   ],
   ['pad away', () => x.pad([-2, -2]), 'pad: [-2, -2] takes more away than dim 1 of f32[2, 3] has'],
   [
