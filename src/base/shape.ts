@@ -4,7 +4,8 @@ import { ShapeError } from './errors.js';
 export type Shape = readonly number[];
 
 export const showShape = (shape: Shape): string => `[${shape.join(', ')}]`;
-export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((d, i) => d === b[i]);
+export const sameShape = (a: Shape, b: Shape): boolean =>
+  a === b || (a.length === b.length && a.every((d, i) => d === b[i]));
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
 /** Checks sizes, which plain JavaScript may have got wrong. */
@@ -35,6 +36,8 @@ export function normalizeDims(op: string, dims: number | Shape | undefined, rank
 
 /** The shape that all of these can be stretched to. */
 export function broadcastShapes(op: string, ...shapes: readonly Shape[]): Shape {
+  const [first = []] = shapes;
+  if (shapes.every((s) => s === first)) return first; // as most are: equal types have the same shape object
   const rank = Math.max(0, ...shapes.map((s) => s.length));
   return range(rank).map((i) => {
     let size = 1;

@@ -16,6 +16,8 @@ export const isExpr = (x: Operand): x is Expr => typeof x === 'object';
  * last JavaScript's numbers, which bring the default type of their kind (a whole number is an integer).
  */
 export function resultType(...xs: readonly Operand[]): DType {
+  const [first] = xs;
+  if (first !== undefined && isExpr(first) && xs.every((x) => isExpr(x) && x.aval === first.aval)) return first.dtype;
   const of = (list: readonly DType[]) => (list.length ? list.reduce(promote) : undefined);
   const tensors = xs.filter(isExpr);
   const arrays = of(tensors.filter((x) => x.shape.length > 0).map((x) => x.dtype));

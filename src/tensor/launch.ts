@@ -96,9 +96,9 @@ function numberNode(value: number | bigint): Expr {
 
 /** Inputs that the program would take over, but that someone still sees: XLA copies them. */
 function keptOf(aliases: readonly number[], nodes: readonly Expr[], buffers: readonly Buffer[]): number[] {
-  const uses = new Map<Buffer, number>();
-  for (const b of buffers) uses.set(b, (uses.get(b) ?? 0) + 1);
-  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || uses.get(buffers[i]!)! > 1) ? [i] : []));
+  const anyTwice = new Set(buffers).size < buffers.length; // rare: only then it is asked which
+  const isTwice = (b: Buffer) => anyTwice && buffers.indexOf(b) !== buffers.lastIndexOf(b);
+  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || isTwice(buffers[i]!)) ? [i] : []));
 }
 
 /** Puts what a call will leave in its places, as values to come. */
