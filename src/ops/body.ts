@@ -20,6 +20,7 @@ const PARAMETER: Op = {
   },
 };
 OPS.set(PARAMETER.name, PARAMETER);
+export const isParameter = (e: Expr): boolean => e.op === PARAMETER;
 export const parameter = (aval: Aval, index = 0, differentiable = isFloat(aval.dtype)): Expr =>
   new Expr(PARAMETER, [], { index }, aval, undefined, differentiable);
 

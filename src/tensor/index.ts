@@ -5,6 +5,7 @@ export { afterStep } from './closures.js';
 export * from './control.js';
 export * from './create.js';
 export * from './functions.js';
+export { getStablehlo, graphText } from './graph.js';
 export * from './indexing.js';
 export { IN_PLACE } from './inplace.js';
 export * from './random.js';
