@@ -3,4 +3,5 @@ export * from './base/errors.js';
 export * as metrics from './metrics.js';
 export type { DeviceType } from './plugins/index.js';
 export { type Choice, chooseDevice, type OpenOptions, openClient } from './runtime/device.js';
+export { type CompileRecord, type Difference, explain } from './runtime/explain.js';
 export * from './tensor/index.js';

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tx from 'tsxla';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { withoutLocations } from '../dist/runtime/cache-key.js';
 import { counts } from '../dist/runtime/program.js';
 import { defaultClient } from '../dist/runtime/value.js';
 
@@ -278,6 +279,9 @@ describe("the user's lines", () => {
     expect(ops.filter((l) => !l.includes(import.meta.filename))).toEqual([]);
     const client = await defaultClient();
     await client.compile(tx.getStablehlo(g!)); // MLIR reads it
+    const text = tx.getStablehlo(g!);
+    vi.stubEnv('XLA_HLO_DEBUG', '');
+    expect(withoutLocations(text)).toBe(tx.getStablehlo(g!).trim()); // what the cache on disk goes by
   });
 
   test('are no part of a program: with them it is the same as without', async () => {

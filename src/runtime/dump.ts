@@ -30,7 +30,8 @@ interface Entry {
 }
 type Listed = Pick<Plan, 'graph'> & Partial<Pick<Plan, 'parameters' | 'labels' | 'aliases'>>;
 
-function entriesOf({ graph, parameters = [], labels = [], aliases = [] }: Listed): Entry[] {
+function entriesOf({ graph, parameters = [], labels, aliases = [] }: Listed): Entry[] {
+  const names = labels?.() ?? [];
   const place = new Map(parameters.map((p, i) => [p, i]));
   const results = new Map<Expr, [string, number][]>();
   graph.roots.forEach((root, i) => results.set(root, [...(results.get(root) ?? []), ['ROOT', i]]));
@@ -40,7 +41,7 @@ function entriesOf({ graph, parameters = [], labels = [], aliases = [] }: Listed
     const head = { id, type: typeOf(e), inputs: given === undefined ? e.inputs.map((x) => graph.index.get(x)!) : [] };
     if (given === undefined)
       return { ...head, op: nameOf(e), tags: [...locationOf(e.source), ...attributesOf(e), ...roots] };
-    const [label, alias] = [labels[given], aliases[given] ?? -1];
+    const [label, alias] = [names[given], aliases[given] ?? -1];
     const about = [...(label ? [['label', label] as const] : []), ...(alias >= 0 ? [['alias', alias] as const] : [])];
     return { ...head, op: 'xla::device_data', tags: [...about, ...roots] };
   });

@@ -12,8 +12,8 @@ import { allDone, inTurn, roomToRun, started } from './turn.js';
 import { defaultClient, failureOf, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
 
 /** Computes nodes and every cell that was changed, in one program, and remembers their values. */
-export const evaluate = (roots: () => readonly Expr[], request: Request): Promise<Buffer[]> =>
-  inTurn(() => evaluateNow(roots(), request));
+export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buffer[]> =>
+  inTurn(() => evaluateNow(roots, request));
 
 /** The same for whoever has the turn. */
 export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Buffer[]> {
@@ -51,16 +51,15 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
 export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Plan {
   const graph = collect(roots, isGiven);
   const parameters = graph.nodes.filter(isGiven);
-  const labels = parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
+  const labels = () => parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
   return { graph, parameters, labels, aliases: [], isGiven };
 }
 
-/** The elements of a node, computed if need be and brought to the host. `node` is asked when it is the reader's turn. */
-export async function fetchArray(node: () => Expr, request: Request): Promise<{ array: TypedArray; e: Expr }> {
-  const { e, buffer, reading, start } = await inTurn(async () => {
-    const e = node();
+/** The elements of a node, computed if need be and brought to the host. */
+export async function fetchArray(e: Expr, request: Request): Promise<TypedArray> {
+  const { buffer, reading, start } = await inTurn(async () => {
     const [buffer] = (await evaluateNow([e], request)) as [Buffer];
-    return { e, buffer, reading: buffer.toHost(), start: performance.now() };
+    return { buffer, reading: buffer.toHost(), start: performance.now() };
   });
   const array = await reading.catch(async (error) => {
     await allDone(); // the run that should have made it is told of, too
@@ -69,5 +68,5 @@ export async function fetchArray(node: () => Expr, request: Request): Promise<{ 
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
   remember(e, array.slice()); // the caller's own may be changed
-  return { array, e };
+  return array;
 }

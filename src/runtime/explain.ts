@@ -24,7 +24,7 @@ export function describeProgram({ graph, labels, aliases }: Plan, { compileOptio
   return {
     nodeCount: graph.nodes.length,
     sources: graph.nodes.map((e) => placeOf(e.source)),
-    labels,
+    labels: labels(),
     roots: graph.roots.map((r) => graph.index.get(r)!),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
@@ -139,8 +139,11 @@ export function explainCompile(program: Program, request: Request): string[] {
 }
 
 /** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
-const isWarm = (known: readonly Program[], { name }: Request): boolean =>
-  name !== undefined ? known.reduce((n, p) => n + p.executions, 0) >= 2 : known.some((p) => p.executions >= 3);
+function isWarm(known: readonly Program[], { name, cause }: Request): boolean {
+  if (cause === 'pending') return false; // the function itself explains
+  if (name === undefined) return known.some((p) => p.executions >= 3);
+  return known.reduce((n, p) => n + p.executions, 0) >= 2;
+}
 
 // ---- comparing
 
@@ -159,6 +162,8 @@ export function nearestOf<P extends Described>(program: Described, known: readon
       const m = theirs[i];
       if (m && opName(m) === opName(n)) score += typeOf(m) === typeOf(n) ? 2 : 1;
     });
+    for (const part of ['roots', 'aliases', 'labels'] as const)
+      if (String(other.facts[part]) === String(program.facts[part])) score++;
     if (!best || score >= best.score) best = { program: other, score };
   }
   return best?.program;

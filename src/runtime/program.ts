@@ -8,8 +8,7 @@ import type { Source } from '../ir/source.js';
 import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from '../pjrt/index.js';
 import { emitModule } from '../stablehlo/emitter.js';
 
-const DiskCache = { open: (): any => undefined };
-
+import { DiskCache } from './cache.js';
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
 import { GraphDump } from './dump.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
@@ -22,7 +21,7 @@ export interface Plan {
   /** The nodes of the graph whose values are given, in its order. */
   readonly parameters: readonly Expr[];
   /** What each parameter is to the user: "argument 0", "the tensor made at train.ts:12". */
-  readonly labels: readonly string[];
+  readonly labels: () => readonly string[];
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
@@ -37,8 +36,8 @@ export interface Request {
   readonly compileOptions?: CompileOptions | undefined;
   /** How long to wait for a compile, in seconds. */
   readonly compilationTimeoutSeconds?: number | undefined;
-  /** Called with a program that is not known yet, before it is compiled: to refuse it. */
-  readonly onNew?: ((program: Described) => void) | undefined;
+  /** Called with the program that was found, or before it is compiled: to refuse it. */
+  readonly admit?: ((program: Described) => void) | undefined;
 }
 
 /** A program as others are compared with it. */
@@ -102,7 +101,7 @@ export class Program implements Described {
     const cache = DiskCache.open();
     const building = cache
       ? cache.getOrCompile(client, { text, options, ...(name && { name }) }, compile)
-      : compile().then((executable) => ({ executable, tier: 'compiled' }));
+      : compile().then((executable) => ({ executable, tier: 'compiled' as const }));
     const { executable, tier } = await building.finally(() => progress.end());
     if (tier === 'disk') this.tier = 'disk';
     this.seconds = (performance.now() - start) / 1e3;
@@ -184,11 +183,12 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   const hash = hashOf(key);
   const known = programs.get(hash)?.find((p) => sameKey(p.key, key));
   if (known) {
+    request.admit?.(known);
     count('CachedCompile');
     return known;
   }
   const described = describePlan(plan, request, key);
-  request.onNew?.(described);
+  request.admit?.(described);
   const program = new Program(described, plan, client, request);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.failed.then(makeRoom, () => forget(program)); // the next try compiles again
