@@ -146,6 +146,9 @@ test('a loop that reads: its line is compiled again when its shape changes', asy
 
 test('quiet: the first programs, functions that read many things once, and TSXLA_LOG=quiet', async () => {
   for (const n of [1, 2, 3, 4]) await tx.ones([n]).exp().sum().item();
+  const x = tx.ones([2]);
+  for (let i = 0; i < 3; i++) await tx.step(() => x.sin());
+  for (let i = 0; i < 3; i++) await tx.step(() => x.cos()); // another function, though neither has a name
   const f = tx.compile((x: tx.Tensor) => x.add(1), { name: 'first' });
   await f(tx.ones([2]));
   await f(tx.ones([3]));

@@ -289,6 +289,15 @@ describe('donation', () => {
     expect(await w.tolist()).toEqual([2n, 3n]);
   });
 
+  test('an argument that is disposed before the step was started is still used by it', async () => {
+    const f = tx.compile((x: tx.Tensor) => x.mul(7));
+    const x = tx.tensor([1, 2, 3, 4, 5]);
+    await tx.sync(x);
+    const called = f(x);
+    x.dispose();
+    expect(await (await called).tolist()).toEqual([7n, 14n, 21n, 28n, 35n]);
+  });
+
   test('the same tensor twice', async () => {
     const f = tx.compile((a: tx.Tensor, b: tx.Tensor) => {
       a.add_(b);

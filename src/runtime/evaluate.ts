@@ -4,7 +4,7 @@ import { takeRebound } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { isVariable } from '../ops/variable.js';
-import type { Buffer } from '../pjrt/index.js';
+import { Buffer } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
 import { record } from './metrics.js';
 import { type Plan, programFor, type Request } from './program.js';
@@ -55,18 +55,20 @@ export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): P
   return { graph, parameters, labels, aliases: [], isGiven };
 }
 
-/** The elements of a node, computed if need be and brought to the host. */
+/** The elements of a node, computed if need be and brought to the host. What is there is read at once. */
 export async function fetchArray(e: Expr, request: Request): Promise<TypedArray> {
-  const { buffer, reading, start } = await inTurn(async () => {
-    const [buffer] = (await evaluateNow([e], request)) as [Buffer];
-    return { buffer, reading: buffer.toHost(), start: performance.now() };
-  });
+  if (ArrayBuffer.isView(e.value)) return (e.value as TypedArray).slice(); // the caller's own may be changed
+  const read = async (buffer: Buffer) => ({ buffer, reading: buffer.toHost(), start: performance.now() });
+  const { buffer, reading, start } =
+    e.value instanceof Buffer
+      ? await read(onDevice(e.value.client, e))
+      : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
   const array = await reading.catch(async (error) => {
     await allDone(); // the run that should have made it is told of, too
     throw failureOf(buffer) ?? error;
   });
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
-  remember(e, array.slice()); // the caller's own may be changed
+  remember(e, array.slice());
   return array;
 }

@@ -7,7 +7,6 @@ import { type Graph, hashOf, structure } from '../ir/graph.js';
 import type { Source } from '../ir/source.js';
 import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from '../pjrt/index.js';
 import { emitModule } from '../stablehlo/emitter.js';
-
 import { DiskCache } from './cache.js';
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
 import { GraphDump } from './dump.js';
@@ -31,6 +30,9 @@ export interface Plan {
 export interface Request {
   readonly cause: Cause;
   readonly name?: string | undefined;
+  /** What tells the function from others of the same name; a function without a name of its own is told by its place. */
+  readonly group?: unknown;
+  readonly unnamed?: boolean | undefined;
   /** Where the user's code called. */
   readonly source?: Source | undefined;
   readonly compileOptions?: CompileOptions | undefined;
@@ -85,13 +87,14 @@ export class Program implements Described {
 
   async #compile(client: Client, text: string, request: Request): Promise<LoadedExecutable> {
     const { name, compileOptions: options = {} } = request;
-    const notes = explainCompile(this, request);
-    printCompilation(() => ({ ...this.#analysis(request), notes }));
+    const explained = explainCompile(this, request);
+    printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines }));
     this.#dump?.save(request);
     count('UncachedCompile');
     record('TensorsGraphSize', this.facts.nodeCount);
     record('InputOutputAliasCount', this.facts.aliases.filter((a) => a >= 0).length);
     const compile = () => {
+      explained.tell(); // not when the disk has it
       counts.compiled++;
       count('StableHloCompile');
       return client.compile(text, options);
@@ -204,11 +207,11 @@ export const describePlan = (plan: Plan, request: Request, key = keyOf(plan, req
 /** Everything that makes it another program: the graph, the donated arguments, the options. */
 function keyOf({ graph, isGiven, aliases }: Plan, options: CompileOptions | undefined): Int32Array {
   const body = structure(graph, isGiven);
-  const flags = options && Object.keys(options).length ? [...new TextEncoder().encode(JSON.stringify(options))] : [];
-  const key = new Int32Array(body.length + aliases.length + flags.length);
+  const flags = options && Object.keys(options).length ? new TextEncoder().encode(JSON.stringify(options)) : [];
+  const rest = [...aliases, ...flags, graph.nodes.length, graph.roots.length, aliases.length]; // where each part ends
+  const key = new Int32Array(body.length + rest.length);
   key.set(body);
-  key.set(aliases, body.length);
-  key.set(flags, body.length + aliases.length);
+  key.set(rest, body.length);
   return key;
 }
 

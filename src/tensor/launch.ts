@@ -20,10 +20,13 @@ import { avalOf, type Slot, type Trace, type Value } from './trace.js';
  */
 export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
   const nodes = t.slots.map((slot) => nodeOf(slot, values));
+  for (const e of nodes) e.holders++; // until it has run
   const promised = promise(t, values, revive);
   return inTurn(async () => {
     try {
-      const { outputs, done } = await launch(t, nodes, request);
+      const { outputs, done } = await launch(t, nodes, request).finally(() => {
+        for (const e of nodes) e.holders--;
+      });
       promised.futures.forEach((e, i) => void (e.value = outputs[i]));
       for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
       endOfStep(done, promised.closures);
@@ -42,7 +45,7 @@ async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promi
   const pending = nodes.filter((e) => !hasValue(e));
   if (pending.length) {
     const name = `${request.name}_clear_pending`;
-    await evaluateNow(pending, { ...request, cause: 'pending', name, admit: undefined });
+    await evaluateNow(pending, { ...request, cause: 'pending', name, group: name, admit: undefined });
   }
   if (!t.program || t.program.dropped) t.program = programFor(client, t.plan, request);
   const { program } = t;
@@ -95,7 +98,7 @@ function numberNode(value: number | bigint): Expr {
 function keptOf(aliases: readonly number[], nodes: readonly Expr[], buffers: readonly Buffer[]): number[] {
   const uses = new Map<Buffer, number>();
   for (const b of buffers) uses.set(b, (uses.get(b) ?? 0) + 1);
-  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 0 || uses.get(buffers[i]!)! > 1) ? [i] : []));
+  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || uses.get(buffers[i]!)! > 1) ? [i] : []));
 }
 
 /** Puts what a call will leave in its places, as values to come. */

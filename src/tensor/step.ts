@@ -29,17 +29,20 @@ export interface StepOptions {
 /** The programs a function has become, by their hashes. */
 type Known = Map<string, Described>;
 
-const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions, otherwise: string): string =>
-  name ?? (fn.name || otherwise);
-const requestOf = (name: string, source: Source | undefined, o: StepOptions, known: Known): Request => ({
+type Who = Pick<Request, 'group' | 'unnamed'> & { readonly name: string };
+const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions): { name: string; unnamed: boolean } => ({
+  name: name ?? (fn.name || 'step'),
+  unnamed: !name && !fn.name,
+});
+const requestOf = (who: Who, source: Source | undefined, o: StepOptions, known: Known): Request => ({
   cause: 'compile',
-  name,
+  ...who,
   source,
   ...(o.xlaFlags && { compileOptions: { xlaFlags: o.xlaFlags } }),
   compilationTimeoutSeconds: o.compilationTimeoutSeconds ?? (Number(env('TSXLA_COMPILE_TIMEOUT')) || undefined),
   admit(program) {
     if (known.has(program.hash)) return;
-    if (known.size >= (o.maxGraphs ?? Number.POSITIVE_INFINITY)) throw tooMany(name, known, program);
+    if (known.size >= (o.maxGraphs ?? Number.POSITIVE_INFINITY)) throw tooMany(who.name, known, program);
     known.set(program.hash, program);
   },
 });
@@ -68,14 +71,20 @@ const stepPrograms = new Map<string, Known>();
  * started.
  */
 export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
-  const name = nameOf(fn, options, 'step');
+  const { name, unnamed } = nameOf(fn, options);
   if (isPart()) return Promise.resolve(callUser(name, fn));
   const source = captureSource(step);
-  const known = stepPrograms.get(name) ?? new Map();
-  stepPrograms.set(name, known);
+  const group = unnamed ? fn.toString() : name; // the function is made anew each time: its text tells it from others
+  const known = stepPrograms.get(group) ?? new Map();
+  stepPrograms.set(group, known);
   return attempt(() => {
     checkClosures();
-    return call(trace(name, fn, NONE, source), [], requestOf(name, source, options, known), true) as Promise<T>;
+    return call(
+      trace(name, fn, NONE, source),
+      [],
+      requestOf({ name, unnamed, group }, source, options, known),
+      true,
+    ) as Promise<T>;
   });
 }
 
@@ -121,7 +130,7 @@ export function compile<A extends unknown[], R>(
   options: CompileFunctionOptions = {},
 ): Compiled<A, R> {
   if (typeof fn !== 'function') throw new ArgumentError(`compile: takes a function, got ${describe(fn)}`);
-  const name = nameOf(fn, options, 'compiled');
+  const { name, unnamed } = nameOf(fn, options);
   const { check = false, staticArguments = [] } = options;
   const known: Known = new Map();
   const traces = new Map<string, Trace[]>();
@@ -140,7 +149,12 @@ export function compile<A extends unknown[], R>(
     return attempt(() => {
       checkClosures();
       const given = readArguments(name, args, staticArguments);
-      return call(find(given, source), given.values, requestOf(name, source, options, known), false) as Promise<R>;
+      return call(
+        find(given, source),
+        given.values,
+        requestOf({ name, unnamed, group: known }, source, options, known),
+        false,
+      ) as Promise<R>;
     });
   }
   return Object.defineProperties(compiled, {
