@@ -7,6 +7,14 @@ export const showShape = (shape: Shape): string => `[${shape.join(', ')}]`;
 export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((d, i) => d === b[i]);
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
+/** Checks sizes, which plain JavaScript may have got wrong. */
+export function checkShape(op: string, shape: Shape): Shape {
+  if (!Array.isArray(shape)) throw new ShapeError(`${op}: takes a shape as an array, got ${shape}: ${op}([2, 3])`);
+  const bad = shape.find((n) => !Number.isSafeInteger(n) || n < 0);
+  if (bad !== undefined) throw new ShapeError(`${op}: ${showShape(shape)} is no shape: ${bad} is not a size`);
+  return shape;
+}
+
 /** A dimension counted from the front: -1 is the last. A scalar has dimensions 0 and -1, as in torch. */
 export function normalizeDim(op: string, dim: number, rank: number): number {
   const n = Math.max(rank, 1);

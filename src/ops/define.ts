@@ -90,6 +90,7 @@ export function results(e: Expr): Expr[] {
 // ---- checks that many infer rules share
 
 export const showAll = (xs: readonly Aval[]): string => xs.join(' and ');
+export const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 
 export function checkDType(op: string, xs: readonly Aval[], accepts: (d: DType) => boolean, what: string): void {
   for (const x of xs) if (!accepts(x.dtype)) throw new DTypeError(`${op}: takes ${what}, got ${showAll(xs)}`);

@@ -2,9 +2,9 @@
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
-import { range } from '../base/shape.js';
+import { range, sameShape } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, isExpr, type Operand } from './align.js';
+import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
 import { bitcast, convert } from './move.js';
@@ -41,7 +41,7 @@ import {
   trunc,
   where,
 } from './pointwise.js';
-import { inFloat32 } from './stable.js';
+import { reduceAnd } from './reduce.js';
 
 const pair = (xs: readonly Expr[]) => xs as unknown as [Expr, Expr];
 type Binary = (a: Operand, b: Operand) => Expr;
@@ -100,7 +100,8 @@ export function clamp(x: Expr, min?: Operand | Limits, max?: Operand): Expr {
   const low = limits.min === undefined ? y : beyond(y, lt, bounds.shift()!);
   return limits.max === undefined ? low : beyond(low, gt, bounds[0]!);
 }
-export const clip = clamp;
+export const clampMin = (x: Expr, min: Operand): Expr => clamp(x, { min });
+export const clampMax = (x: Expr, max: Operand): Expr => clamp(x, { max });
 
 const LARGEST: Partial<Record<DType, number>> = {
   f8e4m3fn: 448,
@@ -125,7 +126,7 @@ export interface Closeness {
   readonly atol?: number;
   readonly equalNan?: boolean;
 }
-/** |a - b| <= atol + rtol |b|. */
+/** |a - b| <= atol + rtol |b|. Unlike torch: dtypes may differ, and meet. */
 export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNan = false }: Closeness = {}): Expr {
   const [x, y] = pair(align('isclose', [a, b]));
   const distance = floating(abs(sub(x, y)));
@@ -133,6 +134,11 @@ export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNa
   const close = logicalOr(eq(x, y), near);
   return equalNan ? logicalOr(close, logicalAnd(isnan(x), isnan(y))) : close;
 }
+/** Whether all elements are close. Unlike torch: a tensor, bool[], which item() reads; dtypes may differ, and meet. */
+export const allclose = (a: Expr, b: Operand, options?: Closeness): Expr => reduceAnd(isclose(a, b, options));
+/** Whether shapes and all elements are equal; NaN is not. Unlike torch: a tensor, bool[], which item() reads. */
+export const equal = (a: Expr, b: Expr): Expr =>
+  sameShape(a.shape, b.shape) ? reduceAnd(eq(a, b)) : full([], false, 'bool');
 
 // ---- several operands at once
 
@@ -225,7 +231,7 @@ export const deg2rad = (x: Expr): Expr => mul(floating(x), Math.PI / 180);
 export const rad2deg = (x: Expr): Expr => mul(floating(x), 180 / Math.PI);
 /** sin(pi x) / (pi x), and 1 at 0. */
 export const sinc = (x: Expr): Expr =>
-  inFloat32(floating(x), (y) => {
+  inWide(floating(x), (y) => {
     const zero = eq(y, 0);
     const angle = where(zero, 1, mul(y, Math.PI));
     return where(zero, 1, div(sin(angle), angle));

@@ -2,13 +2,13 @@
 import { type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
-import { isFloat, isInteger } from '../base/promote.js';
+import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { normalizeDim, normalizeDims } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
-import { floating, type Operand, resultType } from './align.js';
-import { gatherAlong, scatterAddAlong } from './along.js';
+import { Expr } from '../ir/expr.js';
+import { floating, inWide, type Operand, resultType } from './align.js';
 import { full, iota, onesLike } from './constant.js';
-import { concat, convert, reshape, slice } from './move.js';
+import { gatherAlong, scatterAlong } from './gather.js';
+import { atLeast1, concat, convert, flat, reshape, sliceDim } from './move.js';
 import {
   abs,
   add,
@@ -48,9 +48,8 @@ import {
   reduceProd,
   reduceSum,
   shared,
-  wideType,
 } from './reduce.js';
-import { runningProduct, runningSum, scan } from './scanning.js';
+import { associativeScan, runningProduct, runningSum } from './scanning.js';
 import { sort } from './sorting.js';
 import { detach } from './variable.js';
 
@@ -69,23 +68,11 @@ const typed = (x: Expr, option: SumOption | undefined, otherwise: (x: Expr) => E
   const { dtype } = dimOptions(option) as { readonly dtype?: DType };
   return dtype ? convert(x, dtype) : otherwise(x);
 };
-/** Several steps in f32 for small floats: rounded once, at the end. */
-const inWide = (x: Expr, f: (x: Expr) => Expr): Expr => convert(f(convert(x, wideType(x.dtype))), x.dtype);
 /** Integers and booleans as i64. */
 const counting = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, 'i64'));
 const countOf = (x: Expr, dims: readonly number[]): number => sizeOf(dims.map((d) => x.shape[d]!));
 /** The shape with those dimensions of size 1. */
 const kept = (x: Expr, dims: readonly number[]): number[] => x.shape.map((n, d) => (dims.includes(d) ? 1 : n));
-const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
-/** Elements start to limit of one dimension. */
-const part = (x: Expr, dim: number, start: number, limit: number): Expr =>
-  slice(
-    x,
-    x.shape.map((_, d) => (d === dim ? start : 0)),
-    x.shape.map((n, d) => (d === dim ? limit : n)),
-  );
-/** A scalar as one element: functions along a dimension take it so. */
-const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : reshape(x, [1]));
 
 // ---- totals
 
@@ -94,7 +81,7 @@ export const sum = (x: Expr, option?: SumOption): Expr =>
   reduceOver('sum', typed(x, option, counting), option, reduceSum);
 export const prod = (x: Expr, option?: SumOption): Expr =>
   reduceOver('prod', typed(x, option, counting), option, reduceProd);
-/** Integers and booleans give f32 (torch refuses them). */
+/** Unlike torch: integers and booleans have one, in f32. */
 export const mean = (x: Expr, option?: SumOption): Expr =>
   reduceOver('mean', typed(x, option, floating), option, (y, dims) =>
     inWide(y, (w) => div(reduceSum(w, dims), countOf(w, dims))),
@@ -140,11 +127,10 @@ export interface Extremum {
   /** Along one dimension, with the place: the first of equals gets the gradient. NaN is the extreme where there is one. */
   (x: Expr, dim: OneDim): Found;
 }
-const isExpr = (x: unknown): x is Expr => typeof x === 'object' && 'aval' in (x as object);
 const extremum = (op: string, largest: boolean, reduce: typeof reduceMax, pairwise: typeof maximum) =>
   ((x: Expr, other?: Expr | OneDim) => {
     if (other === undefined) return shared(x, extremeValue(op, detach(x), undefined, reduce));
-    if (isExpr(other)) return pairwise(x, other);
+    if (other instanceof Expr) return pairwise(x, other);
     return along(op, x, other, (y, dim) => reduceExtreme(y, dim, largest));
   }) as Extremum;
 export const max = extremum('max', true, reduceMax, maximum);
@@ -223,7 +209,10 @@ function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
 /** (sum of |x|^p)^(1/p) over some dimensions or all; p may be any number, Infinity or -Infinity. */
 export const vectorNorm = (x: Expr, p = 2, dim?: DimOption): Expr =>
   reduceOver('vectorNorm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
-/** torch.norm: elements as one vector, also in two dimensions; 'fro' is p = 2. */
+/**
+ * Elements as one vector; 'fro' is p = 2. Unlike torch.linalg.norm: a matrix is one vector, too, as in torch.norm;
+ * no 'nuc'.
+ */
 export function norm(x: Expr, p: number | 'fro' = 'fro', dim?: DimOption): Expr {
   if (typeof p === 'string' && p !== 'fro')
     throw new ArgumentError(`norm: p is '${p}' for ${x.aval}: use a number, Infinity, -Infinity or 'fro'`);
@@ -256,7 +245,7 @@ const orderStatistic = (op: string, place: (n: number, nans: Expr) => Expr) => {
   const find = (x: Expr, dim: number): Found => {
     const nans = sum(isnan(x), { dim, keepdim: true });
     const indices = gatherAlong(sort(detach(x), { dim }).indices, place(x.shape[dim]!, nans), dim);
-    return { values: gatherAlong(x, indices, dim, true), indices };
+    return { values: gatherAlong(x, indices, dim, 'unique'), indices };
   };
   return ((x: Expr, option?: OneDim) =>
     option === undefined
@@ -274,12 +263,12 @@ export function mode(x: Expr, option: OneDim = -1): Found {
     const sorted = sort(detach(y), { dim });
     const places = iota(y.shape, dim, 'i64');
     const n = y.shape[dim]!;
-    const isNew = ne(part(sorted.values, dim, 1, n), part(sorted.values, dim, 0, n - 1));
-    const starts = concat([full(kept(y, [dim]), 0, 'i64'), where(isNew, part(places, dim, 1, n), 0)], dim);
-    const [start] = scan([starts] as const, dim, [0], ([a], [b]) => [maximum(a, b)] as const);
+    const isNew = ne(sliceDim(sorted.values, dim, 1, n), sliceDim(sorted.values, dim, 0, n - 1));
+    const starts = concat([full(kept(y, [dim]), 0, 'i64'), where(isNew, sliceDim(places, dim, 1, n), 0)], dim);
+    const [start] = associativeScan([starts] as const, dim, [0], ([a], [b]) => [maximum(a, b)] as const);
     const end = reduceExtreme(sub(places, start), dim, true).indices;
     const indices = gatherAlong(sorted.indices, reshape(end, kept(y, [dim])), dim);
-    return { values: gatherAlong(y, indices, dim, true), indices };
+    return { values: gatherAlong(y, indices, dim, 'unique'), indices };
   });
 }
 
@@ -296,7 +285,10 @@ export interface QuantileOption {
   readonly keepdim?: boolean;
   readonly interpolation?: keyof typeof INTERPOLATIONS;
 }
-/** The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is. */
+/**
+ * The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is.
+ * Unlike torch: q is a number, or an array of numbers.
+ */
 export function quantile(x: Expr, q: number | readonly number[], option: QuantileOption = {}): Expr {
   const { dim, keepdim = false, interpolation = 'linear' } = option;
   const qs = typeof q === 'number' ? [q] : q;
@@ -313,7 +305,7 @@ export function quantile(x: Expr, q: number | readonly number[], option: Quantil
   checkNotEmpty('quantile', y, [d]);
   const n = y.shape[d]!;
   const sorted = sort(y, { dim: d }).values;
-  const last = part(sorted, d, n - 1, n); // NaN comes last
+  const last = sliceDim(sorted, d, n - 1, n); // NaN comes last
   const rest =
     dim === undefined
       ? keepdim
@@ -327,7 +319,10 @@ export function quantile(x: Expr, q: number | readonly number[], option: Quantil
   const found = qs.map((share) => {
     const at = share * (n - 1);
     const low = Math.floor(at);
-    const [a, b] = [part(sorted, d, low, low + 1), part(sorted, d, Math.min(low + 1, n - 1), Math.min(low + 2, n))];
+    const [a, b] = [
+      sliceDim(sorted, d, low, low + 1),
+      sliceDim(sorted, d, Math.min(low + 1, n - 1), Math.min(low + 2, n)),
+    ];
     const weight = INTERPOLATIONS[interpolation](at);
     const value = weight === 0 ? a : weight === 1 ? b : add(a, mul(sub(b, a), weight));
     return reshape(where(isnan(last), last, value), [1, ...rest]);
@@ -359,17 +354,22 @@ export const logcumsumexp = (x: Expr, dim: number): Expr =>
     'logcumsumexp',
     floating(x),
     dim,
-    (y, d) => scan([y] as const, d, [Number.NEGATIVE_INFINITY], ([a], [b]) => [logAddExp(a, b)] as const)[0],
+    (y, d) => associativeScan([y] as const, d, [Number.NEGATIVE_INFINITY], ([a], [b]) => [logAddExp(a, b)] as const)[0],
   );
 
 // Each step chooses one of two, so the gradient finds its way back to the element chosen; the index needs none.
 const runningExtreme = (op: string, worst: typeof lowest, reaches: typeof ge) => (x: Expr, dim: number) => {
   const d = normalizeDim(op, dim, x.shape.length);
   const y = atLeast1(x);
-  const [values, indices] = scan([y, iota(y.shape, d, 'i32')] as const, d, [worst(y.dtype), 0], ([a, i], [b, j]) => {
-    const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
-    return [where(later, b, a), where(later, j, i)] as const;
-  });
+  const [values, indices] = associativeScan(
+    [y, iota(y.shape, d, 'i32')] as const,
+    d,
+    [worst(y.dtype), 0],
+    ([a, i], [b, j]) => {
+      const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
+      return [where(later, b, a), where(later, j, i)] as const;
+    },
+  );
   return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
 };
 /** The largest so far and its place, the last of equals; NaN stays once met. */
@@ -396,7 +396,7 @@ export function diff(x: Expr, { n = 1, dim = -1, prepend, append }: DiffOption =
   );
   for (let i = 0; i < n && y.shape[d]! > 0; i++) {
     const size = y.shape[d]!;
-    const [after, before] = [part(y, d, 1, size), part(y, d, 0, size - 1)];
+    const [after, before] = [sliceDim(y, d, 1, size), sliceDim(y, d, 0, size - 1)];
     y = dtype === 'bool' ? ne(after, before) : sub(after, before);
   }
   return y;
@@ -426,7 +426,7 @@ function trapezoids(op: string, y: Expr, { x, dx = 1, dim = -1 }: TrapezoidOptio
     : x;
   const width: Operand = points ? diff(points, { dim: d - y.shape.length }) : dx;
   const f = floating(y);
-  return [mul(div(add(part(f, d, 1, n), part(f, d, 0, n - 1)), 2), width), d];
+  return [mul(div(add(sliceDim(f, d, 1, n), sliceDim(f, d, 0, n - 1)), 2), width), d];
 }
 /** The integral by the trapezoidal rule. */
 export function trapezoid(y: Expr, option: TrapezoidOption = {}): Expr {
@@ -441,11 +441,14 @@ export function cumulativeTrapezoid(y: Expr, option: TrapezoidOption = {}): Expr
 // ---- counts
 
 export interface BincountOption {
-  /** The number of bins (torch's may be larger, by the values; a program cannot). */
+  /** The number of bins. */
   readonly minlength?: number;
   readonly weights?: Expr;
 }
-/** How often each of 0 to minlength - 1 occurs, or the sum of their weights. Other numbers are left out. */
+/**
+ * How often each of 0 to minlength - 1 occurs, or the sum of their weights. Unlike torch: minlength is the number of
+ * bins, whatever the values, and must be given; other numbers are left out.
+ */
 export function bincount(x: Expr, { minlength: size, weights }: BincountOption = {}): Expr {
   if (size === undefined || !Number.isInteger(size) || size < 0) {
     throw new ArgumentError(
@@ -458,7 +461,7 @@ export function bincount(x: Expr, { minlength: size, weights }: BincountOption =
     throw new ShapeError(`bincount: weights ${weights.aval} do not match ${x.aval}: one weight for each element`);
   const each = weights ?? onesLike(convert(x, 'i64'));
   const places = where(ge(x, 0), x, size); // a scatter drops what is beyond its end
-  return scatterAddAlong(full([size], 0, each.dtype), places, each, 0);
+  return scatterAlong(full([size], 0, each.dtype), places, each, 0, 'add');
 }
 
 export interface HistcOption {
@@ -480,5 +483,5 @@ export function histc(x: Expr, { bins = 100, min: low = 0, max: high = 0 }: Hist
   const [from, to] = [sub(least, widen), add(most, widen)];
   const bin = minimum(floor(div(mul(sub(y, from), bins), sub(to, from))), bins - 1);
   const inside = logicalAnd(ge(y, from), le(y, to));
-  return scatterAddAlong(full([bins], 0, x.dtype), where(inside, convert(bin, 'i64'), bins), onesLike(y), 0);
+  return scatterAlong(full([bins], 0, x.dtype), where(inside, convert(bin, 'i64'), bins), onesLike(y), 0, 'add');
 }

@@ -1,19 +1,19 @@
 // Making tensors: from JavaScript's values, and filled ones.
-import { DTYPES, type DType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { checkDTypeName, DTYPES, type DType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
-import { range, type Shape, showShape } from '../base/shape.js';
+import { checkShape, range, type Shape, showShape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import { checkDTypeName, full as fill, iota } from '../ops/constant.js';
+import { full as fill, iota } from '../ops/constant.js';
 import { convert } from '../ops/move.js';
 import { add, eq, lt, mul, pow, sub, where } from '../ops/pointwise.js';
 import { input } from '../ops/variable.js';
 import { setValue } from '../runtime/value.js';
-import { type Nested, Tensor } from './tensor.js';
+import { made, type Nested, Tensor } from './tensor.js';
 
 type Scalar = number | bigint | boolean;
 export interface TensorOptions {
@@ -21,17 +21,12 @@ export interface TensorOptions {
   readonly requiresGrad?: boolean;
 }
 
-/** The tensor of an expression, as a variable if it is to be one. */
-const made = (expr: Expr, { requiresGrad = false }: TensorOptions = {}): Tensor => {
-  const t = new Tensor(expr);
-  return requiresGrad ? t.requiresGrad_() : t;
-};
-
 // ---- from values
 
 /**
- * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32, as in torch; a typed
- * array of a dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted.
+ * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32; a typed array of a
+ * dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted. Unlike torch: 1.0 is
+ * whole, as JavaScript does not tell it from 1.
  */
 export const tensor = entry(
   (data: Nested | TypedArray, options: TensorOptions & { readonly shape?: Shape } = {}): Tensor => {
@@ -123,14 +118,6 @@ function dtypeOf(flat: readonly Scalar[]): DType {
 
 // ---- filled
 
-function checkShape(op: string, shape: Shape): Shape {
-  const bad = Array.isArray(shape) ? shape.find((n) => !Number.isSafeInteger(n) || n < 0) : shape;
-  if (bad === undefined && shape) return shape;
-  throw new ShapeError(
-    `${op}: ${Array.isArray(shape) ? `${showShape(shape)} is no shape: ${bad} is not a size` : `takes a shape as an array, got ${shape}: ${op}([2, 3])`}`,
-  );
-}
-
 const filled = (op: string, value: Scalar) =>
   entry((shape: Shape, options: TensorOptions = {}): Tensor => {
     const dtype = checkDTypeName(op, options.dtype ?? DEFAULT_FLOAT);
@@ -138,9 +125,12 @@ const filled = (op: string, value: Scalar) =>
   });
 export const zeros = filled('zeros', 0);
 export const ones = filled('ones', 1);
-/** Zeros: there is no memory that was not written. */
+/** Unlike torch: zeros, as there is no memory that was not written. */
 export const empty = filled('empty', 0);
-/** One value everywhere. Without a dtype: i64 for whole numbers, bool for booleans, else f32. */
+/**
+ * One value everywhere. Without a dtype: i64 for whole numbers, bool for booleans, else f32. Unlike torch: 1.0 is
+ * whole.
+ */
 export const full = entry((shape: Shape, value: Scalar, options: TensorOptions = {}): Tensor => {
   const dtype = checkDTypeName('full', options.dtype ?? dtypeOf([value]));
   encode(dtype, [value]); // checked
@@ -154,6 +144,7 @@ const filledLike = (op: string, value: Scalar) =>
   );
 export const zerosLike = filledLike('zerosLike', 0);
 export const onesLike = filledLike('onesLike', 1);
+/** Unlike torch: zeros. */
 export const emptyLike = filledLike('emptyLike', 0);
 export const fullLike = entry(
   (x: Tensor, value: Scalar, options: TensorOptions = {}): Tensor =>
@@ -174,8 +165,8 @@ export const eye = entry((n: number, m?: number | TensorOptions, options: Tensor
 const computeType = (dtype: DType): DType => (isFloat(dtype) ? (dtype === 'f64' ? 'f64' : 'f32') : 'i64');
 
 /**
- * start, start + step, ... below end: arange(end), arange(start, end), arange(start, end, step), options last. Whole numbers
- * give i64 (JavaScript does not tell 1.0 from 1: pass a dtype for floats).
+ * start, start + step, ... below end: arange(end), arange(start, end), arange(start, end, step), options last. Whole
+ * numbers give i64. Unlike torch: 1.0 is whole, as JavaScript does not tell it from 1: pass a dtype for floats.
  */
 export const arange = entry((...args: (number | TensorOptions | undefined)[]): Tensor => {
   const numbers = args.filter((a) => typeof a === 'number');

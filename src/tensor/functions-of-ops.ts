@@ -1,10 +1,27 @@
 // Every operation as a function of tensors and as a method of Tensor.
 import * as ops from '../ops/index.js';
 import { type LiftFunction, liftFunction, liftMethod } from './lift.js';
-import { Tensor } from './tensor.js';
+import { type FunctionOnly, Tensor } from './tensor.js';
+
+/** The compiler knows from their types which these are, and checks that none is missing. */
+const FUNCTIONS_ONLY = {
+  broadcastTensors: true,
+  cat: true,
+  concat: true,
+  concatenate: true,
+  dstack: true,
+  einsum: true,
+  hstack: true,
+  meshgrid: true,
+  multiDot: true,
+  rowStack: true,
+  stack: true,
+  vstack: true,
+} satisfies Record<FunctionOnly, true>;
 
 const entries = Object.entries(ops) as [string, (...args: never[]) => unknown][];
 for (const [name, f] of entries) {
+  if (name in FUNCTIONS_ONLY) continue;
   Object.defineProperty(Tensor.prototype, name, { value: liftMethod(f), writable: true, configurable: true });
 }
 

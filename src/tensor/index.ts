@@ -13,3 +13,4 @@ export * from './random.js';
 export { type Compiled, type CompileFunctionOptions, compile, type StepOptions, step } from './step.js';
 export { type SyncOptions, sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';
+export type * from './types.js';

@@ -21,6 +21,7 @@ export function callUser<A extends unknown[], R>(op: string, f: (...args: A) => 
   if (typeof f !== 'function') throw new ArgumentError(`${op}: takes a function, got ${describe(f)}`);
   const result = withSource(undefined, () => f(...args));
   if (result instanceof Promise) {
+    result.catch(() => {}); // what went wrong in it is said here
     throw new ArgumentError(`${op}: the function is async: it only describes the computation; read results after it`);
   }
   return result;

@@ -1,6 +1,6 @@
 // What is said of values, shapes and dtypes that no tensor can be made of.
 import * as tx from 'tsxla';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 const cases: readonly (readonly [what: string, run: () => unknown, text: string])[] = [
   [
@@ -50,11 +50,7 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
     () => tx.tensor(new Float32Array(3), { shape: [2, 2] }),
     'tensor: 3 elements do not fit shape [2, 2]',
   ],
-  [
-    'a dtype that is none',
-    () => tx.zeros([2], { dtype: 'float' as never }),
-    'zeros: float is no dtype: use one of bool',
-  ],
+  ['a dtype that is none', () => tx.zeros([2], { dtype: 'q8' as never }), 'zeros: q8 is no dtype: use one of bool'],
   [
     'integers that want gradients',
     () => tx.tensor([1], { requiresGrad: true }),
@@ -80,4 +76,14 @@ test.each(cases)('%s', (_, run, text) => {
   expect(run).toThrow(tx.ArgumentError);
   expect(run).toThrow(text);
   expect(run).toThrow(`\n    at ${import.meta.filename}:`);
+});
+
+describe("torch's names of dtypes", () => {
+  const named = (run: (dtype: never) => unknown) => expect(() => run('torch.bfloat16' as never));
+  test.each([
+    ['ones', (dtype: never) => tx.ones([2], { dtype })],
+    ['randn', (dtype: never) => tx.randn([2], { dtype })],
+    ['randint', (dtype: never) => tx.randint(0, 9, [2], { dtype })],
+    ['to', (dtype: never) => tx.ones([2]).sum({ dtype })],
+  ])('%s says ours', (op, run) => named(run).toThrow(`${op}: dtype 'torch.bfloat16' is written 'bf16'`));
 });

@@ -15,8 +15,8 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
     'Generator: the seed is 18446744073709551616: it must be a whole number of 64 bits',
   ],
   ['a state of another type', () => new tx.Generator().setState(p), 'setState: the state is u32[4], got f32[4]'],
-  ['no shape', () => tx.rand(3 as never), 'rand: the number 3 is no shape: pass an array of sizes'],
-  ['a negative size', () => tx.randn([2, -1]), 'randn: [2, -1] is no shape: pass an array of sizes'],
+  ['no shape', () => tx.rand(3 as never), 'rand: takes a shape as an array, got 3: rand([2, 3])'],
+  ['a negative size', () => tx.randn([2, -1]), 'randn: [2, -1] is no shape: -1 is not a size'],
   ['integers from rand', () => tx.rand([2], { dtype: 'i32' }), 'rand: makes floats, not i32: use randint for integers'],
   [
     'integers like others',
