@@ -1,10 +1,12 @@
 // The tensor language: the class, the operations as functions, and the functions that make tensors.
 export { GradcheckError, type GradcheckOptions } from '../autograd/gradcheck.js';
+export { type AccumulateOptions, accumulate } from './accumulate.js';
 export * from './autograd.js';
 export { afterStep } from './closures.js';
 export * from './control.js';
 export * from './create.js';
 export * from './functions.js';
+export { getStablehlo, graphText } from './graph.js';
 export * from './indexing.js';
 export { IN_PLACE } from './inplace.js';
 export * from './random.js';
