@@ -55,7 +55,7 @@ export function withSource<T>(source: Source | undefined, make: () => T): T {
 }
 
 /** The user's frames above a call of `below`, raw. */
-export function captureSource(below: (...args: never[]) => unknown, depth = CALL_DEPTH): Source | undefined {
+export function captureSource(below: (...args: never[]) => unknown, depth = callDepth()): Source | undefined {
   if (!enabled) return undefined;
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = depth;
@@ -64,6 +64,9 @@ export function captureSource(below: (...args: never[]) => unknown, depth = CALL
   Error.stackTraceLimit = limit;
   return source;
 }
+
+/** As many frames as PT_XLA_DEBUG will show, and one more, to know that there are more. */
+const callDepth = (): number => Math.max(CALL_DEPTH, 1 + (Number(process.env.PT_XLA_DEBUG_MAX_FRAME) || 0));
 
 /** Makes a function of the public API: nodes made in a call of it carry the place it was called from. */
 export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) => R): (this: This, ...args: A) => R {
@@ -84,9 +87,12 @@ export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) 
 
 const FRAME = /^\s+at (?:(.*?) \()?(?:file:\/\/)?(.*?):(\d+):(\d+)\)?$/;
 function parse(stack: string): Frame[] {
-  return stack.split('\n').flatMap((line) => {
-    const m = FRAME.exec(line);
-    if (!m || m[2]!.startsWith(OWN) || m[2]!.startsWith('node:')) return [];
-    return [{ function: m[1] ?? '<top level>', file: m[2]!, line: Number(m[3]), column: Number(m[4]) }];
-  });
+  return stack
+    .replaceAll('at async ', 'at ')
+    .split('\n')
+    .flatMap((line) => {
+      const m = FRAME.exec(line);
+      if (!m || m[2]!.startsWith(OWN) || m[2]!.startsWith('node:')) return [];
+      return [{ function: m[1] ?? '<top level>', file: m[2]!, line: Number(m[3]), column: Number(m[4]) }];
+    });
 }
