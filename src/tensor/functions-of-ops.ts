@@ -1,9 +1,18 @@
 // Every operation as a function of tensors and as a method of Tensor.
 import * as ops from '../ops/index.js';
+import { count } from '../runtime/metrics.js';
 import { type LiftFunction, liftFunction, liftMethod } from './lift.js';
 import { Tensor } from './tensor.js';
 
-const entries = Object.entries(ops) as [string, (...args: never[]) => unknown][];
+type Operation = (...args: never[]) => unknown;
+const counted = (name: string, f: Operation): Operation => {
+  const counter = `xla::${name}` as const;
+  return (...args) => {
+    count(counter);
+    return f(...args);
+  };
+};
+const entries = Object.entries(ops).map(([name, f]) => [name, counted(name, f as Operation)] as const);
 for (const [name, f] of entries) {
   Object.defineProperty(Tensor.prototype, name, { value: liftMethod(f), writable: true, configurable: true });
 }
