@@ -9,7 +9,8 @@ let last: Promise<unknown> | undefined;
 export function inTurn<T>(work: () => Promise<T>): Promise<T> {
   const asked = performance.now();
   const start = () => {
-    record('DeviceLockWait', (performance.now() - asked) * 1e6);
+    const now = performance.now();
+    record('DeviceLockWait', (now - asked) * 1e6, now);
     return work();
   };
   const mine = last ? last.then(start, start) : start();

@@ -62,11 +62,12 @@ export function onDevice(device: Client, e: Expr): Buffer {
 function upload(device: Client, e: Expr, value: TypedArray): Buffer {
   const start = performance.now();
   const buffer = device.bufferFromHost(value, e.aval as ArrayType);
-  const time = (performance.now() - start) * 1e6;
+  const now = performance.now();
+  const time = (now - start) * 1e6;
   count('SyncTensorsToData');
-  record('TensorToData', time);
-  record('TransferToDeviceTime', time);
-  record('OutboundData', value.byteLength);
+  record('TensorToData', time, now);
+  record('TransferToDeviceTime', time, now);
+  record('OutboundData', value.byteLength, now);
   return buffer;
 }
 
