@@ -57,7 +57,7 @@ export function withSource<T>(source: Source | undefined, make: () => T): T {
 }
 
 /** The user's frames above a call of `below`, raw. */
-export function captureSource(below: (...args: never[]) => unknown, depth = CALL_DEPTH): Source | undefined {
+export function captureSource(below: (...args: never[]) => unknown, depth = callDepth()): Source | undefined {
   if (!enabled) return undefined;
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = depth;
@@ -66,6 +66,9 @@ export function captureSource(below: (...args: never[]) => unknown, depth = CALL
   Error.stackTraceLimit = limit;
   return source;
 }
+
+/** As many frames as PT_XLA_DEBUG will show, and one more, to know that there are more. */
+const callDepth = (): number => Math.max(CALL_DEPTH, 1 + (Number(process.env.PT_XLA_DEBUG_MAX_FRAME) || 0));
 
 /** Makes a function of the public API: nodes made in a call of it carry the place it was called from. */
 export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) => R): (this: This, ...args: A) => R {
@@ -86,11 +89,14 @@ export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) 
 
 const FRAME = /^\s+at (?:(.*?) \()?(file:\/\/.*?|.*?):(\d+):(\d+)\)?$/;
 function parse(stack: string): Frame[] {
-  return stack.split('\n').flatMap((line) => {
-    const m = FRAME.exec(line);
-    if (!m) return [];
-    const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
-    if (file.startsWith(OWN) || file.startsWith('node:')) return [];
-    return [{ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) }];
-  });
+  return stack
+    .replaceAll('at async ', 'at ')
+    .split('\n')
+    .flatMap((line) => {
+      const m = FRAME.exec(line);
+      if (!m) return [];
+      const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
+      if (file.startsWith(OWN) || file.startsWith('node:')) return [];
+      return [{ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) }];
+    });
 }

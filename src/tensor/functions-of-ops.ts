@@ -1,5 +1,6 @@
 // Every operation as a function of tensors and as a method of Tensor.
 import * as ops from '../ops/index.js';
+import { count } from '../runtime/metrics.js';
 import { type LiftFunction, liftFunction, liftMethod } from './lift.js';
 import type { OrderOf } from './order.js';
 import { type FunctionOnly, Tensor } from './tensor.js';
@@ -20,7 +21,15 @@ const FUNCTIONS_ONLY = {
   vstack: true,
 } satisfies Record<FunctionOnly, true>;
 
-const entries = Object.entries(ops) as [string, (...args: never[]) => unknown][];
+type Operation = (...args: never[]) => unknown;
+const counted = (name: string, f: Operation): Operation => {
+  const counter = `xla::${name}` as const;
+  return (...args) => {
+    count(counter);
+    return f(...args);
+  };
+};
+const entries = Object.entries(ops).map(([name, f]) => [name, counted(name, f as Operation)] as const);
 for (const [name, f] of entries) {
   if (name in FUNCTIONS_ONLY) continue;
   Object.defineProperty(Tensor.prototype, name, { value: liftMethod(name, f), writable: true, configurable: true });

@@ -8,6 +8,7 @@ import type { Expr } from '../ir/expr.js';
 import { full } from '../ops/constant.js';
 import * as ops from '../ops/index.js';
 import { broadcastTo, convert } from '../ops/move.js';
+import { count } from '../runtime/metrics.js';
 import { tensor } from './create.js';
 import { liftMethod } from './lift.js';
 import { currentRegion } from './region.js';
@@ -98,6 +99,7 @@ for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object
           `${name}_: the result is ${expr.aval}, and this tensor ${this.expr.aval}: shapes stay in place`,
         );
       }
+      count(`xla::${name}`);
       return this.rebind(convert(expr, this.dtype));
     },
   });

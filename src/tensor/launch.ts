@@ -7,6 +7,7 @@ import { input } from '../ops/variable.js';
 import { Buffer, type Execution } from '../pjrt/index.js';
 import { evaluateNow } from '../runtime/evaluate.js';
 import { withRelief } from '../runtime/memory.js';
+import { timed } from '../runtime/metrics.js';
 import { programFor, type Request } from '../runtime/program.js';
 import { inTurn, roomToRun, started } from '../runtime/turn.js';
 import { defaultClient, Failed, fail, freeValue, hasValue, PROMISED, withBuffers } from '../runtime/value.js';
@@ -19,9 +20,9 @@ import { avalOf, type Slot, type Trace, type Value } from './trace.js';
  * described in the order of the calls; the program is started when it is its turn. If that fails, all is as it was.
  */
 export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
-  const nodes = t.slots.map((slot) => nodeOf(slot, values));
+  const nodes = timed('RunCachedGraphInputData', () => t.slots.map((slot) => nodeOf(slot, values)));
   for (const e of nodes) e.holders++; // until it has run
-  const promised = promise(t, values, revive);
+  const promised = timed('RunCachedGraphOutputData', () => promise(t, values, revive));
   return inTurn(async () => {
     try {
       const { outputs, done } = await launch(t, nodes, request).finally(() => {

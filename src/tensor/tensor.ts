@@ -17,6 +17,7 @@ import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
 import { fetchArray } from '../runtime/evaluate.js';
+import { count } from '../runtime/metrics.js';
 import { freeValue, hostValue, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
@@ -43,6 +44,7 @@ export class Tensor {
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
     this.#expr.holders++;
+    count('CreateXlaTensor');
     currentRegion()?.made.push(this);
   }
 
