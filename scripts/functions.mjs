@@ -64,7 +64,7 @@ function takesPart(type, outer) {
   if (symbol && symbol.flags & SymbolFlags.Class) return { kinds: ['instance'] };
   if (checker.getSignaturesOfType(type, SignatureKind.Call).length) return { kinds: ['function'] };
   const fields = checker.getPropertiesOfType(type).map((p) => [p.name, parameter(p, outer)]);
-  return { kinds: ['options'], options: Object.fromEntries(fields) };
+  return { kinds: ['options'], ...(fields.length && { options: Object.fromEntries(fields) }) }; // none: any names
 }
 const parameter = (symbol, outer) => ({
   ...takes(checker.getTypeOfSymbol(symbol), outer),
@@ -134,7 +134,7 @@ const resolved = (s) => (s.flags & SymbolFlags.Alias ? checker.getAliasedSymbol(
 const typed = (s) => [s.name, checker.getTypeOfSymbol(resolved(s))];
 const ops = exportsOf('src/ops/index.ts').map(typed);
 const inPlace = exportsOf('src/tensor/inplace.ts').map(typed);
-const others = ['create', 'random'].flatMap((file) => exportsOf(`src/tensor/${file}.ts`)).map(typed);
+const others = ['create', 'random', 'step'].flatMap((file) => exportsOf(`src/tensor/${file}.ts`)).map(typed);
 const methods = methodsOf('src/tensor/tensor.ts', (name) => [...ops, ...inPlace].some(([op]) => op === name));
 
 // ---- the files

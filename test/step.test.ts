@@ -470,7 +470,7 @@ describe('compile', () => {
     await expect(f(w.mul(2))).rejects.toThrow(
       'f: argument [0] is f32[2], computed from variables, and gradients do not pass into a compiled function: detach() it',
     );
-    expect(() => tx.compile(3 as never)).toThrow('compile: takes a function, got the number 3');
+    expect(() => tx.compile(3 as never)).toThrow('compile: fn is 3: it takes a function: write compile(fn, { ');
   });
 });
 
