@@ -2,5 +2,6 @@
 export * from './base/errors.js';
 export * as metrics from './metrics.js';
 export type { DeviceType } from './plugins/index.js';
+export * from './rules.js';
 export { type Choice, chooseDevice, type OpenOptions, openClient } from './runtime/device.js';
 export * from './tensor/index.js';

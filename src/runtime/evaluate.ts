@@ -8,6 +8,7 @@ import type { Buffer } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
 import { record } from './metrics.js';
 import { programFor, type Request } from './program.js';
+import { noteRead } from './rules-loop.js';
 import { allDone, inTurn, roomToRun, started } from './turn.js';
 import { defaultClient, failureOf, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
 
@@ -63,6 +64,7 @@ export async function fetchArray(node: () => Expr, request: Request): Promise<{ 
   });
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
+  noteRead(request, performance.now() - start);
   remember(e, array.slice()); // the caller's own may be changed
   return { array, e };
 }

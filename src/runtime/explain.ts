@@ -99,6 +99,9 @@ export const explain = (): readonly CompileRecord[] => history.map((r) => ({ ...
 const groupOf = ({ name, cause, source }: Request): string =>
   name ?? `${cause} ${source?.frames.map((f) => `${f.file}:${f.line}`) ?? ''}`;
 
+/** The latest programs of the same function, or line. */
+export const programsOf = (request: Request): readonly Program[] => groups.get(groupOf(request)) ?? [];
+
 /** Writes the compile down and, after warm-up, says why it happens. The lines are for the debug output, too. */
 export function explainCompile(program: Program, request: Request): string[] {
   const known = groups.get(groupOf(request)) ?? [];
@@ -139,7 +142,7 @@ export function explainCompile(program: Program, request: Request): string[] {
 }
 
 /** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
-const isWarm = (known: readonly Program[], { name }: Request): boolean =>
+export const isWarm = (known: readonly Program[], { name }: Request): boolean =>
   name !== undefined ? known.reduce((n, p) => n + p.executions, 0) >= 2 : known.some((p) => p.executions >= 3);
 
 // ---- comparing

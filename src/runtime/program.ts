@@ -14,6 +14,8 @@ import { type Cause, printCompilation, printExecution, printPostCompilation } fr
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
 import { count, record } from './metrics.js';
 import { showProgress } from './progress.js';
+import { checkProgram } from './rules-compile.js';
+import { noteEnd, noteRun } from './rules-loop.js';
 
 /** What is to be computed: everything a program is made from. */
 export interface Plan {
@@ -129,13 +131,17 @@ export class Program implements Described {
   /** Runs it. Returns at once: the results are being made. */
   run(executable: LoadedExecutable, args: readonly Buffer[], keep: readonly number[], request: Request): Execution {
     printExecution(() => this.#analysis(request));
+    noteRun(this, request);
     const start = performance.now();
     const execution = executable.execute(args, keep.length ? { keep } : {});
     this.executions++;
     this.lastRun = ++counts.executed;
     count('ExecuteComputation');
     this.#running = execution.done.then(
-      () => record('ExecuteTime', (performance.now() - start) * 1e6),
+      () => {
+        record('ExecuteTime', (performance.now() - start) * 1e6);
+        noteEnd(request, start);
+      },
       () => {},
     );
     return execution;
@@ -178,6 +184,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
     return known;
   }
   const described = describePlan(plan, request, key);
+  checkProgram(described, plan, client, request);
   request.onNew?.(described);
   const program = new Program(described, plan, client, request);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
