@@ -4,7 +4,6 @@ import { sizeOf } from '../base/dtype.js';
 import { plural, seconds } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
-import type { Client } from '../pjrt/index.js';
 import { differenceOf, isWarm, nearestOf, programsOf } from './explain.js';
 import type { Described, Plan, Program, Request } from './program.js';
 import { broken, type Finding, isChecked } from './rules.js';
@@ -15,22 +14,30 @@ const HABIT = 3;
 /** Smaller programs do not matter for what their products cost. */
 const LEAST_FLOPS = 1e9;
 
+/** What a client says of its devices. */
+interface Platform {
+  readonly platform: string;
+  readonly devices: readonly { readonly kind: string }[];
+}
+
 /** Looks at a program that is about to be compiled. */
-export function checkProgram(program: Described, plan: Plan, client: Client, request: Request): void {
+export function checkProgram(program: Described, plan: Plan, device: Platform, request: Request): void {
   if (!isChecked()) return;
   const name = request.name ?? 'what is read';
   const place = request.source ? String(request.source) : '';
+  const subject = request.name ?? place;
   const known = programsOf(request);
-  const again = [
-    ...(known.length ? checkConstants(program, known, name, place) : []),
-    ...(known.length >= HABIT - 1 && request.cause !== 'pending' ? checkShapes(program, known, name, place) : []),
-  ];
-  if (isWarm(known, request)) for (const finding of again) broken(finding, name);
-  if (client.platform === 'cpu') return;
+  const numbers = known.length ? checkConstants(program, known, name, place) : [];
+  if (isWarm(known, request)) {
+    for (const finding of numbers) broken(finding, finding.place);
+    const shapes = known.length >= HABIT - 1 && request.cause !== 'pending'; // what is pending has the shapes of the step
+    if (shapes) for (const finding of checkShapes(program, known, name, place)) broken(finding, subject);
+  }
+  if (device.platform === 'cpu') return;
   const products = productsOf(plan.graph, plan.isGiven);
   if (totalFlops(products) < LEAST_FLOPS) return;
-  const chip = client.platform === 'tpu' ? client.devices[0]!.kind : undefined;
-  for (const f of checkProducts(products, name, chip)) broken(f, name);
+  const chip = device.platform === 'tpu' ? device.devices[0]!.kind : undefined;
+  for (const finding of checkProducts(products, name, chip)) broken(finding, subject);
 }
 
 const costOf = (known: readonly Program[]): string =>
@@ -109,18 +116,24 @@ export function adviceFor(seen: ReadonlyMap<Aval, number>): Advice | undefined {
   return { dims, padding: sum(padded) / sum(({ size }) => size) - 1 };
 }
 
-/** A few sizes: of the round ones, those that are dropped whose calls pay least for the next larger one. */
-function bucketsFor(calls: ReadonlyMap<number, number>): number[] {
+/** The few of the round sizes that pad least: for each, the best way to have it as the largest, with one more at a time. */
+function bucketsFor(calls: ReadonlyMap<number, number>): readonly number[] {
   const uses = new Map<number, number>();
   for (const [size, n] of calls) uses.set(rounded(size), (uses.get(rounded(size)) ?? 0) + n);
-  const buckets = [...uses.keys()].sort((a, b) => a - b);
-  while (buckets.length > FEW) {
-    const prices = buckets.slice(0, -1).map((b, i) => uses.get(b)! * (buckets[i + 1]! - b));
-    const i = prices.indexOf(Math.min(...prices));
-    uses.set(buckets[i + 1]!, uses.get(buckets[i + 1]!)! + uses.get(buckets[i]!)!);
-    buckets.splice(i, 1);
+  const sizes = [...uses.keys()].sort((a, b) => a - b);
+  const costOf = (from: number, to: number) =>
+    sizes.slice(from, to + 1).reduce((sum, size) => sum + uses.get(size)! * sizes[to]!, 0);
+  let ways: { readonly buckets: readonly number[]; readonly cost: number }[];
+  ways = sizes.map((size, i) => ({ buckets: [size], cost: costOf(0, i) }));
+  for (let count = 1; count < FEW; count++) {
+    ways = ways.map((own, i) =>
+      ways.slice(0, i).reduce((best, way, j) => {
+        const cost = way.cost + costOf(j + 1, i);
+        return cost < best.cost ? { buckets: [...way.buckets, sizes[i]!], cost } : best;
+      }, own),
+    );
   }
-  return buckets;
+  return ways.at(-1)!.buckets;
 }
 
 // ---- numbers

@@ -71,7 +71,7 @@ const said = new Set<string>();
  */
 export function broken(finding: Finding, subject: string, quiet = false): void {
   if (!isChecked(finding.rule)) return;
-  const key = `${finding.rule} ${subject} ${finding.place}`;
+  const key = `${finding.rule} ${subject}`;
   found.set(key, finding);
   if (settings().mode === 'error') throw new RuleError(describe(finding), finding.rule);
   if (quiet || said.has(key) || !isFirstProcess()) return;
