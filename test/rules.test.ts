@@ -112,6 +112,14 @@ describe('shapes', () => {
     expect(tx.rules.findings()).toEqual([]);
   });
 
+  test('functions without a name are not one function', async () => {
+    await tx.compile((x: tx.Tensor) => x.add(11).sum())(tx.ones([3]));
+    await tx.compile((x: tx.Tensor) => x.add(12).sum())(tx.ones([5]));
+    await tx.compile((x: tx.Tensor) => x.add(13).sum())(tx.ones([7]));
+    await tx.compile((x: tx.Tensor) => x.add(14).sum())(tx.ones([9]));
+    expect(tx.rules.findings()).toEqual([]);
+  });
+
   test.each<[sizes: Record<number, number>, buckets: number[] | undefined, padding: number]>([
     [{ 5: 1, 6: 1, 7: 1 }, [8], 24 / 18 - 1],
     [{ 100: 1, 300: 1, 500: 2 }, [128, 384, 512], (128 + 384 + 1024) / 1400 - 1],
