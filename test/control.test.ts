@@ -46,7 +46,10 @@ async function agrees(f: F, plain: F, inputs: readonly T[], differences = true):
     return [...ys, ...first, ...second];
   };
   const [got, want] = [run(f), run(plain)];
-  await evaluate(() => [...got, ...want].flatMap((t) => (t ? [t.expr] : [])), { cause: 'sync' });
+  await evaluate(
+    [...got, ...want].flatMap((t) => (t ? [t.expr] : [])),
+    { cause: 'sync' },
+  );
   for (const [i, w] of want.entries()) {
     const zero = w ? undefined : new Array(got[i]?.expr.aval.size ?? 0).fill(0);
     const expected = w ? await numbers(w) : zero!;

@@ -176,6 +176,35 @@ describe('step', () => {
     expect(await read).toBe(((1 * 2 + 2) * 3 + 3) * 4 + 4);
   });
 
+  test('what is changed between calls that nobody waits for is changed between them', async () => {
+    const [x, lr] = [tx.zeros([1]), tx.tensor(1)];
+    const f = tx.compile((y: tx.Tensor) => void x.add_(y.mul(lr)));
+    const y = tx.ones([1]);
+    const reads = [];
+    for (const k of [1, 10, 100]) {
+      lr.copy_(k);
+      y.copy_([k]);
+      void f(y);
+      reads.push(x.item());
+      y.mul_(0);
+    }
+    expect(await Promise.all(reads)).toEqual([1, 101, 10101]);
+  });
+
+  test('calls after one that cannot be compiled fail with it, and all is as it was', async () => {
+    const x = tx.ones([1]);
+    await tx.sync(x);
+    const bad = { xlaFlags: { xla_no_such_flag: true } };
+    const first = tx.step(() => x.add_(1), bad);
+    const second = tx.step(() => x.mul(2).add(x.add_(2)));
+    await expect(first).rejects.toThrow('xla_no_such_flag');
+    const third = tx.step(() => x.add_(5), bad);
+    await expect(second).rejects.toThrow('xla_no_such_flag');
+    await expect(third).rejects.toThrow('xla_no_such_flag');
+    expect(await x.item()).toBe(1);
+    expect(await (await tx.step(() => x.mul(2))).item()).toBe(2);
+  });
+
   test('random numbers go on from step to step', async () => {
     tx.manualSeed(1);
     await tx.sync();
@@ -258,6 +287,15 @@ describe('donation', () => {
     await tx.step(() => void w.add_(1));
     await expect(twice.tolist()).rejects.toThrow(/has no value any more.*await tx\.sync\(it\)/s);
     expect(await w.tolist()).toEqual([2n, 3n]);
+  });
+
+  test('an argument that is disposed before the step was started is still used by it', async () => {
+    const f = tx.compile((x: tx.Tensor) => x.mul(7));
+    const x = tx.tensor([1, 2, 3, 4, 5]);
+    await tx.sync(x);
+    const called = f(x);
+    x.dispose();
+    expect(await (await called).tolist()).toEqual([7n, 14n, 21n, 28n, 35n]);
   });
 
   test('the same tensor twice', async () => {
@@ -348,6 +386,32 @@ describe('compile', () => {
     expect(x.requiresGrad).toBe(true);
   });
 
+  test('a parameter that is frozen is not trained any more', async () => {
+    const [a, b] = [tx.ones([2], { requiresGrad: true }), tx.ones([2], { requiresGrad: true })];
+    const f = tx.compile(() => {
+      a.grad = b.grad = null;
+      a.mul(b).sum().backward();
+      tx.noGrad(() => {
+        for (const p of [a, b]) if (p.grad) p.sub_(p.grad.mul(0.5));
+      });
+    });
+    await f();
+    expect([await a.tolist(), await b.tolist()]).toEqual([
+      [0.5, 0.5],
+      [0.5, 0.5],
+    ]);
+    b.requiresGrad_(false);
+    await f();
+    expect([await a.tolist(), await b.tolist()]).toEqual([
+      [0.25, 0.25],
+      [0.5, 0.5],
+    ]);
+    b.requiresGrad_();
+    await f();
+    expect(await b.tolist()).toEqual([0.375, 0.375]);
+    expect(f.programs).toBe(2);
+  });
+
   test('gradients that pile up: the first call has none before it, two programs in all', async () => {
     const w = tx.tensor([1, 2], { dtype: 'f32', requiresGrad: true });
     const f = tx.compile((x: tx.Tensor) => w.mul(x).sum().backward());
@@ -358,6 +422,24 @@ describe('compile', () => {
     await f(tx.ones([2]));
     expect(await w.grad!.tolist()).toEqual([1, 1]);
     expect(f.programs).toBe(2);
+  });
+
+  test('gradients that are changed in place: clipped, and kept', async () => {
+    const w = tx.tensor([3, 4], { dtype: 'f32', requiresGrad: true });
+    const add = tx.compile(() => w.mul(w).sum().backward());
+    const halve = tx.compile(() => void tx.noGrad(() => w.grad!.mul_(0.5)));
+    for (let i = 0; i < 3; i++) {
+      await add();
+      await halve();
+    }
+    expect(await w.grad!.tolist()).toEqual([5.25, 7]); // 3, then 4.5, then 5.25 of 6
+    expect([add.programs, halve.programs]).toEqual([2, 1]);
+  });
+
+  test('what is changed in place inside and was made inside costs nothing', async () => {
+    const f = tx.compile((x: tx.Tensor) => x.add(1).mul_(3).sub_(1).sum());
+    expect(await (await f(tx.ones([2]))).item()).toBe(10);
+    expect(tx.explain().at(-1)).toMatchObject({ inputs: 1, outputs: 1 });
   });
 
   test('check: a function that describes something else each time is an error', async () => {

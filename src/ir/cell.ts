@@ -18,6 +18,8 @@ interface Frame {
   readonly touched: Map<Cell, { before: Expr; inside: Expr }>;
 }
 const frames: Frame[] = [];
+/** Whether the body of a loop or a branch is being traced. */
+export const insideBody = (): boolean => frames.length > 0;
 
 export class Cell {
   #expr: Expr;

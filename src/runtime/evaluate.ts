@@ -4,7 +4,7 @@ import { takeRebound } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { isVariable } from '../ops/variable.js';
-import type { Buffer } from '../pjrt/index.js';
+import { Buffer } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
 import { record } from './metrics.js';
 import { programFor, type Request } from './program.js';
@@ -13,8 +13,8 @@ import { allDone, inTurn, roomToRun, started } from './turn.js';
 import { defaultClient, failureOf, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
 
 /** Computes nodes and every cell that was changed, in one program, and remembers their values. */
-export const evaluate = (roots: () => readonly Expr[], request: Request): Promise<Buffer[]> =>
-  inTurn(() => evaluateNow(roots(), request));
+export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buffer[]> =>
+  inTurn(() => evaluateNow(roots, request));
 
 /** The same for whoever has the turn. */
 export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Buffer[]> {
@@ -30,7 +30,7 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   if (!missing.length) return;
   const graph = collect(missing, hasValue);
   const parameters = graph.nodes.filter(hasValue);
-  const labels = parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
+  const labels = () => parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
   try {
     const plan = { graph, parameters, labels, aliases: [], isGiven: hasValue };
     const program = programFor(client, plan, request);
@@ -51,13 +51,14 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   }
 }
 
-/** The elements of a node, computed if need be and brought to the host. `node` is asked when it is the reader's turn. */
-export async function fetchArray(node: () => Expr, request: Request): Promise<{ array: TypedArray; e: Expr }> {
-  const { e, buffer, reading, start } = await inTurn(async () => {
-    const e = node();
-    const [buffer] = (await evaluateNow([e], request)) as [Buffer];
-    return { e, buffer, reading: buffer.toHost(), start: performance.now() };
-  });
+/** The elements of a node, computed if need be and brought to the host. What is there is read at once. */
+export async function fetchArray(e: Expr, request: Request): Promise<TypedArray> {
+  if (ArrayBuffer.isView(e.value)) return (e.value as TypedArray).slice(); // the caller's own may be changed
+  const read = async (buffer: Buffer) => ({ buffer, reading: buffer.toHost(), start: performance.now() });
+  const { buffer, reading, start } =
+    e.value instanceof Buffer
+      ? await read(onDevice(e.value.client, e))
+      : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
   const array = await reading.catch(async (error) => {
     await allDone(); // the run that should have made it is told of, too
     throw failureOf(buffer) ?? error;
@@ -65,6 +66,6 @@ export async function fetchArray(node: () => Expr, request: Request): Promise<{ 
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
   noteRead(request, performance.now() - start);
-  remember(e, array.slice()); // the caller's own may be changed
-  return { array, e };
+  remember(e, array.slice());
+  return array;
 }

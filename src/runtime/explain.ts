@@ -24,7 +24,7 @@ export function describeProgram({ graph, labels, aliases }: Plan, { compileOptio
   return {
     nodeCount: graph.nodes.length,
     sources: graph.nodes.map((e) => placeOf(e.source)),
-    labels,
+    labels: labels(),
     roots: graph.roots.map((r) => graph.index.get(r)!),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
@@ -90,20 +90,20 @@ export interface CompileRecord {
 
 const MOST_RECORDS = 1000;
 const history: CompileRecord[] = [];
-const groups = new Map<string, Program[]>();
+const groups = new Map<unknown, Program[]>();
 
 /** Every compile so far, oldest first, with what differed from the nearest program that was known then. */
 export const explain = (): readonly CompileRecord[] => history.map((r) => ({ ...r }));
 
 /** Programs of one function, or of one line that reads: the stack tells loops from functions that everyone calls. */
-const groupOf = ({ name, cause, source }: Request): string =>
-  name ?? `${cause} ${source?.frames.map((f) => `${f.file}:${f.line}`) ?? ''}`;
+const groupOf = ({ group, name, cause, source }: Request): unknown =>
+  group ?? name ?? `${cause} ${source?.frames.map((f) => `${f.file}:${f.line}`) ?? ''}`;
 
 /** The latest programs of the same function, or line. */
 export const programsOf = (request: Request): readonly Program[] => groups.get(groupOf(request)) ?? [];
 
-/** Writes the compile down and, after warm-up, says why it happens. The lines are for the debug output, too. */
-export function explainCompile(program: Program, request: Request): string[] {
+/** Writes the compile down, and why it happens: for the debug output, and after warm-up to be told. */
+export function explainCompile(program: Program, request: Request): { readonly lines: string[]; tell(): void } {
   const known = groups.get(groupOf(request)) ?? [];
   groups.set(groupOf(request), [...known, program].slice(-32));
   const nearest = nearestOf(program, known);
@@ -129,21 +129,27 @@ export function explainCompile(program: Program, request: Request): string[] {
     },
   });
   if (history.length > MOST_RECORDS) history.shift();
-  if (!difference) return [];
+  if (!difference) return { lines: [], tell() {} };
   const what = `${difference.what}: was ${difference.was}, now ${difference.now}`;
-  if (isWarm(known, request)) {
-    const who = request.name ?? `what is read at ${at || 'an unknown place'}`;
-    const place = difference.at && `\n    at ${difference.at}`;
-    notice(
-      `${who} is compiled again (${plural(known.length + 1, 'program')} now): ${what}${place}\n    ${difference.fix}`,
-    );
-  }
-  return [`Differs From ${nearest.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])];
+  const place = difference.at && `\n    at ${difference.at}`;
+  const count = plural(known.length + 1, 'program');
+  return {
+    lines: [`Differs From ${nearest.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])],
+    tell() {
+      if (isWarm(known, request))
+        notice(`${who(request, at)} is compiled again (${count} now): ${what}${place}\n    ${difference.fix}`);
+    },
+  };
 }
+export const who = ({ name, unnamed }: Request, at: string): string =>
+  name && !unnamed ? name : `${name ? 'the step' : 'what is read'} at ${at || 'an unknown place'}`;
 
 /** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
-export const isWarm = (known: readonly Program[], { name }: Request): boolean =>
-  name !== undefined ? known.reduce((n, p) => n + p.executions, 0) >= 2 : known.some((p) => p.executions >= 3);
+export function isWarm(known: readonly Program[], { name, cause }: Request): boolean {
+  if (cause === 'pending') return false; // the function itself explains
+  if (name === undefined) return known.some((p) => p.executions >= 3);
+  return known.reduce((n, p) => n + p.executions, 0) >= 2;
+}
 
 // ---- comparing
 
@@ -162,6 +168,8 @@ export function nearestOf<P extends Described>(program: Described, known: readon
       const m = theirs[i];
       if (m && opName(m) === opName(n)) score += typeOf(m) === typeOf(n) ? 2 : 1;
     });
+    for (const part of ['roots', 'aliases', 'labels'] as const)
+      if (String(other.facts[part]) === String(program.facts[part])) score++;
     if (!best || score >= best.score) best = { program: other, score };
   }
   return best?.program;

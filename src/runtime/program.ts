@@ -7,9 +7,7 @@ import { type Graph, hashOf, structure } from '../ir/graph.js';
 import type { Source } from '../ir/source.js';
 import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from '../pjrt/index.js';
 import { emitModule } from '../stablehlo/emitter.js';
-
-const DiskCache = { open: (): any => undefined };
-
+import { DiskCache } from './cache.js';
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
 import { count, record } from './metrics.js';
@@ -23,7 +21,7 @@ export interface Plan {
   /** The nodes of the graph whose values are given, in its order. */
   readonly parameters: readonly Expr[];
   /** What each parameter is to the user: "argument 0", "the tensor made at train.ts:12". */
-  readonly labels: readonly string[];
+  readonly labels: () => readonly string[];
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
@@ -33,13 +31,16 @@ export interface Plan {
 export interface Request {
   readonly cause: Cause;
   readonly name?: string | undefined;
+  /** What tells the function from others of the same name; a function without a name of its own is told by its place. */
+  readonly group?: unknown;
+  readonly unnamed?: boolean | undefined;
   /** Where the user's code called. */
   readonly source?: Source | undefined;
   readonly compileOptions?: CompileOptions | undefined;
   /** How long to wait for a compile, in seconds. */
   readonly compilationTimeoutSeconds?: number | undefined;
-  /** Called with a program that is not known yet, before it is compiled: to refuse it. */
-  readonly onNew?: ((program: Described) => void) | undefined;
+  /** Called with the program that was found, or before it is compiled: to refuse it. */
+  readonly admit?: ((program: Described) => void) | undefined;
 }
 
 /** A program as others are compared with it. */
@@ -81,12 +82,13 @@ export class Program implements Described {
 
   async #compile(client: Client, text: string, request: Request): Promise<LoadedExecutable> {
     const { name, compileOptions: options = {} } = request;
-    const notes = explainCompile(this, request);
-    printCompilation(() => ({ ...this.#analysis(request), notes }));
+    const explained = explainCompile(this, request);
+    printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines }));
     count('UncachedCompile');
     record('TensorsGraphSize', this.facts.nodeCount);
     record('InputOutputAliasCount', this.facts.aliases.filter((a) => a >= 0).length);
     const compile = () => {
+      explained.tell(); // not when the disk has it
       counts.compiled++;
       count('StableHloCompile');
       return client.compile(text, options);
@@ -96,7 +98,7 @@ export class Program implements Described {
     const cache = DiskCache.open();
     const building = cache
       ? cache.getOrCompile(client, { text, options, ...(name && { name }) }, compile)
-      : compile().then((executable) => ({ executable, tier: 'compiled' }));
+      : compile().then((executable) => ({ executable, tier: 'compiled' as const }));
     const { executable, tier } = await building.finally(() => progress.end());
     if (tier === 'disk') this.tier = 'disk';
     this.seconds = (performance.now() - start) / 1e3;
@@ -180,12 +182,13 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   const hash = hashOf(key);
   const known = programs.get(hash)?.find((p) => sameKey(p.key, key));
   if (known) {
+    request.admit?.(known);
     count('CachedCompile');
     return known;
   }
   const described = describePlan(plan, request, key);
   checkProgram(described, plan, client, request);
-  request.onNew?.(described);
+  request.admit?.(described);
   const program = new Program(described, plan, client, request);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.failed.then(makeRoom, () => forget(program)); // the next try compiles again
@@ -201,11 +204,11 @@ export const describePlan = (plan: Plan, request: Request, key = keyOf(plan, req
 /** Everything that makes it another program: the graph, the donated arguments, the options. */
 function keyOf({ graph, isGiven, aliases }: Plan, options: CompileOptions | undefined): Int32Array {
   const body = structure(graph, isGiven);
-  const flags = options && Object.keys(options).length ? [...new TextEncoder().encode(JSON.stringify(options))] : [];
-  const key = new Int32Array(body.length + aliases.length + flags.length);
+  const flags = options && Object.keys(options).length ? new TextEncoder().encode(JSON.stringify(options)) : [];
+  const rest = [...aliases, ...flags, graph.nodes.length, graph.roots.length, aliases.length]; // where each part ends
+  const key = new Int32Array(body.length + rest.length);
   key.set(body);
-  key.set(aliases, body.length);
-  key.set(flags, body.length + aliases.length);
+  key.set(rest, body.length);
   return key;
 }
 

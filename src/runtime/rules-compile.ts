@@ -4,7 +4,7 @@ import { sizeOf } from '../base/dtype.js';
 import { plural, seconds } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
-import { differenceOf, isWarm, nearestOf, programsOf } from './explain.js';
+import { differenceOf, isWarm, nearestOf, programsOf, who } from './explain.js';
 import type { Described, Plan, Program, Request } from './program.js';
 import { broken, type Finding, isChecked } from './rules.js';
 import { checkProducts, productsOf, totalFlops } from './rules-products.js';
@@ -23,21 +23,20 @@ interface Platform {
 /** Looks at a program that is about to be compiled. */
 export function checkProgram(program: Described, plan: Plan, device: Platform, request: Request): void {
   if (!isChecked()) return;
-  const name = request.name ?? 'what is read';
   const place = request.source ? String(request.source) : '';
-  const subject = request.name ?? place;
+  const name = who(request, place);
   const known = programsOf(request);
   const numbers = known.length ? checkConstants(program, known, name, place) : [];
-  if (isWarm(known, request)) {
+  if (request.name !== undefined || isWarm(known, request)) {
     for (const finding of numbers) broken(finding, finding.place);
     const shapes = known.length >= HABIT - 1 && request.cause !== 'pending'; // what is pending has the shapes of the step
-    if (shapes) for (const finding of checkShapes(program, known, name, place)) broken(finding, subject);
+    if (shapes) for (const finding of checkShapes(program, known, name, place)) broken(finding, name);
   }
   if (device.platform === 'cpu') return;
   const products = productsOf(plan.graph, plan.isGiven);
   if (totalFlops(products) < LEAST_FLOPS) return;
   const chip = device.platform === 'tpu' ? device.devices[0]!.kind : undefined;
-  for (const finding of checkProducts(products, name, chip)) broken(finding, subject);
+  for (const finding of checkProducts(products, name, chip)) broken(finding, name);
 }
 
 const costOf = (known: readonly Program[]): string =>
@@ -60,13 +59,8 @@ function inputsOf({ key, facts }: Described): Map<string, Aval> {
   return inputs;
 }
 
-/** The lines of code that made it: functions without a name of their own are told apart by them. */
-const linesOf = ({ facts }: Described): string => [...new Set(facts.sources)].sort().join();
-
 function checkShapes(program: Described, known: readonly Program[], name: string, place: string): Finding[] {
-  const lines = linesOf(program);
-  const own = known.filter((p) => linesOf(p) === lines);
-  const others = own.map((p) => ({ inputs: inputsOf(p), calls: Math.max(1, p.executions) }));
+  const others = known.map((p) => ({ inputs: inputsOf(p), calls: Math.max(1, p.executions) }));
   for (const [label, aval] of inputsOf(program)) {
     const seen: Seen = new Map([[aval, 1]]);
     for (const { inputs, calls } of others) {
@@ -79,7 +73,7 @@ function checkShapes(program: Described, known: readonly Program[], name: string
     const sizes = advice.dims.map(({ dim, sizes }) => `dim ${dim} was ${some(sizes)}`).join(', ');
     const what = `${name} is compiled for ${seen.size} shapes of ${label}: ${sizes}`;
     const fix = `pad ${pads} and mask the padding (${percent(advice.padding)} more elements in the calls so far); leave a last short batch out`;
-    return [{ rule: 'shapes', place, what, cost: costOf(own), fix }]; // the other inputs change with it
+    return [{ rule: 'shapes', place, what, cost: costOf(known), fix }]; // the other inputs change with it
   }
   return [];
 }

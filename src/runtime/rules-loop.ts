@@ -2,6 +2,7 @@
 // started. Counted in windows of steps, and judged when the next window begins: 0.2 us a step.
 import { seconds } from '../base/format.js';
 import type { Source } from '../ir/source.js';
+import { who } from './explain.js';
 import { findMetric } from './metrics.js';
 import type { Program, Request } from './program.js';
 import { broken, isChecked } from './rules.js';
@@ -39,7 +40,7 @@ class Loop {
   }
 }
 
-const loops = new Map<string, Loop>();
+const loops = new Map<unknown, Loop>();
 /** Of the step that was started last: what is read now is read in its loop. */
 let latest: Loop | undefined;
 /** When the device was done with the last run that ended. */
@@ -51,11 +52,12 @@ let closures = 0;
 export function noteRun(program: Program, request: Request): void {
   if (request.cause !== 'compile' || !isChecked()) return;
   const now = performance.now();
-  let loop = loops.get(request.name!);
+  const key = request.group ?? request.name;
+  let loop = loops.get(key);
   if (!loop) {
     loop = new Loop();
     loop.begin(now);
-    loops.set(request.name!, loop);
+    loops.set(key, loop);
   }
   if (loop.steps === WINDOW) {
     try {
@@ -73,9 +75,9 @@ export function noteRun(program: Program, request: Request): void {
 }
 
 /** A program that was started then is done. */
-export function noteEnd({ name, cause }: Request, start: number): void {
+export function noteEnd({ group, name, cause }: Request, start: number): void {
   const now = performance.now();
-  const loop = cause === 'compile' && loops.get(name!);
+  const loop = cause === 'compile' && loops.get(group ?? name);
   if (loop) {
     loop.done++;
     loop.busy += now - Math.max(start, lastEnd); // before that, the device worked on an earlier one
@@ -107,7 +109,9 @@ export function beginWindows(): void {
   for (const loop of loops.values()) loop.begin(performance.now());
 }
 
-function judge(loop: Loop, now: number, program: Program, { name, source }: Request): void {
+function judge(loop: Loop, now: number, program: Program, request: Request): void {
+  const place = placeOf(request.source);
+  const name = who(request, place);
   const time = now - loop.began;
   const changesState = program.facts.aliases.some((to) => to >= 0); // else its results are all it is called for
   if (loop.reads * 2 > WINDOW && changesState) {
@@ -119,7 +123,7 @@ function judge(loop: Loop, now: number, program: Program, { name, source }: Requ
       cost: `${show(loop.waited / WINDOW)} of waiting a step, ${percent(loop.waited / time)} of the loop's time`,
       fix: 'read every 50th step, or let afterStep(fn, loss) call fn when the value is there: the loop does not wait for it',
     } as const;
-    broken(finding, name!, loop.lost.reads < WORTH_SAYING);
+    broken(finding, name, loop.lost.reads < WORTH_SAYING);
   }
   const step = time / WINDOW;
   const busy = loop.done ? loop.busy / loop.done : step;
@@ -130,12 +134,12 @@ function judge(loop: Loop, now: number, program: Program, { name, source }: Requ
   const tracing = isTraced ? `, ${show(loop.traced / WINDOW)} of it to describe the step again` : '';
   const finding = {
     rule: 'dispatch',
-    place: placeOf(source),
+    place,
     what: `${name}: the device works ${show(busy)} a step`,
     cost: `a step takes ${show(step)}${tracing}: the device waits for ${percent(1 - busy / step)} of the time`,
     fix: `${isTraced ? 'compile(fn), which describes it once' : 'a larger batch'}, or several steps in one program: tx.scan over batches`,
   } as const;
-  broken(finding, name!, loop.lost.dispatch < WORTH_SAYING);
+  broken(finding, name, loop.lost.dispatch < WORTH_SAYING);
 }
 
 const show = (ms: number): string => seconds(ms / 1e3);

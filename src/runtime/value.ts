@@ -10,6 +10,17 @@ let client: Promise<Client> | undefined;
 /** The client that everything runs on, started when first needed. */
 export const defaultClient = (): Promise<Client> => (client ??= openClient('auto').then((o) => o.client));
 
+/** In place of a value: a step that has been called, and is not started yet, will make it. */
+export const PROMISED = {};
+/** In place of a value that such a step failed to make. */
+export class Failed {
+  constructor(
+    readonly error: Error,
+    /** What was in its place before. */
+    readonly before?: Expr,
+  ) {}
+}
+
 export const hasValue = (e: Expr): boolean => e.value !== undefined;
 export function setValue(e: Expr, value: Buffer | TypedArray): void {
   e.value = value;
@@ -31,13 +42,14 @@ export function shareValue(from: Expr, to: Expr): void {
 
 /** The value of a node that has one, on the device. */
 export function onDevice(device: Client, e: Expr): Buffer {
-  const value = e.value as Buffer | TypedArray;
+  const value = e.value as Buffer | TypedArray | Failed;
   if (value instanceof Buffer) {
     const failure = failures.get(value);
     if (failure) throw failure;
     if (value.disposed) throw new SpentError(gone(e));
     return value;
   }
+  if (value instanceof Failed) throw value.error;
   const buffer = upload(device, e, value);
   e.value = buffer;
   return buffer;

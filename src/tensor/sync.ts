@@ -24,7 +24,10 @@ export function sync(...what: readonly (Tensor | SyncOptions)[]): Promise<void> 
 async function syncNow(what: readonly (Tensor | SyncOptions)[], source: Source | undefined): Promise<void> {
   checkClosures();
   const tensors = what.filter((t) => t instanceof Tensor);
-  const buffers = await evaluate(() => tensors.map((t) => t.expr), { cause: 'sync', source });
+  const buffers = await evaluate(
+    tensors.map((t) => t.expr),
+    { cause: 'sync', source },
+  );
   endOfStep(
     Promise.all(buffers.map((b) => b.ready())).then(() => {}),
     [],

@@ -257,11 +257,11 @@ export class Tensor {
     const region = currentRegion();
     if (region) throw new ReadError(readInside(name, region.name)); // at once: inside, nobody awaits
     const source = captureSource(method);
-    const node = () => {
-      check(this.aval);
-      return this.expr;
-    };
-    return fetchArray(node, { cause: 'read', source }).then(({ array, e }) => use(array, e.aval));
+    return (async () => {
+      const { expr } = this; // what it is now: it may change before it is read
+      check(expr.aval);
+      return use(await fetchArray(expr, { cause: 'read', source }), expr.aval);
+    })();
   }
 
   #suffixes(): string[] {
