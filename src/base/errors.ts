@@ -37,6 +37,16 @@ export class StepFailedError extends TsxlaError {}
 /** A function that was to be one program (or few) became more of them. */
 export class TooManyGraphsError extends TsxlaError {}
 
+/** A development rule was broken where that is an error: TSXLA_RULES=error. `rule` is its name in docs/rules.md. */
+export class RuleError extends TsxlaError {
+  constructor(
+    message: string,
+    readonly rule: string,
+  ) {
+    super(message);
+  }
+}
+
 /** No plugin library for a device on this platform, or none was found and none could be fetched. */
 export class PluginNotFoundError extends TsxlaError {}
 

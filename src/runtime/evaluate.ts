@@ -8,6 +8,7 @@ import { Buffer } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
 import { record } from './metrics.js';
 import { type Plan, programFor, type Request } from './program.js';
+import { noteRead } from './rules-loop.js';
 import { allDone, inTurn, roomToRun, started } from './turn.js';
 import { defaultClient, failureOf, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
 
@@ -69,6 +70,7 @@ export async function fetchArray(e: Expr, request: Request): Promise<TypedArray>
   });
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
+  noteRead(request, performance.now() - start);
   remember(e, array.slice());
   return array;
 }

@@ -99,6 +99,9 @@ export const explain = (): readonly CompileRecord[] => history.map((r) => ({ ...
 const groupOf = ({ group, name, cause, source }: Request): unknown =>
   group ?? name ?? `${cause} ${source?.frames.map((f) => `${f.file}:${f.line}`) ?? ''}`;
 
+/** The latest programs of the same function, or line. */
+export const programsOf = (request: Request): readonly Program[] => groups.get(groupOf(request)) ?? [];
+
 /** Writes the compile down, and why it happens: for the debug output, and after warm-up to be told. */
 export function explainCompile(program: Program, request: Request): { readonly lines: string[]; tell(): void } {
   const known = groups.get(groupOf(request)) ?? [];
@@ -138,11 +141,11 @@ export function explainCompile(program: Program, request: Request): { readonly l
     },
   };
 }
-const who = ({ name, unnamed }: Request, at: string): string =>
+export const who = ({ name, unnamed }: Request, at: string): string =>
   name && !unnamed ? name : `${name ? 'the step' : 'what is read'} at ${at || 'an unknown place'}`;
 
 /** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
-function isWarm(known: readonly Program[], { name, cause }: Request): boolean {
+export function isWarm(known: readonly Program[], { name, cause }: Request): boolean {
   if (cause === 'pending') return false; // the function itself explains
   if (name === undefined) return known.some((p) => p.executions >= 3);
   return known.reduce((n, p) => n + p.executions, 0) >= 2;

@@ -13,6 +13,8 @@ import { GraphDump } from './dump.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
 import { count, record } from './metrics.js';
 import { showProgress } from './progress.js';
+import { checkProgram } from './rules-compile.js';
+import { noteEnd, noteRun } from './rules-loop.js';
 
 /** What is to be computed: everything a program is made from. */
 export interface Plan {
@@ -141,13 +143,17 @@ export class Program implements Described {
   run(executable: LoadedExecutable, args: readonly Buffer[], keep: readonly number[], request: Request): Execution {
     printExecution(() => this.#analysis(request));
     if (this.executions) this.#dump?.save(request); // the first time, it was written for the compile
+    noteRun(this, request);
     const start = performance.now();
     const execution = executable.execute(args, keep.length ? { keep } : {});
     this.executions++;
     this.lastRun = ++counts.executed;
     count('ExecuteComputation');
     this.#running = execution.done.then(
-      () => record('ExecuteTime', (performance.now() - start) * 1e6),
+      () => {
+        record('ExecuteTime', (performance.now() - start) * 1e6);
+        noteEnd(request, start);
+      },
       () => {},
     );
     return execution;
@@ -191,6 +197,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
     return known;
   }
   const described = describePlan(plan, request, key);
+  checkProgram(described, plan, client, request);
   request.admit?.(described);
   const program = new Program(described, plan, client, request);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);

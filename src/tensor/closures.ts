@@ -4,6 +4,7 @@ import { describe, flatten, isPlain } from '../base/tree.js';
 import { printAnalysis } from '../runtime/debug.js';
 import { count, counter } from '../runtime/metrics.js';
 import { saveMetrics } from '../runtime/report.js';
+import { offLoop } from '../runtime/rules-loop.js';
 import { allDone } from '../runtime/turn.js';
 import { currentRegion } from './region.js';
 import { Tensor } from './tensor.js';
@@ -51,7 +52,7 @@ export function endOfStep(done: Promise<void>, own: readonly Closure[]): void {
   running = running
     .then(() => done)
     .then(async () => {
-      for (const { fn, args } of closures) await fn(...(args as never[]));
+      for (const { fn, args } of closures) await offLoop(() => fn(...(args as never[])));
     })
     .catch((error) => {
       failed ??= { error };
