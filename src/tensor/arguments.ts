@@ -54,7 +54,8 @@ function kindOf(x: unknown): Kind | 'undefined' | 'symbol' {
 // ---- the check
 
 interface Misfit {
-  readonly why: string;
+  /** In words, made only when an error is thrown: a misfit with one signature may fit another. */
+  readonly why: () => string;
   /** It says what to write: the way to call the function need not be shown. */
   readonly complete?: boolean;
 }
@@ -62,22 +63,26 @@ interface Misfit {
 /** Why a value is not taken; nothing if it is. */
 function misfit(name: string, takes: Takes, x: unknown): Misfit | undefined {
   const kind = kindOf(x);
-  const { kinds, words, each, options } = takes;
+  const { kinds } = takes;
   if (kinds.includes(kind as Kind)) {
-    if (kind === 'string' && words && !words.includes(x as string)) return notAmong(name, x as string, inWords(takes));
+    if (kind === 'tensor' || kind === 'number') return undefined; // most are
+    const { words, each, options } = takes;
+    if (kind === 'string' && words && !words.includes(x as string))
+      return notAmong(name, x as string, () => inWords(takes));
     if (kind === 'list' && each) return first(x as unknown[], (e, i) => misfitElement(name, i, each, e));
     return kind === 'options' && options ? misfitOption(options, x as Record<string, unknown>) : undefined;
   }
   if (kinds.includes('any')) return undefined;
-  if (kind === 'undefined') return takes.optional ? undefined : { why: `${requiredIn(options) ?? name} is missing` };
+  if (kind === 'undefined')
+    return takes.optional ? undefined : { why: () => `${requiredIn(takes.options) ?? name} is missing` };
   if (kind === 'string' && kinds.includes('dtype')) {
     const why = dtypeMistake(x as string);
-    return why ? { why, complete: true } : undefined;
+    return why === undefined ? undefined : { why: () => why, complete: true };
   }
-  return { why: `${name} is ${show(x)}: it takes ${inWords(takes)}` };
+  return { why: () => `${name} is ${show(x)}: it takes ${inWords(takes)}` };
 }
-const notAmong = (name: string, x: string, what: string): Misfit => ({
-  why: `${name} is '${x}': use ${what}`,
+const notAmong = (name: string, x: string, what: () => string): Misfit => ({
+  why: () => `${name} is '${x}': use ${what()}`,
   complete: true,
 });
 /** The same for an element of a list, whose name is made only when it is needed. */
@@ -92,7 +97,7 @@ function misfitOption(options: Readonly<Record<string, Takes>>, given: Record<st
   if (unknown === undefined) return first(keys, (key) => misfit(key, options[key]!, given[key]));
   const meant = nearest(unknown, keys);
   const hint = meant ? ` (did you mean ${meant}?)` : '';
-  return { why: `there is no option '${unknown}': it takes ${keys.join(', ')}${hint}`, complete: true };
+  return { why: () => `there is no option '${unknown}': it takes ${keys.join(', ')}${hint}`, complete: true };
 }
 
 function first<T>(xs: readonly T[], find: (x: T, i: number) => Misfit | undefined): Misfit | undefined {
@@ -103,26 +108,29 @@ function first<T>(xs: readonly T[], find: (x: T, i: number) => Misfit | undefine
   return undefined;
 }
 
+interface MisfitAt {
+  readonly wrong: Misfit;
+  /** How many arguments fit; a half more where only a part of the next does not. */
+  readonly at: number;
+  readonly name?: string;
+}
 /** How far the arguments fit a signature, and why no further; nothing if they all do. */
-function misfitAt(
-  signature: Signature,
-  args: readonly unknown[],
-): (Misfit & { at: number; name?: string }) | undefined {
+function misfitAt(signature: Signature, args: readonly unknown[]): MisfitAt | undefined {
   const last = signature.length - 1;
   const rest = last < 0 || signature[last]!.rest ? last : signature[last - 1]?.rest ? last - 1 : -1; // options may follow it
   const count = rest < 0 ? signature.length : Math.max(args.length, last);
-  if (args.length > count) return { at: -1, why: TOO_MANY };
+  if (args.length > count) return { at: -1, wrong: TOO_MANY };
   for (let i = 0; i < count; i++) {
     const p = signature[rest < 0 || i < rest ? i : i === count - 1 ? last : rest]!;
     const wrong = misfit(p.name, p, args[i]);
-    if (wrong) return { ...wrong, name: p.name, at: i + (p.kinds.includes(kindOf(args[i]) as Kind) ? 0.5 : 0) };
+    if (wrong) return { wrong, name: p.name, at: i + (p.kinds.includes(kindOf(args[i]) as Kind) ? 0.5 : 0) };
   }
   return undefined;
 }
-const TOO_MANY = 'these are too many arguments';
+const TOO_MANY: Misfit = { why: () => 'these are too many arguments' };
 
 /** Gives back the arguments to call a function with, or says what is wrong with them. */
-type Check = (args: readonly unknown[]) => readonly unknown[];
+type Check = (args: unknown[]) => unknown[];
 
 /**
  * `order`: the options, which are the last argument, that may be given by place instead. `isMethod`: the first argument
@@ -131,30 +139,31 @@ type Check = (args: readonly unknown[]) => readonly unknown[];
 export function checkOf(op: string, order: readonly string[] = [], isMethod = false): Check {
   const signatures = SIGNATURES[op] ?? SIGNATURES[op.replace(/_$/, '')];
   if (!signatures) throw new Error(`${op} is not in signatures.ts, which the build writes`);
-  const [signature, ...others] = signatures as [Signature, ...Signature[]];
   const refuse = ({ why, complete }: Misfit, about = '') => {
     const how = complete ? '' : `: write ${usage(op, signatures, order, isMethod)}`;
     const reason = REASONS[`${op}.${about}`];
-    return new ArgumentError(`${op.replace('x.', '')}: ${why}${reason ? ` (${reason})` : ''}${how}`);
+    return new ArgumentError(`${op.replace('x.', '')}: ${why()}${reason ? ` (${reason})` : ''}${how}`);
   };
   const check: Check = (args) => {
-    const wrong = misfitAt(signature, args);
-    if (!wrong) return args;
-    const all = [wrong, ...others.map((s) => misfitAt(s, args))];
-    if (all.includes(undefined)) return args;
-    const furthest = all.reduce((a, b) => (b!.at > a!.at ? b : a))!;
-    throw refuse(furthest, furthest.name);
+    let furthest: MisfitAt | undefined;
+    for (const signature of signatures) {
+      const wrong = misfitAt(signature, args);
+      if (!wrong) return args;
+      if (!furthest || wrong.at > furthest.at) furthest = wrong;
+    }
+    throw refuse(furthest!.wrong, furthest!.name);
   };
-  const count = signature.length - 1;
+  const count = signatures[0]!.length - 1;
   return (args) => {
     if (args.length && args.at(-1) === undefined) args = args.slice(0, args.findLastIndex((x) => x !== undefined) + 1);
-    if (!order.length || args.length <= count) return check(args);
+    if (!order.length || args.length <= count || (args.length === count + 1 && isPlain(args[count])))
+      return check(args);
     const given = args.slice(count);
     const options = isPlain(given.at(-1)) ? (given.at(-1) as object) : {};
     const last = given.findLastIndex((x) => x !== options);
-    if (last >= order.length) throw refuse({ why: TOO_MANY });
+    if (last >= order.length) throw refuse(TOO_MANY);
     const twice = order.find((key, i) => key in options && i <= last);
-    if (twice) throw refuse({ why: `${twice} is given twice` });
+    if (twice) throw refuse({ why: () => `${twice} is given twice` });
     return check([...args.slice(0, count), named<Record<string, unknown>>(order, given)]);
   };
 }

@@ -69,10 +69,14 @@ function raise(x: unknown): unknown {
 }
 
 type Operation = (...args: never[]) => unknown;
-/** An operation on tensors: what it is given is checked and put in order first. */
-function lifted(op: string, f: Operation, isMethod: boolean): (args: readonly unknown[]) => unknown {
+/** An operation on tensors: what it is given is checked, put in order, and lowered where it stands. */
+function lifted(op: string, f: Operation, isMethod: boolean): (args: unknown[]) => unknown {
   const check = checkOf(op, ORDER[op.replace(/_$/, '') as keyof typeof ORDER], isMethod);
-  return (args) => raise(f(...(check(args).map(lower) as never[])));
+  return (args) => {
+    const given = check(args);
+    for (let i = 0; i < given.length; i++) given[i] = lower(given[i]);
+    return raise(f(...(given as never[])));
+  };
 }
 export function liftFunction(op: string, f: Operation): (...args: unknown[]) => unknown {
   const call = lifted(op, f, false);

@@ -9,7 +9,7 @@ for (const key of Object.keys(SIGNATURES).filter((k) => k.startsWith('x.'))) {
   const name = key.slice(2);
   const [method, check] = [prototype[name]!, checkOf(key)];
   const value = entry(function (this: Tensor, ...args: unknown[]) {
-    return method.apply(this, check(args) as unknown[]);
+    return method.apply(this, check(args));
   });
   Object.defineProperty(prototype, name, { value, writable: true, configurable: true });
 }
