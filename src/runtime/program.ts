@@ -11,6 +11,7 @@ import { DiskCache } from './cache.js';
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
 import { GraphDump } from './dump.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
+import { checkFits } from './memory.js';
 import { count, record } from './metrics.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
@@ -116,6 +117,7 @@ export class Program implements Described {
     this.bytes = Math.max(memory.code, text.length);
     printPostCompilation(() => ({ hash: this.hash, memory, cache: this.tier, compileSeconds: this.seconds }));
     await this.#dump?.compiled(executable, request);
+    checkFits(client, name ?? 'this', memory);
     this.#executable = executable;
     return executable;
   }
