@@ -139,7 +139,7 @@ function bucketsFor(calls: ReadonlyMap<number, number>): readonly number[] {
 
 const FIXES = {
   constant: 'pass the number as an argument of the compiled function, or keep it in a tensor: lr.copy_(tx.tensor(0.1))',
-  option: 'an index that changes is a tensor: x.indexSelect(0, i), with i an argument or a tensor',
+  index: 'an index that changes is a tensor: x.indexSelect(0, i), with i an argument or a tensor',
 } as const;
 
 /** The values that were seen at one place of one function. */
@@ -147,13 +147,22 @@ const values = new Map<string, Set<string>>();
 
 function checkConstants(program: Described, known: readonly Program[], name: string, place: string): Finding[] {
   const difference = differenceOf(nearestOf(program, known)!, program);
-  if (difference?.kind !== 'constant' && difference?.kind !== 'option') return [];
-  const { kind, what, was, now, at } = difference;
+  const isIndex = difference?.kind === 'option' && difference.what === 'slice';
+  if (!difference || (difference.kind !== 'constant' && !isIndex)) return [];
+  const { what, was, now, at } = difference;
   const key = `${name} ${what} ${at}`;
   const seen = (values.get(key) ?? new Set()).add(was).add(now);
   values.set(key, seen);
   if (seen.size < HABIT) return [];
   const latest = [...seen].slice(-HABIT).join(', ');
   const found = `${name} is compiled for ${seen.size} values of ${what}: ${latest}`;
-  return [{ rule: 'constants', place: at || place, what: found, cost: costOf(known), fix: FIXES[kind] }];
+  return [
+    {
+      rule: 'constants',
+      place: at || place,
+      what: found,
+      cost: costOf(known),
+      fix: isIndex ? FIXES.index : FIXES.constant,
+    },
+  ];
 }
