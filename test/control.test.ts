@@ -104,6 +104,28 @@ const rnn =
   };
 
 describe('scan', () => {
+  test('a body may use what was computed before, in all three loops and a branch', async () => {
+    const w = f64([1, 2]).mul(3);
+    await tx.sync(w); // it has a value now, and has forgotten what it was made of
+    const zero = f64([0, 0]);
+    const loops = [
+      tx.scan((c, x: T) => [c.add(w.mul(x)), c], zero, tx.ones([3], { dtype: 'f64' }))[0],
+      tx.foriLoop(0, 3, (_, c) => c.add(w), zero),
+      tx.whileLoop(
+        (c) => c.sum().lt(20),
+        (c) => c.add(w),
+        zero,
+      ),
+      tx.cond(
+        w.sum().gt(0),
+        (c) => c.add(w).mul(3),
+        (c) => c.sub(w),
+        zero,
+      ),
+    ];
+    for (const t of loops) expect(await numbers(t)).toEqual([9, 18]);
+  });
+
   for (const options of [
     {},
     { reverse: true },

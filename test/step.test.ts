@@ -1,6 +1,6 @@
 // Steps: one program a step, what lives after it, and what does not.
 import * as tx from 'tsxla';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { counts } from '../dist/runtime/program.js';
 import { defaultClient } from '../dist/runtime/value.js';
 
@@ -10,6 +10,8 @@ beforeEach(async () => {
   await tx.sync({ wait: true });
   start = { ...counts };
 });
+
+afterEach(() => vi.unstubAllEnvs());
 
 /** y = 3x - 1 by gradient descent: parameters, momenta, data. */
 async function problem() {
@@ -113,7 +115,25 @@ describe('step', () => {
     expect(since().compiled).toBeLessThan(2); // none if another test had the same program
   });
 
+  test('a step that is larger than the device is not tried: nothing changes', async () => {
+    const w = tx.ones([4]);
+    await tx.sync(w);
+    const huge = () =>
+      void w.add_(
+        tx
+          .rand([1 << 21, 1 << 21])
+          .sort()
+          .values.sum(),
+      );
+    await expect(tx.step(huge, { name: 'huge' })).rejects.toThrow(
+      /^huge needs 16\.0 TiB \(inputs .* B, new results .*, temporaries 16\.0 TiB\), .* has .* GiB: nothing was run or changed\. Use a smaller batch/,
+    );
+    expect(await w.tolist()).toEqual([1, 1, 1, 1]);
+    expect(await (await tx.step(() => tx.rand([3]))).data()).toHaveLength(3); // the generator's state, too
+  });
+
   test('a step that fails on the device says what is lost with it', async () => {
+    vi.stubEnv('TSXLA_MEMORY_CHECK', 'off');
     const w = tx.ones([4]);
     const v = tx.ones([4]);
     await tx.sync(w, v);
@@ -470,7 +490,7 @@ describe('compile', () => {
     await expect(f(w.mul(2))).rejects.toThrow(
       'f: argument [0] is f32[2], computed from variables, and gradients do not pass into a compiled function: detach() it',
     );
-    expect(() => tx.compile(3 as never)).toThrow('compile: takes a function, got the number 3');
+    expect(() => tx.compile(3 as never)).toThrow('compile: fn is 3: it takes a function: write compile(fn, { ');
   });
 });
 

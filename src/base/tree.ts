@@ -9,7 +9,7 @@ export interface Flat<T> {
   rebuild<U>(leaves: readonly U[]): unknown;
 }
 
-const isPlain = (x: unknown): x is Record<string, unknown> =>
+export const isPlain = (x: unknown): x is Record<string, unknown> =>
   typeof x === 'object' && x !== null && [Object.prototype, null].includes(Object.getPrototypeOf(x));
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const member = (key: string): string => (IDENTIFIER.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`);

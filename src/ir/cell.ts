@@ -16,6 +16,8 @@ export interface Touched {
 interface Frame {
   readonly parameter: (aval: Aval) => Expr;
   readonly touched: Map<Cell, { before: Expr; inside: Expr }>;
+  /** What to do instead of changing a cell that is not carried. */
+  readonly advice: string;
 }
 const frames: Frame[] = [];
 /** Whether the body of a loop or a branch is being traced. */
@@ -41,9 +43,7 @@ export class Cell {
   }
   set expr(expr: Expr) {
     if (!this.carried && frames.length) {
-      throw new ArgumentError(
-        `this ${this.#expr.aval} is changed in place inside a body: make it part of the carry, or return it`,
-      );
+      throw new ArgumentError(`this ${this.#expr.aval} is changed in place inside a body: ${frames.at(-1)!.advice}`);
     }
     if (watch) this.#watched(watch);
     this.#enter();
@@ -99,10 +99,14 @@ export class Cell {
   }
 
   /** Runs a body and says which cells it touched; they hold what they held before. */
-  static within<T>(parameter: (aval: Aval) => Expr, run: () => T): { result: T; cells: Map<Cell, Touched> } {
+  static within<T>(
+    parameter: (aval: Aval) => Expr,
+    run: () => T,
+    advice: string,
+  ): { result: T; cells: Map<Cell, Touched> } {
     const touched: Frame['touched'] = new Map();
     const cells = new Map<Cell, Touched>();
-    frames.push({ parameter, touched });
+    frames.push({ parameter, touched, advice });
     try {
       const result = run();
       for (const [cell, t] of touched) cells.set(cell, { ...t, after: cell.#expr });
@@ -123,9 +127,11 @@ export interface Watch {
 let watch: Watch | undefined;
 const rebound = new Set<Cell>();
 export const hasRebound = (): boolean => rebound.size > 0;
+/** The cells that were changed and are still to be computed. */
+export const pendingCells = (): Cell[] => [...rebound];
 /** The cells that were changed since the last call: they are computed with whatever is computed next. */
 export function takeRebound(): Cell[] {
-  const cells = [...rebound];
+  const cells = pendingCells();
   rebound.clear();
   return cells;
 }

@@ -13,8 +13,7 @@ export class Expr {
   readonly source: Source | undefined = currentSource();
   /** Whether a gradient can flow through this node to something that wants one. */
   readonly differentiable: boolean;
-  /** What this node is, apart from its inputs: equal numbers mean equal op, attributes and type. */
-  readonly signature: number;
+  #signature: number | undefined; // made when it is asked for: nobody asks a value that is given
 
   /** Its value, once there is one: what that is, runtime/ knows. */
   value: object | undefined;
@@ -32,7 +31,11 @@ export class Expr {
     differentiable = inputs.some((x) => x.differentiable),
   ) {
     this.differentiable = differentiable;
-    this.signature = sign(op, attrs, avals ?? aval);
+  }
+
+  /** What this node is, apart from its inputs: equal numbers mean equal op, attributes and type. */
+  get signature(): number {
+    return (this.#signature ??= sign(this.op, this.attrs, this.avals ?? this.aval));
   }
 
   /** Lets go of what it was made of: for a node whose value is there and that no gradient passes. */

@@ -1,9 +1,9 @@
 // Losses, as torch.nn.functional has them: element by element first, then reduced.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
-import { isFloat, isInteger } from '../base/promote.js';
+import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { normalizeDim, range, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, isExpr, type Operand } from './align.js';
+import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, iota } from './constant.js';
 import { custom } from './custom.js';
 import { clamp, xlogy } from './math.js';
@@ -32,7 +32,7 @@ import {
   where,
 } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
-import { inFloat32, log1pExp, logSoftmaxOver } from './stable.js';
+import { log1pExp, logSoftmaxOver } from './stable.js';
 import { detach } from './variable.js';
 
 export type Reduction = 'mean' | 'sum' | 'none';
@@ -154,13 +154,16 @@ function negativeLog(op: string, logp: Expr, target: Expr, options: ClassOptions
   }
   return reduced(op, losses, options.reduction, reduceSum(weights));
 }
-/** The negative log likelihood of classes, given log probabilities. A target out of range gives NaN (torch: an error). */
+/**
+ * The negative log likelihood of classes, given log probabilities. Unlike torch: a class out of range gives NaN, no
+ * error.
+ */
 export const nllLoss = (input: Expr, target: Expr, options: ClassOptions = {}): Expr =>
   negativeLog('nllLoss', input, target, options);
 
 /**
- * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C (one out of range gives
- * NaN; torch: an error), or floats, the probability of each class, in the input's shape.
+ * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C, or floats, the
+ * probability of each class, in the input's shape. Unlike torch: a class out of range gives NaN, no error.
  */
 export function crossEntropy(
   input: Expr,
@@ -173,10 +176,14 @@ export function crossEntropy(
     throw new ArgumentError(`${op}: labelSmoothing is ${labelSmoothing}: it lies between 0 and 1`);
   }
   const dim = classDim(op, input);
-  return inFloat32(floating(input), (x) => {
+  return inWide(floating(input), (x) => {
     const logp = logSoftmaxOver([x], { dims: [dim] });
     if (!isFloat(target.dtype)) return negativeLog(op, logp, target, options, labelSmoothing);
-    checkSameShape(op, input, target);
+    if (!sameShape(input.shape, target.shape)) {
+      throw new ShapeError(
+        `${op}: the input is ${input.aval}, the target ${target.aval}: floats are the probability of each class, in the input's shape; for class indices use long()`,
+      );
+    }
     if (options.ignoreIndex !== undefined) {
       throw new ArgumentError(`${op}: ignoreIndex is for class indices, the target is ${target.aval}: leave it out`);
     }
@@ -197,7 +204,10 @@ const bceOp = custom<[Expr, Expr]>(
   },
   (g, [x, t]) => [div(mul(g, sub(x, t)), maximum(mul(sub(1, x), x), 1e-12)), mul(g, sub(log1p(neg(x)), log(x)))],
 );
-/** Of probabilities. Logits go to binaryCrossEntropyWithLogits, which is more exact. */
+/**
+ * Of probabilities. Unlike torch: no error outside of [0, 1]. Logits go to binaryCrossEntropyWithLogits, which is more
+ * exact.
+ */
 export function binaryCrossEntropy(input: Expr, target: Expr, { weight, reduction }: Weighted = {}): Expr {
   checkSameShape('binaryCrossEntropy', input, target);
   return reduced(
@@ -285,7 +295,10 @@ export interface CosineOptions {
   readonly dim?: number;
   readonly eps?: number;
 }
-/** The cosine of the angle between vectors along `dim` (1 if not said). */
+/**
+ * The cosine of the angle between vectors along `dim` (1). Unlike torch: vectors shorter than eps have the gradient of
+ * the function.
+ */
 export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: CosineOptions = {}): Expr {
   const op = 'cosineSimilarity';
   const [a, b] = pair(op, x1, x2);
@@ -302,7 +315,7 @@ export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: Co
       ),
     );
   };
-  const wide = a.dtype === 'f64' ? 'f64' : 'f32'; // eps * eps is 0 in f16
+  const wide = wideType(a.dtype); // eps * eps is 0 in f16
   return convert(dot(unit(convert(a, wide)), unit(convert(b, wide))), a.dtype);
 }
 

@@ -2,9 +2,9 @@
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
-import { range } from '../base/shape.js';
-import { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, isExpr, type Operand } from './align.js';
+import { range, sameShape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
 import { bitcast, convert } from './move.js';
@@ -41,7 +41,7 @@ import {
   trunc,
   where,
 } from './pointwise.js';
-import { inFloat32 } from './stable.js';
+import { reduceAnd } from './reduce.js';
 
 const pair = (xs: readonly Expr[]) => xs as unknown as [Expr, Expr];
 type Binary = (a: Operand, b: Operand) => Expr;
@@ -87,8 +87,7 @@ export interface Limits {
   readonly max?: Operand;
 }
 /** x, but no less than min and no more than max: clamp(x, { min: 0 }), or clamp(x, 0, 1). */
-export function clamp(x: Expr, min?: Operand | Limits, max?: Operand): Expr {
-  const limits = typeof min === 'object' && !(min instanceof Expr) ? min : { min, max };
+export function clamp(x: Expr, limits: Limits = {}): Expr {
   if (limits.min === undefined && limits.max === undefined) {
     throw new ArgumentError('clamp: neither min nor max is given: write clamp(x, { min: 0 }) or clamp(x, 0, 1)');
   }
@@ -100,7 +99,8 @@ export function clamp(x: Expr, min?: Operand | Limits, max?: Operand): Expr {
   const low = limits.min === undefined ? y : beyond(y, lt, bounds.shift()!);
   return limits.max === undefined ? low : beyond(low, gt, bounds[0]!);
 }
-export const clip = clamp;
+export const clampMin = (x: Expr, min: Operand): Expr => clamp(x, { min });
+export const clampMax = (x: Expr, max: Operand): Expr => clamp(x, { max });
 
 const LARGEST: Partial<Record<DType, number>> = {
   f8e4m3fn: 448,
@@ -125,7 +125,7 @@ export interface Closeness {
   readonly atol?: number;
   readonly equalNan?: boolean;
 }
-/** |a - b| <= atol + rtol |b|. */
+/** |a - b| <= atol + rtol |b|. Unlike torch: dtypes may differ, and meet. */
 export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNan = false }: Closeness = {}): Expr {
   const [x, y] = pair(align('isclose', [a, b]));
   const distance = floating(abs(sub(x, y)));
@@ -133,6 +133,11 @@ export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNa
   const close = logicalOr(eq(x, y), near);
   return equalNan ? logicalOr(close, logicalAnd(isnan(x), isnan(y))) : close;
 }
+/** Whether all elements are close. Unlike torch: a tensor, bool[], which item() reads; dtypes may differ, and meet. */
+export const allclose = (a: Expr, b: Operand, options?: Closeness): Expr => reduceAnd(isclose(a, b, options));
+/** Whether shapes and all elements are equal; NaN is not. Unlike torch: a tensor, bool[], which item() reads. */
+export const equal = (a: Expr, b: Expr): Expr =>
+  sameShape(a.shape, b.shape) ? reduceAnd(eq(a, b)) : full([], false, 'bool');
 
 // ---- several operands at once
 
@@ -208,7 +213,7 @@ const logitOp = custom<[Expr]>(
 );
 /** log(x / (1 - x)); `eps` keeps x that far from 0 and 1. */
 export const logit = (x: Expr, { eps }: { readonly eps?: number } = {}): Expr =>
-  logitOp([eps === undefined ? floating(x) : clamp(floating(x), eps, 1 - eps)], null);
+  logitOp([eps === undefined ? floating(x) : clamp(floating(x), { min: eps, max: 1 - eps })], null);
 /** The log of the multivariate gamma function of dimension p. */
 export function mvlgamma(x: Expr, p: number): Expr {
   if (!Number.isInteger(p) || p < 1) throw new ArgumentError(`mvlgamma: p is ${p}: it is a dimension, 1 or more`);
@@ -225,7 +230,7 @@ export const deg2rad = (x: Expr): Expr => mul(floating(x), Math.PI / 180);
 export const rad2deg = (x: Expr): Expr => mul(floating(x), 180 / Math.PI);
 /** sin(pi x) / (pi x), and 1 at 0. */
 export const sinc = (x: Expr): Expr =>
-  inFloat32(floating(x), (y) => {
+  inWide(floating(x), (y) => {
     const zero = eq(y, 0);
     const angle = where(zero, 1, mul(y, Math.PI));
     return where(zero, 1, div(sin(angle), angle));

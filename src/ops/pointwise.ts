@@ -84,18 +84,17 @@ const divide = binary('div', 'divide', numbers, (g, _, b, y) => [divide(g, b), n
 export interface Division {
   readonly roundingMode?: 'trunc' | 'floor' | null;
 }
-/** True division: integers give floats. With a rounding mode integers stay integers (divided by 0 they give no error). */
+/** True division: integers give floats; rounded, they stay integers. Unlike torch: integers by 0 are no error then. */
 export function div(a: Operand, b: Operand, { roundingMode = null }: Division = {}): Expr {
   if (roundingMode === 'floor') return floorDivide(a, b);
   if (roundingMode === 'trunc') return trunc(divide(a, b));
-  if (roundingMode !== null) throw new ArgumentError(`div: roundingMode '${roundingMode}' is not 'trunc' or 'floor'`);
   return divide(...(alignFloats('div', [a, b]) as [Expr, Expr]));
 }
-/** The remainder with the sign of the dividend, as C has it. */
+/** The remainder with the sign of the dividend, as C has it. Unlike torch: integers by 0 are no error. */
 export const fmod = binary('fmod', 'remainder', numbers, (g, a, b) => [g, neg(mul(g, trunc(div(a, b))))]);
 /** Whether a remainder lies on the other side of zero than its divisor. */
 const across = (rest: Expr, b: Expr): Expr => logicalAnd(ne(rest, 0), ne(lt(rest, 0), lt(b, 0)));
-/** The remainder with the sign of the divisor, as Python has it. */
+/** The remainder with the sign of the divisor, as Python has it. Unlike torch: integers by 0 are no error. */
 export const remainder: Binary = (a, b) => {
   const [x, y] = align('remainder', [a, b]) as [Expr, Expr];
   const rest = fmod(x, y);
@@ -112,7 +111,7 @@ const floorDivideOp = custom<[Expr, Expr]>(
   },
   (g) => [zerosLike(g), zerosLike(g)],
 );
-/** Rounded down, not towards zero. */
+/** Rounded down, not towards zero. Unlike torch: integers by 0 are no error. */
 export const floorDivide: Binary = (a, b) => floorDivideOp(align('floorDivide', [a, b]) as [Expr, Expr], null);
 
 const powOp = binary('pow', 'power', numbers, (g, a, b, y) => {
@@ -295,7 +294,10 @@ const selectOp = define<[Expr, Expr, Expr]>({
   lower: (e, xs, _, out) => e.op('select', xs, [out])[0]!,
   vjp: (g, [c]) => [null, where(c, g, zerosLike(g)), where(c, zerosLike(g), g)],
 });
-/** a where the condition holds, else b. As a method it is the condition's: condition.where(a, b). */
+/**
+ * a where the condition holds, else b. Unlike torch: as a method it is the condition's, condition.where(a, b); without
+ * a and b: nonzero.
+ */
 export function where(condition: Expr, a: Operand, b: Operand): Expr {
   if (condition.dtype !== 'bool') {
     throw new DTypeError(

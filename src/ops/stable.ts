@@ -1,8 +1,7 @@
 // Functions whose plain form overflows, in the form that does not, with the gradient that loses no digits. Strict, not public.
-import { isFloat } from '../base/promote.js';
 import type { Expr } from '../ir/expr.js';
 import { custom } from './custom.js';
-import { convert, reshape } from './move.js';
+import { reshape } from './move.js';
 import { abs, add, div, exp, log, log1p, maximum, mul, neg, sigmoid, sub } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
 
@@ -44,9 +43,3 @@ export const logSoftmaxOver = custom<[Expr], Along>(
   },
   (g, _, along, y) => [sub(g, mul(exp(y), kept(reduceSum, g, along)))],
 );
-
-/** Computes in f32 what is given in fewer bits, as torch does: sums and differences of near numbers lose too much. */
-export function inFloat32(x: Expr, f: (x: Expr) => Expr): Expr {
-  const narrow = isFloat(x.dtype) && x.dtype !== 'f32' && x.dtype !== 'f64';
-  return narrow ? convert(f(convert(x, 'f32')), x.dtype) : f(x);
-}

@@ -7,7 +7,7 @@ import { isVariable } from '../ops/variable.js';
 import { Buffer } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
 import { record } from './metrics.js';
-import { programFor, type Request } from './program.js';
+import { type Plan, programFor, type Request } from './program.js';
 import { noteRead } from './rules-loop.js';
 import { allDone, inTurn, roomToRun, started } from './turn.js';
 import { defaultClient, failureOf, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
@@ -28,16 +28,13 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   const cells = takeRebound();
   const missing = [...new Set([...roots, ...cells.map((cell) => cell.peek())])].filter((e) => !hasValue(e));
   if (!missing.length) return;
-  const graph = collect(missing, hasValue);
-  const parameters = graph.nodes.filter(hasValue);
-  const labels = () => parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
+  const plan = planOf(missing, hasValue);
   try {
-    const plan = { graph, parameters, labels, aliases: [], isGiven: hasValue };
     const program = programFor(client, plan, request);
     const executable = program.ready ?? (await program.compiled(request));
     await roomToRun(client);
     const { outputs, done } = await withRelief(
-      () => withBuffers(client, parameters, (args) => program.run(executable, args, [], request)),
+      () => withBuffers(client, plan.parameters, (args) => program.run(executable, args, [], request)),
       () => true,
     );
     started(done);
@@ -49,6 +46,14 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     for (const cell of cells) cell.touch(); // still to be computed
     throw error;
   }
+}
+
+/** What computes these nodes from those whose values are given. */
+export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Plan {
+  const graph = collect(roots, isGiven);
+  const parameters = graph.nodes.filter(isGiven);
+  const labels = () => parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
+  return { graph, parameters, labels, aliases: [], isGiven };
 }
 
 /** The elements of a node, computed if need be and brought to the host. What is there is read at once. */

@@ -208,6 +208,7 @@ function inputDifference(before: Described, after: Described, a: NodeFact[], b: 
 
 function opDifference({ facts }: Described, a: NodeFact[], b: NodeFact[]): Found | undefined {
   const length = Math.max(a.length, b.length);
+  let number: Found | undefined; // told if nothing else differs
   for (let i = 0; i < length; i++) {
     const [m, n] = [a[i], b[i]];
     if (m && n && same(m, n)) continue;
@@ -221,22 +222,24 @@ function opDifference({ facts }: Described, a: NodeFact[], b: NodeFact[]): Found
       if (JSON.stringify(m.op.attrs) !== JSON.stringify(n.op.attrs)) {
         const constant = n.op.op === 'constant';
         const [was, now] = [showAttrs(m.op.attrs), showAttrs(n.op.attrs)];
-        return {
-          kind: constant ? 'constant' : 'option',
-          what: constant ? `a constant ${typeOf(n)}` : what,
-          was,
-          now,
-          at,
-        };
+        if (!constant) return { kind: 'option', what, was, now, at };
+        number ??= { kind: 'constant', what: `a constant ${typeOf(n)}`, was, now, at };
+        continue;
       }
     }
     if (sorted(a) === sorted(b))
       return { kind: 'order', what: 'the order of operations', was: show(m), now: show(n), at };
     const inputs = (all: NodeFact[]) => all.filter((x) => 'given' in x).length;
     const kind = m && n && 'op' in m !== 'op' in n && inputs(a) !== inputs(b) ? 'inputs' : 'op';
-    return { kind, what: `operation ${i + 1}`, was: show(m), now: show(n), at };
+    return { kind, what: `operation ${i + 1}`, was: show(useOf(a, i)), now: show(useOf(b, i)), at };
   }
-  return undefined;
+  return number;
+}
+/** A number in the code is told by the operation that it is for. */
+function useOf(all: NodeFact[], i: number): NodeFact | undefined {
+  const n = all[i];
+  if (!n || opName(n) !== 'constant') return n;
+  return all.find((x) => 'op' in x && x.inputs.includes(i)) ?? n;
 }
 const same = (m: NodeFact, n: NodeFact): boolean =>
   'op' in m ? 'op' in n && m.op === n.op && String(m.inputs) === String(n.inputs) : 'given' in n && m.given === n.given;

@@ -1,9 +1,12 @@
 // Device memory that only the garbage collector can free: it does not see how much hangs on a small object.
+import os from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import v8 from 'node:v8';
 import vm from 'node:vm';
+import { env } from '../base/env.js';
 import { OutOfMemoryError } from '../base/errors.js';
-import type { Client } from '../pjrt/index.js';
+import { bytes } from '../base/format.js';
+import type { Client, MemoryStats } from '../pjrt/index.js';
 
 let collector: (() => void) | undefined;
 /** Collects garbage now, and lets finalizers free what hung on it. */
@@ -35,4 +38,22 @@ export async function withRelief<T>(run: () => T, mayTryAgain: () => boolean): P
     await collectGarbage();
     return run();
   }
+}
+
+/**
+ * Refuses a program that is larger than the device before it runs, so that nothing is lost with it. TSXLA_MEMORY_CHECK=off
+ * lets it try.
+ */
+export function checkFits(client: Client, name: string, m: MemoryStats): void {
+  const { defaultDevice: device, platform } = client;
+  const limit = device.memory()?.bytesLimit ?? (platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY);
+  const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
+  if (needed <= limit || env('TSXLA_MEMORY_CHECK') === 'off') return;
+  const parts = `inputs ${bytes(m.arguments)}, new results ${bytes(m.outputs - m.aliased)}, temporaries ${bytes(m.temporaries)}`;
+  throw new OutOfMemoryError(
+    `${name} needs ${bytes(needed)} (${parts}), ${device} has ${bytes(limit)}: nothing was run or changed. Use a smaller batch, ` +
+      'accumulate(), or checkpoint()',
+    'RESOURCE_EXHAUSTED',
+    'PJRT_LoadedExecutable_Execute',
+  );
 }

@@ -1,5 +1,5 @@
 // Programs: found by what they compute, compiled when they are new, and kept while there is room.
-import { envInteger } from '../base/env.js';
+import { envFlag, envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import type { Expr } from '../ir/expr.js';
@@ -9,7 +9,9 @@ import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from
 import { emitModule } from '../stablehlo/emitter.js';
 import { DiskCache } from './cache.js';
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
+import { GraphDump } from './dump.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
+import { checkFits } from './memory.js';
 import { count, record } from './metrics.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
@@ -66,6 +68,7 @@ export class Program implements Described {
   seconds = 0;
   bytes = 0;
   #executable: LoadedExecutable | undefined;
+  readonly #dump: GraphDump | undefined;
   readonly #compiling: Promise<LoadedExecutable>;
   #running: Promise<void> = Promise.resolve();
 
@@ -75,7 +78,12 @@ export class Program implements Described {
     this.facts = described.facts;
     this.inputs = plan.parameters.length;
     this.outputs = plan.graph.roots.length;
-    const text = emitModule(plan.graph, plan.parameters, { name: moduleName(request.name), aliases: plan.aliases });
+    const text = emitModule(plan.graph, plan.parameters, {
+      name: moduleName(request.name),
+      aliases: plan.aliases,
+      locations: envFlag('XLA_HLO_DEBUG'),
+    });
+    this.#dump = GraphDump.of(plan, text, this.hash);
     this.#compiling = this.#compile(client, text, request);
     this.#compiling.catch(() => {}); // whoever asked for it hears of it
   }
@@ -84,6 +92,7 @@ export class Program implements Described {
     const { name, compileOptions: options = {} } = request;
     const explained = explainCompile(this, request);
     printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines }));
+    this.#dump?.save(request);
     count('UncachedCompile');
     record('TensorsGraphSize', this.facts.nodeCount);
     record('InputOutputAliasCount', this.facts.aliases.filter((a) => a >= 0).length);
@@ -107,6 +116,8 @@ export class Program implements Described {
     const memory = executable.memory();
     this.bytes = Math.max(memory.code, text.length);
     printPostCompilation(() => ({ hash: this.hash, memory, cache: this.tier, compileSeconds: this.seconds }));
+    await this.#dump?.compiled(executable, request);
+    checkFits(client, name ?? 'this', memory);
     this.#executable = executable;
     return executable;
   }
@@ -133,6 +144,7 @@ export class Program implements Described {
   /** Runs it. Returns at once: the results are being made. */
   run(executable: LoadedExecutable, args: readonly Buffer[], keep: readonly number[], request: Request): Execution {
     printExecution(() => this.#analysis(request));
+    if (this.executions) this.#dump?.save(request); // the first time, it was written for the compile
     noteRun(this, request);
     const start = performance.now();
     const execution = executable.execute(args, keep.length ? { keep } : {});

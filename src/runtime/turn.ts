@@ -1,12 +1,19 @@
 // One thing at a time: what runs on the device is started in the order in which it was asked for.
 import type { Client } from '../pjrt/index.js';
 import { watchMemory } from './memory.js';
+import { record } from './metrics.js';
 
 let last: Promise<unknown> | undefined;
 
 /** Runs work when all that was asked for before has been started; at once if there is none. */
 export function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  const mine = last ? last.then(work, work) : work();
+  const asked = performance.now();
+  const start = () => {
+    const now = performance.now();
+    record('DeviceLockWait', (now - asked) * 1e6, now);
+    return work();
+  };
+  const mine = last ? last.then(start, start) : start();
   const turn = mine.then(
     () => {},
     () => {},

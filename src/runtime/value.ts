@@ -4,11 +4,15 @@ import { SpentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import { Buffer, type Client } from '../pjrt/index.js';
 import { openClient } from './device.js';
-import { record } from './metrics.js';
+import { count, record } from './metrics.js';
 
 let client: Promise<Client> | undefined;
 /** The client that everything runs on, started when first needed. */
-export const defaultClient = (): Promise<Client> => (client ??= openClient('auto').then((o) => o.client));
+export const defaultClient = (): Promise<Client> =>
+  (client ??= openClient('auto').then(({ client }) => {
+    client.ledger.onBuffer = (n) => count(n > 0 ? 'CreateDataHandles' : 'DestroyDataHandles');
+    return client;
+  }));
 
 /** In place of a value: a step that has been called, and is not started yet, will make it. */
 export const PROMISED = {};
@@ -58,8 +62,12 @@ export function onDevice(device: Client, e: Expr): Buffer {
 function upload(device: Client, e: Expr, value: TypedArray): Buffer {
   const start = performance.now();
   const buffer = device.bufferFromHost(value, e.aval as ArrayType);
-  record('TransferToDeviceTime', (performance.now() - start) * 1e6);
-  record('OutboundData', value.byteLength);
+  const now = performance.now();
+  const time = (now - start) * 1e6;
+  count('SyncTensorsToData');
+  record('TensorToData', time, now);
+  record('TransferToDeviceTime', time, now);
+  record('OutboundData', value.byteLength, now);
   return buffer;
 }
 

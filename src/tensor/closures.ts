@@ -1,12 +1,13 @@
 // What is to be done when a step's results are there: logging, mostly, without holding the loop up.
 import { ArgumentError } from '../base/errors.js';
-import { describe } from '../base/tree.js';
+import { describe, flatten, isPlain } from '../base/tree.js';
 import { printAnalysis } from '../runtime/debug.js';
 import { count, counter } from '../runtime/metrics.js';
 import { saveMetrics } from '../runtime/report.js';
 import { offLoop } from '../runtime/rules-loop.js';
 import { allDone } from '../runtime/turn.js';
 import { currentRegion } from './region.js';
+import { Tensor } from './tensor.js';
 
 interface Closure {
   readonly fn: (...args: never[]) => unknown;
@@ -24,8 +25,21 @@ let failed: { readonly error: unknown } | undefined;
 export function afterStep<A extends unknown[]>(fn: (...args: A) => unknown, ...args: A): void {
   if (typeof fn !== 'function') throw new ArgumentError(`afterStep: takes a function, got ${describe(fn)}`);
   const closures = currentRegion()?.closures ?? waiting;
-  closures.push({ fn: fn as Closure['fn'], args });
+  // What holds no tensor is handed on as it is; a copy of it would hide changes.
+  const trees = args.map((arg) => ({ arg, ...flatten('afterStep', arg, isLeaf, 'anything') }));
+  closures.push({
+    args: trees.flatMap(({ leaves }) => leaves.filter(isTensor)),
+    fn: (...tensors: Tensor[]) => {
+      let next = 0;
+      const now = trees.map(({ arg, leaves, rebuild }) =>
+        leaves.some(isTensor) ? rebuild(leaves.map((x) => (isTensor(x) ? tensors[next++] : x))) : arg,
+      );
+      return fn(...(now as A));
+    },
+  });
 }
+const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
+const isLeaf = (x: unknown): x is unknown => x != null && !Array.isArray(x) && !isPlain(x);
 
 /** A step was started: it counts, and its closures run when it is done, in order. */
 export function endOfStep(done: Promise<void>, own: readonly Closure[]): void {

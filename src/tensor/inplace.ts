@@ -8,6 +8,7 @@ import type { Expr } from '../ir/expr.js';
 import { full } from '../ops/constant.js';
 import * as ops from '../ops/index.js';
 import { broadcastTo, convert } from '../ops/move.js';
+import { count } from '../runtime/metrics.js';
 import { tensor } from './create.js';
 import { liftMethod } from './lift.js';
 import { currentRegion } from './region.js';
@@ -54,9 +55,9 @@ export const IN_PLACE = [
 ] as const satisfies readonly (keyof typeof ops)[];
 type Name = (typeof IN_PLACE)[number];
 
-const zero = (x: Expr): Expr => full(x.shape, 0, x.dtype);
-const fill = (x: Expr, value: number | bigint | boolean): Expr => full(x.shape, value, x.dtype);
-const copy = (x: Expr, from: Expr): Expr => broadcastTo(convert(from, x.dtype), x.shape);
+export const zero = (x: Expr): Expr => full(x.shape, 0, x.dtype);
+export const fill = (x: Expr, value: number | bigint | boolean): Expr => full(x.shape, value, x.dtype);
+export const copy = (x: Expr, from: Expr): Expr => broadcastTo(convert(from, x.dtype), x.shape);
 const more = { zero, fill, copy };
 
 /** In place of fill_ and copy_ with values of the host's, outside of steps: nothing has to be computed. */
@@ -81,7 +82,7 @@ export type InPlaceMethods = { [K in Name as `${K}_`]: (...args: Parameters<Tens
 };
 
 for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object.entries(more)]) {
-  const compute = liftMethod(f as (...args: never[]) => unknown);
+  const compute = liftMethod(`${name}_`, f as (...args: never[]) => unknown);
   Object.defineProperty(Tensor.prototype, `${name}_`, {
     configurable: true,
     writable: true,
@@ -98,6 +99,7 @@ for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object
           `${name}_: the result is ${expr.aval}, and this tensor ${this.expr.aval}: shapes stay in place`,
         );
       }
+      count(`xla::${name}`);
       return this.rebind(convert(expr, this.dtype));
     },
   });

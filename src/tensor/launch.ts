@@ -7,6 +7,7 @@ import { input } from '../ops/variable.js';
 import { Buffer, type Execution } from '../pjrt/index.js';
 import { evaluateNow } from '../runtime/evaluate.js';
 import { withRelief } from '../runtime/memory.js';
+import { timed } from '../runtime/metrics.js';
 import { programFor, type Request } from '../runtime/program.js';
 import { inTurn, roomToRun, started } from '../runtime/turn.js';
 import { defaultClient, Failed, fail, freeValue, hasValue, PROMISED, withBuffers } from '../runtime/value.js';
@@ -19,9 +20,9 @@ import { avalOf, type Slot, type Trace, type Value } from './trace.js';
  * described in the order of the calls; the program is started when it is its turn. If that fails, all is as it was.
  */
 export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
-  const nodes = t.slots.map((slot) => nodeOf(slot, values));
+  const nodes = timed('RunCachedGraphInputData', () => t.slots.map((slot) => nodeOf(slot, values)));
   for (const e of nodes) e.holders++; // until it has run
-  const promised = promise(t, values, revive);
+  const promised = timed('RunCachedGraphOutputData', () => promise(t, values, revive));
   return inTurn(async () => {
     try {
       const { outputs, done } = await launch(t, nodes, request).finally(() => {
@@ -96,9 +97,9 @@ function numberNode(value: number | bigint): Expr {
 
 /** Inputs that the program would take over, but that someone still sees: XLA copies them. */
 function keptOf(aliases: readonly number[], nodes: readonly Expr[], buffers: readonly Buffer[]): number[] {
-  const uses = new Map<Buffer, number>();
-  for (const b of buffers) uses.set(b, (uses.get(b) ?? 0) + 1);
-  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || uses.get(buffers[i]!)! > 1) ? [i] : []));
+  const anyTwice = new Set(buffers).size < buffers.length; // rare: only then it is asked which
+  const isTwice = (b: Buffer) => anyTwice && buffers.indexOf(b) !== buffers.lastIndexOf(b);
+  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || isTwice(buffers[i]!)) ? [i] : []));
 }
 
 /** Puts what a call will leave in its places, as values to come. */

@@ -2,6 +2,8 @@
 // method of Tensor, with the same arguments and tensors where it has expressions. Adding an op needs nothing here.
 import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
+import { checkOf, isPlain } from './arguments.js';
+import { ORDER } from './order.js';
 import { Tensor } from './tensor.js';
 
 /** A type with tensors where it has expressions. */
@@ -23,24 +25,36 @@ type Signatures<F> = F extends { (...args: infer A): infer R; (...args: infer B)
   ? [first: (...args: A) => R, second: (...args: B) => S]
   : [F, F];
 type LiftOne<F> = F extends (...args: infer A) => infer R ? (...args: LiftAll<A>) => LiftResult<R> : never;
-export type LiftFunction<F> = LiftOne<Signatures<F>[0]> & LiftOne<Signatures<F>[1]>;
-/** Of each list of arguments (there may be several), the method that takes them, if the first is an expression. */
-type MethodOf<Args, R> = Args extends readonly [infer X, ...infer A]
-  ? Expr extends X
-    ? (...args: LiftAll<A>) => LiftResult<R>
-    : never
-  : never;
-type MethodsOf<F> = F extends (...args: infer A) => infer R ? MethodOf<A, R> : never;
+export type LiftFunction<F, Order> =
+  Arranged<F, Order> extends infer G ? LiftOne<Signatures<G>[0]> & LiftOne<Signatures<G>[1]> : never;
+/** Of each list of arguments (there may be several) those after the first, if that is an expression. */
+type MethodArgs<Args> = Args extends readonly [infer X, ...infer A] ? (Expr extends X ? LiftAll<A> : never) : never;
+type MethodOf<A extends readonly unknown[], R> = [A] extends [never] ? never : (...args: A) => LiftResult<R>;
+type MethodsOf<F> = F extends (...args: infer A) => infer R ? MethodOf<MethodArgs<A>, R> : never;
 type All<U> = [U] extends [never]
   ? never
   : (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void
     ? I
     : never;
 /** The same as a method: the first argument is the tensor itself. */
-export type LiftMethod<F> = All<MethodsOf<Signatures<F>[0]> | MethodsOf<Signatures<F>[1]>>;
+export type LiftMethod<F, Order> =
+  Arranged<F, Order> extends infer G ? All<MethodsOf<Signatures<G>[0]> | MethodsOf<Signatures<G>[1]>> : never;
 
-const isPlain = (x: unknown): x is Record<string, unknown> =>
-  typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
+/** A function whose options, its last argument, may also be given by place, in this order. */
+type Arranged<F, Order> = Order extends readonly []
+  ? F
+  : F extends (...args: infer A) => infer R
+    ? Required<A> extends readonly [...infer X, infer O]
+      ? (...args: [...X, ...Given<OptionsIn<O>, Order>]) => R
+      : never
+    : never;
+type OptionsIn<T> = Exclude<T, Expr | number | bigint | string | boolean | null | undefined | readonly unknown[]>;
+/** All ways to give options: the first few one by one, then an object with others. */
+export type Given<O, Order> =
+  | (object extends O ? [options?: O | First<O, Order>] : [options: O | First<O, Order>])
+  | (Order extends readonly [infer K extends keyof O, ...infer Rest] ? [O[K], ...Given<Without<O, K>, Rest>] : never);
+type First<O, Order> = Order extends readonly [infer K extends keyof O, ...unknown[]] ? O[K] : never;
+type Without<O, K> = O extends unknown ? { [P in keyof O as P extends K ? never : P]: O[P] } : never;
 
 function lower(x: unknown): unknown {
   if (x instanceof Tensor) return x.expr;
@@ -54,13 +68,23 @@ function raise(x: unknown): unknown {
   return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v)])) : x;
 }
 
-export function liftFunction<F extends (...args: never[]) => unknown>(f: F): LiftFunction<F> {
-  const call = f as unknown as (...args: unknown[]) => unknown;
-  return entry((...args: unknown[]) => raise(call(...args.map(lower)))) as LiftFunction<F>;
+type Operation = (...args: never[]) => unknown;
+/** An operation on tensors: what it is given is checked, put in order, and lowered where it stands. */
+function lifted(op: string, f: Operation, isMethod: boolean): (args: unknown[]) => unknown {
+  const check = checkOf(op, ORDER[op.replace(/_$/, '') as keyof typeof ORDER], isMethod);
+  return (args) => {
+    const given = check(args);
+    for (let i = 0; i < given.length; i++) given[i] = lower(given[i]);
+    return raise(f(...(given as never[])));
+  };
 }
-export function liftMethod(f: (...args: never[]) => unknown): (this: Tensor, ...args: unknown[]) => unknown {
-  const call = f as unknown as (...args: unknown[]) => unknown;
+export function liftFunction(op: string, f: Operation): (...args: unknown[]) => unknown {
+  const call = lifted(op, f, false);
+  return entry((...args: unknown[]) => call(args));
+}
+export function liftMethod(op: string, f: Operation): (this: Tensor, ...args: unknown[]) => unknown {
+  const call = lifted(op, f, true);
   return entry(function (this: Tensor, ...args: unknown[]) {
-    return raise(call(this.expr, ...args.map(lower)));
+    return call([this, ...args]);
   });
 }

@@ -2,12 +2,12 @@
 // outside tensor it changed, and the gradients that are still set; all else made inside is spent.
 import { env } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
-import { describe } from '../base/tree.js';
 import { insideBody } from '../ir/cell.js';
-import { captureSource, type Source } from '../ir/source.js';
+import { captureSource, entry, type Source } from '../ir/source.js';
 import type { CompileOptions } from '../pjrt/index.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
 import { type Described, describePlan, type Request } from '../runtime/program.js';
+import { checkOf } from './arguments.js';
 import { checkClosures } from './closures.js';
 import { call } from './launch.js';
 import { currentRegion } from './region.js';
@@ -25,6 +25,8 @@ export interface StepOptions {
   /** XLA's flags for this program alone. */
   readonly xlaFlags?: CompileOptions['xlaFlags'];
 }
+
+const [checkStep, checkCompile] = [entry(checkOf('step')), entry(checkOf('compile'))];
 
 /** The programs a function has become, by their hashes. */
 type Known = Map<string, Described>;
@@ -71,6 +73,7 @@ const stepPrograms = new Map<string, Known>();
  * started.
  */
 export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
+  checkStep([fn, options]);
   const { name, unnamed } = nameOf(fn, options);
   if (isPart()) return Promise.resolve(callUser(name, fn));
   const source = captureSource(step);
@@ -129,7 +132,7 @@ export function compile<A extends unknown[], R>(
   fn: (...args: A) => R,
   options: CompileFunctionOptions = {},
 ): Compiled<A, R> {
-  if (typeof fn !== 'function') throw new ArgumentError(`compile: takes a function, got ${describe(fn)}`);
+  checkCompile([fn, options]);
   const { name, unnamed } = nameOf(fn, options);
   const { check = false, staticArguments = [] } = options;
   const known: Known = new Map();

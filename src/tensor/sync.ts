@@ -1,5 +1,6 @@
 // Computing several tensors at once, and waiting for the device.
 import { ArgumentError } from '../base/errors.js';
+import { insideBody } from '../ir/cell.js';
 import { captureSource, type Source } from '../ir/source.js';
 import { evaluate } from '../runtime/evaluate.js';
 import { checkClosures, endOfStep, stepsDone } from './closures.js';
@@ -18,6 +19,10 @@ export interface SyncOptions {
 export function sync(...what: readonly (Tensor | SyncOptions)[]): Promise<void> {
   const region = currentRegion();
   if (region) throw new ArgumentError(`sync() inside ${region.name}: it is one program already; sync after it`);
+  if (insideBody())
+    throw new ArgumentError(
+      'sync() inside the body of a loop or branch: it only describes what is computed; sync after it',
+    );
   return syncNow(what, captureSource(sync));
 }
 

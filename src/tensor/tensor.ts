@@ -8,7 +8,7 @@ import { decodeFloats } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
 import { normalizeDim, type Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
-import { Cell } from '../ir/cell.js';
+import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { captureSource, entry, type Source } from '../ir/source.js';
@@ -17,14 +17,19 @@ import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
 import { fetchArray } from '../runtime/evaluate.js';
+import { count } from '../runtime/metrics.js';
 import { freeValue, hostValue, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
+import type { OrderOf } from './order.js';
 import { currentRegion, stepStart } from './region.js';
 
-type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
-/** Every operation of ops/ is a method (lift.ts). */
+type Ops = typeof ops;
+/** Operations whose first argument is no tensor (but a list of them, or a text): functions only. */
+export type FunctionOnly = { [K in keyof Ops]: Expr extends Parameters<Ops[K]>[0] ? never : K }[keyof Ops];
+type Methods = { [K in Exclude<keyof Ops, FunctionOnly>]: LiftMethod<Ops[K], OrderOf<K>> };
+/** Every other operation of ops/ is a method (lift.ts). */
 export interface Tensor extends Methods, InPlaceMethods {}
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
@@ -39,6 +44,7 @@ export class Tensor {
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
     this.#expr.holders++;
+    count('CreateXlaTensor');
     currentRegion()?.made.push(this);
   }
 
@@ -143,9 +149,19 @@ export class Tensor {
     throw new ArgumentError(`this ${this.expr.aval} has no values yet: read it first, await x.tolist()`);
   }
 
-  /** A matrix's transpose: t(). */
+  /** A matrix's transpose: t(). There are no complex numbers: H is the same. */
   get T(): Tensor {
     return this.t();
+  }
+  get H(): Tensor {
+    return this.t();
+  }
+  /** The transpose of every matrix of a batch: adjoint(). mH is the same. */
+  get mT(): Tensor {
+    return this.adjoint();
+  }
+  get mH(): Tensor {
+    return this.adjoint();
   }
   /** Whether a gradient can reach it. */
   get requiresGrad(): boolean {
@@ -208,7 +224,10 @@ export class Tensor {
     return new Tensor(detach(this.expr));
   }
 
-  /** Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again. */
+  /**
+   * Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again.
+   * Unlike torch: may be called again, as the graph is always kept.
+   */
   backward(gradient?: Tensor, { createGraph = false }: { readonly createGraph?: boolean } = {}): void {
     const seed = seedFor('backward', this, gradient);
     const wrt = collect([this.expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
@@ -225,7 +244,7 @@ export class Tensor {
     return this.#read('data', this.data, (data) => data);
   }
 
-  /** Its elements as nested arrays: numbers, booleans, and bigints for i64 and u64 unless numbers are asked for. */
+  /** Its elements as nested arrays. Unlike torch: asynchronous; i64 and u64 are bigints unless numbers are asked for. */
   tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
     return this.#read('tolist', this.tolist, (data, { dtype, shape }) => {
       const at = reader(dtype, data, numbers);
@@ -235,7 +254,7 @@ export class Tensor {
     });
   }
 
-  /** The one element: a number, a boolean, or a bigint for i64 and u64 unless a number is asked for. */
+  /** The one element. Unlike torch: asynchronous; of i64 and u64 it is a bigint unless a number is asked for. */
   item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
     return this.#read('item', this.item, (data, { dtype }) => reader(dtype, data, numbers)(0), checkOne);
   }
@@ -256,6 +275,7 @@ export class Tensor {
   ): Promise<T> {
     const region = currentRegion();
     if (region) throw new ReadError(readInside(name, region.name)); // at once: inside, nobody awaits
+    if (insideBody()) throw new ReadError(readInBody(name, this.aval));
     const source = captureSource(method);
     return (async () => {
       const { expr } = this; // what it is now: it may change before it is read
@@ -286,6 +306,14 @@ function checkOne(aval: Aval): void {
 }
 const readInside = (method: string, where: string): string =>
   `${method}() inside ${where}: a step only describes what is computed, there is no value yet: return the tensor, and read it after`;
+/** The tensor of an expression, as a variable if it is to be one. */
+export const made = (expr: Expr, { requiresGrad = false }: { readonly requiresGrad?: boolean } = {}): Tensor => {
+  const t = new Tensor(expr);
+  return requiresGrad ? t.requiresGrad_() : t;
+};
+
+const readInBody = (method: string, aval: Aval): string =>
+  `${method}() inside the body of a loop or branch, which is described now and computed later: return ${aval} from it, and read the result`;
 
 export interface ReadOptions {
   /** i64 and u64 as JavaScript's numbers; one that a number cannot hold is an error. */
