@@ -1,5 +1,5 @@
 // Rules that only a running loop shows: values that are read at every step, and steps that are over before the next is
-// started. Counted in windows of steps, and judged when the next window begins: 0.2 us a step.
+// started. Counted in windows of steps, and judged when the next window begins: less than 0.5 us a step.
 import { seconds } from '../base/format.js';
 import type { Source } from '../ir/source.js';
 import { who } from './explain.js';
