@@ -230,6 +230,7 @@ describe('a damaged entry', () => {
   let key: string;
   let good: Buffer;
   beforeAll(async () => {
+    vi.stubEnv('TSXLA_CACHE', 'on'); // before the beforeEach above
     dir = folder();
     ({ key } = await get(open(dir), adding(1)));
     good = fs.readFileSync(path.join(dir, `${key}.program`));

@@ -79,6 +79,7 @@ describe('in memory', () => {
       { dtype: 'f32', requiresGrad: true },
     );
     await tx.sync(init, xs);
+    vi.stubEnv('XLA_HLO_DEBUG', '1'); // lines in the program
     await startCounting();
     for (const body of [first, first, second]) {
       init.grad = xs.grad = null;

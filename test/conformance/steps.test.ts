@@ -127,6 +127,25 @@ test('a small training loop: one program for whole batches, one for the short on
   expect(losses.at(-2)).toBeLessThan(losses[0]!);
 });
 
+describe('gradients of many micro-batches', () => {
+  const w = tx.ones([2], { requiresGrad: true });
+
+  test('accumulate over nothing is an error', () => {
+    expect(() => tx.accumulate([], () => w.sum())).toThrow(
+      'accumulate: microBatches holds no tensor: there is nothing to go through',
+    );
+  });
+
+  test('a tensor that is changed in place inside accumulate is an error', () => {
+    const counter = tx.zeros([]);
+    const part = (x: tx.Tensor) => {
+      counter.add_(1);
+      return x.mul(w).sum();
+    };
+    expect(() => tx.accumulate(tx.ones([3, 2]), part)).toThrow('this f32[] is changed in place inside a body');
+  });
+});
+
 describe('devices', () => {
   test('the CPU is as many as one asks for, numbered from 0', async () => {
     const { client } = await tx.openClient('cpu', { cpuDevices: 4 });

@@ -525,10 +525,10 @@ export const table: readonly Theirs[] = [
         'Equal computations from different lines are one program.',
         'caches: the same computation at other lines, with the lines in the graph or without, is one program',
       ),
-      waits(
+      same(
         'test_user_computation_debug_cache',
         'The same where the lines are written into the program.',
-        'XLA_IR_DEBUG, XLA_HLO_DEBUG (the test sets them already)',
+        './dump: are no part of a program: with them it is the same as without',
       ),
     ],
   },
@@ -544,21 +544,31 @@ export const table: readonly Theirs[] = [
   },
   {
     file: 'test/test_env_var_mapper.py',
-    rows: [waits('test_xla_ir_debug_', 'Reports of tensors have frames only if they are asked for.', 'XLA_IR_DEBUG')],
+    rows: [
+      same(
+        'test_xla_ir_debug_',
+        'Frames are kept, and shown with tensors, only if they are asked for.',
+        './dump: XLA_IR_DEBUG=1 captures the whole stack, and listings say where',
+      ),
+    ],
   },
   {
     file: 'test/test_hlo_metadata.py',
     rows: [
-      waits('test_metadata', "The program has the user's frames beside its operations.", 'XLA_IR_DEBUG, XLA_HLO_DEBUG'),
+      same(
+        'test_metadata',
+        "The program has the user's lines beside its operations.",
+        './dump: XLA_HLO_DEBUG=1 puts them into the program, and XLA keeps them',
+      ),
     ],
   },
   {
     file: 'test/dynamo/test_dynamo_graph_dump.py',
     rows: [
-      waits(
+      same(
         'test_dump_graph_with_dynamo_execution',
-        'A dumped graph is found by its hash when it runs.',
-        'XLA_SAVE_TENSORS_FILE',
+        'Each run of a program adds a block with its hash.',
+        './dump: has a block for each run, the first before it is compiled',
       ),
     ],
   },
@@ -656,7 +666,12 @@ export const table: readonly Theirs[] = [
   {
     file: 'test/test_devices.py',
     rows: [
-      waits('test_device', 'A device is found by its number; without one it is the first.', 'xm names'),
+      differs(
+        'test_device',
+        'A device is found by its number; without one it is the first.',
+        './xm: xlaDevice is xla:0, whatever is behind it',
+        'a process computes on one device: another number is an error',
+      ),
       same(
         'test_devices',
         'All devices, numbered from 0.',
@@ -695,18 +710,31 @@ export const table: readonly Theirs[] = [
   {
     file: 'test/test_gradient_accumulation.py',
     rows: [
-      waits(
+      same(
         'test_basic',
-        'A loop inside one program gives the losses, carries and gradients of a plain loop.',
-        'accumulate',
+        'A loop inside one program gives the loss and the gradients of a plain loop.',
+        './accumulate: is the gradient of the whole batch, and of a loop that calls backward',
       ),
-      waits(
+      same(
         'test_with_carried_tensors',
-        'Carried tensors are counted up, and random numbers differ from pass to pass.',
-        'accumulate',
+        'Random numbers differ from pass to pass.',
+        './accumulate: with dropout: each micro-batch draws anew, and the generator goes on as after the loop',
       ),
-      waits('test_error_empty_iterable_tensors', 'Nothing to go over is an error.', 'accumulate'),
-      waits('test_error_mutated_input_tensors', 'Changing a carried tensor in place is an error.', 'accumulate'),
+      absent(
+        'test_with_carried_tensors',
+        'Tensors are carried from pass to pass.',
+        '`accumulate` gives the loss; `scan` carries',
+      ),
+      same(
+        'test_error_empty_iterable_tensors',
+        'Nothing to go over is an error.',
+        'steps: accumulate over nothing is an error',
+      ),
+      same(
+        'test_error_mutated_input_tensors',
+        'Changing a tensor in place in the loop is an error.',
+        'steps: a tensor that is changed in place inside accumulate is an error',
+      ),
     ],
   },
   {
