@@ -31,7 +31,8 @@ export class Source {
 const DEEP = envFlag('XLA_IR_DEBUG'); // the whole stack of each call
 const DEPTH = DEEP ? 100 : 3; // each frame costs 0.4 us
 const CALL_DEPTH = DEEP ? 100 : 10; // for calls that run something: there are few of them
-const OWN = fileURLToPath(new URL('..', import.meta.url)); // the folder of this package's code: not the user's
+/** The folders of this package's code, which is not the user's: as built, and as source maps show it. */
+const OWN = ['..', '../../src/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
 
 let enabled = process.env.TSXLA_SOURCES !== '0';
 let current: Source | undefined;
@@ -96,7 +97,7 @@ function parse(stack: string): Frame[] {
       const m = FRAME.exec(line);
       if (!m) return [];
       const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
-      if (file.startsWith(OWN) || file.startsWith('node:')) return [];
+      if (OWN.some((folder) => file.startsWith(folder)) || file.startsWith('node:')) return [];
       return [{ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) }];
     });
 }

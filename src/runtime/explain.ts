@@ -90,22 +90,34 @@ export interface CompileRecord {
 
 const MOST_RECORDS = 1000;
 const history: CompileRecord[] = [];
-const groups = new Map<unknown, Program[]>();
+/** The programs of each function, or line: the latest, and how many there were. */
+const groups = new Map<unknown, { readonly latest: readonly Program[]; readonly count: number }>();
+const [MOST_GROUPS, MOST_LATEST] = [1000, 32];
+const NONE = { latest: [], count: 0 };
 
 /** Every compile so far, oldest first, with what differed from the nearest program that was known then. */
 export const explain = (): readonly CompileRecord[] => history.map((r) => ({ ...r }));
 
 /** Programs of one function, or of one line that reads: the stack tells loops from functions that everyone calls. */
 const groupOf = ({ group, name, cause, source }: Request): unknown =>
-  group ?? name ?? `${cause} ${source?.frames.map((f) => `${f.file}:${f.line}`) ?? ''}`;
+  group ?? name ?? (source?.frames.length ? `${cause} ${source.frames.map((f) => `${f.file}:${f.line}`)}` : undefined);
 
 /** The latest programs of the same function, or line. */
-export const programsOf = (request: Request): readonly Program[] => groups.get(groupOf(request)) ?? [];
+export const programsOf = (request: Request): readonly Program[] => (groups.get(groupOf(request)) ?? NONE).latest;
+
+function addToGroup(program: Program, request: Request): void {
+  const group = groupOf(request);
+  if (group === undefined) return; // nobody knows where
+  const { latest, count } = groups.get(group) ?? NONE;
+  groups.delete(group); // to the end: the oldest go first
+  groups.set(group, { latest: [...latest, program].slice(-MOST_LATEST), count: count + 1 });
+  if (groups.size > MOST_GROUPS) groups.delete(groups.keys().next().value);
+}
 
 /** Writes the compile down, and why it happens: for the debug output, and after warm-up to be told. */
 export function explainCompile(program: Program, request: Request): { readonly lines: string[]; tell(): void } {
-  const known = groups.get(groupOf(request)) ?? [];
-  groups.set(groupOf(request), [...known, program].slice(-32));
+  const { latest: known, count: earlier } = groups.get(groupOf(request)) ?? NONE;
+  addToGroup(program, request);
   const nearest = nearestOf(program, known);
   const difference = nearest && differenceOf(nearest, program);
   const at = placeOf(request.source);
@@ -118,7 +130,7 @@ export function explainCompile(program: Program, request: Request): { readonly l
     inputs: program.inputs,
     outputs: program.outputs,
     operations: program.facts.nodeCount,
-    earlier: known.length,
+    earlier,
     nearest: nearest?.hash,
     difference,
     get seconds() {
@@ -132,7 +144,7 @@ export function explainCompile(program: Program, request: Request): { readonly l
   if (!difference) return { lines: [], tell() {} };
   const what = `${difference.what}: was ${difference.was}, now ${difference.now}`;
   const place = difference.at && `\n    at ${difference.at}`;
-  const count = plural(known.length + 1, 'program');
+  const count = plural(earlier + 1, 'program');
   return {
     lines: [`Differs From ${nearest.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])],
     tell() {
