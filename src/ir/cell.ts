@@ -126,7 +126,6 @@ export interface Watch {
 }
 let watch: Watch | undefined;
 const rebound = new Set<Cell>();
-export const hasRebound = (): boolean => rebound.size > 0;
 /** The cells that were changed and are still to be computed. */
 export const pendingCells = (): Cell[] => [...rebound];
 /** The cells that were changed since the last call: they are computed with whatever is computed next. */

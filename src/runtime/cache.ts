@@ -72,6 +72,9 @@ function mode(): string {
 const POLL = 100; // ms between looks at what another process is doing
 const PATIENCE = 10; // s after which a wait is told
 
+let current: DiskCache | undefined;
+const SETTINGS = ['folder', 'readOnly', 'limit'] as const;
+
 export class DiskCache {
   readonly #surroundings = new WeakMap<Client, Promise<Surroundings>>();
   readonly #flights = new WeakMap<Client, Map<string, Promise<Obtained>>>();
@@ -102,6 +105,13 @@ export class DiskCache {
       noticeOnce(`compiled programs are not cached in ${wanted}: ${messageOf(e)}`);
       return undefined;
     }
+  }
+
+  /** The cache of this process: what it found out serves every program while the environment asks for the same. */
+  static current(): DiskCache | undefined {
+    const opened = DiskCache.open();
+    const same = opened && current && SETTINGS.every((key) => opened[key] === current![key]);
+    return (current = same ? current : opened);
   }
 
   /** Loads the program if it was compiled before, by whichever process, and else compiles and keeps it. */

@@ -1,16 +1,27 @@
 // Computing what graphs describe, outside of steps: what is asked for, and all that was changed in place.
 import type { TypedArray } from '../base/dtype.js';
-import { takeRebound } from '../ir/cell.js';
-import type { Expr } from '../ir/expr.js';
+import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
+import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { isVariable } from '../ops/variable.js';
 import { Buffer } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
 import { record } from './metrics.js';
-import { type Plan, programFor, type Request } from './program.js';
+import { obtain, type Plan, type Request } from './program.js';
 import { noteRead } from './rules-loop.js';
-import { allDone, inTurn, roomToRun, started } from './turn.js';
-import { defaultClient, failureOf, hasValue, onDevice, remember, setValue, withBuffers } from './value.js';
+import { allDone, inTurn, started } from './turn.js';
+import {
+  checkAlive,
+  defaultClient,
+  Failed,
+  failureOf,
+  hasValue,
+  onDevice,
+  PROMISED,
+  remember,
+  setValue,
+  withBuffers,
+} from './value.js';
 
 /** Computes nodes and every cell that was changed, in one program, and remembers their values. */
 export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buffer[]> =>
@@ -19,20 +30,20 @@ export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buff
 /** The same for whoever has the turn. */
 export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Buffer[]> {
   const client = await defaultClient();
-  if (!roots.length || !roots.every(hasValue)) await compute(roots, request);
+  if (!roots.every(hasValue) || changesArePending()) await compute(roots, request);
   return roots.map((e) => onDevice(client, e));
 }
 
 async function compute(roots: readonly Expr[], request: Request): Promise<void> {
   const client = await defaultClient();
-  const cells = takeRebound();
+  const cells = takeRebound().filter(canBeComputed);
   const missing = [...new Set([...roots, ...cells.map((cell) => cell.peek())])].filter((e) => !hasValue(e));
   if (!missing.length) return;
   const plan = planOf(missing, hasValue);
   try {
-    const program = programFor(client, plan, request);
-    const executable = program.ready ?? (await program.compiled(request));
-    await roomToRun(client);
+    plan.parameters.forEach(checkAlive);
+    const { program, executable } = await obtain(client, plan, request);
+    described = nodeCount();
     const { outputs, done } = await withRelief(
       () => withBuffers(client, plan.parameters, (args) => program.run(executable, args, [], request)),
       () => true,
@@ -47,6 +58,29 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     throw error;
   }
 }
+
+/** Whether something was changed in place and has no value yet. */
+export const changesArePending = (): boolean => pendingCells().some((cell) => !hasValue(cell.peek()));
+
+/** Whether what a cell waits for is still there. If not, the cell says so when it is used, and nobody else does. */
+function canBeComputed(cell: Cell): boolean {
+  const e = cell.peek();
+  if (hasValue(e)) return false;
+  try {
+    const given = collect([e], hasValue).nodes.filter(hasValue);
+    given.forEach(checkAlive);
+    if (!given.some((x) => x.value === PROMISED)) return true;
+    cell.touch(); // later: a step that was called meanwhile has to be started first
+    return false;
+  } catch (error) {
+    e.value = new Failed(error as Error);
+    return false;
+  }
+}
+
+let described = 0;
+/** How many operations were described since something was computed. */
+export const describedSince = (): number => nodeCount() - described;
 
 /** What computes these nodes from those whose values are given. */
 export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Plan {
@@ -71,6 +105,6 @@ export async function fetchArray(e: Expr, request: Request): Promise<TypedArray>
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);
   noteRead(request, performance.now() - start);
-  remember(e, array.slice());
+  remember(e, array);
   return array;
 }

@@ -16,6 +16,7 @@ import { count, record } from './metrics.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
 import { noteEnd, noteRun } from './rules-loop.js';
+import { roomToRun } from './turn.js';
 
 /** What is to be computed: everything a program is made from. */
 export interface Plan {
@@ -104,13 +105,17 @@ export class Program implements Described {
     };
     const start = performance.now();
     const progress = showProgress(name ?? 'a program', bytes(text.length));
-    const cache = DiskCache.open();
+    const cache = DiskCache.current();
     const building = cache
       ? cache.getOrCompile(client, { text, options, ...(name && { name }) }, compile)
-      : compile().then((executable) => ({ executable, tier: 'compiled' as const }));
-    const { executable, tier } = await building.finally(() => progress.end());
+      : compile().then((executable) => ({
+          executable,
+          tier: 'compiled' as const,
+          seconds: (performance.now() - start) / 1e3,
+        }));
+    const { executable, tier, seconds } = await building.finally(() => progress.end());
     if (tier === 'disk') this.tier = 'disk';
-    this.seconds = (performance.now() - start) / 1e3;
+    this.seconds = seconds;
     if (this.tier === 'miss') record('CompileTime', this.seconds * 1e9);
     count('CreateCompileHandles');
     const memory = executable.memory();
@@ -205,6 +210,16 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.failed.then(makeRoom, () => forget(program)); // the next try compiles again
   return program;
+}
+
+/** A program that is ready to run, when there is room for a run: `known` if it is still there. */
+export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
+  for (;;) {
+    const program = known && !known.dropped ? known : programFor(client, plan, request);
+    const executable = program.ready ?? (await program.compiled(request));
+    await roomToRun(client);
+    if (!program.dropped) return { program, executable }; // else it made room for others while we waited
+  }
 }
 
 export const describePlan = (plan: Plan, request: Request, key = keyOf(plan, request.compileOptions)): Described => ({

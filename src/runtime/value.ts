@@ -28,33 +28,45 @@ export class Failed {
 export const hasValue = (e: Expr): boolean => e.value !== undefined;
 export function setValue(e: Expr, value: Buffer | TypedArray): void {
   e.value = value;
+  repay(e);
   if (ArrayBuffer.isView(value)) remember(e, value);
+}
+
+/** A node that will have its operand's value holds it until then: a step must not give it up. */
+const lenders = new WeakMap<Expr, Expr>();
+export function borrow(e: Expr): void {
+  const [lender] = e.inputs;
+  if (!lender?.value) return;
+  lender.holders++;
+  lenders.set(e, lender);
+}
+export function repay(e: Expr): void {
+  const lender = lenders.get(e);
+  if (!lender) return;
+  lender.holders--;
+  lenders.delete(e);
 }
 
 /** Small arrays that the host has seen, so that printing them computes nothing. */
 const seen = new WeakMap<Expr, TypedArray>();
 const SMALL = 10_000;
 export const hostValue = (e: Expr): TypedArray | undefined => seen.get(e);
-export const remember = (e: Expr, array: TypedArray): void => void (array.length <= SMALL && seen.set(e, array));
+export function remember(e: Expr, array: TypedArray): void {
+  if (array.length <= SMALL) seen.set(e, array.slice()); // the caller's own may be changed
+}
 
 /** Another node with the same value, where that is known. */
 export function shareValue(from: Expr, to: Expr): void {
-  to.value = from.value;
+  if (from.value instanceof Buffer || ArrayBuffer.isView(from.value)) to.value = from.value;
   const array = seen.get(from);
   if (array) seen.set(to, array);
 }
 
 /** The value of a node that has one, on the device. */
 export function onDevice(device: Client, e: Expr): Buffer {
-  const value = e.value as Buffer | TypedArray | Failed;
-  if (value instanceof Buffer) {
-    const failure = failures.get(value);
-    if (failure) throw failure;
-    if (value.disposed) throw new SpentError(gone(e));
-    return value;
-  }
-  if (value instanceof Failed) throw value.error;
-  const buffer = upload(device, e, value);
+  checkAlive(e);
+  if (e.value instanceof Buffer) return e.value;
+  const buffer = upload(device, e, e.value as TypedArray);
   e.value = buffer;
   return buffer;
 }
@@ -88,6 +100,16 @@ export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buf
   } finally {
     for (const buffer of lent) buffer.dispose(); // the run that uses it keeps its memory
   }
+}
+
+/** Throws if a node's value is gone, or was never made. */
+export function checkAlive(e: Expr): void {
+  const { value } = e;
+  if (value instanceof Failed) throw value.error;
+  if (!(value instanceof Buffer)) return;
+  const failure = failures.get(value);
+  if (failure) throw failure;
+  if (value.disposed) throw new SpentError(gone(e));
 }
 
 /** Why values that were being made will never be there. */

@@ -52,12 +52,16 @@ export function endOfStep(done: Promise<void>, own: readonly Closure[]): void {
   running = running
     .then(() => done)
     .then(async () => {
-      for (const { fn, args } of closures) await offLoop(() => fn(...(args as never[])));
+      for (const { fn, args } of closures) await offLoop(() => fn(...(args as never[]))).catch(note);
     })
-    .catch((error) => {
-      failed ??= { error };
-    });
+    .catch(note);
 }
+
+/** The first is thrown by the next step, or by sync(). */
+const note = (error: unknown): void => void (failed ??= { error });
+
+/** The tensors of what waits for the next step. */
+export const waitingTensors = (): Tensor[] => waiting.flatMap(({ args }) => args as Tensor[]);
 
 /** Throws what a closure threw. */
 export function checkClosures(): void {

@@ -1,16 +1,25 @@
 // Running a traced step: its results are put in their places as values to come, and the program is started in its turn.
-import { StepFailedError } from '../base/errors.js';
+import { ArgumentError, StepFailedError } from '../base/errors.js';
 import type { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { withSource } from '../ir/source.js';
 import { input } from '../ops/variable.js';
 import { Buffer, type Execution } from '../pjrt/index.js';
-import { evaluateNow } from '../runtime/evaluate.js';
+import { changesArePending, evaluateNow } from '../runtime/evaluate.js';
 import { withRelief } from '../runtime/memory.js';
 import { timed } from '../runtime/metrics.js';
-import { programFor, type Request } from '../runtime/program.js';
-import { inTurn, roomToRun, started } from '../runtime/turn.js';
-import { defaultClient, Failed, fail, freeValue, hasValue, PROMISED, withBuffers } from '../runtime/value.js';
+import { obtain, type Request } from '../runtime/program.js';
+import { inTurn, started } from '../runtime/turn.js';
+import {
+  checkAlive,
+  defaultClient,
+  Failed,
+  fail,
+  freeValue,
+  hasValue,
+  PROMISED,
+  withBuffers,
+} from '../runtime/value.js';
 import { endOfStep } from './closures.js';
 import { Tensor, variables } from './tensor.js';
 import { avalOf, type Slot, type Trace, type Value } from './trace.js';
@@ -24,19 +33,19 @@ export function call(t: Trace, values: readonly Value[], request: Request, reviv
   for (const e of nodes) e.holders++; // until it has run
   const promised = timed('RunCachedGraphOutputData', () => promise(t, values, revive));
   return inTurn(async () => {
-    try {
-      const { outputs, done } = await launch(t, nodes, request).finally(() => {
+    const { outputs, done } = await launch(t, nodes, request)
+      .catch((error) => {
+        for (const e of promised.futures) e.value = new Failed(error, promised.before.get(e));
+        for (const undo of promised.undo) undo();
+        throw error;
+      })
+      .finally(() => {
         for (const e of nodes) e.holders--;
       });
-      promised.futures.forEach((e, i) => void (e.value = outputs[i]));
-      for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
-      endOfStep(done, promised.closures);
-      return promised.returned;
-    } catch (error) {
-      for (const e of promised.futures) e.value = new Failed(error as Error, promised.before.get(e));
-      for (const undo of promised.undo) undo();
-      throw error;
-    }
+    promised.futures.forEach((e, i) => void (e.value = outputs[i]));
+    for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
+    endOfStep(done, promised.closures);
+    return promised.returned;
   });
 }
 
@@ -44,14 +53,13 @@ export function call(t: Trace, values: readonly Value[], request: Request, reviv
 async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promise<Execution> {
   const client = await defaultClient();
   const pending = nodes.filter((e) => !hasValue(e));
-  if (pending.length) {
+  if (pending.length || changesArePending()) {
     const name = `${request.name}_clear_pending`;
     await evaluateNow(pending, { ...request, cause: 'pending', name, group: name, admit: undefined });
   }
-  if (!t.program || t.program.dropped) t.program = programFor(client, t.plan, request);
-  const { program } = t;
-  const executable = program.ready ?? (await program.compiled(request));
-  await roomToRun(client);
+  nodes.forEach(checkAlive);
+  const { program, executable } = await obtain(client, t.plan, request, t.program);
+  t.program = program;
   const start = () =>
     withBuffers(client, nodes, (buffers) =>
       program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request),
@@ -76,10 +84,13 @@ function failureOf({ plan: { aliases, labels, parameters } }: Trace, name: strin
   return new StepFailedError(`${name} failed on the device: ${cause.message}${what || ''}`, { cause });
 }
 
+const ownerOf = (of: Tensor | number, values: readonly Value[]): Tensor =>
+  typeof of === 'number' ? (values[of] as Tensor) : of;
+
 /** The cell in a place, unless a number is there. */
 function cellOf(slot: Slot, values: readonly Value[]): Cell | undefined {
   if (slot.kind === 'cell') return slot.cell;
-  if (slot.kind === 'grad') return slot.owner.grad!.cell;
+  if (slot.kind === 'grad') return ownerOf(slot.owner, values).grad!.cell;
   const value = slot.kind === 'argument' ? values[slot.index] : undefined;
   return value instanceof Tensor ? value.cell : undefined;
 }
@@ -90,6 +101,15 @@ function nodeOf(slot: Slot, values: readonly Value[]): Expr {
   return cell ? cell.peek() : numberNode(values[(slot as { index: number }).index] as number | bigint);
 }
 function numberNode(value: number | bigint): Expr {
+  const fits =
+    typeof value === 'bigint'
+      ? BigInt.asIntN(64, value) === value
+      : !(Number.isInteger(value) && Math.fround(value) !== value) &&
+        Number.isFinite(value) === Number.isFinite(Math.fround(value));
+  if (!fits && !Number.isNaN(value))
+    throw new ArgumentError(
+      `the argument ${value} does not fit ${avalOf(value).dtype}, as which a compiled function takes it: pass a tensor`,
+    );
   const node = input(avalOf(value));
   node.value = typeof value === 'bigint' ? BigInt64Array.of(value) : Float32Array.of(value);
   return node;
@@ -123,18 +143,30 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
   };
   const putGrad = (owner: Tensor, grad: Tensor | null): void => {
     const was = owner.grad;
+    const above = latest.get(owner);
     owner.grad = grad;
+    const change: GradChange = {
+      was,
+      at: owner.gradVersion,
+      below: above?.at === owner.gradVersion - 1 ? above : undefined,
+    };
+    latest.set(owner, change);
     if (grad) ownGrads.add(grad);
     const old = was && ownGrads.has(was) ? was.peek() : undefined;
-    was && old && was.spend((aval) => `this ${aval} was a gradient that a later step replaced: clone() it to keep it`);
-    if (old) replaced.push(old);
+    if (old) {
+      was!.spend((aval) => `this ${aval} was a gradient that a later step replaced: clone() it to keep it`);
+      replaced.push(old);
+    }
     undo.push(() => {
+      change.failed = true;
       if (old) was!.revive(old);
-      if (owner.grad === grad) owner.grad = was;
+      if (owner.gradVersion !== change.at) return; // a later call, or the user, put something there
+      let first = change;
+      while (first.below?.failed) first = first.below;
+      owner.grad = first.was;
     });
   };
-  const ownerOf = (of: Tensor | number): Tensor => (typeof of === 'number' ? (values[of] as Tensor) : of);
-  for (const of of t.cleared) putGrad(ownerOf(of), null);
+  for (const of of t.cleared) putGrad(ownerOf(of, values), null);
   const futures = t.plan.graph.roots.map(({ aval, source }, i) => {
     const target = t.targets[i]!;
     const variable = target.kind === 'place' && target.variable;
@@ -150,9 +182,9 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
       const cell = cellOf(slot, values);
       if (cell) put(cell, node, variable && tensor instanceof Tensor ? tensor : undefined);
     } else if (target.kind === 'grad') {
-      putGrad(ownerOf(target.of), new Tensor(node));
-    } else if (revive && target.kind === 'result') {
-      const tensor = t.returned.leaves[target.index]!;
+      putGrad(ownerOf(target.of, values), new Tensor(node));
+    } else if (revive && target.kind === 'result' && !t.returned.leaves[target.index]!.peek()) {
+      const tensor = t.returned.leaves[target.index]!; // made inside, and spent
       tensor.revive(node);
       return tensor;
     } else return new Tensor(node);
@@ -168,6 +200,15 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
     closures: t.closures.map(({ fn, args, leaves }) => ({ fn, args: args.rebuild(leaves.map(pick)) as unknown[] })),
   };
 }
+
+/** One call's change of a gradient, to be undone: what was there, and the call before it if nobody set it in between. */
+interface GradChange {
+  readonly was: Tensor | null;
+  readonly at: number;
+  readonly below: GradChange | undefined;
+  failed?: boolean;
+}
+const latest = new WeakMap<Tensor, GradChange>();
 
 /** Gradients that steps made: a later step that drops them frees them. */
 const ownGrads = new WeakSet<Tensor>();

@@ -10,7 +10,7 @@ export interface Region {
   /** Every tensor made inside. */
   readonly made: Tensor[];
   /** What `grad` was where it was first read or set, and whether it was read. */
-  readonly grads: Map<Tensor, { readonly before: Tensor | null; readonly read: boolean }>;
+  readonly grads: Map<Tensor, { readonly before: Tensor | null; readonly version: number; readonly read: boolean }>;
   /** Called when its results are there, with the values of these tensors. */
   readonly closures: { readonly fn: (...args: never[]) => unknown; readonly args: readonly unknown[] }[];
 }

@@ -12,7 +12,17 @@ import { checkClosures } from './closures.js';
 import { call } from './launch.js';
 import { currentRegion } from './region.js';
 import type { Tensor } from './tensor.js';
-import { type Given, isStill, NONE, readArguments, standIns, type Trace, trace } from './trace.js';
+import {
+  checkOverlap,
+  type Given,
+  isStill,
+  NONE,
+  otherUse,
+  readArguments,
+  standIns,
+  type Trace,
+  trace,
+} from './trace.js';
 import { callUser } from './trees.js';
 
 export interface StepOptions {
@@ -64,6 +74,15 @@ function tooMany(name: string, known: Known, program: Described): TooManyGraphsE
 /** Inside another step, or in the body of a loop, it is part of that. */
 const isPart = (): boolean => currentRegion() !== undefined || insideBody();
 
+/** There, nobody can wait for a promise. */
+function inline<A extends unknown[], R>(name: string, fn: (...args: A) => R, ...args: A): Promise<R> {
+  const result = callUser(name, fn, ...args);
+  if (result === undefined) return Promise.resolve(result);
+  throw new ArgumentError(
+    `${name} is called inside another step, where nobody can wait for its result: call the function itself (${name}.fn of a compiled one)`,
+  );
+}
+
 /** Programs of the steps of each name, for maxGraphs. */
 const stepPrograms = new Map<string, Known>();
 
@@ -75,7 +94,7 @@ const stepPrograms = new Map<string, Known>();
 export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
   checkStep([fn, options]);
   const { name, unnamed } = nameOf(fn, options);
-  if (isPart()) return Promise.resolve(callUser(name, fn));
+  if (isPart()) return inline(name, fn);
   const source = captureSource(step);
   const group = unnamed ? fn.toString() : name; // the function is made anew each time: its text tells it from others
   const known = stepPrograms.get(group) ?? new Map();
@@ -141,19 +160,21 @@ export function compile<A extends unknown[], R>(
     const same = traces.get(given.signature) ?? [];
     const found = same.find(isStill);
     if (found && !check) return found;
-    const traced = trace(name, fn, standIns(name, given), source);
+    const traced = trace(name, fn, standIns(given), source);
     if (found) checkSame(name, found, traced);
     else traces.set(given.signature, [...same, traced]);
     return found ?? traced;
   };
   function compiled(...args: unknown[]): Promise<R> {
-    if (isPart()) return Promise.resolve(callUser(name, fn, ...(args as A)));
+    if (isPart()) return inline(name, fn, ...(args as A));
     const source = captureSource(compiled);
     return attempt(() => {
       checkClosures();
       const given = readArguments(name, args, staticArguments);
+      const traced = find(given, source);
+      checkOverlap(name, traced, given.values);
       return call(
-        find(given, source),
+        traced,
         given.values,
         requestOf({ name, unnamed, group: known }, source, options, known),
         false,
@@ -169,11 +190,11 @@ export function compile<A extends unknown[], R>(
 
 function checkSame(name: string, before: Trace, after: Trace): void {
   const request: Request = { cause: 'compile' };
-  const [a, b] = [describePlan(before.plan, request), describePlan(after.plan, request)];
-  const difference = differenceOf(a, b);
-  if (!difference) return;
-  const { what, was, now, at, fix } = difference;
-  throw new ArgumentError(
-    `${name}: it describes something else than when it was traced: ${what}: was ${was}, now ${now}${at && `\n    at ${at}`}\n    ${fix}`,
-  );
+  const difference = differenceOf(describePlan(before.plan, request), describePlan(after.plan, request));
+  const other = difference
+    ? `${difference.what}: was ${difference.was}, now ${difference.now}`
+    : otherUse(before, after);
+  if (!other) return;
+  const way = difference ? `${difference.at && `\n    at ${difference.at}`}\n    ${difference.fix}` : '';
+  throw new ArgumentError(`${name}: it describes something else than when it was traced: ${other}${way}`);
 }

@@ -5,20 +5,21 @@ import { gradients } from '../autograd/sweep.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ReadError, ShapeError, SpentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
+import { noticeOnce } from '../base/log.js';
 import { isFloat } from '../base/promote.js';
 import { normalizeDim, type Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
-import { captureSource, entry, type Source } from '../ir/source.js';
+import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
-import { fetchArray } from '../runtime/evaluate.js';
+import { describedSince, fetchArray } from '../runtime/evaluate.js';
 import { count } from '../runtime/metrics.js';
-import { freeValue, hostValue, setValue, shareValue } from '../runtime/value.js';
+import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
@@ -40,10 +41,13 @@ export class Tensor {
   /** Why it has no value any more. */
   #spent: (() => string) | undefined;
   #grad: Tensor | null = null;
+  /** How often `grad` was set. */
+  gradVersion = 0;
 
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
     this.#expr.holders++;
+    if (SAME.has(this.#expr.op.name)) borrow(this.#expr);
     count('CreateXlaTensor');
     currentRegion()?.made.push(this);
   }
@@ -73,11 +77,17 @@ export class Tensor {
   }
   set grad(grad: Tensor | null) {
     this.#noteGrad(false);
+    this.gradVersion++;
     this.#grad = grad;
   }
   #noteGrad(read: boolean): void {
     const grads = currentRegion()?.grads;
-    if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, read });
+    if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, version: this.gradVersion, read });
+  }
+  /** As it was before a step was traced. */
+  restoreGrad(grad: Tensor | null, version: number): void {
+    this.#grad = grad;
+    this.gradVersion = version;
   }
 
   /** What it stands for now, without anyone noticing; undefined if its value is gone. */
@@ -91,6 +101,7 @@ export class Tensor {
     if (!expr) return;
     const { aval, source } = expr; // and not the node: that would keep the graph
     expr.holders--;
+    repay(expr);
     this.#cell = undefined;
     this.#expr = undefined;
     this.#spent = () => why(aval, source);
@@ -106,7 +117,9 @@ export class Tensor {
   dispose(): void {
     const expr = this.peek();
     if (!expr) return;
-    this.spend((aval) => `this ${aval} was disposed: it has no value any more`);
+    const why = `this ${expr.aval} was disposed: it has no value any more`;
+    this.#cell?.settle(nothing(expr.aval, new SpentError(why))); // for steps that know its place
+    this.spend(() => why);
     if (expr.holders === 0) freeValue(expr); // else another tensor has the same value
   }
   [Symbol.dispose](): void {
@@ -182,7 +195,7 @@ export class Tensor {
       throw new ArgumentError(`requiresGrad_: this ${was.aval} was computed: use detach() for its value alone`);
     if (on !== was.differentiable) {
       const now = on ? variable(was) : detach(was);
-      shareValue(was, now);
+      if (was.holders === 1) shareValue(was, now); // where others have the same value, it is copied
       this.#put(now);
     }
     return this;
@@ -208,6 +221,7 @@ export class Tensor {
   }
 
   #put(expr: Expr): void {
+    warnOfGrowth();
     this.cell.expr = expr;
     if (expr.differentiable) variables.set(expr, this);
   }
@@ -290,9 +304,11 @@ export class Tensor {
 
   /** For console.log: its values if the host has seen them, else only what it is. Never computes anything. */
   [inspect.custom](): string {
-    const values = hostValue(this.expr);
-    if (values) return format(this.dtype, this.shape, values, this.#suffixes());
-    return `tensor(${[this.expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
+    const expr = this.peek();
+    if (!expr) return `tensor(spent: ${this.#spent!()})`;
+    const values = hostValue(expr);
+    if (values) return format(expr.dtype, expr.shape, values, this.#suffixes());
+    return `tensor(${[expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
 }
 
@@ -334,6 +350,26 @@ function reader(dtype: DType, data: TypedArray, numbers: boolean): (i: number) =
 
 type Scalar = number | bigint | boolean;
 export type Nested = Scalar | readonly Nested[];
+
+const MOST_PENDING = 50_000;
+/** A graph that grows from step to step is never computed, and compiles ever longer. */
+function warnOfGrowth(): void {
+  if (currentRegion() || describedSince() < MOST_PENDING) return;
+  noticeOnce(
+    `${MOST_PENDING} operations are described and not computed yet: end each step with \`await tx.sync()\`, read something, or use tx.compile` +
+      `\n    at ${currentSource() ?? 'an unknown place'}`,
+    'growth',
+  );
+}
+
+/** Operations whose result is their operand's value. */
+const SAME: ReadonlySet<string> = new Set(['detach', 'alias']);
+/** A node in place of one whose value was freed. */
+function nothing(aval: Aval, error: Error): Expr {
+  const node = input(aval);
+  node.value = new Failed(error);
+  return node;
+}
 
 /** What gradients start from: given, or 1 for a single element. */
 export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
