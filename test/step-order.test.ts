@@ -60,12 +60,22 @@ describe('changes in place around steps', () => {
     expect(overlapped).toEqual(await v.tolist());
   });
 
+  test('of what is disposed before it is computed', async () => {
+    const total = f32(0);
+    for (const k of [1, 2, 3]) {
+      using loss = await tx.step(() => tx.full([1], k, { dtype: 'f32' }));
+      total.add_(loss);
+    }
+    expect(await total.tolist()).toEqual([6]);
+  });
+
   test('one that cannot be computed says so, and nothing else does', async () => {
     const a = f32(1, 2).mul(2);
     await tx.sync(a);
     const sum = f32(0, 0);
-    sum.add_(a);
-    a.dispose();
+    const lost = a.mul(3);
+    await tx.step(() => void a.add_(1));
+    sum.add_(lost);
     expect(await f32(1).add(1).item()).toBe(2);
     await expect(sum.tolist()).rejects.toThrow(tx.SpentError);
     expect(await f32(1).add(2).item()).toBe(3);

@@ -17,7 +17,7 @@ import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
-import { describedSince, fetchArray } from '../runtime/evaluate.js';
+import { changesArePending, describedSince, fetchArray } from '../runtime/evaluate.js';
 import { count } from '../runtime/metrics.js';
 import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
@@ -120,7 +120,8 @@ export class Tensor {
     const why = `this ${expr.aval} was disposed: it has no value any more`;
     this.#cell?.settle(nothing(expr.aval, new SpentError(why))); // for steps that know its place
     this.spend(() => why);
-    if (expr.holders === 0) freeValue(expr); // else another tensor has the same value
+    // Not where another tensor has the same value, or a change that is still to be computed may need it.
+    if (expr.holders === 0 && !changesArePending()) freeValue(expr);
   }
   [Symbol.dispose](): void {
     this.dispose();
