@@ -72,7 +72,8 @@ export function cacheCommand(): Command {
 }
 
 function size(text: string): number {
-  return parseBytes(text) ?? refuse('not a size: write 500MB or 2GiB');
+  const bytes = /[a-z]/i.test(text) ? parseBytes(text) : undefined; // 5 of what?
+  return bytes ?? refuse('not a size: write 500MB or 2GiB');
 }
 
 const UNITS: Readonly<Record<string, number>> = { s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 }; // ms

@@ -53,6 +53,8 @@ const FIXES = {
   inputs: 'the step uses other tensors than before: create its state (moments, statistics) before the first step',
   outputs: 'the step leaves other results: return and change the same tensors in every step (gradients, too)',
   donation: 'the step changes other tensors in place than before: change the same ones in every step',
+  growth:
+    'what is computed hangs on all that was before: change tensors in place (w.sub_(...), under noGrad) instead of making new ones, and detach() what is kept',
   flag: 'flags are part of a program: set them once, before the first step',
 } as const;
 
@@ -119,7 +121,7 @@ export function explainCompile(program: Program, request: Request): { readonly l
   const { latest: known, count: earlier } = groups.get(groupOf(request)) ?? NONE;
   addToGroup(program, request);
   const nearest = nearestOf(program, known);
-  const difference = nearest && differenceOf(nearest, program);
+  const difference = growthOf(program, known) ?? (nearest && differenceOf(nearest, program));
   const at = placeOf(request.source);
   history.push({
     name: request.name,
@@ -146,15 +148,21 @@ export function explainCompile(program: Program, request: Request): { readonly l
   const place = difference.at && `\n    at ${difference.at}`;
   const count = plural(earlier + 1, 'program');
   return {
-    lines: [`Differs From ${nearest.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])],
+    lines: [`Differs From ${nearest?.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])],
     tell() {
-      if (isWarm(known, request))
-        notice(`${who(request, at)} is compiled again (${count} now): ${what}${place}\n    ${difference.fix}`);
+      if (!isWarm(known, request) && !isLoop(earlier, difference.kind, request)) return;
+      const way = earlier < MOST_ADVICE ? `${place}\n    ${difference.fix}` : '';
+      notice(`${who(request, at)} is compiled again (${count} now): ${what}${way}`);
     },
   };
 }
 export const who = ({ name, unnamed }: Request, at: string): string =>
   name && !unnamed ? name : `${name ? 'the step' : 'what is read'} at ${at || 'an unknown place'}`;
+
+const MOST_ADVICE = 4; // after so many programs the advice is known
+/** A line that reads, and compiles for the third time from the same calls, is a loop; another operation may be another tensor. */
+const isLoop = (earlier: number, kind: DifferenceKind, { name }: Request): boolean =>
+  name === undefined && earlier >= 2 && kind !== 'op' && kind !== 'inputs';
 
 /** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
 export function isWarm(known: readonly Program[], { name, cause }: Request): boolean {
@@ -185,6 +193,14 @@ export function nearestOf<P extends Described>(program: Described, known: readon
     if (!best || score >= best.score) best = { program: other, score };
   }
   return best?.program;
+}
+
+/** A graph that gets longer from program to program, by the same number of operations. */
+function growthOf(program: Program, known: readonly Program[]): Difference | undefined {
+  const [a, b, c] = [...known.slice(-2), program].map((p) => p.facts.nodeCount);
+  if (c === undefined || c - b! !== b! - a! || c <= b!) return undefined;
+  const [was, now] = [b, c].map((n) => plural(n!, 'operation'));
+  return { kind: 'growth', what: 'the graph grows', was: was!, now: now!, at: '', fix: FIXES.growth };
 }
 
 export function differenceOf(before: Described, after: Described): Difference | undefined {

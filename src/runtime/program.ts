@@ -215,7 +215,9 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
 /** A program that is ready to run, when there is room for a run: `known` if it is still there. */
 export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
   for (;;) {
-    const program = known && !known.dropped ? known : programFor(client, plan, request);
+    const isThere = known && !known.dropped;
+    if (isThere) count('CachedCompile');
+    const program = isThere ? known : programFor(client, plan, request);
     const executable = program.ready ?? (await program.compiled(request));
     await roomToRun(client);
     if (!program.dropped) return { program, executable }; // else it made room for others while we waited

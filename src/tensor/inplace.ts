@@ -5,6 +5,7 @@ import type { TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { entry } from '../ir/source.js';
 import { full } from '../ops/constant.js';
 import * as ops from '../ops/index.js';
 import { broadcastTo, convert } from '../ops/move.js';
@@ -86,7 +87,7 @@ for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object
   Object.defineProperty(Tensor.prototype, `${name}_`, {
     configurable: true,
     writable: true,
-    value(this: Tensor, ...args: unknown[]) {
+    value: entry(function (this: Tensor, ...args: unknown[]) {
       if (this.requiresGrad && gradEnabled()) {
         throw new ArgumentError(`${name}_: this ${this.expr.aval} is a variable: change it inside noGrad(() => ...)`);
       }
@@ -101,6 +102,6 @@ for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object
       }
       count(`xla::${name}`);
       return this.rebind(convert(expr, this.dtype));
-    },
+    }),
   });
 }

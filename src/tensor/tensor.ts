@@ -150,11 +150,25 @@ export class Tensor {
     return this.shape[normalizeDim('size', dim, this.ndim)] ?? 1;
   }
 
-  /** JavaScript's operators do not know tensors: `x + 1` would be a string. */
-  [Symbol.toPrimitive](): never {
+  /** JavaScript's operators do not know tensors: `x + 1` would be a string. In a text it is what console.log shows. */
+  [Symbol.toPrimitive](hint: string): string {
+    if (hint === 'string') return this.#show();
+    const argument = currentRegion()
+      ? ' (a number that is an argument of a compiled function is a tensor inside; staticArguments are not)'
+      : '';
     throw new ArgumentError(
-      `this ${this.expr.aval} is not a number: write x.add(y) for x + y, or read it: await x.item()`,
+      `this ${this.aval} is not a number${argument}: write x.add(y) for x + y, or read it after the step: await x.item()`,
     );
+  }
+  toString(): string {
+    return this.#show();
+  }
+  #show(): string {
+    const expr = this.peek();
+    if (!expr) return `tensor(spent: ${this.#spent!()})`;
+    const values = hostValue(expr);
+    if (values) return format(expr.dtype, expr.shape, values, this.#suffixes());
+    return `tensor(${[expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
   [Symbol.iterator](): never {
     throw new ArgumentError(`this ${this.expr.aval} is not a list: use unbind(), or read it: await x.tolist()`);
@@ -305,11 +319,7 @@ export class Tensor {
 
   /** For console.log: its values if the host has seen them, else only what it is. Never computes anything. */
   [inspect.custom](): string {
-    const expr = this.peek();
-    if (!expr) return `tensor(spent: ${this.#spent!()})`;
-    const values = hostValue(expr);
-    if (values) return format(expr.dtype, expr.shape, values, this.#suffixes());
-    return `tensor(${[expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
+    return this.#show();
   }
 }
 
