@@ -2,6 +2,7 @@
 // method of Tensor, with the same arguments and tensors where it has expressions. Adding an op needs nothing here.
 import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
+import { alias } from '../ops/body.js';
 import { Tensor } from './tensor.js';
 
 /** A type with tensors where it has expressions. */
@@ -42,25 +43,44 @@ export type LiftMethod<F> = All<MethodsOf<Signatures<F>[0]> | MethodsOf<Signatur
 const isPlain = (x: unknown): x is Record<string, unknown> =>
   typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
 
-function lower(x: unknown): unknown {
-  if (x instanceof Tensor) return x.expr;
-  if (Array.isArray(x)) return x.some((e) => e instanceof Tensor) ? x.map(lower) : x;
-  if (isPlain(x)) return Object.fromEntries(Object.entries(x).map(([k, v]) => [k, lower(v)]));
+/** The tensors of a call, by what they stand for. */
+type Given = Map<Expr, Tensor>;
+
+function lower(x: unknown, given: Given): unknown {
+  if (x instanceof Tensor) {
+    const { expr } = x;
+    given.set(expr, x);
+    return expr;
+  }
+  if (Array.isArray(x)) return x.some((e) => e instanceof Tensor) ? x.map((e) => lower(e, given)) : x;
+  if (isPlain(x)) return Object.fromEntries(Object.entries(x).map(([k, v]) => [k, lower(v, given)]));
   return x;
 }
-function raise(x: unknown): unknown {
-  if (x instanceof Expr) return new Tensor(x);
-  if (Array.isArray(x)) return x.map(raise);
-  return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v)])) : x;
+function raise(x: unknown, given: Given, itself: boolean): unknown {
+  if (x instanceof Expr) {
+    const operand = given.get(x);
+    if (operand && itself) return operand;
+    return new Tensor(operand && x.differentiable ? alias(x) : x); // a gradient of its own
+  }
+  if (Array.isArray(x)) return x.map((e) => raise(e, given, itself));
+  return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v, given, itself)])) : x;
 }
 
-export function liftFunction<F extends (...args: never[]) => unknown>(f: F): LiftFunction<F> {
+/** `itself`: where there is nothing to do, the result is the operand, not a tensor of its own. */
+export function liftFunction<F extends (...args: never[]) => unknown>(f: F, itself = false): LiftFunction<F> {
   const call = f as unknown as (...args: unknown[]) => unknown;
-  return entry((...args: unknown[]) => raise(call(...args.map(lower)))) as LiftFunction<F>;
+  return entry((...args: unknown[]) => {
+    const given: Given = new Map();
+    return raise(call(...args.map((x) => lower(x, given))), given, itself);
+  }) as LiftFunction<F>;
 }
-export function liftMethod(f: (...args: never[]) => unknown): (this: Tensor, ...args: unknown[]) => unknown {
-  const call = f as unknown as (...args: unknown[]) => unknown;
+/** The same as a method. */
+export function liftMethod(
+  f: (...args: never[]) => unknown,
+  itself = false,
+): (this: Tensor, ...args: unknown[]) => unknown {
+  const call = liftFunction(f, itself) as (...args: unknown[]) => unknown;
   return entry(function (this: Tensor, ...args: unknown[]) {
-    return raise(call(this.expr, ...args.map(lower)));
+    return call(this, ...args);
   });
 }
