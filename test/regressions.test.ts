@@ -63,3 +63,48 @@ test('a number too large for i64 is a float', async () => {
 test('alpha with plain numbers keeps the dtype', () => {
   expect(tx.tensor(1, { dtype: 'f16' }).add(2.5, { alpha: 2 }).dtype).toBe('f16');
 });
+
+test('interpolated to the size it has, an image is the same, infinities too', async () => {
+  const x = tx.tensor([
+    [
+      [
+        [1, Infinity],
+        [2, 3],
+      ],
+    ],
+  ]);
+  for (const mode of ['bilinear', 'bicubic'] as const)
+    expect(await x.interpolate({ size: 2, mode }).tolist(), mode).toEqual(await x.tolist());
+});
+
+test('the length of a vector has no second derivative at zero, as in torch', async () => {
+  const x = tx.tensor(
+    [
+      [3, 4],
+      [0, 0],
+    ],
+    { dtype: 'f64', requiresGrad: true },
+  );
+  const [g] = tx.grad(x.norm(2, 1).sum(), x, { createGraph: true });
+  expect(await g!.tolist()).toEqual([
+    [0.6, 0.8],
+    [0, 0],
+  ]);
+  const [h] = (await tx.grad(g!.index(':', 0).sum(), x)[0]!.tolist()) as number[][];
+  expect(h![0]).toBeCloseTo(16 / 125, 12);
+  expect(((await tx.grad(g!.sum(), x)[0]!.tolist()) as number[][])[1]).toEqual([NaN, NaN]);
+});
+
+test('the gradient is that of the values the forward pass had', async () => {
+  const [x, w] = [tx.tensor([2, 3], { dtype: 'f64', requiresGrad: true }), tx.tensor([10, 20], { dtype: 'f64' })];
+  const loss = x.mul(w).mul(x).sum();
+  w.mul_(100); // torch refuses the backward pass now: w is gone. Here the graph has kept it.
+  tx.noGrad(() => x.add_(1));
+  loss.backward();
+  expect([await loss.item(), await x.grad!.tolist()]).toEqual([220, [40, 120]]);
+});
+
+test('NaN in sorted elements lies after all numbers (in torch it depends on the length)', async () => {
+  const sorted = tx.tensor([1, 1, 2, NaN]);
+  expect(await sorted.searchsorted(tx.tensor([1, 2, 3, NaN])).tolist({ numbers: true })).toEqual([0, 2, 3, 4]);
+});

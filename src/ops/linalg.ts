@@ -2,6 +2,7 @@
 // Differs from torch: nothing is thrown for singular or indefinite matrices, which only running the program shows; the
 // results hold infinities or NaN. Systems, inverses and determinants go by QR (StableHLO has no LU).
 import { ArgumentError, ShapeError } from '../base/errors.js';
+import { isFloat } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { full } from './constant.js';
@@ -87,13 +88,14 @@ export function vander(
   { N = x.shape.at(-1) ?? 0, increasing = false }: { readonly N?: number; readonly increasing?: boolean } = {},
 ): Expr {
   if (!x.shape.length) throw new ShapeError(`vander: takes vectors [..., n], got ${x.aval}`);
+  const y = isFloat(x.dtype) ? x : convert(x, 'i64');
   const powers = range(N - 1).reduce<Expr[]>(
-    (list) => [...list, list.length > 1 ? mul(list.at(-1)!, x) : x],
-    [full(x.shape, 1, x.dtype)],
+    (list) => [...list, list.length > 1 ? mul(list.at(-1)!, y) : y],
+    [full(y.shape, 1, y.dtype)],
   );
   return N
-    ? concat((increasing ? powers : powers.reverse()).map(asRows), x.shape.length)
-    : full([...x.shape, 0], 0, x.dtype);
+    ? concat((increasing ? powers : powers.reverse()).map(asRows), y.shape.length)
+    : full([...y.shape, 0], 0, y.dtype);
 }
 
 // ---- Cholesky and triangular systems

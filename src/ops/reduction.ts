@@ -8,6 +8,8 @@ import type { Expr } from '../ir/expr.js';
 import { floating, type Operand, resultType } from './align.js';
 import { gatherAlong, scatterAddAlong } from './along.js';
 import { full, iota, onesLike } from './constant.js';
+import { custom } from './custom.js';
+import { lerp } from './math.js';
 import { concat, convert, reshape, slice } from './move.js';
 import {
   abs,
@@ -29,7 +31,9 @@ import {
   minimum,
   mul,
   ne,
+  neg,
   pow,
+  sign,
   sqrt,
   sub,
   truth,
@@ -181,17 +185,30 @@ function moments(
   const given = floating(x);
   const y = convert(given, wideType(given.dtype));
   const dims = normalizeDims(op, Array.isArray(dim) && !dim.length ? undefined : dim, y.shape.length);
-  const center = mean(y, { dim: dims, keepdim: true });
-  const off = sub(y, center);
-  const spread = finish(div(reduceSum(mul(off, off), dims), Math.max(0, countOf(y, dims) - correction)));
+  const spread = finish(varianceOver([y], { dims, correction }));
   const shape = keepdim ? kept(y, dims) : spread.shape;
-  return [convert(reshape(spread, shape), given.dtype), convert(reshape(center, shape), given.dtype)];
+  const center = reshape(centerOf(y, dims), shape);
+  return [convert(reshape(spread, shape), given.dtype), convert(center, given.dtype)];
 }
+const centerOf = (x: Expr, dims: readonly number[]): Expr => mean(x, { dim: dims, keepdim: true });
+const varianceOver = custom<[Expr], { readonly dims: readonly number[]; readonly correction: number }>(
+  'variance',
+  ([x], { dims, correction }) => {
+    const off = sub(x, centerOf(x, dims));
+    return div(reduceSum(mul(off, off), dims), Math.max(0, countOf(x, dims) - correction));
+  },
+  // torch's rule, whatever is left of the count.
+  (g, [x], { dims, correction }) => [
+    mul(mul(reshape(g, kept(x, dims)), 2 / (countOf(x, dims) - correction)), sub(x, centerOf(x, dims))),
+  ],
+);
+const rootOp = custom<[Expr]>(
+  'root',
+  ([x]) => sqrt(x),
+  (g, _, __, y) => [where(eq(y, 0), 0, div(g, mul(2, y)))],
+);
 /** Nothing flows back where it is 0, as in torch (the slope there is infinite). */
-const root = (x: Expr): Expr => {
-  const zero = eq(x, 0);
-  return where(zero, x, sqrt(where(zero, 1, x)));
-};
+const root = (x: Expr): Expr => rootOp([x], null);
 /** `correction` (1) is taken from the count: 0 for the variance of a whole population. */
 const variance = (x: Expr, option?: VarianceOption): Expr => moments('var', x, option)[0];
 
@@ -206,11 +223,20 @@ export const stdMean = (x: Expr, option?: VarianceOption): [std: Expr, mean: Exp
 
 // ---- norms
 
+/** Its direction has no gradient where it is 0: there is none. */
+const lengthOver = custom<[Expr], { readonly dims: readonly number[] }>(
+  'length',
+  ([x], { dims }) => sqrt(reduceSum(mul(x, x), dims)),
+  (g, [x], { dims }, y) => {
+    const length = reshape(y, kept(x, dims));
+    return [mul(reshape(g, length.shape), where(eq(length, 0), 0, div(x, length)))];
+  },
+);
 function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
   const size = abs(x);
   if (p === 1) return reduceSum(size, dims);
-  if (p === 2) return root(reduceSum(mul(x, x), dims));
-  if (p === 0) return reduceSum(convert(ne(x, 0), x.dtype), dims);
+  if (p === 2) return lengthOver([x], { dims });
+  if (p === 0) return reduceSum(abs(sign(where(isnan(x), 1, x))), dims); // of slope 0
   if (!Number.isFinite(p)) {
     checkNotEmpty('norm', x, dims);
     return (p > 0 ? reduceMax : reduceMin)(size, dims);
@@ -271,7 +297,8 @@ export const nanmedian = orderStatistic('nanmedian', (n, nans) => bitwiseRightSh
 /** The most frequent value, the smallest of equally frequent ones, and its last place. */
 export function mode(x: Expr, option: OneDim = -1): Found {
   return along('mode', x, option, (y, dim) => {
-    const sorted = sort(detach(y), { dim });
+    // torch counts NaN as the smallest, and no two of them as equal.
+    const sorted = isFloat(y.dtype) ? sort(neg(detach(y)), { dim, descending: true }) : sort(detach(y), { dim });
     const places = iota(y.shape, dim, 'i64');
     const n = y.shape[dim]!;
     const isNew = ne(part(sorted.values, dim, 1, n), part(sorted.values, dim, 0, n - 1));
@@ -329,7 +356,7 @@ export function quantile(x: Expr, q: number | readonly number[], option: Quantil
     const low = Math.floor(at);
     const [a, b] = [part(sorted, d, low, low + 1), part(sorted, d, Math.min(low + 1, n - 1), Math.min(low + 2, n))];
     const weight = INTERPOLATIONS[interpolation](at);
-    const value = weight === 0 ? a : weight === 1 ? b : add(a, mul(sub(b, a), weight));
+    const value = weight === 0 ? a : weight === 1 ? b : lerp(a, b, weight);
     return reshape(where(isnan(last), last, value), [1, ...rest]);
   });
   return typeof q === 'number' ? reshape(found[0]!, rest) : concat(found, 0);
@@ -426,7 +453,7 @@ function trapezoids(op: string, y: Expr, { x, dx = 1, dim = -1 }: TrapezoidOptio
     : x;
   const width: Operand = points ? diff(points, { dim: d - y.shape.length }) : dx;
   const f = floating(y);
-  return [mul(div(add(part(f, d, 1, n), part(f, d, 0, n - 1)), 2), width), d];
+  return [mul(div(add(part(f, d, Math.min(1, n), n), part(f, d, 0, Math.max(n - 1, 0))), 2), width), d];
 }
 /** The integral by the trapezoidal rule. */
 export function trapezoid(y: Expr, option: TrapezoidOption = {}): Expr {
