@@ -27,6 +27,18 @@ def option(text):
     return name, {"true": True, "false": False}.get(value, int(value) if re.fullmatch(r"-?\d+", value) else value)
 
 
+def choose_client(plugin, options):
+    """JAX on a PJRT plugin, or on the CPU client built into jaxlib."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # read at `import jax`
+    os.environ["JAX_PLATFORMS"] = "plugin" if plugin else "cpu"
+    if plugin:
+        os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"plugin:{plugin}"
+    import jax
+    if plugin:
+        jax.config.update("jax_pjrt_client_create_options", dict(options))
+
+
 def time_step(step_dir, repeat):
     import jax
     import jax_step
@@ -77,15 +89,8 @@ def main():
     parser.add_argument("--option", type=option, action="append", default=[], help="create option of the plugin")
     parser.add_argument("--repeat", type=int, default=20)
     args = parser.parse_args()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # read at `import jax`
-    os.environ["JAX_PLATFORMS"] = "plugin" if args.plugin else "cpu"
-    if args.plugin:
-        os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"plugin:{args.plugin}"
-
+    choose_client(args.plugin, args.option)
     import jax
-    if args.plugin:
-        jax.config.update("jax_pjrt_client_create_options", dict(args.option))
     platform = jax.devices()[0].client.platform_version.replace("\n", " ")
     result = dict(time_step(args.step_dir, args.repeat), dispatch_us=time_dispatch())
     print(json.dumps({**{k: round(v, 3) for k, v in result.items()}, "jax": jax.__version__, "platform": platform}))

@@ -2,7 +2,7 @@
 import * as tx from 'tsxla';
 import { expect, test } from 'vitest';
 import { collect } from '../dist/ir/graph.js';
-import { defaultClient, hasValue } from '../dist/runtime/evaluate.js';
+import { defaultClient, hasValue } from '../dist/runtime/value.js';
 import { emitModule } from '../dist/stablehlo/emitter.js';
 
 type T = tx.Tensor;

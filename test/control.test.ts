@@ -4,7 +4,8 @@ import * as tx from 'tsxla';
 import { describe, expect, test } from 'vitest';
 import { collect } from '../dist/ir/graph.js';
 import { dynamicSlice, dynamicUpdateSlice } from '../dist/ops/dynamic.js';
-import { evaluate, hasValue } from '../dist/runtime/evaluate.js';
+import { evaluate } from '../dist/runtime/evaluate.js';
+import { hasValue } from '../dist/runtime/value.js';
 import { emitModule } from '../dist/stablehlo/emitter.js';
 
 type T = tx.Tensor;
@@ -45,7 +46,10 @@ async function agrees(f: F, plain: F, inputs: readonly T[], differences = true):
     return [...ys, ...first, ...second];
   };
   const [got, want] = [run(f), run(plain)];
-  await evaluate([...got, ...want].flatMap((t) => (t ? [t.expr] : [])));
+  await evaluate(
+    [...got, ...want].flatMap((t) => (t ? [t.expr] : [])),
+    { cause: 'sync' },
+  );
   for (const [i, w] of want.entries()) {
     const zero = w ? undefined : new Array(got[i]?.expr.aval.size ?? 0).fill(0);
     const expected = w ? await numbers(w) : zero!;
@@ -100,6 +104,28 @@ const rnn =
   };
 
 describe('scan', () => {
+  test('a body may use what was computed before, in all three loops and a branch', async () => {
+    const w = f64([1, 2]).mul(3);
+    await tx.sync(w); // it has a value now, and has forgotten what it was made of
+    const zero = f64([0, 0]);
+    const loops = [
+      tx.scan((c, x: T) => [c.add(w.mul(x)), c], zero, tx.ones([3], { dtype: 'f64' }))[0],
+      tx.foriLoop(0, 3, (_, c) => c.add(w), zero),
+      tx.whileLoop(
+        (c) => c.sum().lt(20),
+        (c) => c.add(w),
+        zero,
+      ),
+      tx.cond(
+        w.sum().gt(0),
+        (c) => c.add(w).mul(3),
+        (c) => c.sub(w),
+        zero,
+      ),
+    ];
+    for (const t of loops) expect(await numbers(t)).toEqual([9, 18]);
+  });
+
   for (const options of [
     {},
     { reverse: true },

@@ -1,7 +1,8 @@
 // In place: values are replaced, and a plain training loop compiles once.
 import * as tx from 'tsxla';
 import { expect, test } from 'vitest';
-import { counts, defaultClient } from '../dist/runtime/evaluate.js';
+import { counts } from '../dist/runtime/program.js';
+import { defaultClient } from '../dist/runtime/value.js';
 
 test('every operation in place does what its other form does', async () => {
   const x = tx.tensor([1.5, -2, 3]);

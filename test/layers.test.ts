@@ -11,7 +11,7 @@ const LAYERS = [
   ['autograd', 'plugins'],
   ['runtime'],
   ['tensor'],
-  ['nn', 'optim', 'data', 'io', 'spmd', 'plan'],
+  ['nn', 'optim', 'data', 'io', 'spmd', 'plan', 'xm'],
   ['models', 'quant', 'lora', 'distill'],
   ['backend', 'train'],
   ['cli'],

@@ -3,7 +3,7 @@ import * as tx from 'tsxla';
 import { beforeEach, expect, test } from 'vitest';
 import { decodeFloats } from '../dist/base/float.js';
 import { threefry2x32 } from '../dist/ops/threefry.js';
-import { counts } from '../dist/runtime/evaluate.js';
+import { counts } from '../dist/runtime/program.js';
 
 beforeEach(() => void tx.manualSeed(1234));
 const numbers = async (t: tx.Tensor): Promise<number[]> =>

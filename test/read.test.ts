@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import * as tx from 'tsxla';
 import { expect, test } from 'vitest';
-import { counts } from '../dist/runtime/evaluate.js';
+import { counts } from '../dist/runtime/program.js';
 
 test('i64 comes as bigints, or as numbers when asked, if they can hold it', async () => {
   const t = tx.tensor([[1n, -2n]]);

@@ -1,6 +1,7 @@
 """The functions torch has: python scripts/golden/torch_names.py > test/golden/torch-names.json"""
 import inspect
 import json
+import re
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,12 @@ def functions(namespace):
     return sorted(n for n in names if callable(getattr(namespace, n)) and not inspect.isclass(getattr(namespace, n)))
 
 
+def alias_of(name):
+    """What torch's own documentation says this is another name of."""
+    said = re.search(r"Alias (?:for|of) :func:`torch\.(?:linalg\.)?(\w+)`", getattr(torch, name).__doc__ or "")
+    return said and said.group(1)
+
+
 overridable = {f.__name__ for fs in torch.overrides.get_overridable_functions().values() for f in fs if hasattr(f, "__name__")}
 print(json.dumps({
     "version": torch.__version__.split("+")[0],
@@ -21,4 +28,5 @@ print(json.dumps({
     "torch.nn.functional": [n for n in functions(F) if n in overridable],
     "torch.linalg": functions(torch.linalg),
     "torch.Tensor": [n for n in functions(torch.Tensor) if not hasattr(torch, n)],
+    "aliases": {n: alias_of(n) for n in functions(torch) if alias_of(n)},
 }, indent=1))

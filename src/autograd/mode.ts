@@ -10,6 +10,7 @@ export function withGrad<T>(on: boolean, op: string, fn: () => T): T {
   try {
     const result = fn();
     if (result instanceof Promise) {
+      result.catch(() => {}); // what went wrong in it is said here
       throw new ArgumentError(`${op}: the function is async: describe inside ${op}, and await the results after it`);
     }
     return result;

@@ -4,10 +4,11 @@ import { byteLength } from '../base/dtype.js';
 import { isFloat } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
+import type { Touched } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import type { Emitter, Ssa } from '../ir/op.js';
-import { Body, captured, parameter, trace } from '../ops/body.js';
+import { Body, captured, parameter, type Traced, trace } from '../ops/body.js';
 import { full, zerosLike } from '../ops/constant.js';
 import { comparing, defineMulti, PICK } from '../ops/define.js';
 import { readRow, writeRow } from '../ops/dynamic.js';
@@ -53,31 +54,61 @@ export function scan(
   xs: readonly Expr[],
   length: number,
   run: (carry: readonly Expr[], x: readonly Expr[]) => { carry: readonly Expr[]; ys: readonly Expr[] },
-  { reverse = false, unroll = 1, checkpoint = false }: ScanOptions = {},
+  options: ScanOptions = {},
 ): { carry: Expr[]; ys: Expr[] } {
-  const rows = xs.map((x) => x.aval.withShape(x.shape.slice(1)));
   const n = init.length;
-  const t = trace([...init.map((c) => c.aval), ...rows], (params) => {
+  const t = trace([...init.map((c) => c.aval), ...rowsOf(xs)], (params) => {
     const { carry, ys } = run(params.slice(0, n), params.slice(n));
     return [...carry, ...ys];
   });
-  const cells = [...t.cells];
-  const carryParams = [...t.params.slice(0, n), ...cells.map(([, c]) => c.inside)];
-  const params = [...carryParams, ...t.params.slice(n)];
-  const results = [...t.results.slice(0, n), ...cells.map(([, c]) => c.after), ...t.results.slice(n)];
-  const fixed = captured(params, results, t.born);
-  const body = new Body([...fixed, ...params], results);
-  const outs = loop([...fixed, ...init, ...cells.map(([, c]) => c.before), ...xs], {
-    body,
+  const carries = init.map((before, i) => ({ before, inside: t.params[i]!, after: t.results[i]! }));
+  return looped(t, carries, { xs, rows: t.params.slice(n), ys: t.results.slice(n) }, length, options);
+}
+
+/**
+ * Sums over all passes: `run` says what one pass adds to each, and is called once; `start` says, after that, what they
+ * begin with. Nothing is kept of a pass, so that memory does not grow with their number.
+ */
+export function sumOver(
+  xs: readonly Expr[],
+  length: number,
+  run: (x: readonly Expr[]) => readonly Expr[],
+  start: (terms: readonly Expr[]) => readonly Expr[],
+  advice?: string,
+): Expr[] {
+  const t = trace(rowsOf(xs), run, advice);
+  const sums = start(t.results).map((before, i) => {
+    const inside = parameter(before.aval);
+    return { before, inside, after: add(inside, t.results[i]!) };
+  });
+  return looped(t, sums, { xs, rows: t.params, ys: [] }, length, {}).carry;
+}
+
+const rowsOf = (xs: readonly Expr[]): Aval[] => xs.map((x) => x.aval.withShape(x.shape.slice(1)));
+
+/** The loop of a traced body: what it hands on from pass to pass, and what it takes and gives in each. */
+function looped(
+  { cells, born }: Traced,
+  carries: readonly Touched[],
+  { xs, rows, ys }: Readonly<Record<'xs' | 'rows' | 'ys', readonly Expr[]>>,
+  length: number,
+  { reverse = false, unroll = 1, checkpoint = false }: ScanOptions,
+): { carry: Expr[]; ys: Expr[] } {
+  const all = [...carries, ...cells.values()];
+  const params = [...all.map((c) => c.inside), ...rows];
+  const results = [...all.map((c) => c.after), ...ys];
+  const fixed = captured(params, results, born);
+  const outs = loop([...fixed, ...all.map((c) => c.before), ...xs], {
+    body: new Body([...fixed, ...params], results),
     length,
     fixed: fixed.length,
-    carried: carryParams.length,
+    carried: all.length,
     reverse,
     unroll,
     checkpoint,
   });
-  cells.forEach(([cell], i) => (cell.expr = outs[n + i]!));
-  return { carry: outs.slice(0, n), ys: outs.slice(carryParams.length) };
+  [...cells.keys()].forEach((cell, i) => (cell.expr = outs[carries.length + i]!));
+  return { carry: outs.slice(0, carries.length), ys: outs.slice(all.length) };
 }
 
 function loop(operands: readonly Expr[], attrs: Attrs): Expr[] {

@@ -50,6 +50,29 @@ export const DTYPES = {
 
 export type DType = keyof typeof DTYPES;
 
+/** torch's names. */
+// biome-ignore format: a table
+const TORCH: Readonly<Record<string, DType>> = {
+  float16: 'f16', half: 'f16', bfloat16: 'bf16', float32: 'f32', float: 'f32', float64: 'f64', double: 'f64',
+  uint8: 'u8', byte: 'u8', uint16: 'u16', uint32: 'u32', uint64: 'u64',
+  int8: 'i8', char: 'i8', int16: 'i16', short: 'i16', int32: 'i32', int: 'i32', int64: 'i64', long: 'i64',
+  float8_e4m3fn: 'f8e4m3fn', float8_e5m2: 'f8e5m2', boolean: 'bool',
+};
+/** What is wrong with the name of a dtype, which plain JavaScript may have got wrong; nothing if it is one. */
+export function dtypeMistake(name: string): string | undefined {
+  if (Object.hasOwn(DTYPES, name)) return undefined;
+  const ours = TORCH[name.replace(/^torch\./, '')];
+  return ours
+    ? `dtype '${name}' is written '${ours}'`
+    : `${name} is no dtype: use one of ${Object.keys(DTYPES).join(', ')}`;
+}
+/** `op` begins the error: "zeros: ". */
+export function checkDTypeName(op: string, dtype: DType): DType {
+  const mistake = dtypeMistake(String(dtype));
+  if (mistake) throw new ArgumentError(`${op}: ${mistake}`);
+  return dtype;
+}
+
 const byColumn = (column: 'mlir' | 'pjrt' | 'hlo' | 'safetensors') =>
   new Map<string | number, DType>(Object.entries(DTYPES).map(([name, row]) => [row[column], name as DType]));
 const FROM = {

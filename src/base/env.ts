@@ -1,9 +1,25 @@
 // Where things are on this machine, as the environment says.
 import os from 'node:os';
 import path from 'node:path';
+import { ArgumentError } from './errors.js';
 
 /** An environment variable, where empty counts as unset. */
 export const env = (name: string): string | undefined => process.env[name] || undefined;
+
+/** A variable that is on or off: set, and not 0, false, no or off. */
+export const envFlag = (name: string): boolean => !/^(0|false|no|off)?$/i.test(env(name) ?? '');
+
+/** A variable that is a whole number. */
+export function envInteger(name: string, unset: number, least = Number.NEGATIVE_INFINITY): number {
+  const text = env(name);
+  const n = text === undefined ? unset : Number(text);
+  if (Number.isSafeInteger(n) && n >= least) return n;
+  const range = Number.isFinite(least) ? `, ${least} or more` : '';
+  throw new ArgumentError(`${name}=${text} is not understood: give a whole number${range}`);
+}
+
+/** Of a machine's processes on one task, the one that speaks for all: PJRT_LOCAL_PROCESS_RANK is 0 or unset. */
+export const isFirstProcess = (): boolean => envInteger('PJRT_LOCAL_PROCESS_RANK', 0) === 0;
 
 /** The folder for everything tsxla keeps between runs: TSXLA_CACHE_DIR, else the user's cache folder. */
 export function cacheDir(): string {

@@ -22,6 +22,31 @@ export class DisposedError extends TsxlaError {}
 /** A buffer whose memory was given to an execution that reused it. */
 export class DonatedError extends TsxlaError {}
 
+/** A tensor whose value is gone: made inside a step and not returned from it, disposed, or given to its successor. */
+export class SpentError extends ArgumentError {}
+
+/** Reading a tensor where there are no values yet: inside a step, or in the body of a loop. */
+export class ReadError extends ArgumentError {}
+
+/** A compile that took longer than it was given. It goes on, and its result is used when it is there. */
+export class CompileTimeoutError extends TsxlaError {}
+
+/** A program that failed on the device after it was started. `cause` is what the device said. */
+export class StepFailedError extends TsxlaError {}
+
+/** A function that was to be one program (or few) became more of them. */
+export class TooManyGraphsError extends TsxlaError {}
+
+/** A development rule was broken where that is an error: TSXLA_RULES=error. `rule` is its name in docs/rules.md. */
+export class RuleError extends TsxlaError {
+  constructor(
+    message: string,
+    readonly rule: string,
+  ) {
+    super(message);
+  }
+}
+
 /** No plugin library for a device on this platform, or none was found and none could be fetched. */
 export class PluginNotFoundError extends TsxlaError {}
 

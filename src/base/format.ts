@@ -10,6 +10,13 @@ const scaled = (n: number, step: number, units: readonly string[]): string => {
 
 /** 1536 is "1.50 KiB". */
 export const bytes = (n: number): string => scaled(n, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
+/** "500MB" is 5e8, "2GiB" is 2 ** 31, "1000" is 1000; undefined where the text is no size. */
+export function parseBytes(text: string): number | undefined {
+  const found = /^\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(i?)B)?\s*$/i.exec(text);
+  if (!found) return undefined;
+  const [, n, prefix = '', binary] = found;
+  return Math.floor(Number(n) * (binary ? 1024 : 1000) ** ' KMGT'.indexOf(prefix.toUpperCase() || ' '));
+}
 /** 2.1e9 is "2.10 GFLOP". */
 export const flops = (n: number): string => scaled(n, 1000, ['FLOP', 'KFLOP', 'MFLOP', 'GFLOP', 'TFLOP', 'PFLOP']);
 /** 0.00123 is "1.23 ms". */

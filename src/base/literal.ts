@@ -1,11 +1,14 @@
 // Numbers as MLIR writes them, exactly; and the ends of each dtype's range.
 import { DTYPES, type DType } from './dtype.js';
+import { ArgumentError } from './errors.js';
 import { encodeNumbers } from './float.js';
 import { isFloat, isInteger, isSigned } from './promote.js';
 
 export function literal(value: number | bigint | boolean, dtype: DType): string {
   if (dtype === 'bool') return String(Boolean(value));
   if (!isFloat(dtype)) {
+    if (typeof value === 'number' && !Number.isFinite(value))
+      throw new ArgumentError(`${value} is no ${dtype}: integers have neither infinities nor NaN`);
     const whole = typeof value === 'bigint' ? value : BigInt(Math.trunc(Number(value)));
     return String((isSigned(dtype) ? BigInt.asIntN : BigInt.asUintN)(8 * DTYPES[dtype].bytes, whole)); // wraps, as in torch
   }

@@ -12,6 +12,9 @@ export const isUnsigned = (d: DType): boolean => isInteger(d) && !isSigned(d);
 /** The dtype of floating point results of integers, as in torch. */
 export const DEFAULT_FLOAT: DType = 'f32';
 
+/** The type that floats of fewer bits are computed in: sums, products and differences would lose all but their first digits. */
+export const wideType = (d: DType): DType => (isFloat(d) && DTYPES[d].bytes < 4 ? 'f32' : d);
+
 /** bool < integers < floats: a scalar of a higher kind raises the kind of the result, one of the same kind does not. */
 export const kindOf = (d: DType): 0 | 1 | 2 => (d === 'bool' ? 0 : isFloat(d) ? 2 : 1);
 

@@ -4,8 +4,17 @@ import { ShapeError } from './errors.js';
 export type Shape = readonly number[];
 
 export const showShape = (shape: Shape): string => `[${shape.join(', ')}]`;
-export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((d, i) => d === b[i]);
+export const sameShape = (a: Shape, b: Shape): boolean =>
+  a === b || (a.length === b.length && a.every((d, i) => d === b[i]));
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
+
+/** Checks sizes, which plain JavaScript may have got wrong. */
+export function checkShape(op: string, shape: Shape): Shape {
+  if (!Array.isArray(shape)) throw new ShapeError(`${op}: takes a shape as an array, got ${shape}: ${op}([2, 3])`);
+  const bad = shape.find((n) => !Number.isSafeInteger(n) || n < 0);
+  if (bad !== undefined) throw new ShapeError(`${op}: ${showShape(shape)} is no shape: ${bad} is not a size`);
+  return shape;
+}
 
 /** A dimension counted from the front: -1 is the last. A scalar has dimensions 0 and -1, as in torch. */
 export function normalizeDim(op: string, dim: number, rank: number): number {
@@ -27,6 +36,8 @@ export function normalizeDims(op: string, dims: number | Shape | undefined, rank
 
 /** The shape that all of these can be stretched to. */
 export function broadcastShapes(op: string, ...shapes: readonly Shape[]): Shape {
+  const [first = []] = shapes;
+  if (shapes.every((s) => s === first)) return first; // as most are: equal types have the same shape object
   const rank = Math.max(0, ...shapes.map((s) => s.length));
   return range(rank).map((i) => {
     let size = 1;

@@ -5,11 +5,13 @@ export interface Flat<T> {
   readonly leaves: readonly T[];
   /** Where each leaf is: .h, .layers[2].weight; empty for a tree that is one leaf. */
   readonly paths: readonly string[];
+  /** The tree without its leaves: equal for trees that differ in leaves only. */
+  readonly form: string;
   /** The same tree with other leaves. */
   rebuild<U>(leaves: readonly U[]): unknown;
 }
 
-const isPlain = (x: unknown): x is Record<string, unknown> =>
+export const isPlain = (x: unknown): x is Record<string, unknown> =>
   typeof x === 'object' && x !== null && [Object.prototype, null].includes(Object.getPrototypeOf(x));
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const member = (key: string): string => (IDENTIFIER.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`);
@@ -18,22 +20,34 @@ const member = (key: string): string => (IDENTIFIER.test(key) ? `.${key}` : `[${
 export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => x is T, kind: string): Flat<T> {
   const leaves: T[] = [];
   const paths: string[] = [];
+  let form = '';
   const visit = (x: unknown, path: string): ((next: () => unknown) => unknown) => {
     if (isLeaf(x)) {
       leaves.push(x);
       paths.push(path);
+      form += '*';
       return (next) => next();
     }
-    if (x === null || x === undefined) return () => x;
+    if (x === null || x === undefined) {
+      form += x === null ? '0' : '?';
+      return () => x;
+    }
     if (Array.isArray(x)) {
+      form += '[';
       const parts = x.map((e, i) => visit(e, `${path}[${i}]`));
+      form += ']';
       return (next) => parts.map((part) => part(next));
     }
     if (isPlain(x)) {
       // Sorted, so that the order in which properties were written makes no difference.
+      form += '{';
       const parts = Object.keys(x)
         .sort()
-        .map((key) => [key, visit(x[key], path + member(key))] as const);
+        .map((key) => {
+          form += member(key);
+          return [key, visit(x[key], path + member(key))] as const;
+        });
+      form += '}';
       return (next) => Object.fromEntries(parts.map(([key, part]) => [key, part(next)]));
     }
     throw new ArgumentError(`${what}${path && `, at ${path}`} is ${describe(x)}: it must be ${kind}`);
@@ -42,6 +56,7 @@ export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => 
   return {
     leaves,
     paths,
+    form,
     rebuild(others) {
       let i = 0;
       return build(() => others[i++]);

@@ -35,6 +35,8 @@ function show(r: Report): string {
     ...r.caches.map(
       (c) => `cache   ${c.path}: ${bytes(c.bytes)}${c.free === undefined ? '' : `, ${bytes(c.free)} free on its disk`}`,
     ),
+    `programs ${r.programs.path}: ${bytes(r.programs.bytes)} of at most ${bytes(r.programs.limit)}`,
+    ...(r.programs.refused ? [pc.red(`         not used: ${r.programs.refused}`)] : []),
     '',
     r.ok
       ? pc.green(`All is well: ${device} works.`)

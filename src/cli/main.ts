@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { TsxlaError } from '../base/errors.js';
+import { cacheCommand } from './cache.js';
 import { doctorCommand } from './doctor.js';
 import { hloCommand } from './hlo.js';
 import { pluginsCommand } from './plugins.js';
@@ -16,6 +17,7 @@ const program = new Command('tsxla')
   .addCommand(doctorCommand())
   .addCommand(pluginsCommand())
   .addCommand(hloCommand())
+  .addCommand(cacheCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 
 // Output that nobody reads any more (`tsxla plugins | head -1`) is no reason to complain; a full disk is.

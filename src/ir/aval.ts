@@ -19,8 +19,16 @@ export class Aval implements ArrayType {
   static of(dtype: DType, shape: Shape): Aval {
     const key = `${dtype}${shape}`;
     let aval = interned.get(key);
-    if (!aval) interned.set(key, (aval = new Aval(interned.size, dtype, Object.freeze([...shape]))));
+    if (!aval) {
+      aval = new Aval(numbered.length, dtype, Object.freeze([...shape]));
+      interned.set(key, aval);
+      numbered.push(aval);
+    }
     return aval;
+  }
+
+  static withId(id: number): Aval {
+    return numbered[id]!;
   }
 
   get rank(): number {
@@ -40,3 +48,4 @@ export class Aval implements ArrayType {
   }
 }
 const interned = new Map<string, Aval>();
+const numbered: Aval[] = [];

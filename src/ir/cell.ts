@@ -16,8 +16,12 @@ export interface Touched {
 interface Frame {
   readonly parameter: (aval: Aval) => Expr;
   readonly touched: Map<Cell, { before: Expr; inside: Expr }>;
+  /** What to do instead of changing a cell that is not carried. */
+  readonly advice: string;
 }
 const frames: Frame[] = [];
+/** Whether the body of a loop or a branch is being traced. */
+export const insideBody = (): boolean => frames.length > 0;
 
 export class Cell {
   #expr: Expr;
@@ -25,28 +29,53 @@ export class Cell {
   constructor(
     expr: Expr,
     readonly carried = true,
+    /** What it is, for explanations. */
+    readonly name?: string,
   ) {
     this.#expr = expr;
+    expr.holders++;
   }
 
   get expr(): Expr {
+    if (watch) this.#watched(watch);
     this.#enter();
     return this.#expr;
   }
   set expr(expr: Expr) {
     if (!this.carried && frames.length) {
-      throw new ArgumentError(
-        `this ${this.#expr.aval} is changed in place inside a body: make it part of the carry, or return it`,
-      );
+      throw new ArgumentError(`this ${this.#expr.aval} is changed in place inside a body: ${frames.at(-1)!.advice}`);
     }
+    if (watch) this.#watched(watch);
     this.#enter();
+    this.#hold(expr);
+    if (!frames.length && !watch) this.touch();
+  }
+
+  /** What it holds, without anyone noticing. */
+  peek(): Expr {
+    return this.#expr;
+  }
+  /** Another value, which is known already: nothing is left to compute. */
+  settle(expr: Expr): void {
+    this.#hold(expr);
+    rebound.delete(this);
+  }
+  #hold(expr: Expr): void {
+    this.#expr.holders--;
+    expr.holders++;
     this.#expr = expr;
-    if (!frames.length) this.touch();
   }
 
   /** What it holds is computed with whatever is computed next. */
   touch(): void {
     rebound.add(this);
+  }
+  #watched({ touched, enter }: Watch): void {
+    if (touched.has(this)) return;
+    const before = this.#expr;
+    const inside = enter(this, before);
+    touched.set(this, { before, inside });
+    this.#hold(inside);
   }
   #enter(): void {
     if (!this.carried) return;
@@ -58,11 +87,26 @@ export class Cell {
     }
   }
 
+  /** Runs what describes a step. `leave` sees the cells as the step leaves them; then they hold what they held before. */
+  static watched<T, R>(step: Watch, run: () => T, leave: (result: T) => R): R {
+    watch = step;
+    try {
+      return leave(run());
+    } finally {
+      watch = undefined;
+      for (const [cell, { before }] of step.touched) cell.#hold(before);
+    }
+  }
+
   /** Runs a body and says which cells it touched; they hold what they held before. */
-  static within<T>(parameter: (aval: Aval) => Expr, run: () => T): { result: T; cells: Map<Cell, Touched> } {
+  static within<T>(
+    parameter: (aval: Aval) => Expr,
+    run: () => T,
+    advice: string,
+  ): { result: T; cells: Map<Cell, Touched> } {
     const touched: Frame['touched'] = new Map();
     const cells = new Map<Cell, Touched>();
-    frames.push({ parameter, touched });
+    frames.push({ parameter, touched, advice });
     try {
       const result = run();
       for (const [cell, t] of touched) cells.set(cell, { ...t, after: cell.#expr });
@@ -74,11 +118,19 @@ export class Cell {
   }
 }
 
+/** A step that is being traced: the cells it touches, what they held, and what stands for that inside. */
+export interface Watch {
+  readonly touched: Map<Cell, { readonly before: Expr; readonly inside: Expr }>;
+  /** What stands for a cell's value inside. */
+  readonly enter: (cell: Cell, before: Expr) => Expr;
+}
+let watch: Watch | undefined;
 const rebound = new Set<Cell>();
-export const hasRebound = (): boolean => rebound.size > 0;
+/** The cells that were changed and are still to be computed. */
+export const pendingCells = (): Cell[] => [...rebound];
 /** The cells that were changed since the last call: they are computed with whatever is computed next. */
 export function takeRebound(): Cell[] {
-  const cells = [...rebound];
+  const cells = pendingCells();
   rebound.clear();
   return cells;
 }

@@ -13,8 +13,12 @@ export class Expr {
   readonly source: Source | undefined = currentSource();
   /** Whether a gradient can flow through this node to something that wants one. */
   readonly differentiable: boolean;
-  /** What this node is, apart from its inputs: equal numbers mean equal op, attributes and type. */
-  readonly signature: number;
+  #signature: number | undefined; // made when it is asked for: nobody asks a value that is given
+
+  /** Its value, once there is one: what that is, runtime/ knows. */
+  value: object | undefined;
+  /** How many tensors and cells hold it: where it is one, nobody else sees its value. */
+  holders = 0;
 
   constructor(
     readonly op: Op,
@@ -27,7 +31,11 @@ export class Expr {
     differentiable = inputs.some((x) => x.differentiable),
   ) {
     this.differentiable = differentiable;
-    this.signature = signatureOf(op, attrs, avals ?? aval);
+  }
+
+  /** What this node is, apart from its inputs: equal numbers mean equal op, attributes and type. */
+  get signature(): number {
+    return (this.#signature ??= sign(this.op, this.attrs, this.avals ?? this.aval));
   }
 
   /** Lets go of what it was made of: for a node whose value is there and that no gradient passes. */
@@ -44,14 +52,23 @@ export class Expr {
 }
 
 const signatures = new Map<string, number>();
+/** What a signature stands for. */
+export interface Signature {
+  readonly op: string;
+  readonly attrs: unknown;
+  readonly types: readonly Aval[];
+}
+const known: Signature[] = [];
+export const signatureOf = (id: number): Signature => known[id]!;
 
-function signatureOf(op: Op, attrs: unknown, type: Aval | readonly Aval[]): number {
+function sign(op: Op, attrs: unknown, type: Aval | readonly Aval[]): number {
   const types = Array.isArray(type) ? type.map((t) => t.id).join() : (type as Aval).id;
   const text = attrs === null ? `${op.name}:${types}` : `${op.name}:${types}:${JSON.stringify(attrs)}`;
   let id = signatures.get(text);
   if (id === undefined) {
-    id = signatures.size;
+    id = known.length;
     signatures.set(text, id);
+    known.push({ op: op.name, attrs, types: Array.isArray(type) ? type : [type as Aval] });
   }
   return id;
 }

@@ -1,5 +1,6 @@
 // Graphs: the nodes that some results need, in order, and what makes two graphs the same program.
-import type { Expr } from './expr.js';
+import { Aval } from './aval.js';
+import { type Expr, type Signature, signatureOf } from './expr.js';
 
 export interface Graph {
   readonly roots: readonly Expr[];
@@ -53,6 +54,21 @@ export function structure(graph: Graph, stop: (e: Expr) => boolean = () => false
   }
   for (const root of graph.roots) out.push(graph.index.get(root)!);
   return Int32Array.from(out);
+}
+
+/** A node as its program's numbers tell it: a value that is given, or an op. */
+export type NodeFact = { readonly given: Aval } | { readonly op: Signature; readonly inputs: readonly number[] };
+
+/** The nodes that those numbers stand for; there are `count` of them. */
+export function nodesOf(structure: Int32Array, count: number): NodeFact[] {
+  const nodes: NodeFact[] = [];
+  for (let i = 0; nodes.length < count; ) {
+    const head = structure[i++]!;
+    const next = structure[i++]!;
+    if (head < 0) nodes.push({ given: Aval.withId(next) });
+    else nodes.push({ op: signatureOf(head), inputs: [...structure.subarray(i, (i += next))] });
+  }
+  return nodes;
 }
 
 /** A 64-bit hash of those numbers, as 16 hexadecimal digits: to find a program by, and to show. */

@@ -1,6 +1,7 @@
 // Where in the user's code a node was made. The frames are captured once for each call of the public API, raw (V8 makes
 // text of them only when it is asked for), and every node made during that call carries them.
 import { fileURLToPath } from 'node:url';
+import { envFlag } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 
 export interface Frame {
@@ -27,8 +28,11 @@ export class Source {
   }
 }
 
-const DEPTH = 3; // each frame costs 0.4 us
-const OWN = fileURLToPath(new URL('..', import.meta.url)); // the folder of this package's code: not the user's
+const DEEP = envFlag('XLA_IR_DEBUG'); // the whole stack of each call
+const DEPTH = DEEP ? 100 : 3; // each frame costs 0.4 us
+const CALL_DEPTH = DEEP ? 100 : 10; // for calls that run something: there are few of them
+/** The folders of this package's code, which is not the user's: as built, and as source maps show it. */
+const OWN = ['..', '../../src/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
 
 let enabled = process.env.TSXLA_SOURCES !== '0';
 let current: Source | undefined;
@@ -53,15 +57,25 @@ export function withSource<T>(source: Source | undefined, make: () => T): T {
   }
 }
 
+/** The user's frames above a call of `below`, raw. */
+export function captureSource(below: (...args: never[]) => unknown, depth = callDepth()): Source | undefined {
+  if (!enabled) return undefined;
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = depth;
+  const source = new Source();
+  Error.captureStackTrace(source, below);
+  Error.stackTraceLimit = limit;
+  return source;
+}
+
+/** As many frames as PT_XLA_DEBUG will show, and one more, to know that there are more. */
+const callDepth = (): number => Math.max(CALL_DEPTH, 1 + (Number(process.env.PT_XLA_DEBUG_MAX_FRAME) || 0));
+
 /** Makes a function of the public API: nodes made in a call of it carry the place it was called from. */
 export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) => R): (this: This, ...args: A) => R {
   return function entered(this: This, ...args: A): R {
     if (current || !enabled) return f.apply(this, args); // called by another of our own
-    const limit = Error.stackTraceLimit;
-    Error.stackTraceLimit = DEPTH;
-    const source = new Source();
-    Error.captureStackTrace(source, entered);
-    Error.stackTraceLimit = limit;
+    const source = captureSource(entered, DEPTH);
     current = source;
     try {
       return f.apply(this, args);
@@ -74,11 +88,16 @@ export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) 
   };
 }
 
-const FRAME = /^\s+at (?:(.*?) \()?(?:file:\/\/)?(.*?):(\d+):(\d+)\)?$/;
+const FRAME = /^\s+at (?:(.*?) \()?(file:\/\/.*?|.*?):(\d+):(\d+)\)?$/;
 function parse(stack: string): Frame[] {
-  return stack.split('\n').flatMap((line) => {
-    const m = FRAME.exec(line);
-    if (!m || m[2]!.startsWith(OWN) || m[2]!.startsWith('node:')) return [];
-    return [{ function: m[1] ?? '<top level>', file: m[2]!, line: Number(m[3]), column: Number(m[4]) }];
-  });
+  return stack
+    .replaceAll('at async ', 'at ')
+    .split('\n')
+    .flatMap((line) => {
+      const m = FRAME.exec(line);
+      if (!m) return [];
+      const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
+      if (OWN.some((folder) => file.startsWith(folder)) || file.startsWith('node:')) return [];
+      return [{ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) }];
+    });
 }

@@ -4,8 +4,8 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { normalizeDim } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { alignFloats, floating } from './align.js';
-import { convert, reshape, slice } from './move.js';
+import { alignFloats, floating, inWide } from './align.js';
+import { convert, reshape, sliceDim } from './move.js';
 import {
   abs,
   add,
@@ -24,7 +24,7 @@ import {
   tanh,
   where,
 } from './pointwise.js';
-import { inFloat32, log1pExp, logSoftmaxOver, softmaxOver } from './stable.js';
+import { log1pExp, logSoftmaxOver, softmaxOver } from './stable.js';
 
 // ---- straight lines. At a corner the gradient is torch's, which is why these choose and do not take a maximum.
 
@@ -97,11 +97,10 @@ const GATES = {
 /** x times the normal distribution function, or its approximation with tanh. */
 export function gelu(x: Expr, { approximate = 'none' }: { readonly approximate?: 'none' | 'tanh' } = {}): Expr {
   const gate = GATES[approximate];
-  if (!gate) throw new ArgumentError(`gelu: approximate is '${approximate}': use 'none' or 'tanh'`);
-  return inFloat32(floating(x), (y) => mul(mul(y, 0.5), gate(y)));
+  return inWide(floating(x), (y) => mul(mul(y, 0.5), gate(y)));
 }
-export const silu = (x: Expr): Expr => inFloat32(floating(x), (y) => mul(y, sigmoid(y)));
-export const mish = (x: Expr): Expr => inFloat32(floating(x), (y) => mul(y, tanh(log1pExp(y))));
+export const silu = (x: Expr): Expr => inWide(floating(x), (y) => mul(y, sigmoid(y)));
+export const mish = (x: Expr): Expr => inWide(floating(x), (y) => mul(y, tanh(log1pExp(y))));
 /** log(1 + exp(beta x)) / beta; where beta x is above the threshold, x itself. */
 export function softplus(
   x: Expr,
@@ -126,19 +125,12 @@ export function glu(x: Expr, option: number | { readonly dim?: number } = {}): E
   const size = x.shape[dim];
   if (size === undefined || size % 2)
     throw new ShapeError(`glu: ${x.aval} cannot be halved along dim ${dim}: its size must be even`);
-  const part = (from: number, to: number) =>
-    slice(
-      x,
-      x.shape.map((_, d) => (d === dim ? from : 0)),
-      x.shape.map((n, d) => (d === dim ? to : n)),
-    );
-  return mul(part(0, size / 2), sigmoid(part(size / 2, size)));
+  return mul(sliceDim(x, dim, 0, size / 2), sigmoid(sliceDim(x, dim, size / 2, size)));
 }
 
 const along =
   (name: string, over: (xs: [Expr], along: { readonly dims: readonly number[] }) => Expr) =>
   (x: Expr, option: AlongDim): Expr => {
-    if (option === undefined) throw new ArgumentError(`${name}: of ${x.aval}: say along which dim: ${name}(x, -1)`);
     const { dim, dtype = x.dtype } = typeof option === 'number' ? { dim: option } : option;
     const y = convert(x, dtype);
     if (!isFloat(dtype)) {
@@ -146,7 +138,7 @@ const along =
     }
     const d = normalizeDim(name, dim, x.shape.length);
     const dims = x.shape.length ? [d] : [];
-    return inFloat32(y, (z) => over([z], { dims }));
+    return inWide(y, (z) => over([z], { dims }));
   };
 export const softmax = along('softmax', softmaxOver);
 export const logSoftmax = along('logSoftmax', logSoftmaxOver);

@@ -2,7 +2,7 @@
 import type { DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { fits, highest, lowest } from '../base/literal.js';
-import { DEFAULT_FLOAT, isFloat, kindOf, promote } from '../base/promote.js';
+import { DEFAULT_FLOAT, isFloat, kindOf, promote, wideType } from '../base/promote.js';
 import { broadcastShapes, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { full } from './constant.js';
@@ -17,6 +17,8 @@ export const isExpr = (x: Operand): x is Expr => typeof x === 'object';
  * last JavaScript's numbers, which bring the default type of their kind (a whole number is an integer).
  */
 export function resultType(...xs: readonly Operand[]): DType {
+  const [first] = xs;
+  if (first !== undefined && isExpr(first) && xs.every((x) => isExpr(x) && x.aval === first.aval)) return first.dtype;
   const of = (list: readonly DType[]) => (list.length ? list.reduce(promote) : undefined);
   const tensors = xs.filter(isExpr);
   const arrays = of(tensors.filter((x) => x.shape.length > 0).map((x) => x.dtype));
@@ -69,4 +71,6 @@ export const alignFloats = (op: string, xs: readonly Operand[]): Expr[] =>
 
 /** An operand in floating point: integers become the default float. */
 export const floating = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, DEFAULT_FLOAT));
+/** Several steps in f32 for floats of fewer bits, as torch does: rounded once, at the end. */
+export const inWide = (x: Expr, f: (x: Expr) => Expr): Expr => convert(f(convert(x, wideType(x.dtype))), x.dtype);
 export const floatingType = (d: DType): DType => (isFloat(d) ? d : DEFAULT_FLOAT);

@@ -20,6 +20,7 @@ const PARAMETER: Op = {
   },
 };
 OPS.set(PARAMETER.name, PARAMETER);
+export const isParameter = (e: Expr): boolean => e.op === PARAMETER;
 export const parameter = (aval: Aval, index = 0, differentiable = isFloat(aval.dtype)): Expr =>
   new Expr(PARAMETER, [], { index }, aval, undefined, differentiable);
 
@@ -98,12 +99,18 @@ export interface Traced {
 }
 
 /** Runs a function once, on parameters, to see what it computes. */
-export function trace(avals: readonly Aval[], run: (params: readonly Expr[]) => readonly Expr[]): Traced {
+export function trace(
+  avals: readonly Aval[],
+  run: (params: readonly Expr[]) => readonly Expr[],
+  /** What to do instead of changing a tensor in place. */
+  advice = 'make it part of the carry, or return it',
+): Traced {
   const born = nodeCount();
   const params = avals.map((aval) => parameter(aval));
   const { result, cells } = Cell.within(
     (aval) => parameter(aval),
     () => run(params),
+    advice,
   );
   // A cell that was only read is captured like any other value.
   const read = [...cells.values()].filter((c) => c.after === c.inside);
@@ -133,7 +140,8 @@ export function captured(
   const { nodes } = collect(results, (e) => own.has(e) || e.serial < born);
   for (const e of nodes) {
     if (own.has(e)) continue;
-    if (e.inputs.length === 0 && !isInput(e) && e.op !== PARAMETER) constant.add(e);
+    // What was computed has forgotten its inputs: it is a value, and no constant.
+    if (e.inputs.length === 0 && !e.value && !isInput(e) && e.op !== PARAMETER) constant.add(e);
     if (e.serial < born || e.inputs.length === 0) continue;
     if (e.inputs.every((x) => constant.has(x))) constant.add(e);
     else if (e.inputs.some((x) => inside.has(x)) || (whole && (e.op !== PICK || e.inputs[0]!.serial >= born)))

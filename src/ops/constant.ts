@@ -1,6 +1,5 @@
 // Values known when the graph is made: constants and iota.
-import { DTYPES, type DType } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
+import type { DType } from '../base/dtype.js';
 import { literal } from '../base/literal.js';
 import type { Shape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
@@ -35,9 +34,3 @@ const iotaOp = define<[], { dim: number; aval: Aval }>({
 
 /** 0, 1, 2, ... along one dimension. */
 export const iota = (shape: Shape, dim: number, dtype: DType): Expr => iotaOp([], { dim, aval: Aval.of(dtype, shape) });
-
-/** Checks the name of a dtype, which plain JavaScript may have got wrong. */
-export function checkDTypeName(op: string, dtype: DType): DType {
-  if (Object.hasOwn(DTYPES, dtype)) return dtype;
-  throw new ArgumentError(`${op}: ${String(dtype)} is no dtype: use one of ${Object.keys(DTYPES).join(', ')}`);
-}

@@ -3,11 +3,13 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { type Convolution, convolution, moveGroups, type Roles } from './convolution.js';
+import { typesOf } from './define.js';
 import { reshape, reverse } from './move.js';
 import { add } from './pointwise.js';
-import { type Sizes, sizesOf, typesOf, withBatch } from './window.js';
+import { type Sizes, sizesOf, withBatch } from './window.js';
 
 export interface ConvOptions {
+  readonly bias?: Expr | null;
   readonly stride?: Sizes;
   /** Zeros on both sides; 'same' keeps the size (stride 1 only), 'valid' is none. */
   readonly padding?: Sizes | 'same' | 'valid';
@@ -15,6 +17,7 @@ export interface ConvOptions {
   readonly groups?: number;
 }
 export interface ConvTransposeOptions {
+  readonly bias?: Expr | null;
   readonly stride?: Sizes;
   readonly padding?: Sizes;
   /** Added to one side of the result's size. */
@@ -22,7 +25,7 @@ export interface ConvTransposeOptions {
   readonly groups?: number;
   readonly dilation?: Sizes;
 }
-type Conv<Options> = (x: Expr, weight: Expr, bias?: Expr | null, options?: Options) => Expr;
+type Conv<Options> = (x: Expr, weight: Expr, options?: Options) => Expr;
 
 const roles = (n: number): Roles => ({ batch: 0, feature: 1, space: range(n).map((d) => d + 2) });
 const plain = (n: number): Pick<Convolution, 'x' | 'kernel' | 'y' | 'batchGroups'> => ({
@@ -59,7 +62,7 @@ const withBias = (y: Expr, bias: Expr | null | undefined, n: number): Expr =>
 
 const conv =
   (op: string, n: number): Conv<ConvOptions> =>
-  (x, weight, bias, { stride = 1, padding = 0, dilation = 1, groups = 1 } = {}) =>
+  (x, weight, { bias, stride = 1, padding = 0, dilation = 1, groups = 1 } = {}) =>
     withBatch(op, x, n, (batch) => {
       checkConv(op, n, [x, weight, ...(bias ? [bias] : [])], groups, false);
       const window = weight.shape.slice(2);
@@ -97,7 +100,7 @@ export const conv3d = conv('conv3d', 3);
 
 const convTranspose =
   (op: string, n: number): Conv<ConvTransposeOptions> =>
-  (x, weight, bias, { stride = 1, padding = 0, outputPadding = 0, groups = 1, dilation = 1 } = {}) =>
+  (x, weight, { bias, stride = 1, padding = 0, outputPadding = 0, groups = 1, dilation = 1 } = {}) =>
     withBatch(op, x, n, (batch) => {
       checkConv(op, n, [x, weight, ...(bias ? [bias] : [])], groups, true);
       const [strides, dilations] = [sizesOf(op, 'stride', stride, n, 1), sizesOf(op, 'dilation', dilation, n, 1)];

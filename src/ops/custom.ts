@@ -1,10 +1,9 @@
 // Composites with a gradient of their own: where the gradient of the parts would be wrong, or lose digits.
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import { collect } from '../ir/graph.js';
 import type { Ssa } from '../ir/op.js';
+import { Body, parameter } from './body.js';
 import { define, type Each } from './define.js';
-import { input } from './variable.js';
 
 /** An op whose text is that of `forward`, and whose gradient is `vjp`. */
 export function custom<X extends readonly Expr[], A = null>(
@@ -12,14 +11,23 @@ export function custom<X extends readonly Expr[], A = null>(
   forward: (xs: X, attrs: A) => Expr,
   vjp: (g: Expr, xs: X, attrs: A, y: Expr) => Each<X, Expr | null>,
 ): (xs: X, attrs: A) => Expr {
-  const inputs = (types: readonly Aval[]) => types.map((t) => input(t)) as unknown as X;
+  const bodies = new Map<string, Body>(); // forward is traced once for operands of the same types
+  const bodyOf = (types: readonly Aval[], attrs: A): Body => {
+    const key = `${types.map((t) => t.id)}:${JSON.stringify(attrs)}`;
+    let body = bodies.get(key);
+    if (!body) {
+      const params = types.map((t) => parameter(t));
+      bodies.set(key, (body = new Body(params, [forward(params as unknown as X, attrs)])));
+    }
+    return body;
+  };
   return define<X, A>({
     name,
-    infer: (xs, attrs) => forward(inputs(Object.values(xs) as Aval[]), attrs).aval,
+    infer: (xs, attrs) => bodyOf(Object.values(xs) as Aval[], attrs).results[0]!.aval,
     lower: (e, xs, attrs) => {
       const given = Object.values(xs) as Ssa[];
-      const params = inputs(given.map((x) => e.typeOf(x)));
-      return e.graph(collect([forward(params, attrs)]), new Map(params.map((p, i) => [p, [given[i]!]])))[0]!;
+      const types = given.map((x) => e.typeOf(x));
+      return bodyOf(types, attrs).emit(e, given)[0]!;
     },
     vjp,
   });

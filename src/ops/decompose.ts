@@ -8,7 +8,7 @@ import type { Emitter, Ssa } from '../ir/op.js';
 import { full, iota, onesLike, zerosLike } from './constant.js';
 import { define, defineMulti } from './define.js';
 import { mmPrecise as mm } from './dot.js';
-import { broadcastInDim, broadcastTo, concat, convert, permute, reshape, reverse, sliceDim } from './move.js';
+import { broadcastInDim, broadcastTo, concat, convert, padDim, permute, reshape, reverse, sliceDim } from './move.js';
 import {
   abs,
   add,
@@ -32,7 +32,6 @@ import {
 } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
 import { input } from './variable.js';
-import { zeroPad } from './window.js';
 
 // ---- matrices
 
@@ -149,7 +148,7 @@ const qrOp = defineMulti<[Expr], { complete: boolean }>({
     // The reflectors that make up Q: as many columns as Q has; there is nothing beyond those of a.
     const given = input(packed!);
     const [have, want] = [packed!.shape.at(-1)!, q!.shape.at(-1)!];
-    const cut = want > have ? zeroPad(given, packed!.rank - 1, 0, want - have) : columns(given, 0, want);
+    const cut = want > have ? padDim(given, packed!.rank - 1, 0, want - have) : columns(given, 0, want);
     const [reflectors] = emit(e, [cut], new Map([[given, r]]));
     const [made] = call(e, 'ProductOfElementaryHouseholderReflectors', [reflectors!, t], [q!]);
     return [made!, r, t];
@@ -355,7 +354,7 @@ function orthogonalize(a: Expr): { w: Expr; v: Expr } {
   const [rank, m, n] = [a.shape.length, rowsOf(a), columnsOf(a)];
   const eye = eyeLike(full([...a.shape.slice(0, -2), n, n], 0, a.dtype));
   const k = Math.ceil(n / 2);
-  const even = zeroPad(concat([a, eye], rank - 2), rank - 1, 0, 2 * k - n); // what happens to a happens to v
+  const even = padDim(concat([a, eye], rank - 2), rank - 1, 0, 2 * k - n); // what happens to a happens to v
   const turned = columns(orthogonalizeOp([columns(even, 0, k), columns(even, k, 2 * k)], { rows: m }), 0, n);
   return { w: rows(turned, 0, m), v: rows(turned, m, m + n) };
 }

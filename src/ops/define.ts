@@ -2,7 +2,6 @@
 import type { DType } from '../base/dtype.js';
 import { DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat, isSigned } from '../base/promote.js';
-import { sameShape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import { Expr } from '../ir/expr.js';
 import type { Emitter, Op, Ssa } from '../ir/op.js';
@@ -90,6 +89,7 @@ export function results(e: Expr): Expr[] {
 // ---- checks that many infer rules share
 
 export const showAll = (xs: readonly Aval[]): string => xs.join(' and ');
+export const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 
 export function checkDType(op: string, xs: readonly Aval[], accepts: (d: DType) => boolean, what: string): void {
   for (const x of xs) if (!accepts(x.dtype)) throw new DTypeError(`${op}: takes ${what}, got ${showAll(xs)}`);
@@ -99,8 +99,9 @@ export function checkDType(op: string, xs: readonly Aval[], accepts: (d: DType) 
 export function checkSame(op: string, xs: readonly Aval[]): Aval {
   const [first] = xs as [Aval, ...Aval[]];
   for (const x of xs) {
+    if (x === first) continue; // equal ones are the same object
     if (x.dtype !== first.dtype) throw new DTypeError(`${op}: dtypes of ${showAll(xs)} differ`);
-    if (!sameShape(x.shape, first.shape)) throw new ShapeError(`${op}: shapes of ${showAll(xs)} differ`);
+    throw new ShapeError(`${op}: shapes of ${showAll(xs)} differ`);
   }
   return first;
 }

@@ -5,10 +5,9 @@ import { kindOf } from '../base/promote.js';
 import { range, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { checkDType, define, showAll } from './define.js';
-import { permute, reshape, slice } from './move.js';
+import { padDim, permute, reshape, slice } from './move.js';
 import { mul } from './pointwise.js';
 import { reduceSum } from './reduce.js';
-import { zeroPad } from './window.js';
 
 type Dims = readonly number[];
 interface Dot {
@@ -117,7 +116,7 @@ export function takeDiagonals({ x, labels }: Labelled): Labelled {
   const [n, lead] = [x.shape[i]!, rest.map((d) => x.shape[d]!)];
   // Rows of n become rows of n + 1: the diagonal is then the first column.
   const flat = reshape(permute(x, [...rest, i, j]), [...lead, n * n]);
-  const skewed = reshape(zeroPad(flat, lead.length, 0, n), [...lead, n, n + 1]);
+  const skewed = reshape(padDim(flat, lead.length, 0, n), [...lead, n, n + 1]);
   const first = slice(
     skewed,
     skewed.shape.map(() => 0),

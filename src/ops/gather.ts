@@ -1,14 +1,15 @@
-// The primitives that read and write parts of an array where integers say. Strict: starts are [..., k], one component for
-// each dimension in `map`. A start out of range is moved to the nearest that fits when reading, and left out when writing
-// (`scatter`); a dynamic slice is moved for both. Gradients follow these rules.
-import { DTypeError } from '../base/errors.js';
+// The two primitives that read and write parts of an array where integers say, and the ways they are used. Strict: starts
+// are [..., k], one component for each dimension in `map`; [...] if there is only one. A start out of range is moved to the
+// nearest that fits when reading, and left out when writing; a dynamic slice is moved for both. Gradients follow these rules.
+import { DTypeError, ShapeError } from '../base/errors.js';
 import { isInteger, promote } from '../base/promote.js';
-import { broadcastShapes, range, type Shape } from '../base/shape.js';
+import { broadcastShapes, range, type Shape, sameShape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import { constants, zerosLike } from './constant.js';
-import { checkDType, comparing, define, i64, i64s, showAll } from './define.js';
-import { broadcastInDim, broadcastTo, concat, convert, reshape } from './move.js';
+import type { Operand } from './align.js';
+import { constants, full, zerosLike } from './constant.js';
+import { checkDType, define, i64s, showAll } from './define.js';
+import { broadcastInDim, broadcastTo, concat, convert, reshape, slice } from './move.js';
 import { div, eq, ge, le, logicalAnd, maximum, minimum, mul, where } from './pointwise.js';
 import { reduceAnd } from './reduce.js';
 
@@ -23,6 +24,8 @@ export interface Parts {
   readonly startBatch: readonly number[];
   /** The dimension that each component of a start is for. */
   readonly map: readonly number[];
+  /** What is known of the starts: none is out of range; and no element is named twice. Nobody need look, then. */
+  readonly known?: 'inRange' | 'unique' | undefined;
 }
 interface Gather extends Parts {
   /** Of a part, in every dimension of the array. */
@@ -38,8 +41,11 @@ const list = (xs: readonly number[]) => `[${xs.join(', ')}]`;
 const inPart = (p: Parts) => (d: number) => !p.collapsed.includes(d) && !p.batch.includes(d);
 const dimsOfStarts = (p: Parts, rank: number): number[] => range(rank).filter((d) => !p.offset.includes(d));
 
+/** Of starts, less the dimension of their components. */
+const leadOf = (starts: Shape, { map }: Parts): number[] => (map.length === 1 ? [...starts] : starts.slice(0, -1));
+
 function shapeOfParts(x: Aval, starts: Aval, p: Gather): number[] {
-  const lead = starts.shape.slice(0, -1);
+  const lead = leadOf(starts.shape, p);
   const part = range(x.rank)
     .filter(inPart(p))
     .map((d) => p.sizes[d]!);
@@ -57,20 +63,23 @@ const gatherOp = define<[Expr, Expr], Gather>({
       dimension_numbers:
         `#stablehlo.gather<offset_dims = ${list(p.offset)}, collapsed_slice_dims = ${list(p.collapsed)}, ` +
         `operand_batching_dims = ${list(p.batch)}, start_indices_batching_dims = ${list(p.startBatch)}, ` +
-        `start_index_map = ${list(p.map)}, index_vector_dim = ${e.typeOf(xs[1]).rank - 1}>`,
+        `start_index_map = ${list(p.map)}, index_vector_dim = ${leadOf(e.typeOf(xs[1]).shape, p).length}>`,
       slice_sizes: i64s(p.sizes),
       indices_are_sorted: 'false',
     })[0]!,
   vjp: (g, [x, starts], { sizes, ...parts }) => {
-    const last = constants(lastStarts(x.shape, sizes, parts), starts.dtype);
-    const inRange = minimum(maximum(starts, 0), last); // where the forward pass has read
-    return [scatter(zerosLike(x), inRange, g, { ...parts, combine: 'add' }), null];
+    // Where the forward pass has read.
+    const at = parts.known ? starts : minimum(maximum(starts, 0), lastStarts(x.shape, starts, sizes, parts));
+    return [scatter(zerosLike(x), at, g, { ...parts, combine: 'add' }), null];
   },
 });
 export const gather = (x: Expr, starts: Expr, parts: Gather): Expr => gatherOp([x, starts], parts);
 
 /** The last start in each dimension of `map` where a part still fits. */
-const lastStarts = (shape: Shape, sizes: Shape, { map }: Parts): number[] => map.map((d) => shape[d]! - sizes[d]!);
+function lastStarts(shape: Shape, starts: Expr, sizes: Shape, { map }: Parts): Operand {
+  const last = map.map((d) => shape[d]! - sizes[d]!);
+  return last.length === 1 ? last[0]! : constants(last, starts.dtype);
+}
 
 const scatterOp = define<[Expr, Expr, Expr], Scatter>({
   name: 'scatter',
@@ -86,14 +95,21 @@ const scatterOp = define<[Expr, Expr, Expr], Scatter>({
     const numbers =
       `#stablehlo.scatter<update_window_dims = ${list(p.offset)}, inserted_window_dims = ${list(p.collapsed)}, ` +
       `input_batching_dims = ${list(p.batch)}, scatter_indices_batching_dims = ${list(p.startBatch)}, ` +
-      `scatter_dims_to_operand_dims = ${list(p.map)}, index_vector_dim = ${e.typeOf(xs[1]).rank - 1}>`;
-    const attrs = { scatter_dimension_numbers: numbers, indices_are_sorted: 'false', unique_indices: 'false' };
+      `scatter_dims_to_operand_dims = ${list(p.map)}, index_vector_dim = ${leadOf(e.typeOf(xs[1]).shape, p).length}>`;
+    const attrs = {
+      scatter_dimension_numbers: numbers,
+      indices_are_sorted: 'false',
+      unique_indices: String(p.known === 'unique'),
+    };
     return e.op('scatter', xs, [out], attrs, [body])[0]!;
   },
   vjp: (g, [x, starts, updates], { combine, ...parts }, y) => {
     const sizes = sizesOf(x, updates, parts);
-    const written = within(x, starts, updates, sizes, parts);
-    const read = (from: Expr) => where(written, gather(from, starts, { ...parts, sizes }), zerosLike(updates));
+    const written = parts.known ? null : within(x, starts, updates, sizes, parts);
+    const read = (from: Expr) => {
+      const there = gather(from, starts, { ...parts, sizes });
+      return written ? where(written, there, zerosLike(updates)) : there;
+    };
     const write = (to: Expr, values: Expr, how: Combine) => scatter(to, starts, values, { ...parts, combine: how });
     if (combine === 'add') return [g, null, read(g)];
     // Of several updates of one element one wins, and XLA does not say which: each gets the gradient, as in torch.
@@ -121,22 +137,43 @@ const sizesOf = (x: Expr, updates: Expr, p: Parts): number[] => {
 
 /** For each element of the updates, whether it is written. */
 function within(x: Expr, starts: Expr, updates: Expr, sizes: Shape, p: Parts): Expr {
-  const last = constants(lastStarts(x.shape, sizes, p), starts.dtype);
-  const fits = logicalAnd(ge(starts, 0), le(starts, last));
-  const every = reduceAnd(fits, [fits.shape.length - 1]);
+  const fits = logicalAnd(ge(starts, 0), le(starts, lastStarts(x.shape, starts, sizes, p)));
+  const every = p.map.length === 1 ? fits : reduceAnd(fits, [fits.shape.length - 1]);
   return broadcastInDim(every, updates.shape, dimsOfStarts(p, updates.shape.length));
 }
 
-// ---- one element of a dimension for each index, the other dimensions side by side (along.ts reads and adds so)
+// ---- one element of a dimension for each index, the other dimensions side by side
 
-const aside = (rank: number, dim: number): Parts => {
-  const others = range(rank).filter((d) => d !== dim);
-  return { offset: [], collapsed: [dim], batch: others, startBatch: others, map: [dim] };
-};
-const asStarts = (index: Expr): Expr => reshape(index, [...index.shape, 1]);
-/** x[index[i, j], j] is combined with updates[i, j] for dim 0. */
-export const scatterAside = (x: Expr, index: Expr, updates: Expr, dim: number, combine: Combine): Expr =>
-  scatter(x, asStarts(index), updates, { ...aside(x.shape.length, dim), combine });
+/** Every other dimension is a batch of both, so that nothing is flattened: sharded dimensions stay sharded. */
+function aside(op: string, x: Aval, index: Aval, dim: number, known: Parts['known']): Parts {
+  const others = range(x.rank).filter((d) => d !== dim);
+  if (index.rank !== x.rank || others.some((d) => index.shape[d] !== x.shape[d]))
+    throw new ShapeError(`${op}: ${x} and its index ${index} differ in more than dim ${dim}`);
+  return { offset: [], collapsed: [dim], batch: others, startBatch: others, map: [dim], known };
+}
+/** y[i, j] = x[index[i, j], j] for dim 0, and so on. In other dimensions the index is as large as x, or smaller. */
+export function gatherAlong(x: Expr, index: Expr, dim: number, known?: Parts['known']): Expr {
+  if (index.aval.size === 0) return full(index.shape, 0, x.dtype);
+  const part = slice(
+    x,
+    x.shape.map(() => 0),
+    index.shape.with(dim, x.shape[dim]!),
+  );
+  return gather(part, index, { ...aside('gather', part.aval, index.aval, dim, known), sizes: x.shape.map(() => 1) });
+}
+/** x[index[i, j], j] is combined with updates[i, j] for dim 0, and so on. */
+export function scatterAlong(
+  x: Expr,
+  index: Expr,
+  updates: Expr,
+  dim: number,
+  combine: Combine,
+  known?: Parts['known'],
+): Expr {
+  if (!sameShape(updates.shape, index.shape))
+    throw new ShapeError(`scatter: ${updates.aval} and its index ${index.aval} differ in shape`);
+  return scatter(x, index, updates, { ...aside('scatter', x.aval, index.aval, dim, known), combine });
+}
 
 // ---- some dimensions indexed, the others whole
 
@@ -144,20 +181,31 @@ export const scatterAside = (x: Expr, index: Expr, updates: Expr, dim: number, c
 function indexed(rank: number, dims: readonly number[], indices: readonly Expr[]): { starts: Expr; parts: Parts } {
   const shape = broadcastShapes('index', ...indices.map((i) => i.shape));
   const dtype = indices.map((i) => i.dtype).reduce(promote);
-  const starts = indices.map((i) => reshape(broadcastTo(convert(i, dtype), shape), [...shape, 1]));
+  const starts = indices.map((i) => broadcastTo(convert(i, dtype), shape));
   // Neighbours give way to the indices' dimensions in their place; otherwise these come first.
   const place = dims.every((d, i) => d === dims[0]! + i) ? dims[0]! : 0;
   const offset = range(rank - dims.length).map((d) => (d < place ? d : d + shape.length));
   return {
-    starts: concat(starts, shape.length),
+    starts:
+      starts.length === 1
+        ? starts[0]!
+        : concat(
+            starts.map((i) => reshape(i, [...shape, 1])),
+            shape.length,
+          ),
     parts: { offset, collapsed: dims, batch: [], startBatch: [], map: dims },
   };
 }
 /** x[:, i, j] for dims 1 and 2: dims ascend. */
-export function takeAt(x: Expr, dims: readonly number[], indices: readonly Expr[]): Expr {
+export function takeAt(x: Expr, dims: readonly number[], indices: readonly Expr[], known?: Parts['known']): Expr {
   const { starts, parts } = indexed(x.shape.length, dims, indices);
-  return gather(x, starts, { ...parts, sizes: x.shape.map((n, d) => (dims.includes(d) ? 1 : n)) });
+  return gather(x, starts, { ...parts, known, sizes: x.shape.map((n, d) => (dims.includes(d) ? 1 : n)) });
 }
+/** x[:, indices] for dim 1, with indices known now. */
+export const takeFixed = (x: Expr, dim: number, indices: readonly number[]): Expr =>
+  indices.length === x.shape[dim] && indices.every((n, i) => n === i)
+    ? x
+    : takeAt(x, [dim], [constants(indices, 'i32')], 'inRange');
 /** x with x[:, i, j] combined with values, which broadcast. */
 export function putAt(
   x: Expr,
@@ -173,19 +221,3 @@ export function putAt(
     combine,
   });
 }
-
-// ---- one part, at scalars
-
-const sortKeysOp = define<[Expr]>({
-  name: 'sortKeys',
-  infer: ([x]) => x,
-  lower: (e, [x], _, out) => {
-    const scalar = out.withShape([]);
-    const compare = e.region([scalar, scalar], (xs) =>
-      e.op('compare', xs, [scalar.withDType('bool')], comparing('LT', scalar.dtype)),
-    );
-    return e.op('sort', [x], [out], { dimension: i64(0), is_stable: 'false' }, [compare])[0]!;
-  },
-});
-/** Integers of one dimension in ascending order. */
-export const sortKeys = (x: Expr): Expr => sortKeysOp([x], null);

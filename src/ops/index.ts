@@ -1,6 +1,7 @@
 // The public operations: each function exported from these files becomes one of tsxla's and a method of Tensor
 // (tensor/lift.ts). What is not public (strict primitives, helpers) lives in files not listed here.
 export * from './activation.js';
+export * from './alias.js';
 export * from './conv.js';
 export * from './indexing.js';
 export * from './linalg.js';

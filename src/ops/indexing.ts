@@ -1,24 +1,24 @@
 // Elements by their indices, and written at them; nothing is changed in its place: each returns a new value.
 //
-// Indices in a tensor are known only when the program runs, so they cannot be checked as torch does. Negative ones count
-// from the end, everywhere. Out of range: what is read is the nearest element there is; what is written (added, ...) is left
-// out. Indices given as numbers are checked. Several writes to one element: which one wins is not defined, as in torch.
+// Indices in a tensor are known only when the program runs, so they cannot be checked as torch does. Indices given as
+// numbers are checked. Several writes to one element: which one wins is not defined, as in torch.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
 import { isFloat, isInteger } from '../base/promote.js';
 import { normalizeDim, range, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { isExpr, type Operand } from './align.js';
-import { gatherAlong } from './along.js';
 import { full, iota, onesLike } from './constant.js';
 import { dynamicUpdateSlice } from './dynamic.js';
-import { type Combine, putAt, scatterAside, sortKeys, takeAt } from './gather.js';
-import { broadcastTo, concat, convert, reshape, slice } from './move.js';
+import { type Combine, gatherAlong, putAt, scatterAlong, takeAt } from './gather.js';
+import { broadcastTo, concat, convert, flat, padDim, reshape, slice } from './move.js';
 import { div, eq, lt, mul, sub, where } from './pointwise.js';
+import { sort } from './sorting.js';
 import { type Index, maskError, read, wrap, write } from './spec.js';
 import { detach } from './variable.js';
 
-// ---- by a specification: x[1, 2:5, ..., idx]
+// ---- by a specification: x[1, 2:5, ..., idx]. Unlike torch: no boolean masks; an index out of range in a tensor
+// is no error: the nearest element is read, and what would be written there is left out.
 
 /**
  * x[...]: numbers take one element and drop the dimension; 'a:b:c' or slice(a, b, c) a range; '...' as many whole
@@ -35,7 +35,8 @@ export const indexPut = (
   { accumulate = false }: { readonly accumulate?: boolean } = {},
 ): Expr => write('indexPut', x, spec, values, accumulate ? 'add' : 'set');
 
-// ---- along a dimension
+// ---- along a dimension. Unlike torch: negative indices are always taken, from the end; one out of range is no
+// error: the nearest element is read, and what would be written there is left out.
 
 /** The index along a dimension, checked against x, with negative numbers counted from the end. */
 function indexFor(op: string, x: Expr, dim: number, index: Expr, rank = x.shape.length): Expr {
@@ -68,6 +69,7 @@ export function takeAlongDim(x: Expr, indices: Expr, dim?: number | { readonly d
   const at = typeof dim === 'object' ? dim.dim : dim;
   if (at === undefined) return gather(flat(x), 0, flat(indices));
   const d = normalizeDim('takeAlongDim', at, x.shape.length);
+  if (!x.shape.length) throw new ShapeError(`takeAlongDim: ${x.aval} has no dimensions`);
   if (indices.shape.length !== x.shape.length)
     throw new ShapeError(`takeAlongDim: ${x.aval} and ${indices.aval} have different numbers of dimensions`);
   const shape = x.shape.map((n, k) => (n === 1 ? indices.shape[k]! : n));
@@ -75,7 +77,6 @@ export function takeAlongDim(x: Expr, indices: Expr, dim?: number | { readonly d
   if (bad >= 0) throw new ShapeError(`takeAlongDim: ${x.aval} and ${indices.aval} do not broadcast at dim ${bad}`);
   return gather(broadcastTo(x, shape.with(d, x.shape[d]!)), d, broadcastTo(indices, shape.with(d, indices.shape[d]!)));
 }
-const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
 
 /** x combined with src at the index: the index may be smaller than either, and says which part of them takes part. */
 function scatterWith(op: string, x: Expr, dim: number, index: Expr, src: Operand, combine: Combine): Expr {
@@ -93,7 +94,7 @@ function scatterWith(op: string, x: Expr, dim: number, index: Expr, src: Operand
   const zeros = index.shape.map(() => 0);
   const updates = isExpr(src) ? slice(src, zeros, index.shape) : full(index.shape, src, x.dtype);
   const part = slice(x, zeros, index.shape.with(d, x.shape[d]!));
-  const done = scatterAside(part, at, updates, d, combine);
+  const done = scatterAlong(part, at, updates, d, combine);
   if (sameShape(part.shape, x.shape)) return done;
   return dynamicUpdateSlice(
     x,
@@ -111,8 +112,6 @@ export function scatter(
   src: Operand,
   { reduce }: { readonly reduce?: keyof typeof REDUCE } = {},
 ): Expr {
-  if (reduce !== undefined && !Object.hasOwn(REDUCE, reduce))
-    throw new ArgumentError(`scatter: reduce is 'add' or 'multiply', not ${reduce}: scatterReduce has more`);
   return scatterWith('scatter', x, dim, index, src, reduce ? REDUCE[reduce] : 'set');
 }
 export const scatterAdd = (x: Expr, dim: number, index: Expr, src: Expr): Expr =>
@@ -135,8 +134,6 @@ export function scatterReduce(
   { includeSelf = true }: { readonly includeSelf?: boolean } = {},
 ): Expr {
   const op = 'scatterReduce';
-  if (!Object.hasOwn(REDUCTIONS, reduce))
-    throw new ArgumentError(`${op}: there is no reduction ${reduce}: use one of ${Object.keys(REDUCTIONS).join(', ')}`);
   const [combine, identity] = REDUCTIONS[reduce];
   const start = includeSelf ? x : scatterWith(op, x, dim, index, identity(x.dtype), 'set');
   const total = scatterWith(op, start, dim, index, src, combine);
@@ -152,7 +149,8 @@ function floorDiv(a: Expr, n: Expr): Expr {
   return sub(near, convert(lt(a, mul(near, n)), a.dtype)); // the conversion goes towards zero
 }
 
-// ---- whole rows
+// ---- whole rows. Unlike torch: negative indices are always taken, from the end; one out of range is no error: the
+// nearest row is read, and what would be written there is left out.
 
 const rowsFor = (op: string, x: Expr, dim: number, index: Expr): [d: number, at: Expr] => {
   const d = normalizeDim(op, dim, x.shape.length);
@@ -217,6 +215,8 @@ export const put = (
 
 /** The row of `weight` for each id. No gradient reaches the row `paddingIdx`. */
 export function embedding(ids: Expr, weight: Expr, { paddingIdx }: { readonly paddingIdx?: number } = {}): Expr {
+  if (isInteger(weight.dtype) && isFloat(ids.dtype))
+    throw new DTypeError(`embedding: ids ${ids.aval} and weight ${weight.aval}: swap them: embedding(ids, weight)`);
   if (weight.shape.length !== 2)
     throw new ShapeError(`embedding: the weight must be [rows, features], got ${weight.aval} for ids ${ids.aval}`);
   const [rows] = weight.shape as [number, number];
@@ -229,8 +229,11 @@ export function embedding(ids: Expr, weight: Expr, { paddingIdx }: { readonly pa
   return where(broadcastTo(reshape(isPadding, [...ids.shape, 1]), y.shape), detach(y), y);
 }
 
-/** A new last dimension with 1 at the class and 0 elsewhere, as i64; a class out of range has no 1. */
-export function oneHot(x: Expr, numClasses: number): Expr {
+/**
+ * A new last dimension with 1 at the class and 0 elsewhere, as i64. Unlike torch: numClasses must be given, and a class
+ * out of range is no error: it has no 1.
+ */
+export function oneHot(x: Expr, { numClasses }: { readonly numClasses: number }): Expr {
   if (!isInteger(x.dtype)) throw new DTypeError(`oneHot: takes integers, got ${x.aval}: use long()`);
   if (!Number.isInteger(numClasses) || numClasses < 1)
     throw new ArgumentError(
@@ -241,12 +244,10 @@ export function oneHot(x: Expr, numClasses: number): Expr {
   return convert(eq(classes, iota(shape, x.shape.length, 'i64')), 'i64');
 }
 
-// ---- what depends on values
+// ---- what depends on values. Unlike torch: shapes cannot depend on values. It takes { size, fill }: as many rows, the
+// first in row-major order; if there are fewer, the rest is `fill` (torch.nonzero_static).
 
-/**
- * The indices of elements that are not zero, [size, rank]: the first `size` of them in row-major order; if there are fewer,
- * the rest is `fill`. (torch's nonzero_static: shapes cannot depend on values.)
- */
+/** The indices of elements that are not zero, [size, rank]. */
 export function nonzero(x: Expr, { size, fill = -1 }: { readonly size?: number; readonly fill?: number } = {}): Expr {
   if (size === undefined)
     throw new ArgumentError(
@@ -257,22 +258,24 @@ export function nonzero(x: Expr, { size, fill = -1 }: { readonly size?: number; 
   const rank = x.shape.length;
   if (!rank) return full([size, 0], 0, 'i64');
   if (!n || !size) return full([size, rank], fill, 'i64');
-  const position = iota([n], 0, 'i64');
-  const keys = sortKeys(where(eq(flat(x), full([n], 0, x.dtype)), full([n], n, 'i64'), position));
-  const first = size <= n ? slice(keys, [0], [size]) : concat([keys, full([size - n], n, 'i64')], 0);
-  const columns = range(rank).map((d) => takeAt(flat(iota(x.shape, d, 'i64')), [0], [first]));
-  const table = concat(
-    columns.map((c) => reshape(c, [size, 1])),
-    1,
-  );
-  return where(broadcastTo(reshape(lt(first, n), [size, 1]), table.shape), table, fill);
+  const places = where(eq(flat(x), full([n], 0, x.dtype)), n, iota([n], 0, 'i64')); // n: nowhere
+  const taken = Math.min(size, n);
+  const first = slice(sort(places, { stable: false }).values, [0], [taken]);
+  const columns = range(rank).map((d) => {
+    const column = takeAt(flat(iota(x.shape, d, 'i64')), [0], [first]);
+    return reshape(column, [taken, 1]);
+  });
+  return padDim(where(reshape(lt(first, n), [taken, 1]), concat(columns, 1), fill), 0, 0, size - taken, fill);
 }
 
-/** Not possible: an error that shows what is. */
+/** The same as nonzero. */
+export const argwhere = nonzero;
+
+/** Unlike torch: an error that shows what to write instead, as shapes cannot depend on values. */
 export function maskedSelect(x: Expr, mask: Expr): Expr {
   throw maskError('maskedSelect', x, mask);
 }
-/** Not possible: an error that shows what is. */
+/** Unlike torch: an error that shows what to write instead, as which element goes where depends on values. */
 export function maskedScatter(x: Expr, mask: Expr, _source: Expr): Expr {
   throw maskError('maskedScatter', x, mask);
 }

@@ -1,6 +1,6 @@
-// Linear algebra on matrices [..., m, n], batched over leading dimensions. f32 and f64 only, as in torch.
-// Differs from torch: nothing is thrown for singular or indefinite matrices, which only running the program shows; the
-// results hold infinities or NaN. Systems, inverses and determinants go by QR (StableHLO has no LU).
+// Linear algebra on matrices [..., m, n], batched over leading dimensions. f32 and f64 only, as in torch. Only running
+// the program shows whether a matrix is singular or indefinite, so nothing is thrown; the results hold infinities or
+// NaN. Systems, inverses and determinants go by QR (StableHLO has no LU).
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range } from '../base/shape.js';
@@ -24,16 +24,15 @@ import {
   transposed,
   triangularSolve as triangular,
 } from './decompose.js';
-import { checkDType, showAll } from './define.js';
+import { checkDType, typesOf } from './define.js';
 import { mmPrecise as mm } from './dot.js';
+import { takeFixed } from './gather.js';
 import { matmul } from './matmul.js';
 import { broadcastTo, concat, convert, reshape, sliceDim } from './move.js';
 import { abs, div, gt, log, lt, maximum, mul, ne, neg, sign, sub, where } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
 import { detach } from './variable.js';
-import { takeFixed } from './window.js';
 
-const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 function checkMatrix(op: string, x: Expr): void {
   checkDType(op, [x.aval], (d) => d === 'f32' || d === 'f64', 'f32 or f64 (convert others first)');
   if (x.shape.length < 2) throw new ShapeError(`${op}: takes matrices [..., m, n], got ${x.aval}`);
@@ -56,7 +55,10 @@ function together(op: string, a: Expr, b: Expr): [Expr, Expr] {
 
 // ---- products and powers
 
-/** The vector at right angles to two vectors of 3 elements each. */
+/**
+ * The vector at right angles to two vectors of 3 elements each. Unlike torch.cross: along the last dimension
+ * unless told, as torch.linalg.cross.
+ */
 export function cross(a: Expr, b: Expr, { dim = -1 }: { readonly dim?: number } = {}): Expr {
   const shape = broadcastShapes('cross', a.shape, b.shape);
   const d = normalizeDim('cross', dim, shape.length);
@@ -82,11 +84,15 @@ export function matrixPower(x: Expr, n: number): Expr {
   return n % 2 ? matmul(square, x) : square;
 }
 
-/** The powers of each element, as rows: from N - 1 down to 0, or up with `increasing`. */
+/**
+ * The powers of each element, as rows: from N - 1 down to 0, or up with `increasing`. Unlike
+ * torch.linalg.vander: down unless told, as torch.vander.
+ */
 export function vander(
   x: Expr,
   { N = x.shape.at(-1) ?? 0, increasing = false }: { readonly N?: number; readonly increasing?: boolean } = {},
 ): Expr {
+  if (!Number.isInteger(N) || N < 0) throw new ArgumentError(`vander: N is ${N}: it must be a whole number, 0 or more`);
   if (!x.shape.length) throw new ShapeError(`vander: takes vectors [..., n], got ${x.aval}`);
   const y = isFloat(x.dtype) ? x : convert(x, 'i64');
   const powers = range(N - 1).reduce<Expr[]>(
@@ -100,7 +106,7 @@ export function vander(
 
 // ---- Cholesky and triangular systems
 
-/** The lower triangular L with L L^T = x, for symmetric positive definite x; NaN for others. */
+/** The lower triangular L with L L^T = x. Unlike torch: NaN, and no error, if x is not positive definite. */
 export function cholesky(x: Expr, { upper = false }: { readonly upper?: boolean } = {}): Expr {
   checkSquare('cholesky', x);
   const l = choleskyLower(x);
@@ -138,7 +144,9 @@ export function solveTriangular(
   const [A, B] = together('solveTriangular', a, b);
   return triangular(A, B, { lower: !upper, unit: unitriangular });
 }
-/** The same with torch's older arguments: the right side first. */
+/**
+ * The same with torch's older arguments: the right side first. Unlike torch: the solution alone, without a copy of A.
+ */
 export const triangularSolve = (
   b: Expr,
   a: Expr,
@@ -154,7 +162,10 @@ export const triangularSolve = (
 
 // ---- systems, inverses, determinants
 
-/** The x with A x = B (or x A = B with `left: false`); B is a vector [n], or matrices [..., n, k]. */
+/**
+ * The x with A x = B (or x A = B with `left: false`); B is a vector [n], or matrices [..., n, k]. Unlike torch:
+ * infinities or NaN, and no error, if A is singular.
+ */
 export function solve(a: Expr, b: Expr, { left = true }: { readonly left?: boolean } = {}): Expr {
   checkSquare('solve', a);
   const vectors =
@@ -165,11 +176,11 @@ export function solve(a: Expr, b: Expr, { left = true }: { readonly left?: boole
 }
 const droppingLast = (x: Expr): [Expr, readonly number[]] => [x, x.shape.slice(0, -1)];
 
+/** The inverse. Unlike torch: infinities or NaN, and no error, if x is singular. */
 export function inv(x: Expr): Expr {
   checkSquare('inv', x);
   return solveBy(x, eyeLike(x));
 }
-export const inverse = inv;
 
 /** The logarithm of the absolute value of the determinant, and its sign. */
 export function slogdet(x: Expr): { readonly sign: Expr; readonly logabsdet: Expr } {
@@ -186,7 +197,7 @@ export function logdet(x: Expr): Expr {
   const { sign: s, logabsdet } = slogdet(x);
   return where(lt(s, 0), Number.NaN, logabsdet);
 }
-/** Without a gradient (NaN) where it is 0. */
+/** The determinant. Unlike torch: its gradient is NaN where it is 0. */
 export function det(x: Expr): Expr {
   checkSquare('det', x);
   const { diagonal, turned } = determinantParts(x);
@@ -209,14 +220,15 @@ function product(x: Expr): Expr {
 
 // ---- orthogonal decompositions
 
-/** x = Q R, with orthonormal columns of Q; 'complete' makes Q square, 'r' makes only R. Signs may differ from torch's. */
+/**
+ * x = Q R, with orthonormal columns of Q; 'complete' makes Q square, 'r' makes only R. Unlike torch: signs of Q's
+ * columns and R's rows may differ.
+ */
 export function qr(
   x: Expr,
   { mode = 'reduced' }: { readonly mode?: 'reduced' | 'complete' | 'r' } = {},
 ): { readonly Q: Expr; readonly R: Expr } {
   checkMatrix('qr', x);
-  if (!['reduced', 'complete', 'r'].includes(mode))
-    throw new ArgumentError(`qr: mode '${mode}' is not known: use reduced, complete or r`);
   const { q, r } = qrParts(x, mode === 'complete');
   return { Q: mode === 'r' ? full([0], 0, x.dtype) : q, R: r };
 }
@@ -238,8 +250,8 @@ export const eigvalsh = (x: Expr, options: { readonly UPLO?: 'L' | 'U' } = {}): 
 
 /**
  * x = U diag(S) Vh, singular values in descending order; signs of the vectors are not determined. By one-sided Jacobi:
- * precise to a few units in the last place of the largest. With `fullMatrices` U and Vh are square; the vectors that adds
- * have no gradient.
+ * precise to a few units in the last place of the largest. With `fullMatrices` U and Vh are square; the vectors that
+ * adds have no gradient. Unlike torch.svd: gives Vh, and whole matrices unless told, as torch.linalg.svd.
  */
 export function svd(
   x: Expr,
@@ -289,7 +301,10 @@ export const nuclearNorm = (x: Expr): Expr => reduceSum(svdvals(x), [x.shape.len
 /** The largest singular value: torch.linalg.matrix_norm(x, 2). */
 export const spectralNorm = (x: Expr): Expr => reduceMax(svdvals(x), [x.shape.length - 2]);
 
-/** The x with the least |A x - B|, and of several the shortest; A has full rank. */
+/**
+ * The x with the least |A x - B|, and of several the shortest. Unlike torch: A must have full rank, and the solution is
+ * all there is.
+ */
 export function lstsq(a: Expr, b: Expr): { readonly solution: Expr } {
   checkMatrix('lstsq', a);
   const [A, B] = together('lstsq', a, b);

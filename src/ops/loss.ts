@@ -1,9 +1,9 @@
 // Losses, as torch.nn.functional has them: element by element first, then reduced.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
-import { isFloat, isInteger } from '../base/promote.js';
+import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { alignFloats, floating, isExpr, type Operand } from './align.js';
+import { alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, iota } from './constant.js';
 import { custom } from './custom.js';
 import { clamp, xlogy } from './math.js';
@@ -30,7 +30,7 @@ import {
 } from './pointwise.js';
 import { reduceSum } from './reduce.js';
 import { norm, sum } from './reduction.js';
-import { inFloat32, log1pExp, logSoftmaxOver } from './stable.js';
+import { log1pExp, logSoftmaxOver } from './stable.js';
 import { detach } from './variable.js';
 
 export type Reduction = 'mean' | 'sum' | 'none';
@@ -71,7 +71,7 @@ export const mseLoss = distance<Weighted>('mseLoss', (d, { weight }) => weigh(sq
 export const l1Loss = distance<Weighted>('l1Loss', (d, { weight }) => weigh(abs(d), weight));
 /** Half the square within a limit of zero, straight beyond: finite slopes of infinite distances, too. */
 const bent = (d: Expr, limit: number): Expr => {
-  const inner = clamp(d, -limit, limit);
+  const inner = clamp(d, { min: -limit, max: limit });
   return mul(inner, sub(d, div(inner, 2)));
 };
 /** Squared within beta of zero, straight beyond. */
@@ -158,13 +158,16 @@ function negativeLog(op: string, logp: Expr, target: Expr, options: ClassOptions
   }
   return reduced(op, losses, options.reduction, reduceSum(weights));
 }
-/** The negative log likelihood of classes, given log probabilities. A target out of range gives NaN (torch: an error). */
+/**
+ * The negative log likelihood of classes, given log probabilities. Unlike torch: a class out of range gives NaN, no
+ * error.
+ */
 export const nllLoss = (input: Expr, target: Expr, options: ClassOptions = {}): Expr =>
   negativeLog('nllLoss', input, target, options);
 
 /**
- * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C (one out of range gives
- * NaN; torch: an error), or floats, the probability of each class, in the input's shape.
+ * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C, or floats, the
+ * probability of each class, in the input's shape. Unlike torch: a class out of range gives NaN, no error.
  */
 export function crossEntropy(
   input: Expr,
@@ -178,8 +181,12 @@ export function crossEntropy(
   }
   const dim = classDim(op, input);
   const probabilities = isFloat(target.dtype);
-  if (probabilities) checkSameShape(op, input, target);
-  return inFloat32(probabilities ? pair(op, input, target)[0] : floating(input), (x) => {
+  if (probabilities && !sameShape(input.shape, target.shape)) {
+    throw new ShapeError(
+      `${op}: the input is ${input.aval}, the target ${target.aval}: floats are the probability of each class, in the input's shape; for class indices use long()`,
+    );
+  }
+  return inWide(probabilities ? pair(op, input, target)[0] : floating(input), (x) => {
     const logp = logSoftmaxOver([x], { dims: [dim] });
     if (!probabilities) return negativeLog(op, logp, target, options, labelSmoothing);
     if (options.ignoreIndex !== undefined) {
@@ -202,7 +209,10 @@ const bceOp = custom<[Expr, Expr]>(
   },
   (g, [x, t]) => [div(mul(g, sub(x, t)), maximum(mul(sub(1, x), x), 1e-12)), mul(g, sub(log1p(neg(x)), log(x)))],
 );
-/** Of probabilities. Logits go to binaryCrossEntropyWithLogits, which is more exact. */
+/**
+ * Of probabilities. Unlike torch: no error outside of [0, 1]. Logits go to binaryCrossEntropyWithLogits, which is more
+ * exact.
+ */
 export function binaryCrossEntropy(input: Expr, target: Expr, { weight, reduction }: Weighted = {}): Expr {
   checkSameShape('binaryCrossEntropy', input, target);
   return reduced(
@@ -294,7 +304,10 @@ export interface CosineOptions {
   readonly dim?: number;
   readonly eps?: number;
 }
-/** The cosine of the angle between vectors along `dim` (1 if not said). */
+/**
+ * The cosine of the angle between vectors along `dim` (1). Unlike torch: vectors shorter than eps have the gradient of
+ * the function.
+ */
 export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: CosineOptions = {}): Expr {
   const op = 'cosineSimilarity';
   const [a, b] = pair(op, x1, x2);
@@ -311,7 +324,7 @@ export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: Co
       ),
     );
   };
-  const wide = a.dtype === 'f64' ? 'f64' : 'f32'; // eps * eps is 0 in f16
+  const wide = wideType(a.dtype); // eps * eps is 0 in f16
   return convert(dot(unit(convert(a, wide)), unit(convert(b, wide))), a.dtype);
 }
 
@@ -365,7 +378,7 @@ export function tripletMarginLoss(
 ): Expr {
   const op = 'tripletMarginLoss';
   if (!anchor.shape.length) throw new ShapeError(`${op}: of ${anchor.aval}: it needs a dimension for the vectors`);
-  const apart = (x: Expr, y: Expr) => norm(add(sub(...pair(op, x, y)), eps), p, -1);
+  const apart = (x: Expr, y: Expr) => norm(add(sub(...pair(op, x, y)), eps), { p, dim: -1 });
   const far = swap ? minimum(apart(anchor, negative), apart(positive, negative)) : apart(anchor, negative);
   return reduced(op, aboveZero(add(sub(apart(anchor, positive), far), margin)), reduction);
 }

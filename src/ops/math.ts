@@ -2,9 +2,9 @@
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
-import { range } from '../base/shape.js';
-import { Expr } from '../ir/expr.js';
-import { align, alignFloats, checkFits, floating, isExpr, type Operand, resultTypeOf } from './align.js';
+import { range, sameShape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { align, alignFloats, checkFits, floating, inWide, isExpr, type Operand, resultTypeOf } from './align.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
 import { bitcast, convert } from './move.js';
@@ -42,7 +42,7 @@ import {
   trunc,
   where,
 } from './pointwise.js';
-import { inFloat32 } from './stable.js';
+import { reduceAnd } from './reduce.js';
 
 const pair = (xs: readonly Expr[]) => xs as unknown as [Expr, Expr];
 type Binary = (a: Operand, b: Operand) => Expr;
@@ -88,8 +88,7 @@ export interface Limits {
   readonly max?: Operand;
 }
 /** x, but no less than min and no more than max: clamp(x, { min: 0 }), or clamp(x, 0, 1). */
-export function clamp(x: Expr, min?: Operand | Limits, max?: Operand): Expr {
-  const limits = typeof min === 'object' && !(min instanceof Expr) ? min : { min, max };
+export function clamp(x: Expr, limits: Limits = {}): Expr {
   if (limits.min === undefined && limits.max === undefined) {
     throw new ArgumentError('clamp: neither min nor max is given: write clamp(x, { min: 0 }) or clamp(x, 0, 1)');
   }
@@ -103,7 +102,8 @@ export function clamp(x: Expr, min?: Operand | Limits, max?: Operand): Expr {
   const low = limits.min === undefined ? y : within(y, ge, bounds.shift()!);
   return limits.max === undefined ? low : within(low, le, bounds[0]!);
 }
-export const clip = clamp;
+export const clampMin = (x: Expr, min: Operand): Expr => clamp(x, { min });
+export const clampMax = (x: Expr, max: Operand): Expr => clamp(x, { max });
 
 const LARGEST: Partial<Record<DType, number>> = {
   f8e4m3fn: 448,
@@ -128,7 +128,7 @@ export interface Closeness {
   readonly atol?: number;
   readonly equalNan?: boolean;
 }
-/** |a - b| <= atol + rtol |b|. */
+/** |a - b| <= atol + rtol |b|. Unlike torch: dtypes may differ, and meet. */
 export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNan = false }: Closeness = {}): Expr {
   const [x, y] = pair(align('isclose', [a, b]));
   const distance = abs(sub(floating(x), floating(y)));
@@ -136,6 +136,11 @@ export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNa
   const close = logicalOr(eq(x, y), near);
   return equalNan ? logicalOr(close, logicalAnd(isnan(x), isnan(y))) : close;
 }
+/** Whether all elements are close. Unlike torch: a tensor, bool[], which item() reads; dtypes may differ, and meet. */
+export const allclose = (a: Expr, b: Operand, options?: Closeness): Expr => reduceAnd(isclose(a, b, options));
+/** Whether shapes and all elements are equal; NaN is not. Unlike torch: a tensor, bool[], which item() reads. */
+export const equal = (a: Expr, b: Expr): Expr =>
+  sameShape(a.shape, b.shape) ? reduceAnd(eq(a, b)) : full([], false, 'bool');
 
 // ---- several operands at once
 
@@ -204,7 +209,7 @@ export const xlogy: Binary = (x, y) => xlogyOp(pair(alignFloats('xlogy', [x, y])
 /** x * 2^n, in two steps: 2^n may be out of range where the product is not. */
 export const ldexp = (x: Expr, n: Operand): Expr => {
   const [y, power] = pair(alignFloats('ldexp', [x, n]));
-  return inFloat32(y, (wide) => {
+  return inWide(y, (wide) => {
     const exponent = convert(power, wide.dtype);
     const half = where(isfinite(exponent), trunc(div(exponent, 2)), 0);
     return mul(mul(wide, pow(2, half)), pow(2, sub(exponent, half)));
@@ -220,7 +225,7 @@ const logitOp = custom<[Expr]>(
 );
 /** log(x / (1 - x)); `eps` keeps x that far from 0 and 1. */
 export const logit = (x: Expr, { eps }: { readonly eps?: number } = {}): Expr =>
-  logitOp([eps === undefined ? floating(x) : clamp(floating(x), eps, 1 - eps)], null);
+  logitOp([eps === undefined ? floating(x) : clamp(floating(x), { min: eps, max: 1 - eps })], null);
 /** The log of the multivariate gamma function of dimension p. */
 export function mvlgamma(x: Expr, p: number): Expr {
   if (!Number.isInteger(p) || p < 1) throw new ArgumentError(`mvlgamma: p is ${p}: it is a dimension, 1 or more`);
@@ -237,7 +242,7 @@ export const deg2rad = (x: Expr): Expr => mul(floating(x), Math.PI / 180);
 export const rad2deg = (x: Expr): Expr => mul(floating(x), 180 / Math.PI);
 /** sin(pi x) / (pi x), and 1 at 0. */
 export const sinc = (x: Expr): Expr =>
-  inFloat32(floating(x), (y) => {
+  inWide(floating(x), (y) => {
     const zero = eq(y, 0);
     const angle = where(zero, 1, mul(y, Math.PI));
     return where(zero, 1, div(sin(angle), angle));
@@ -272,7 +277,7 @@ function chebyshev(all: readonly number[], t: Expr): Expr {
 }
 /** exp(-|x|) times the modified Bessel function of the first kind, of order 0. */
 export const i0e = (x: Expr): Expr =>
-  inFloat32(floating(x), (wide) => {
+  inWide(floating(x), (wide) => {
     const y = abs(wide);
     const isNear = le(y, 8);
     const far = where(isNear, 8, y); // neither branch leaves its own range, where its gradient might not be finite
@@ -283,4 +288,4 @@ export const i0e = (x: Expr): Expr =>
     );
   });
 /** The modified Bessel function of the first kind, of order 0. */
-export const i0 = (x: Expr): Expr => inFloat32(floating(x), (y) => mul(exp(abs(y)), i0e(y)));
+export const i0 = (x: Expr): Expr => inWide(floating(x), (y) => mul(exp(abs(y)), i0e(y)));

@@ -4,13 +4,11 @@ import { isFloat, kindOf } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range, type Shape, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { floating } from './align.js';
-import { showAll } from './define.js';
+import { typesOf } from './define.js';
 import { contract, dotGeneral, type Labelled, mergeLead, takeDiagonals } from './dot.js';
 import { broadcastTo, convert, reshape } from './move.js';
 import { abs, add, eq, mul, ne, pow, sqrt, sub, where } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
-
-const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 
 /** torch converts nothing in products: all operands of one dtype, of numbers. */
 function checkProduct(op: string, xs: readonly Expr[]): void {
@@ -77,7 +75,6 @@ export function outer(a: Expr, b: Expr): Expr {
   checkRanks('outer', [a, b], [1, 1], 'two vectors');
   return mul(reshape(a, [...a.shape, 1]), b);
 }
-export const ger = outer;
 
 /** The sum of products over the last dimension of each. */
 export function inner(a: Expr, b: Expr): Expr {
@@ -157,6 +154,8 @@ export function tensordot(a: Expr, b: Expr, dims: number | readonly [readonly nu
   if (typeof dims === 'number' && !(Number.isInteger(dims) && dims >= 0 && dims <= Math.min(rankA, rankB))) {
     throw new ShapeError(`tensordot: ${dims} dimensions cannot be summed over in ${typesOf([a, b])}`);
   }
+  if (typeof dims !== 'number' && dims.length !== 2)
+    throw new ArgumentError(`tensordot: dims has ${dims.length} lists: give two, the dimensions of a and those of b`);
   const [as, bs] = typeof dims === 'number' ? [range(dims).map((i) => rankA - dims + i), range(dims)] : dims;
   if (as.length !== bs.length) {
     throw new ArgumentError(`tensordot: ${as.length} dimensions of a and ${bs.length} of b: give as many of each`);
@@ -187,8 +186,10 @@ export function tensordot(a: Expr, b: Expr, dims: number | readonly [readonly nu
  * Einstein's sum: 'bij,bjk->bik'. A letter names a dimension; one that is not in the output is summed over; without an
  * output, the letters that occur once, in alphabetical order; '...' stands for the other dimensions, which broadcast; a
  * letter twice in one operand takes the diagonal. Several operands are multiplied in pairs, smallest products first.
+ * Unlike torch: no lists of numbers in place of letters.
  */
-export function einsum(equation: string, ...operands: Expr[]): Expr {
+export function einsum(equation: string, ...given: Expr[] | [readonly Expr[]]): Expr {
+  const operands = given.flat() as Expr[];
   const what = `einsum '${equation}' of ${typesOf(operands)}`;
   const bad = (problem: string) => new ArgumentError(`${what}: ${problem}`);
   const [inputs, output, extra] = equation.replaceAll(/\s/g, '').split('->') as [string, string?, string?];

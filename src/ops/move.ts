@@ -1,5 +1,5 @@
 // The primitives that move elements without changing them. Strict: dimensions are counted from the front, none is implied.
-import { type DType, sizeOf } from '../base/dtype.js';
+import { checkDTypeName, type DType, sizeOf } from '../base/dtype.js';
 import { DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape, sameShape, showShape } from '../base/shape.js';
@@ -13,7 +13,7 @@ import { reduceSum } from './reduce.js';
 
 const convertOp = define<[Expr], { dtype: DType }>({
   name: 'convert',
-  infer: ([x], { dtype }) => x.withDType(dtype),
+  infer: ([x], { dtype }) => x.withDType(checkDTypeName('to', dtype)),
   lower: (e, [x], _, out) => {
     const type = e.typeOf(x);
     // By way of integers: XLA turns a product with a converted boolean into a choice, which loses the NaN of 0 * infinity.
@@ -44,6 +44,10 @@ const reshapeOp = define<[Expr], { shape: Shape }>({
   vjp: (g, [x]) => [reshape(g, x.shape)],
 });
 export const reshape = (x: Expr, shape: Shape): Expr => (sameShape(shape, x.shape) ? x : reshapeOp([x], { shape }));
+/** All elements, in one dimension. */
+export const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
+/** A scalar as one element: functions along a dimension take it so. */
+export const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : flat(x));
 
 const broadcastOp = define<[Expr], { shape: Shape; dims: readonly number[] }>({
   name: 'broadcastInDim',
@@ -181,6 +185,12 @@ export const pad = (
   high: readonly number[],
   interior: readonly number[],
 ): Expr => ([...low, ...high, ...interior].every((n) => n === 0) ? x : padOp([x, value], { low, high, interior }));
+
+/** One dimension padded; negative counts take away. */
+export const padDim = (x: Expr, dim: number, low: number, high: number, value: number | bigint | boolean = 0): Expr => {
+  const at = (n: number) => x.shape.map((_, d) => (d === dim ? n : 0));
+  return pad(x, full([], value, x.dtype), at(low), at(high), at(0));
+};
 
 const concatOp = define<readonly Expr[], { dim: number }>({
   name: 'concat',

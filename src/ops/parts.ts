@@ -25,7 +25,10 @@ const whole = (op: string, what: string, n: number, least = 0): number => {
 
 // ---- pieces
 
-/** The elements start to start + length of one dimension. A tensor as start is moved to where the length fits. */
+/**
+ * The elements start to start + length of one dimension. Unlike torch: a tensor as start is moved to where the length
+ * fits.
+ */
 export function narrow(x: Expr, dim: number, start: number | Expr, length: number): Expr {
   const d = dimIn('narrow', x, dim);
   const n = x.shape[d]!;
@@ -112,12 +115,12 @@ export function unfold(x: Expr, dimension: number, size: number, step: number): 
   whole('unfold', 'the step', step, 1);
   if (size > n) throw new ShapeError(`unfold: windows of ${size} are larger than size ${n} of dim ${d} in ${x.aval}`);
   const windows = Math.floor((n - size) / step) + 1;
-  const starts = reshape(mul(iota([windows], 0, 'i64'), step), [windows, 1]);
+  const starts = mul(iota([windows], 0, 'i64'), step);
   const rank = x.shape.length;
   // The result of the gather has the windows before their elements, in the place of the dimension.
   const taken = gather(x, starts, {
     ...{ offset: range(rank + 1).filter((k) => k !== d), collapsed: [], batch: [], startBatch: [], map: [d] },
-    sizes: x.shape.with(d, size),
+    ...{ sizes: x.shape.with(d, size), known: 'inRange' },
   });
   return permute(taken, [...range(rank + 1).filter((k) => k !== d + 1), d + 1]);
 }
@@ -149,7 +152,7 @@ const LARGEST: Record<string, (n: number) => number> = {
 
 /**
  * Elements added before and after: [before, after] of the last dimension, then of the one before it, and so on (torch's
- * order). Negative numbers take away. All modes take any number of dimensions.
+ * order). Negative numbers take away. Unlike torch: all modes take any number of dimensions.
  */
 export function pad(
   x: Expr,
@@ -176,7 +179,6 @@ export function pad(
     );
   if (mode === 'constant') return fill(x, low, high);
   const edges = EDGES[mode];
-  if (!edges) throw new ArgumentError(`pad: there is no mode ${mode}: use constant, ${Object.keys(EDGES).join(', ')}`);
   const padded = range(rank).reduce((y, d) => {
     const n = x.shape[d]!;
     const [before, after] = [Math.max(0, low[d]!), Math.max(0, high[d]!)];
@@ -203,7 +205,10 @@ export interface Diagonal {
   readonly dim1?: number;
   readonly dim2?: number;
 }
-/** [..., n] whose elements are the diagonal of two dimensions. */
+/**
+ * [..., n] whose elements are the diagonal of two dimensions. Unlike torch.linalg.diagonal: of the first
+ * two unless told, as torch.diagonal.
+ */
 export function diagonal(x: Expr, { offset = 0, dim1 = 0, dim2 = 1 }: Diagonal = {}): Expr {
   const [a, b] = matrixDims('diagonal', x, dim1, dim2, x.shape.length);
   const rest = range(x.shape.length).filter((d) => d !== a && d !== b);
@@ -238,8 +243,12 @@ export function diagEmbed(x: Expr, { offset = 0, dim1 = -2, dim2 = -1 }: Diagona
     range(rank).map((d) => (d === a ? rank - 2 : d === b ? rank - 1 : rest.shift()!)),
   );
 }
+export interface Triangle {
+  /** 0: the main one; above it: positive. */
+  readonly diagonal?: number;
+}
 /** A vector's matrix, or a matrix's diagonal. */
-export function diag(x: Expr, offset = 0): Expr {
+export function diag(x: Expr, { diagonal: offset = 0 }: Triangle = {}): Expr {
   if (x.shape.length !== 1 && x.shape.length !== 2)
     throw new ShapeError(`diag: takes a vector or a matrix, got ${x.aval}: use diagonal or diagEmbed`);
   return x.shape.length === 1 ? diagEmbed(x, { offset }) : diagonal(x, { offset });
@@ -252,7 +261,7 @@ export function trace(x: Expr): Expr {
 
 const triangle =
   (op: string, keep: typeof ge) =>
-  (x: Expr, offset = 0): Expr => {
+  (x: Expr, { diagonal: offset = 0 }: Triangle = {}): Expr => {
     const [rows, columns] = x.shape.slice(-2) as [number, number];
     if (x.shape.length < 2) throw new ShapeError(`${op}: takes two dimensions or more, got ${x.aval}`);
     if (!Number.isInteger(offset)) throw new ArgumentError(`${op}: the diagonal must be a whole number, got ${offset}`);

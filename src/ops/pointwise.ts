@@ -5,14 +5,23 @@ import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { isFloat, isInteger, isUnsigned, kindOf } from '../base/promote.js';
 import { broadcastShapes } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, checkFits, floating, isExpr, type Operand, resultTypeOf, shapeOf } from './align.js';
+import {
+  align,
+  alignFloats,
+  checkFits,
+  floating,
+  inWide,
+  isExpr,
+  type Operand,
+  resultTypeOf,
+  shapeOf,
+} from './align.js';
 import { full, zerosLike } from './constant.js';
 import { whileLoop } from './control.js';
 import { custom } from './custom.js';
 import { checkDType, checkSame, comparing, define, type Each } from './define.js';
 import { bitcast, broadcastTo, convert } from './move.js';
 import { reduceOr } from './reduce.js';
-import { inFloat32 } from './stable.js';
 
 type Unary = (x: Expr) => Expr;
 type Binary = (a: Operand, b: Operand) => Expr;
@@ -111,18 +120,17 @@ const divide = binary('div', 'divide', numbers, (g, _, b, y) => [divide(g, b), n
 export interface Division {
   readonly roundingMode?: 'trunc' | 'floor' | null;
 }
-/** True division: integers give floats. With a rounding mode integers stay integers (divided by 0 they give no error). */
+/** True division: integers give floats; rounded, they stay integers. Unlike torch: integers by 0 are no error then. */
 export function div(a: Operand, b: Operand, { roundingMode = null }: Division = {}): Expr {
   if (roundingMode === 'floor') return floorDivide(a, b);
   if (roundingMode === 'trunc') return truncDivide(a, b);
-  if (roundingMode !== null) throw new ArgumentError(`div: roundingMode '${roundingMode}' is not 'trunc' or 'floor'`);
   return withExact((x, y) => divide(...(alignFloats('div', [x, y]) as [Expr, Expr])))(a, b);
 }
-/** The remainder with the sign of the dividend, as C has it. */
+/** The remainder with the sign of the dividend, as C has it. Unlike torch: integers by 0 are no error. */
 export const fmod = binary('fmod', 'remainder', numbers, (g, a, b) => [g, neg(mul(g, trunc(div(a, b))))]);
 /** Whether a remainder lies on the other side of zero than its divisor. */
 const across = (rest: Expr, b: Expr): Expr => logicalAnd(ne(rest, 0), ne(lt(rest, 0), lt(b, 0)));
-/** The remainder with the sign of the divisor, as Python has it. */
+/** The remainder with the sign of the divisor, as Python has it. Unlike torch: integers by 0 are no error. */
 export const remainder: Binary = (a, b) => {
   const [x, y] = align('remainder', [a, b]) as [Expr, Expr];
   const rest = fmod(x, y);
@@ -138,7 +146,7 @@ const wholeDivide = (name: string, of: (a: Expr, b: Expr) => Expr): Binary => {
   return withExact((a, b) => op(align(name, [a, b]) as [Expr, Expr], null));
 };
 const truncDivide = wholeDivide('truncDivide', (a, b) => trunc(divide(a, b)));
-/** Rounded down, not towards zero. */
+/** Rounded down, not towards zero. Unlike torch: integers by 0 are no error. */
 export const floorDivide = wholeDivide('floorDivide', (a, b) => {
   const rest = fmod(a, b);
   // What is left without the rest divides evenly, up to rounding.
@@ -244,7 +252,7 @@ const logTo = (base: number, ofTwo: (d: 'f32' | 'f64') => readonly [number, numb
     },
     (g, [x]) => [div(div(g, x), Math.log(base))],
   );
-  return (x) => inFloat32(floating(x), (y) => op([y], null));
+  return (x) => inWide(floating(x), (y) => op([y], null));
 };
 export const log2 = logTo(2, () => [1, 0]);
 export const log10 = logTo(10, (d) => LOG10_2[d]);
@@ -253,7 +261,7 @@ export const sqrt = float1('sqrt', 'sqrt', (g, _, y) => div(g, mul(2, y)));
 export const rsqrt = float1('rsqrt', 'rsqrt', (g, _, y) => mul(g, mul(-0.5, mul(y, mul(y, y)))));
 export const cbrt = float1('cbrt', 'cbrt', (g, _, y) => div(g, mul(3, mul(y, y))));
 const logistic = float1('sigmoid', 'logistic', (g, _, y) => mul(g, mul(y, sub(1, y))));
-export const sigmoid = (x: Expr): Expr => inFloat32(floating(x), logistic); // exp(12) is too large for f16
+export const sigmoid = (x: Expr): Expr => inWide(floating(x), logistic); // exp(12) is too large for f16
 export const sin = float1('sin', 'sine', (g, x) => mul(g, cos(x)));
 export const cos = float1('cos', 'cosine', (g, x) => neg(mul(g, sin(x))));
 /** The angle of the point (b, a), whose gradient at the origin is 0. */
@@ -375,7 +383,10 @@ const selectOp = define<[Expr, Expr, Expr]>({
   lower: (e, xs, _, out) => e.op('select', xs, [out])[0]!,
   vjp: (g, [c]) => [null, where(c, g, zerosLike(g)), where(c, zerosLike(g), g)],
 });
-/** a where the condition holds, else b. As a method it is the condition's: condition.where(a, b). */
+/**
+ * a where the condition holds, else b. Unlike torch: as a method it is the condition's, condition.where(a, b); without
+ * a and b: nonzero.
+ */
 export function where(condition: Expr, a: Operand, b: Operand): Expr {
   if (condition.dtype !== 'bool') {
     throw new DTypeError(

@@ -7,12 +7,13 @@ import { lowest } from '../base/literal.js';
 import { isFloat } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { inWide } from './align.js';
 import { iota } from './constant.js';
 import { checkDType } from './define.js';
-import { broadcastTo, concat, reshape, sliceDim } from './move.js';
+import { broadcastTo, concat, padDim, reshape, sliceDim } from './move.js';
 import { add, div, eq, gt, isnan, logicalOr, mul, pow, where } from './pointwise.js';
 import { reduceSum } from './reduce.js';
-import { along, inF32, padDim, places, type Sizes, sizesOf, withBatch, zeroPad } from './window.js';
+import { along, places, type Sizes, sizesOf, withBatch } from './window.js';
 
 export interface MaxPoolOptions {
   /** The window's size, if not given. */
@@ -119,14 +120,19 @@ const both =
     withBatch(op, x, n, (y) => y); // checks the rank
     return maxPool(op, n, x, size, options);
   };
-/** The greatest of each window; of equal ones the first gets the gradient. */
+// ---- the greatest of each window; of equal ones the first gets the gradient. Unlike torch: their places are given by
+// another function, ...WithIndices.
+
 export const maxPool1d = values('maxPool1d', 1);
 export const maxPool2d = values('maxPool2d', 2);
 export const maxPool3d = values('maxPool3d', 3);
-/** Also where in the flattened space they were (torch's return_indices). */
+// ---- and where in the flattened space they were (torch's return_indices)
+
 export const maxPool1dWithIndices = both('maxPool1dWithIndices', 1);
 export const maxPool2dWithIndices = both('maxPool2dWithIndices', 2);
 export const maxPool3dWithIndices = both('maxPool3dWithIndices', 3);
+
+// ---- sums of windows
 
 /** The sum of each window. */
 const sumPool = (x: Expr, windows: readonly Pooled[]): Expr =>
@@ -141,13 +147,13 @@ const sumPool = (x: Expr, windows: readonly Pooled[]): Expr =>
         [dim + 1],
       );
     }
-    return places(zeroPad(y, dim, w.padding, w.high), dim, w.count, w).reduce((a, b) => add(a, b));
+    return places(padDim(y, dim, w.padding, w.high), dim, w.count, w).reduce((a, b) => add(a, b));
   }, x);
 
 /** Sums of floats, with a batch dimension. */
 const inSpace = (op: string, x: Expr, n: number, f: (x: Expr) => Expr): Expr => {
   checkDType(op, [x.aval], isFloat, 'floating point numbers');
-  return withBatch(op, x, n, (batch) => inF32(batch, f));
+  return withBatch(op, x, n, (batch) => inWide(batch, f));
 };
 
 const avgPool =

@@ -1,8 +1,8 @@
 // The primitives that reduce dimensions: those given, counted from the front, or all; they are dropped.
-import { DTYPES, type DType } from '../base/dtype.js';
+import type { DType } from '../base/dtype.js';
 import { ShapeError } from '../base/errors.js';
 import { highest, literal, lowest } from '../base/literal.js';
-import { isFloat, kindOf } from '../base/promote.js';
+import { isFloat, kindOf, wideType } from '../base/promote.js';
 import { normalizeDims, range } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
@@ -21,8 +21,6 @@ type Accepts = readonly [accepts: (d: DType) => boolean, what: string];
 /** The sum over the reduced dimensions, stretched back. */
 type Share = (x: Expr) => Expr;
 
-/** The type sums and products are made in: those of many small floats would lose all but their first digits. */
-export const wideType = (d: DType): DType => (isFloat(d) && DTYPES[d].bytes < 4 ? 'f32' : d);
 export const scalarConstant = (e: Emitter, value: number | bigint | boolean, scalar: Aval): Ssa =>
   e.op('constant', [], [scalar], { value: `dense<${literal(value, scalar.dtype)}> : ${scalar.mlir}` })[0]!;
 const without = (x: Aval, dims: readonly number[]): Aval => x.withShape(x.shape.filter((_, d) => !dims.includes(d)));

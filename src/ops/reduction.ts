@@ -2,15 +2,14 @@
 import { type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
-import { isFloat, isInteger } from '../base/promote.js';
+import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { normalizeDim, normalizeDims } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
-import { floating, type Operand, resultType } from './align.js';
-import { gatherAlong, scatterAddAlong } from './along.js';
+import { Expr } from '../ir/expr.js';
+import { floating, inWide, type Operand, resultType } from './align.js';
 import { full, iota, onesLike } from './constant.js';
-import { custom } from './custom.js';
+import { gatherAlong, scatterAlong } from './gather.js';
 import { lerp } from './math.js';
-import { concat, convert, reshape, slice } from './move.js';
+import { atLeast1, concat, convert, flat, reshape, sliceDim } from './move.js';
 import {
   abs,
   add,
@@ -34,7 +33,6 @@ import {
   neg,
   pow,
   sign,
-  sqrt,
   sub,
   truth,
   where,
@@ -52,10 +50,10 @@ import {
   reduceProd,
   reduceSum,
   shared,
-  wideType,
 } from './reduce.js';
-import { runningProduct, runningSum, scan } from './scanning.js';
+import { associativeScan, runningProduct, runningSum } from './scanning.js';
 import { sort } from './sorting.js';
+import { lengthOver, root, varianceOver } from './stable.js';
 import { detach } from './variable.js';
 
 /** Dimensions, and the dtype to convert to first. */
@@ -73,23 +71,11 @@ const typed = (x: Expr, option: SumOption | undefined, otherwise: (x: Expr) => E
   const { dtype } = dimOptions(option) as { readonly dtype?: DType };
   return dtype ? convert(x, dtype) : otherwise(x);
 };
-/** Several steps in f32 for small floats: rounded once, at the end. */
-const inWide = (x: Expr, f: (x: Expr) => Expr): Expr => convert(f(convert(x, wideType(x.dtype))), x.dtype);
 /** Integers and booleans as i64. */
 const counting = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, 'i64'));
 const countOf = (x: Expr, dims: readonly number[]): number => sizeOf(dims.map((d) => x.shape[d]!));
 /** The shape with those dimensions of size 1. */
 const kept = (x: Expr, dims: readonly number[]): number[] => x.shape.map((n, d) => (dims.includes(d) ? 1 : n));
-const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
-/** Elements start to limit of one dimension. */
-const part = (x: Expr, dim: number, start: number, limit: number): Expr =>
-  slice(
-    x,
-    x.shape.map((_, d) => (d === dim ? start : 0)),
-    x.shape.map((n, d) => (d === dim ? limit : n)),
-  );
-/** A scalar as one element: functions along a dimension take it so. */
-const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : reshape(x, [1]));
 
 // ---- totals
 
@@ -98,7 +84,7 @@ export const sum = (x: Expr, option?: SumOption): Expr =>
   reduceOver('sum', typed(x, option, counting), option, reduceSum);
 export const prod = (x: Expr, option?: SumOption): Expr =>
   reduceOver('prod', typed(x, option, counting), option, reduceProd);
-/** Integers and booleans give f32 (torch refuses them). */
+/** Unlike torch: integers and booleans have one, in f32. */
 export const mean = (x: Expr, option?: SumOption): Expr =>
   reduceOver('mean', typed(x, option, floating), option, (y, dims) =>
     inWide(y, (w) => div(reduceSum(w, dims), countOf(w, dims))),
@@ -129,7 +115,7 @@ export const aminmax = (x: Expr, dim?: DimOption): { readonly min: Expr; readonl
 });
 
 /** Applies a function along one dimension; a scalar is taken as one element. */
-function along(op: string, x: Expr, option: OneDim, find: (x: Expr, dim: number) => Found): Found {
+function along(op: string, x: Expr, option: ArgOption, find: (x: Expr, dim: number) => Found): Found {
   const { dim = -1, keepdim = false } = dimOptions(option);
   const [y, d] = [atLeast1(x), normalizeDim(op, dim, x.shape.length)];
   checkNotEmpty(op, y, [d]);
@@ -138,18 +124,21 @@ function along(op: string, x: Expr, option: OneDim, find: (x: Expr, dim: number)
   return { values: reshape(values, shape), indices: reshape(indices, shape) };
 }
 
+/** One dimension by place, or by name. */
+type AlongOne = [dim: number, keepdim?: boolean] | [options: Exclude<OneDim, number>];
+const oneDim = ([dim, keepdim = false]: AlongOne): OneDim => (typeof dim === 'number' ? { dim, keepdim } : dim);
 export interface Extremum {
   /** The extreme of all elements, of which equal ones share the gradient; or of each pair of elements of two tensors. */
   (x: Expr, other?: Expr): Expr;
   /** Along one dimension, with the place: the first of equals gets the gradient. NaN is the extreme where there is one. */
-  (x: Expr, dim: OneDim): Found;
+  (x: Expr, ...along: AlongOne): Found;
 }
-const isExpr = (x: unknown): x is Expr => typeof x === 'object' && 'aval' in (x as object);
 const extremum = (op: string, largest: boolean, reduce: typeof reduceMax, pairwise: typeof maximum) =>
-  ((x: Expr, other?: Expr | OneDim) => {
+  ((x: Expr, ...given: [other?: Expr] | AlongOne) => {
+    const [other] = given;
     if (other === undefined) return shared(x, extremeValue(op, detach(x), undefined, reduce));
-    if (isExpr(other)) return pairwise(x, other);
-    return along(op, x, other, (y, dim) => reduceExtreme(y, dim, largest));
+    if (other instanceof Expr) return pairwise(x, other);
+    return along(op, x, oneDim(given as AlongOne), (y, dim) => reduceExtreme(y, dim, largest));
   }) as Extremum;
 export const max = extremum('max', true, reduceMax, maximum);
 export const min = extremum('min', false, reduceMin, minimum);
@@ -187,28 +176,9 @@ function moments(
   const dims = normalizeDims(op, Array.isArray(dim) && !dim.length ? undefined : dim, y.shape.length);
   const spread = finish(varianceOver([y], { dims, correction }));
   const shape = keepdim ? kept(y, dims) : spread.shape;
-  const center = reshape(centerOf(y, dims), shape);
+  const center = mean(y, { dim: dims, keepdim });
   return [convert(reshape(spread, shape), given.dtype), convert(center, given.dtype)];
 }
-const centerOf = (x: Expr, dims: readonly number[]): Expr => mean(x, { dim: dims, keepdim: true });
-const varianceOver = custom<[Expr], { readonly dims: readonly number[]; readonly correction: number }>(
-  'variance',
-  ([x], { dims, correction }) => {
-    const off = sub(x, centerOf(x, dims));
-    return div(reduceSum(mul(off, off), dims), Math.max(0, countOf(x, dims) - correction));
-  },
-  // torch's rule, whatever is left of the count.
-  (g, [x], { dims, correction }) => [
-    mul(mul(reshape(g, kept(x, dims)), 2 / (countOf(x, dims) - correction)), sub(x, centerOf(x, dims))),
-  ],
-);
-const rootOp = custom<[Expr]>(
-  'root',
-  ([x]) => sqrt(x),
-  (g, _, __, y) => [where(eq(y, 0), 0, div(g, mul(2, y)))],
-);
-/** Nothing flows back where it is 0, as in torch (the slope there is infinite). */
-const root = (x: Expr): Expr => rootOp([x], null);
 /** `correction` (1) is taken from the count: 0 for the variance of a whole population. */
 const variance = (x: Expr, option?: VarianceOption): Expr => moments('var', x, option)[0];
 
@@ -223,15 +193,6 @@ export const stdMean = (x: Expr, option?: VarianceOption): [std: Expr, mean: Exp
 
 // ---- norms
 
-/** Its direction has no gradient where it is 0: there is none. */
-const lengthOver = custom<[Expr], { readonly dims: readonly number[] }>(
-  'length',
-  ([x], { dims }) => sqrt(reduceSum(mul(x, x), dims)),
-  (g, [x], { dims }, y) => {
-    const length = reshape(y, kept(x, dims));
-    return [mul(reshape(g, length.shape), where(eq(length, 0), 0, div(x, length)))];
-  },
-);
 function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
   const size = abs(x);
   if (p === 1) return reduceSum(size, dims);
@@ -246,18 +207,27 @@ function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
   const powers = where(zero, full([], p < 0 ? Number.POSITIVE_INFINITY : 0, x.dtype), pow(where(zero, 1, size), p));
   return pow(reduceSum(powers, dims), 1 / p);
 }
+export interface NormOption {
+  readonly p?: number;
+  readonly dim?: number | readonly number[];
+  readonly keepdim?: boolean;
+}
 /** (sum of |x|^p)^(1/p) over some dimensions or all; p may be any number, Infinity or -Infinity. */
-export const vectorNorm = (x: Expr, p = 2, dim?: DimOption): Expr =>
-  reduceOver('vectorNorm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
-/** torch.norm: elements as one vector, also in two dimensions; 'fro' is p = 2. */
-export function norm(x: Expr, p: number | 'fro' = 'fro', dim?: DimOption): Expr {
-  if (typeof p === 'string' && p !== 'fro')
-    throw new ArgumentError(`norm: p is '${p}' for ${x.aval}: use a number, Infinity, -Infinity or 'fro'`);
-  return reduceOver('norm', floating(x), dim, (y, dims) => inWide(y, (w) => normOver(w, p === 'fro' ? 2 : p, dims)));
+export const vectorNorm = (x: Expr, { p = 2, ...option }: NormOption = {}): Expr =>
+  reduceOver('vectorNorm', floating(x), option, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
+/**
+ * Elements as one vector; 'fro' is p = 2. Unlike torch.linalg.norm: a matrix is one vector, too, as in torch.norm;
+ * no 'nuc'.
+ */
+export function norm(
+  x: Expr,
+  { p = 'fro', ...option }: Omit<NormOption, 'p'> & { readonly p?: number | 'fro' } = {},
+): Expr {
+  return reduceOver('norm', floating(x), option, (y, dims) => inWide(y, (w) => normOver(w, p === 'fro' ? 2 : p, dims)));
 }
 
 /** The norm of the difference, after broadcasting. */
-export const dist = (x: Expr, other: Expr, p: number = 2): Expr => norm(sub(x, other), p);
+export const dist = (x: Expr, other: Expr, p: number = 2): Expr => norm(sub(x, other), { p });
 
 /** What is subtracted before exp: it cancels, so it needs no gradient; infinities would leave NaN behind. */
 const anchor = (x: Expr): Expr => where(isfinite(detach(x)), detach(x), 0);
@@ -275,19 +245,19 @@ export const logsumexp = (x: Expr, dim?: DimOption): Expr =>
 export interface OrderStatistic {
   /** Of all elements; equal ones share the gradient. */
   (x: Expr): Expr;
-  (x: Expr, dim: OneDim): Found;
+  (x: Expr, ...along: AlongOne): Found;
 }
 /** `place` says which of the sorted elements it is, given how many are NaN (they come last). */
 const orderStatistic = (op: string, place: (n: number, nans: Expr) => Expr) => {
   const find = (x: Expr, dim: number): Found => {
     const nans = sum(isnan(x), { dim, keepdim: true });
     const indices = gatherAlong(sort(detach(x), { dim }).indices, place(x.shape[dim]!, nans), dim);
-    return { values: gatherAlong(x, indices, dim, true), indices };
+    return { values: gatherAlong(x, indices, dim, 'unique'), indices };
   };
-  return ((x: Expr, option?: OneDim) =>
-    option === undefined
+  return ((x: Expr, ...given: [] | AlongOne) =>
+    given[0] === undefined
       ? shared(x, along(op, flat(detach(x)), 0, find).values)
-      : along(op, x, option, find)) as OrderStatistic;
+      : along(op, x, oneDim(given as AlongOne), find)) as OrderStatistic;
 };
 /** The middle one, the lower of two; the first NaN if there is any. */
 export const median = orderStatistic('median', (n, nans) => where(gt(nans, 0), sub(n, nans), Math.floor((n - 1) / 2)));
@@ -295,18 +265,18 @@ export const median = orderStatistic('median', (n, nans) => where(gt(nans, 0), s
 export const nanmedian = orderStatistic('nanmedian', (n, nans) => bitwiseRightShift(maximum(sub(n - 1, nans), 0), 1));
 
 /** The most frequent value, the smallest of equally frequent ones, and its last place. */
-export function mode(x: Expr, option: OneDim = -1): Found {
+export function mode(x: Expr, option: ArgOption = {}): Found {
   return along('mode', x, option, (y, dim) => {
     // torch counts NaN as the smallest, and no two of them as equal.
     const sorted = isFloat(y.dtype) ? sort(neg(detach(y)), { dim, descending: true }) : sort(detach(y), { dim });
     const places = iota(y.shape, dim, 'i64');
     const n = y.shape[dim]!;
-    const isNew = ne(part(sorted.values, dim, 1, n), part(sorted.values, dim, 0, n - 1));
-    const starts = concat([full(kept(y, [dim]), 0, 'i64'), where(isNew, part(places, dim, 1, n), 0)], dim);
-    const [start] = scan([starts] as const, dim, [0], ([a], [b]) => [maximum(a, b)] as const);
+    const isNew = ne(sliceDim(sorted.values, dim, 1, n), sliceDim(sorted.values, dim, 0, n - 1));
+    const starts = concat([full(kept(y, [dim]), 0, 'i64'), where(isNew, sliceDim(places, dim, 1, n), 0)], dim);
+    const [start] = associativeScan([starts] as const, dim, [0], ([a], [b]) => [maximum(a, b)] as const);
     const end = reduceExtreme(sub(places, start), dim, true).indices;
     const indices = gatherAlong(sorted.indices, reshape(end, kept(y, [dim])), dim);
-    return { values: gatherAlong(y, indices, dim, true), indices };
+    return { values: gatherAlong(y, indices, dim, 'unique'), indices };
   });
 }
 
@@ -323,24 +293,24 @@ export interface QuantileOption {
   readonly keepdim?: boolean;
   readonly interpolation?: keyof typeof INTERPOLATIONS;
 }
-/** The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is. */
+/**
+ * The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is.
+ * Unlike torch: q is a number, or an array of numbers.
+ */
 export function quantile(x: Expr, q: number | readonly number[], option: QuantileOption = {}): Expr {
   const { dim, keepdim = false, interpolation = 'linear' } = option;
   const qs = typeof q === 'number' ? [q] : q;
   const bad = qs.find((share) => !(share >= 0 && share <= 1));
   if (bad !== undefined) throw new ArgumentError(`quantile: q is ${bad} for ${x.aval}: it must lie between 0 and 1`);
+  if (!qs.length) throw new ArgumentError(`quantile: q is an empty list for ${x.aval}: give one number or more`);
   if (!isFloat(x.dtype))
     throw new DTypeError(`quantile: takes floating point numbers, got ${x.aval}: convert it first`);
-  if (!(interpolation in INTERPOLATIONS))
-    throw new ArgumentError(
-      `quantile: interpolation '${interpolation}' is none of ${Object.keys(INTERPOLATIONS).join(', ')}`,
-    );
   const y = dim === undefined ? flat(x) : atLeast1(x);
   const d = normalizeDim('quantile', dim ?? 0, y.shape.length);
   checkNotEmpty('quantile', y, [d]);
   const n = y.shape[d]!;
   const sorted = sort(y, { dim: d }).values;
-  const last = part(sorted, d, n - 1, n); // NaN comes last
+  const last = sliceDim(sorted, d, n - 1, n); // NaN comes last
   const rest =
     dim === undefined
       ? keepdim
@@ -354,7 +324,10 @@ export function quantile(x: Expr, q: number | readonly number[], option: Quantil
   const found = qs.map((share) => {
     const at = share * (n - 1);
     const low = Math.floor(at);
-    const [a, b] = [part(sorted, d, low, low + 1), part(sorted, d, Math.min(low + 1, n - 1), Math.min(low + 2, n))];
+    const [a, b] = [
+      sliceDim(sorted, d, low, low + 1),
+      sliceDim(sorted, d, Math.min(low + 1, n - 1), Math.min(low + 2, n)),
+    ];
     const weight = INTERPOLATIONS[interpolation](at);
     const value = weight === 0 ? a : weight === 1 ? b : lerp(a, b, weight);
     return reshape(where(isnan(last), last, value), [1, ...rest]);
@@ -381,24 +354,31 @@ const logAddExp = (a: Expr, b: Expr): Expr => {
   const top = anchor(maximum(a, b));
   return add(log(add(exp(sub(a, top)), exp(sub(b, top)))), top);
 };
-export const logcumsumexp = (x: Expr, dim: number): Expr =>
+export const logcumsumexp = (x: Expr, dim: number | { readonly dim: number }): Expr =>
   running(
     'logcumsumexp',
     floating(x),
     dim,
-    (y, d) => scan([y] as const, d, [Number.NEGATIVE_INFINITY], ([a], [b]) => [logAddExp(a, b)] as const)[0],
+    (y, d) => associativeScan([y] as const, d, [Number.NEGATIVE_INFINITY], ([a], [b]) => [logAddExp(a, b)] as const)[0],
   );
 
 // Each step chooses one of two, so the gradient finds its way back to the element chosen; the index needs none.
-const runningExtreme = (op: string, worst: typeof lowest, reaches: typeof ge) => (x: Expr, dim: number) => {
-  const d = normalizeDim(op, dim, x.shape.length);
-  const y = atLeast1(x);
-  const [values, indices] = scan([y, iota(y.shape, d, 'i32')] as const, d, [worst(y.dtype), 0], ([a, i], [b, j]) => {
-    const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
-    return [where(later, b, a), where(later, j, i)] as const;
-  });
-  return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
-};
+const runningExtreme =
+  (op: string, worst: typeof lowest, reaches: typeof ge) => (x: Expr, option: number | { readonly dim: number }) => {
+    const { dim } = dimOptions(option) as { dim: number };
+    const d = normalizeDim(op, dim, x.shape.length);
+    const y = atLeast1(x);
+    const [values, indices] = associativeScan(
+      [y, iota(y.shape, d, 'i32')] as const,
+      d,
+      [worst(y.dtype), 0],
+      ([a, i], [b, j]) => {
+        const later = logicalOr(isnan(b), logicalAnd(eq(a, a), reaches(b, a)));
+        return [where(later, b, a), where(later, j, i)] as const;
+      },
+    );
+    return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
+  };
 /** The largest so far and its place, the last of equals; NaN stays once met. */
 export const cummax = runningExtreme('cummax', lowest, ge);
 export const cummin = runningExtreme('cummin', highest, le);
@@ -423,7 +403,7 @@ export function diff(x: Expr, { n = 1, dim = -1, prepend, append }: DiffOption =
   );
   for (let i = 0; i < n && y.shape[d]! > 0; i++) {
     const size = y.shape[d]!;
-    const [after, before] = [part(y, d, 1, size), part(y, d, 0, size - 1)];
+    const [after, before] = [sliceDim(y, d, 1, size), sliceDim(y, d, 0, size - 1)];
     y = dtype === 'bool' ? ne(after, before) : sub(after, before);
   }
   return y;
@@ -453,7 +433,8 @@ function trapezoids(op: string, y: Expr, { x, dx = 1, dim = -1 }: TrapezoidOptio
     : x;
   const width: Operand = points ? diff(points, { dim: d - y.shape.length }) : dx;
   const f = floating(y);
-  return [mul(div(add(part(f, d, Math.min(1, n), n), part(f, d, 0, Math.max(n - 1, 0))), 2), width), d];
+  const [after, before] = [sliceDim(f, d, Math.min(1, n), n), sliceDim(f, d, 0, Math.max(n - 1, 0))];
+  return [mul(div(add(after, before), 2), width), d];
 }
 /** The integral by the trapezoidal rule. */
 export function trapezoid(y: Expr, option: TrapezoidOption = {}): Expr {
@@ -468,11 +449,14 @@ export function cumulativeTrapezoid(y: Expr, option: TrapezoidOption = {}): Expr
 // ---- counts
 
 export interface BincountOption {
-  /** The number of bins (torch's may be larger, by the values; a program cannot). */
+  /** The number of bins. */
   readonly minlength?: number;
   readonly weights?: Expr;
 }
-/** How often each of 0 to minlength - 1 occurs, or the sum of their weights. Other numbers are left out. */
+/**
+ * How often each of 0 to minlength - 1 occurs, or the sum of their weights. Unlike torch: minlength is the number of
+ * bins, whatever the values, and must be given; other numbers are left out.
+ */
 export function bincount(x: Expr, { minlength: size, weights }: BincountOption = {}): Expr {
   if (size === undefined || !Number.isInteger(size) || size < 0) {
     throw new ArgumentError(
@@ -485,7 +469,7 @@ export function bincount(x: Expr, { minlength: size, weights }: BincountOption =
     throw new ShapeError(`bincount: weights ${weights.aval} do not match ${x.aval}: one weight for each element`);
   const each = weights ?? onesLike(convert(x, 'i64'));
   const places = where(ge(x, 0), x, size); // a scatter drops what is beyond its end
-  return scatterAddAlong(full([size], 0, each.dtype), places, each, 0);
+  return scatterAlong(full([size], 0, each.dtype), places, each, 0, 'add');
 }
 
 export interface HistcOption {
@@ -507,5 +491,5 @@ export function histc(x: Expr, { bins = 100, min: low = 0, max: high = 0 }: Hist
   const [from, to] = [sub(least, widen), add(most, widen)];
   const bin = minimum(floor(div(mul(sub(y, from), bins), sub(to, from))), bins - 1);
   const inside = logicalAnd(ge(y, from), le(y, to));
-  return scatterAddAlong(full([bins], 0, x.dtype), where(inside, convert(bin, 'i64'), bins), onesLike(y), 0);
+  return scatterAlong(full([bins], 0, x.dtype), where(inside, convert(bin, 'i64'), bins), onesLike(y), 0, 'add');
 }

@@ -3,11 +3,13 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { inWide } from './align.js';
 import { full } from './constant.js';
 import { checkDType } from './define.js';
-import { concat, pad, permute, reshape, sliceDim } from './move.js';
+import { takeFixed } from './gather.js';
+import { concat, pad, padDim, permute, reshape, sliceDim } from './move.js';
 import { add, mul } from './pointwise.js';
-import { along, inF32, places, type Sizes, sizesOf, takeFixed, type Window, withBatch, zeroPad } from './window.js';
+import { along, places, type Sizes, sizesOf, type Window, withBatch } from './window.js';
 
 // ---- interpolation, one dimension of space after another
 
@@ -67,14 +69,13 @@ function taps(
   });
 }
 
-/** The image in another size, as torch.nn.functional.interpolate makes it (without antialias). */
+/** The image in another size. Unlike torch: no antialias, and no mode 'area' (adaptiveAvgPool). */
 export function interpolate(
   x: Expr,
-  { size, scaleFactor, mode = 'nearest', alignCorners = false, recomputeScaleFactor = false }: InterpolateOptions,
+  { size, scaleFactor, mode = 'nearest', alignCorners = false, recomputeScaleFactor = false }: InterpolateOptions = {},
 ): Expr {
   const n = x.shape.length - 2;
   const ranks = RANKS[mode];
-  if (!ranks) throw new ArgumentError(`interpolate: mode '${mode}' is not known: use ${Object.keys(RANKS).join(', ')}`);
   if (!ranks.includes(n))
     throw new ShapeError(
       `interpolate: mode '${mode}' takes ${ranks.map((r) => r + 2).join(', ')} dimensions, got ${x.aval}`,
@@ -121,7 +122,7 @@ export function interpolate(
     });
     return columns.length ? columns.reduce((a, b) => add(a, b)) : sliceDim(y, dim, 0, 0);
   };
-  return inF32(x, (wide) => counts.reduce(resize, wide));
+  return inWide(x, (wide) => counts.reduce(resize, wide));
 }
 
 // ---- channels to space and back
@@ -187,7 +188,7 @@ function columnWindows(
 export const im2col = (x: Expr, kernelSize: Sizes, options: ColumnOptions = {}): Expr =>
   withBatch('im2col', x, 2, (batch) => {
     const [h, w] = columnWindows('im2col', batch.shape.slice(2), kernelSize, options) as [ColumnWindow, ColumnWindow];
-    const padded = zeroPad(zeroPad(batch, 2, h.padding, h.padding), 3, w.padding, w.padding);
+    const padded = padDim(padDim(batch, 2, h.padding, h.padding), 3, w.padding, w.padding);
     const [n, c] = batch.shape as [number, number];
     const cells = places(padded, 2, h.count, h).flatMap((line) => places(line, 3, w.count, w));
     return reshape(

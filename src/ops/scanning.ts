@@ -1,12 +1,12 @@
 // Running totals along one dimension.
 import { sizeOf } from '../base/dtype.js';
+import { wideType } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { full } from './constant.js';
 import { define, i64s } from './define.js';
-import { pad, permute, reshape, reverse } from './move.js';
+import { padDim, permute, reshape, reverse } from './move.js';
 import { mul } from './pointwise.js';
-import { scalarConstant, wideType } from './reduce.js';
+import { scalarConstant } from './reduce.js';
 
 // One window that reaches back to the beginning: XLA makes a tree of tiles of it. For f32[64, 4096] on the CPU it runs in
 // 1.9 ms and compiles in 66 ms; log-many shifted additions take 3.3 and 173, an odd-even tree 1.8 and 404.
@@ -37,17 +37,11 @@ const cumsumOp = define<[Expr], { dim: number; backward: boolean }>({
 export const runningSum = (x: Expr, dim: number, backward = false): Expr =>
   x.aval.size === 0 || x.shape[dim] === 1 ? x : cumsumOp([x], { dim, backward });
 
-/** Moved towards the end of a dimension; what comes in at its beginning is `value`. */
-function shift(x: Expr, dim: number, by: number, value: number | bigint | boolean): Expr {
-  const only = (n: number) => x.shape.map((_, d) => (d === dim ? n : 0));
-  return pad(x, full([], value, x.dtype), only(by), only(-by), only(0));
-}
-
 /**
  * Each element and all before it combined, for any associative rule, over several arrays at once. It is made of
  * log2(n) steps that each have a gradient, so it has one: right for any values, zeros too, and of any order.
  */
-export function scan<T extends readonly Expr[]>(
+export function associativeScan<T extends readonly Expr[]>(
   xs: T,
   dim: number,
   identity: readonly (number | bigint | boolean)[],
@@ -55,14 +49,14 @@ export function scan<T extends readonly Expr[]>(
 ): T {
   const n = xs[0]!.shape[dim]!;
   for (let step = 1; step < n; step *= 2) {
-    const earlier = xs.map((x, i) => shift(x, dim, step, identity[i]!)) as unknown as T;
+    const earlier = xs.map((x, i) => padDim(x, dim, step, -step, identity[i]!)) as unknown as T;
     xs = combine(earlier, xs);
   }
   return xs;
 }
 
 export const runningProduct = (x: Expr, dim: number): Expr =>
-  scan([x] as const, dim, [1], ([a], [b]) => [mul(a, b)] as const)[0];
+  associativeScan([x] as const, dim, [1], ([a], [b]) => [mul(a, b)] as const)[0];
 
 /** For each element, the product of all others in the given dimensions. */
 export function productOfOthers(x: Expr, dims: readonly number[]): Expr {
@@ -71,8 +65,8 @@ export function productOfOthers(x: Expr, dims: readonly number[]): Expr {
   const moved = permute(x, perm);
   const lead = x.shape.length - dims.length;
   const flat = reshape(moved, [...moved.shape.slice(0, lead), sizeOf(moved.shape.slice(lead))]);
-  const before = shift(runningProduct(flat, lead), lead, 1, 1);
-  const after = reverse(shift(runningProduct(reverse(flat, [lead]), lead), lead, 1, 1), [lead]);
+  const before = padDim(runningProduct(flat, lead), lead, 1, -1, 1);
+  const after = reverse(padDim(runningProduct(reverse(flat, [lead]), lead), lead, 1, -1, 1), [lead]);
   const back = perm.map((_, d) => perm.indexOf(d));
   return permute(reshape(mul(before, after), moved.shape), back);
 }

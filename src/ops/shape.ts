@@ -5,6 +5,7 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { promote } from '../base/promote.js';
 import {
   broadcastShapes,
+  checkShape,
   inferShape,
   normalizeDim,
   normalizeDims,
@@ -13,8 +14,7 @@ import {
   showShape,
 } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { checkDTypeName, constants } from './constant.js';
-import { takeAt } from './gather.js';
+import { takeFixed } from './gather.js';
 import * as move from './move.js';
 import { sliceDim } from './move.js';
 
@@ -30,9 +30,12 @@ const replaced = (shape: Shape, dim: number, ...sizes: readonly number[]): numbe
 
 // ---- dtype
 
-/** The same numbers in another dtype. Floats become integers towards zero; out of range, the nearest there is. */
+/**
+ * The same numbers in another dtype. Floats become integers towards zero. Unlike torch: takes a dtype only; a float out
+ * of range of an integer dtype becomes the nearest there is.
+ */
 export const to = (x: Expr, dtype: DType | { readonly dtype: DType }): Expr =>
-  move.convert(x, checkDTypeName('to', typeof dtype === 'string' ? dtype : dtype?.dtype));
+  move.convert(x, typeof dtype === 'string' ? dtype : dtype.dtype);
 export const typeAs = (x: Expr, other: Expr): Expr => move.convert(x, other.dtype);
 const converter =
   (dtype: DType) =>
@@ -49,7 +52,7 @@ export const bool = converter('bool');
 
 /** The same bits as another dtype: torch's view(dtype). The last dimension grows or shrinks where sizes differ. */
 export function viewDtype(x: Expr, dtype: DType): Expr {
-  const [from, into] = [DTYPES[x.dtype].bytes, DTYPES[checkDTypeName('viewDtype', dtype)].bytes];
+  const [from, into] = [DTYPES[x.dtype].bytes, DTYPES[dtype].bytes];
   if (x.dtype === dtype) return x;
   if (x.dtype === 'bool' || dtype === 'bool')
     throw new DTypeError(`viewDtype: booleans have no bits of their own to view, got ${x.aval} and ${dtype}: use to()`);
@@ -79,13 +82,17 @@ const reshaped =
   };
 /** The same elements in row-major order; one size may be -1. */
 export const reshape = reshaped('reshape');
+/** Unlike torch: the same as reshape, as there are no strides; a value of its own. */
 export const view = reshaped('view');
 export const reshapeAs = (x: Expr, other: Expr): Expr => reshaped('reshapeAs')(x, other.shape);
 export const viewAs = (x: Expr, other: Expr): Expr => reshaped('viewAs')(x, other.shape);
 export const ravel = (x: Expr): Expr => move.reshape(x, [x.aval.size]);
 
 /** Dimensions startDim to endDim as one. */
-export function flatten(x: Expr, startDim = 0, endDim = -1): Expr {
+export function flatten(
+  x: Expr,
+  { startDim = 0, endDim = -1 }: { readonly startDim?: number; readonly endDim?: number } = {},
+): Expr {
   const rank = x.shape.length;
   const [start, end] = [normalizeDim('flatten', startDim, rank), normalizeDim('flatten', endDim, rank)];
   if (start > end)
@@ -102,15 +109,15 @@ export function unflatten(x: Expr, dim: number, sizes: Shape): Expr {
 }
 
 /** Without the dimensions of size 1: all of them, or those given (others stay as they are). */
-export function squeeze(x: Expr, dim?: number | Shape): Expr {
+export function squeeze(x: Expr, { dim }: { readonly dim?: number | Shape } = {}): Expr {
   const dims = normalizeDims('squeeze', dim, x.shape.length);
   return move.reshape(
     x,
     x.shape.filter((n, d) => n !== 1 || !dims.includes(d)),
   );
 }
-export function unsqueeze(x: Expr, dim: number): Expr {
-  const at = normalizeDim('unsqueeze', dim, x.shape.length + 1);
+export function unsqueeze(x: Expr, dim: number | { readonly dim: number }): Expr {
+  const at = dimOf('unsqueeze', dim, x.shape.length + 1);
   return move.reshape(x, x.shape.toSpliced(at, 0, 1));
 }
 const atLeast = (x: Expr, rank: number): Expr =>
@@ -120,7 +127,7 @@ export const atleast1d = (x: Expr): Expr => atLeast(x, 1);
 export const atleast2d = (x: Expr): Expr => atLeast(x, 2);
 export const atleast3d = (x: Expr): Expr => atLeast(x, 3);
 
-/** The same value: tensors are never changed in their place, so nothing needs copying. */
+/** The same value, for a gradient of its own. */
 export const clone = (x: Expr): Expr => x;
 /** The same value: there are no strides. */
 export const contiguous = (x: Expr): Expr => x;
@@ -134,44 +141,37 @@ export function permute(x: Expr, ...dims: Sizes): Expr {
     throw new ShapeError(`permute: ${x.aval} has ${rank} dimensions, got ${showShape(listOf(dims))}: name each once`);
   return move.permute(x, perm);
 }
-const swapped = (op: string) => (x: Expr, dim0: number, dim1: number) => {
-  const [a, b] = [normalizeDim(op, dim0, x.shape.length), normalizeDim(op, dim1, x.shape.length)];
+/** Two dimensions change places. */
+export function transpose(x: Expr, dim0: number, dim1: number): Expr {
+  const [a, b] = [normalizeDim('transpose', dim0, x.shape.length), normalizeDim('transpose', dim1, x.shape.length)];
   return move.permute(
     x,
     range(x.shape.length).map((d) => (d === a ? b : d === b ? a : d)),
   );
-};
-/** Two dimensions change places. */
-export const transpose = swapped('transpose');
-export const swapaxes = swapped('swapaxes');
-export const swapdims = swapped('swapdims');
+}
 /** Rows become columns: of a matrix; vectors and scalars stay. */
 export function t(x: Expr): Expr {
   if (x.shape.length > 2)
-    throw new ShapeError(`t: takes at most 2 dimensions, got ${x.aval}: use mT() or transpose(dim0, dim1)`);
+    throw new ShapeError(`t: takes at most 2 dimensions, got ${x.aval}: use mT or transpose(dim0, dim1)`);
   return x.shape.length < 2 ? x : move.permute(x, [1, 0]);
 }
-/** Every matrix of a batch transposed. */
-export function mT(x: Expr): Expr {
-  if (x.shape.length < 2) throw new ShapeError(`mT: takes 2 dimensions or more, got ${x.aval}`);
+/** Every matrix of a batch transposed: x.mT and x.mH, as there are no complex numbers. */
+export function adjoint(x: Expr): Expr {
+  if (x.shape.length < 2) throw new ShapeError(`adjoint, mT and mH: take 2 dimensions or more, got ${x.aval}`);
   return transpose(x, -2, -1);
 }
-const moved =
-  (op: string) =>
-  (x: Expr, source: number | Shape, destination: number | Shape): Expr => {
-    const rank = x.shape.length;
-    const [from, into] = [normalizeDims(op, source, rank), normalizeDims(op, destination, rank)];
-    if (from.length !== into.length)
-      throw new ShapeError(`${op}: ${from.length} dimensions cannot go to ${into.length} places`);
-    const rest = range(rank).filter((d) => !from.includes(d));
-    return move.permute(
-      x,
-      range(rank).map((d) => (into.includes(d) ? from[into.indexOf(d)]! : rest.shift()!)),
-    );
-  };
 /** Dimensions go to other places; the others keep their order. */
-export const movedim = moved('movedim');
-export const moveaxis = moved('moveaxis');
+export function movedim(x: Expr, source: number | Shape, destination: number | Shape): Expr {
+  const rank = x.shape.length;
+  const [from, into] = [normalizeDims('movedim', source, rank), normalizeDims('movedim', destination, rank)];
+  if (from.length !== into.length)
+    throw new ShapeError(`movedim: ${from.length} dimensions cannot go to ${into.length} places`);
+  const rest = range(rank).filter((d) => !from.includes(d));
+  return move.permute(
+    x,
+    range(rank).map((d) => (into.includes(d) ? from[into.indexOf(d)]! : rest.shift()!)),
+  );
+}
 
 export const flip = (x: Expr, ...dims: Sizes): Expr =>
   move.reverse(x, normalizeDims('flip', listOf(dims), x.shape.length));
@@ -182,7 +182,7 @@ const atLeastRank = (op: string, x: Expr, rank: number): Expr => {
 export const fliplr = (x: Expr): Expr => flip(atLeastRank('fliplr', x, 2), 1);
 export const flipud = (x: Expr): Expr => flip(atLeastRank('flipud', x, 1), 0);
 /** Turned k times by 90 degrees, from the first of two dimensions towards the second. */
-export function rot90(x: Expr, k = 1, dims: Shape = [0, 1]): Expr {
+export function rot90(x: Expr, { k = 1, dims = [0, 1] }: { readonly k?: number; readonly dims?: Shape } = {}): Expr {
   const plane = normalizeDims('rot90', dims, x.shape.length);
   if (plane.length !== 2 || !Number.isInteger(k))
     throw new ShapeError(`rot90: takes a whole number of turns and two dimensions, got ${k} and ${showShape(dims)}`);
@@ -219,17 +219,12 @@ const expanded =
     if (lead < 0 || x.shape.some((n, d) => n !== 1 && shape[d + lead] !== n && shape[d + lead] !== -1))
       throw new ShapeError(`${op}: ${x.aval} does not expand to ${showShape(shape)}: only sizes of 1 can be stretched`);
     const known = shape.map((n, d) => (n === -1 ? (x.shape[d - lead] ?? -1) : n));
-    return move.broadcastTo(x, sizesOf(op, known));
+    return move.broadcastTo(x, checkShape(op, known));
   };
 /** Dimensions of size 1 are stretched, and leading ones added; -1 keeps a size. */
 export const expand = expanded('expand');
 export const expandAs = (x: Expr, other: Expr): Expr => expanded('expandAs')(x, other.shape);
 export const broadcastTo = expanded('broadcastTo');
-const sizesOf = (op: string, shape: Shape): Shape => {
-  const bad = shape.find((n) => !Number.isInteger(n) || n < 0);
-  if (bad !== undefined) throw new ShapeError(`${op}: ${showShape(shape)} is no shape: ${bad} is not a size`);
-  return shape;
-};
 export function broadcastTensors(xs: readonly Expr[]): Expr[] {
   const shape = broadcastShapes('broadcastTensors', ...tensors('broadcastTensors', xs).map((x) => x.shape));
   return xs.map((x) => move.broadcastTo(x, shape));
@@ -245,7 +240,7 @@ export function meshgrid(xs: readonly Expr[], { indexing = 'ij' }: { readonly in
 }
 
 const repeated = (op: string, x: Expr, times: Shape): Expr => {
-  sizesOf(op, times);
+  checkShape(op, times);
   const shape = [...times.slice(x.shape.length).map(() => 1), ...x.shape];
   const pairs = shape.flatMap((n, d) => [times[d]!, n]);
   const apart = move.broadcastInDim(
@@ -270,17 +265,16 @@ export function tile(x: Expr, ...times: Sizes): Expr {
   const list = listOf(times);
   return repeated('tile', x, [...x.shape.slice(list.length).map(() => 1), ...list]);
 }
-/** Each element several times in a row: the same number of times, or as often as its number says. Without dim: flat. */
+/**
+ * Each element several times in a row: the same number of times, or as often as its number says. Without dim: flat.
+ * Unlike torch: counts are numbers, not a tensor, as shapes cannot depend on values.
+ */
 export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { readonly dim?: number } = {}): Expr {
   if (dim === undefined) return repeatInterleave(ravel(x), repeats, { dim: 0 });
   const y = atLeast(x, 1);
   const d = normalizeDim('repeatInterleave', dim, x.shape.length);
   const n = y.shape[d]!;
-  if (typeof repeats !== 'number' && !Array.isArray(repeats))
-    throw new ArgumentError(
-      'repeatInterleave: counts in a tensor would make the shape depend on values: pass a number or an array of numbers',
-    );
-  const counts = sizesOf('repeatInterleave', [repeats].flat() as number[]);
+  const counts = checkShape('repeatInterleave', [repeats].flat() as number[]);
   if (counts.length !== 1 && counts.length !== n)
     throw new ShapeError(`repeatInterleave: ${counts.length} counts for size ${n} of dim ${dim} in ${x.aval}`);
   if (counts.length === 1) {
@@ -289,7 +283,7 @@ export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { re
     return move.reshape(move.broadcastInDim(y, apart, dims), replaced(y.shape, d, n * counts[0]!));
   }
   const rows = counts.flatMap((count, i) => Array<number>(count).fill(i));
-  return takeAt(y, [d], [constants(rows, 'i64')]);
+  return takeFixed(y, d, rows);
 }
 
 // ---- joined
@@ -318,8 +312,6 @@ const joined =
   };
 /** One after the other, along a dimension they have. */
 export const cat = joined('cat');
-export const concat = joined('concat');
-export const concatenate = joined('concatenate');
 /** Side by side, along a new dimension. */
 export function stack(xs: readonly Expr[], dim: Dim = 0): Expr {
   const [first] = tensors('stack', xs) as [Expr];

@@ -7,10 +7,10 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Ssa } from '../ir/op.js';
 import { align, isExpr, type Operand, resultType } from './align.js';
-import { gatherAlong, scatterAddAlong } from './along.js';
 import { full, iota, zerosLike } from './constant.js';
 import { comparing, defineMulti, i64 } from './define.js';
-import { broadcastTo, concat, convert, permute, reshape, slice } from './move.js';
+import { gatherAlong, scatterAlong } from './gather.js';
+import { atLeast1, broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './move.js';
 import { add, eq, isnan, le, logicalAnd, logicalNot, logicalOr, lt, ne, sub, where } from './pointwise.js';
 import { reduceOr } from './reduce.js';
 import { runningSum } from './scanning.js';
@@ -18,19 +18,21 @@ import { detach } from './variable.js';
 
 type Found = { readonly values: Expr; readonly indices: Expr };
 
-/** A scalar as one element, sorted like any other. */
-const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : reshape(x, [1]));
 const shapedAs = ({ values, indices }: Found, { shape }: Expr): Found => ({
   values: reshape(values, shape),
   indices: reshape(indices, shape),
 });
 
+/** What belongs to chosen elements of x, at their places; zeros elsewhere. */
+const putBack = (g: Expr, x: Expr, indices: Expr, dim: number): Expr =>
+  scatterAlong(zerosLike(x), indices, g, dim, 'add', 'unique');
+
 // ---- sort
 
-const sortOp = defineMulti<[Expr], { dim: number; descending: boolean }>({
+const sortOp = defineMulti<[Expr], { dim: number; descending: boolean; stable: boolean }>({
   name: 'sort',
   infer: ([x]) => [x, x.withDType('i64')],
-  lower: (e, [x], { dim, descending }, [values, indices]) => {
+  lower: (e, [x], { dim, descending, stable }, [values, indices]) => {
     const places = indices!.withDType('i32');
     const [scalar, place, bool] = [values!.withShape([]), places.withShape([]), Aval.of('bool', [])];
     const [iotas] = e.op('iota', [], [places], { iota_dimension: i64(dim) });
@@ -43,24 +45,26 @@ const sortOp = defineMulti<[Expr], { dim: number; descending: boolean }>({
       const [onlyHighIsNaN] = e.op('and', [is('NE', high, high), is('EQ', low, low)], [bool]);
       return e.op('or', [less, onlyHighIsNaN!], [bool]);
     });
-    const attrs = { dimension: i64(dim), is_stable: 'true' };
+    const attrs = { dimension: i64(dim), is_stable: String(stable) };
     const [v, i] = e.op('sort', [x, iotas!], [values!, places], attrs, [before]);
     return [v!, e.op('convert', [i!], [indices!])[0]!];
   },
-  vjp: ([g], [x], { dim }, [, indices]) => [g ? scatterAddAlong(zerosLike(x), indices!, g, dim, true) : null],
+  vjp: ([g], [x], { dim }, [, indices]) => [g ? putBack(g, x, indices!, dim) : null],
 });
 
 export interface SortOption {
   readonly dim?: number;
   readonly descending?: boolean;
-  /** It always is. */
+  /** Equal elements keep their order, unless this is false. */
   readonly stable?: boolean;
 }
-export function sort(x: Expr, { dim = -1, descending = false }: SortOption = {}): Found {
+/** In order, with the places they came from. Unlike torch: stable unless told otherwise. */
+export function sort(x: Expr, { dim = -1, descending = false, stable = true }: SortOption = {}): Found {
   const d = normalizeDim('sort', dim, x.shape.length);
-  const [values, indices] = sortOp([atLeast1(x)], { dim: d, descending }) as [Expr, Expr];
+  const [values, indices] = sortOp([atLeast1(x)], { dim: d, descending, stable }) as [Expr, Expr];
   return shapedAs({ values, indices }, x);
 }
+/** The places of elements in order. Unlike torch: stable unless told otherwise. */
 export const argsort = (x: Expr, option?: SortOption): Expr => sort(detach(x), option).indices;
 /** Sorted along the first dimension. */
 export const msort = (x: Expr): Expr => sort(x, { dim: 0 }).values;
@@ -87,7 +91,7 @@ const topOp = defineMulti<[Expr], { k: number; largest: boolean }>({
     const [v, i] = e.op('chlo.top_k', [largest ? key : flip(key)], [values!, indices!.withDType('i32')], { k: i64(k) });
     return [largest ? v! : flip(v!), e.op('convert', [i!], [indices!])[0]!];
   },
-  vjp: ([g], [x], _, [, indices]) => [g ? scatterAddAlong(zerosLike(x), indices!, g, x.shape.length - 1, true) : null],
+  vjp: ([g], [x], _, [, indices]) => [g ? putBack(g, x, indices!, x.shape.length - 1) : null],
 });
 
 function checkK(op: string, x: Expr, k: number, dim: number, least: number): void {
@@ -102,7 +106,7 @@ export interface TopkOption {
   /** They always are. */
   readonly sorted?: boolean;
 }
-/** The k largest or smallest along a dimension, the first of equals first. */
+/** The k largest or smallest along a dimension. Unlike torch: always in order, the first of equals first. */
 export function topk(x: Expr, k: number, { dim = -1, largest = true }: TopkOption = {}): Found {
   const d = normalizeDim('topk', dim, x.shape.length);
   const y = atLeast1(x);
@@ -119,12 +123,7 @@ function topLast(x: Expr, k: number, largest: boolean): [values: Expr, indices: 
   if (shape.includes(0)) return [full(shape, 0, x.dtype), full(shape, 0, 'i64')];
   if (x.dtype === 'bool') {
     const { values, indices } = sort(x, { descending: largest });
-    const cut = (y: Expr) =>
-      slice(
-        y,
-        shape.map(() => 0),
-        shape,
-      );
+    const cut = (y: Expr) => sliceDim(y, shape.length - 1, 0, k);
     return [cut(values), cut(indices)];
   }
   return topOp([x], { k, largest }) as [Expr, Expr];
@@ -141,12 +140,7 @@ export function kthvalue(
   const y = atLeast1(x);
   checkK('kthvalue', y, k, d, 1);
   const { values, indices } = sort(y, { dim: d });
-  const pick = (z: Expr) =>
-    slice(
-      z,
-      z.shape.map((_, i) => (i === d ? k - 1 : 0)),
-      z.shape.map((n, i) => (i === d ? k : n)),
-    );
+  const pick = (z: Expr) => sliceDim(z, d, k - 1, k);
   const shape = !x.shape.length ? [] : x.shape.flatMap((n, i) => (i !== d ? [n] : keepdim ? [1] : []));
   return { values: reshape(pick(values), shape), indices: reshape(pick(indices), shape) };
 }
@@ -160,7 +154,7 @@ export interface SearchOption {
 }
 /**
  * Where to put values so that `sorted` stays sorted: before equal ones, or after them (right). The last dimension is
- * searched; the others of both match, or `sorted` has one only.
+ * searched; the others of both match, or `sorted` has one only. Unlike torch: no sorter.
  */
 export function searchsorted(
   sorted: Expr,
@@ -218,8 +212,8 @@ export interface UniqueOption {
   readonly fill?: number;
 }
 /**
- * The different values, sorted, in an array of `size` (torch's takes the size from the values, which a program cannot):
- * what is left of it holds `fill` (0), and values beyond it are dropped.
+ * The different values, sorted. Unlike torch: in an array of `size`, as shapes cannot depend on values; what is left of
+ * it holds `fill` (0), and values beyond it are dropped. Neither counts nor places.
  */
 export function unique(x: Expr, { size, fill = 0 }: UniqueOption = {}): Expr {
   if (size === undefined || !Number.isInteger(size) || size < 0) {
@@ -234,7 +228,7 @@ export function unique(x: Expr, { size, fill = 0 }: UniqueOption = {}): Expr {
   const isNew = concat([full([1], true, 'bool'), ne(slice(values, [1], [n]), slice(values, [0], [n - 1]))], 0);
   const rank = runningSum(convert(isNew, 'i64'), 0);
   const places = where(isNew, sub(rank, 1), size); // a scatter drops what is beyond its end
-  const put = (what: Expr) => scatterAddAlong(full([size], 0, what.dtype), places, what, 0);
+  const put = (what: Expr) => scatterAlong(full([size], 0, what.dtype), places, what, 0, 'add');
   const room = lt(iota([size], 0, 'i64'), broadcastTo(slice(rank, [n - 1], [n]), [size]));
   return where(room, put(values), full([], fill, x.dtype));
 }

@@ -6,7 +6,7 @@ import { range, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import type { Ssa } from '../ir/op.js';
 import { full, iota } from './constant.js';
-import { checkDType, checkSame, comparing, defineMulti } from './define.js';
+import { checkDType, checkSame, defineMulti } from './define.js';
 import { broadcastTo, concat, convert, reshape, slice } from './move.js';
 import { add, bitwiseLeftShift, bitwiseOr, bitwiseRightShift, lt, maximum, minimum, mul } from './pointwise.js';
 
@@ -103,18 +103,3 @@ export function open(pair: readonly [Expr, Expr], dtype: 'f32' | 'f64'): Expr {
   const x = mul(add(convert(pair[0], 'f32'), 0.5), 2 ** -32);
   return minimum(x, 1 - 2 ** -24);
 }
-
-const sortOp = defineMulti<[keys: Expr, values: Expr]>({
-  name: 'sortByKey',
-  infer: ([keys, values]) => [keys, values],
-  lower: (e, xs, _, outs) => {
-    const scalars = outs.flatMap((o) => [o.withShape([]), o.withShape([])]);
-    const less = e.region(scalars, ([a, b]) => [
-      e.op('compare', [a!, b!], [scalars[0]!.withDType('bool')], comparing('LT', scalars[0]!.dtype))[0]!,
-    ]);
-    const attrs = { dimension: `${outs[0]!.rank - 1} : i64`, is_stable: 'true' };
-    return e.op('sort', xs, outs, attrs, [less]);
-  },
-});
-/** Values in the order of their keys, along the last dimension. */
-export const sortByKey = (keys: Expr, values: Expr): Expr => sortOp([keys, values], null)[1]!;

@@ -30,6 +30,8 @@ export class Ledger {
   bytes = 0;
   executables = 0;
   closed = false;
+  /** Told of each buffer that is made (1) or freed (-1). */
+  onBuffer: ((n: 1 | -1) => void) | undefined;
   #busy = 0;
   #destroyed = false;
   readonly #live = new Set<Entry>();
@@ -93,8 +95,10 @@ export class Ledger {
 
   #count(destroy: Destroy, n: 1 | -1, bytes: number): void {
     this.bytes += n * bytes;
-    if (destroy === 'PJRT_Buffer_Destroy') this.buffers += n;
-    else if (destroy !== 'PJRT_Executable_Destroy') this.executables += n;
+    if (destroy === 'PJRT_Buffer_Destroy') {
+      this.buffers += n;
+      this.onBuffer?.(n);
+    } else if (destroy !== 'PJRT_Executable_Destroy') this.executables += n;
   }
 }
 

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cacheDir } from '../base/env.js';
 import { PluginCorruptError } from '../base/errors.js';
+import { type Lock, tryLock } from '../base/lock.js';
 import type { DeviceType } from './table.js';
 
 export interface Manifest {
@@ -115,30 +116,13 @@ async function discard(name: string): Promise<void> {
   await rm(aside, { recursive: true, force: true });
 }
 
-interface Lock {
-  readonly lost: AbortSignal; // the process was stopped so long that another took the lock
-  release(): Promise<void>;
-}
-
-/** One process at a time works on an entry. A killed holder's lock goes stale after five seconds. */
+/** One process at a time works on an entry. */
 async function lock(name: string): Promise<Lock> {
   await mkdir(storeDir(), { recursive: true });
-  const lost = new AbortController();
-  // Imported here only: it takes over Ctrl-C, which would then do nothing while XLA has the main thread.
-  const { default: lockfile } = await import('proper-lockfile');
   for (;;) {
-    try {
-      const release = await lockfile.lock(path.join(storeDir(), name), {
-        realpath: false, // the entry need not exist yet
-        stale: 5000,
-        update: 1000,
-        onCompromised: () => lost.abort(),
-      });
-      return { lost: lost.signal, release: () => release().catch(() => undefined) };
-    } catch (e) {
-      if ((e as NodeJS.ErrnoException).code !== 'ELOCKED') throw e;
-      await sleep(200);
-    }
+    const held = await tryLock(path.join(storeDir(), name));
+    if (held) return held;
+    await sleep(200);
   }
 }
 

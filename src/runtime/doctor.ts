@@ -1,4 +1,5 @@
 // What works on this machine: asked of the plugins themselves, each in a process of its own.
+import { existsSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import os from 'node:os';
@@ -17,6 +18,8 @@ import {
   variableOf,
   verifyPlugin,
 } from '../plugins/index.js';
+import { cacheLimit, programsDir } from './cache.js';
+import { distrustFolder } from './cache-store.js';
 import { type Choice, chooseDevice, isPresent, LIBTPU_WITHOUT_TPU, startClient } from './device.js';
 
 export interface Chip {
@@ -47,6 +50,13 @@ export interface Report {
   readonly defaultDevice: Choice;
   readonly devices: readonly DeviceReport[];
   readonly caches: readonly { readonly path: string; readonly bytes: number; readonly free?: number }[];
+  /** Compiled programs; `refused` says why they are not used. */
+  readonly programs: {
+    readonly path: string;
+    readonly bytes: number;
+    readonly limit: number;
+    readonly refused?: string;
+  };
   readonly advice?: string;
 }
 
@@ -67,6 +77,7 @@ export async function diagnose(options: { onProgress?: (done: number, total: num
     defaultDevice,
     devices,
     caches: [await folder(cacheDir())],
+    programs: await programs(),
     ...(chosen.advice && { advice: chosen.advice }),
   };
 }
@@ -174,6 +185,12 @@ function isProduct(a: Float32Array, b: Float32Array, c: Float32Array, n: number)
     }
   }
   return true;
+}
+
+async function programs(): Promise<Report['programs']> {
+  const dir = programsDir();
+  const refused = existsSync(dir) ? distrustFolder(dir) : undefined;
+  return { ...(await folder(dir)), limit: cacheLimit(), ...(refused && { refused }) };
 }
 
 /** A folder's size, and the room left on its disk. */

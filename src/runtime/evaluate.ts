@@ -1,99 +1,110 @@
-// Computing what graphs describe: values that are there, programs that were compiled, and running them.
-import type { ArrayType, TypedArray } from '../base/dtype.js';
-import { hasRebound, takeRebound } from '../ir/cell.js';
-import type { Expr } from '../ir/expr.js';
-import { collect, hashOf, structure } from '../ir/graph.js';
+// Computing what graphs describe, outside of steps: what is asked for, and all that was changed in place.
+import type { TypedArray } from '../base/dtype.js';
+import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
+import { type Expr, nodeCount } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
 import { isVariable } from '../ops/variable.js';
-import type { Buffer, Client, LoadedExecutable } from '../pjrt/index.js';
-import { emitModule } from '../stablehlo/emitter.js';
-import { openClient } from './device.js';
+import { Buffer } from '../pjrt/index.js';
+import { withRelief } from './memory.js';
+import { record } from './metrics.js';
+import { obtain, type Plan, type Request } from './program.js';
+import { noteRead } from './rules-loop.js';
+import { allDone, inTurn, started } from './turn.js';
+import {
+  checkAlive,
+  defaultClient,
+  Failed,
+  failureOf,
+  hasValue,
+  onDevice,
+  PROMISED,
+  remember,
+  setValue,
+  withBuffers,
+} from './value.js';
 
-/** What is known of a node's value: where it is on the device, or the host's array until it is needed there. */
-type Value = Buffer | TypedArray;
-const values = new WeakMap<Expr, Value>();
-export const hasValue = (e: Expr): boolean => values.has(e);
-export const setValue = (e: Expr, value: Value): void => {
-  values.set(e, value);
-  if (ArrayBuffer.isView(value)) remember(e, value);
-};
+/** Computes nodes and every cell that was changed, in one program, and remembers their values. */
+export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buffer[]> =>
+  inTurn(() => evaluateNow(roots, request));
 
-/** Small arrays that the host has seen, so that printing them computes nothing. */
-const seen = new WeakMap<Expr, TypedArray>();
-const SMALL = 10_000;
-export const hostValue = (e: Expr): TypedArray | undefined => seen.get(e);
-const remember = (e: Expr, array: TypedArray): void => void (array.length <= SMALL && seen.set(e, array));
-
-let client: Promise<Client> | undefined;
-/** The client that everything runs on, started when first needed. */
-export const defaultClient = (): Promise<Client> => (client ??= openClient('auto').then((o) => o.client));
-
-interface Compiled {
-  readonly structure: Int32Array;
-  readonly executable: Promise<LoadedExecutable>;
+/** The same for whoever has the turn. */
+export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Buffer[]> {
+  const client = await defaultClient();
+  if (!roots.every(hasValue) || changesArePending()) await compute(roots, request);
+  return roots.map((e) => onDevice(client, e));
 }
-const programs = new Map<string, Compiled[]>(); // by hash; the structure itself decides
 
-/** How many programs were compiled and executed so far. */
-export const counts = { compiled: 0, executed: 0 };
-
-/** Computes these nodes and every cell that was changed, in one program, and remembers their values. */
-export async function evaluate(roots: readonly Expr[]): Promise<Buffer[]> {
-  const device = await defaultClient();
-  if (roots.some((e) => !hasValue(e)) || (!roots.length && hasRebound())) {
-    const cells = takeRebound();
-    const missing = [...new Set([...roots, ...cells.map((cell) => cell.expr)])].filter((e) => !hasValue(e));
-    const graph = collect(missing, hasValue);
-    const parameters = graph.nodes.filter(hasValue);
-    try {
-      const executable = await compiled(device, structure(graph, hasValue), () => emitModule(graph, parameters));
-      const { outputs } = executable.execute(parameters.map((p) => onDevice(device, p)));
-      counts.executed++;
-      missing.forEach((e, i) => {
-        setValue(e, outputs[i]!);
-        if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
-      });
-    } catch (error) {
-      for (const cell of cells) cell.touch(); // still to be computed
-      throw error;
-    }
+async function compute(roots: readonly Expr[], request: Request): Promise<void> {
+  const client = await defaultClient();
+  const cells = takeRebound().filter(canBeComputed);
+  const missing = [...new Set([...roots, ...cells.map((cell) => cell.peek())])].filter((e) => !hasValue(e));
+  if (!missing.length) return;
+  const plan = planOf(missing, hasValue);
+  try {
+    plan.parameters.forEach(checkAlive);
+    const { program, executable } = await obtain(client, plan, request);
+    described = nodeCount();
+    const { outputs, done } = await withRelief(
+      () => withBuffers(client, plan.parameters, (args) => program.run(executable, args, [], request)),
+      () => true,
+    );
+    started(done);
+    missing.forEach((e, i) => {
+      setValue(e, outputs[i]!);
+      if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
+    });
+  } catch (error) {
+    for (const cell of cells) cell.touch(); // still to be computed
+    throw error;
   }
-  return roots.map((e) => onDevice(device, e));
 }
 
-/** Another node with the same value, where that is known. */
-export function shareValue(from: Expr, to: Expr): void {
-  const value = values.get(from);
-  if (value) setValue(to, value);
-  const array = seen.get(from);
-  if (array) seen.set(to, array);
+/** Whether something was changed in place and has no value yet. */
+export const changesArePending = (): boolean => pendingCells().some((cell) => !hasValue(cell.peek()));
+
+/** Whether what a cell waits for is still there. If not, the cell says so when it is used, and nobody else does. */
+function canBeComputed(cell: Cell): boolean {
+  const e = cell.peek();
+  if (hasValue(e)) return false;
+  try {
+    const given = collect([e], hasValue).nodes.filter(hasValue);
+    given.forEach(checkAlive);
+    if (!given.some((x) => x.value === PROMISED)) return true;
+    cell.touch(); // later: a step that was called meanwhile has to be started first
+    return false;
+  } catch (error) {
+    e.value = new Failed(error as Error);
+    return false;
+  }
 }
 
-/** The elements of a node, computed if need be and brought to the host. */
-export async function fetchArray(e: Expr): Promise<TypedArray> {
-  const [buffer] = await evaluate([e]);
-  const array = await buffer!.toHost();
-  remember(e, array.slice()); // the caller's own may be changed
+let described = 0;
+/** How many operations were described since something was computed. */
+export const describedSince = (): number => nodeCount() - described;
+
+/** What computes these nodes from those whose values are given. */
+export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Plan {
+  const graph = collect(roots, isGiven);
+  const parameters = graph.nodes.filter(isGiven);
+  const labels = () => parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
+  return { graph, parameters, labels, aliases: [], isGiven };
+}
+
+/** The elements of a node, computed if need be and brought to the host. What is there is read at once. */
+export async function fetchArray(e: Expr, request: Request): Promise<TypedArray> {
+  if (ArrayBuffer.isView(e.value)) return (e.value as TypedArray).slice(); // the caller's own may be changed
+  const read = async (buffer: Buffer) => ({ buffer, reading: buffer.toHost(), start: performance.now() });
+  const { buffer, reading, start } =
+    e.value instanceof Buffer
+      ? await read(onDevice(e.value.client, e))
+      : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
+  const array = await reading.catch(async (error) => {
+    await allDone(); // the run that should have made it is told of, too
+    throw failureOf(buffer) ?? error;
+  });
+  record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
+  record('InboundData', array.byteLength);
+  noteRead(request, performance.now() - start);
+  remember(e, array);
   return array;
-}
-
-async function compiled(device: Client, key: Int32Array, text: () => string): Promise<LoadedExecutable> {
-  const hash = hashOf(key);
-  const same = programs.get(hash) ?? [];
-  programs.set(hash, same);
-  const known = same.find((c) => c.structure.length === key.length && c.structure.every((x, i) => x === key[i]));
-  if (known) return known.executable;
-  counts.compiled++;
-  const executable = device.compile(text());
-  const entry = { structure: key, executable };
-  same.push(entry);
-  executable.catch(() => same.splice(same.indexOf(entry), 1)); // the next try compiles again
-  return executable;
-}
-
-function onDevice(device: Client, e: Expr): Buffer {
-  const value = values.get(e)!;
-  if (!ArrayBuffer.isView(value)) return value;
-  const buffer = device.bufferFromHost(value, e.aval as ArrayType);
-  setValue(e, buffer);
-  return buffer;
 }

@@ -3,6 +3,7 @@ import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
 import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
+import type { Source } from '../ir/source.js';
 
 const BLOCK = 512;
 
@@ -11,6 +12,11 @@ export class TextEmitter implements Emitter {
   #lines: string[] = [];
   #open = 0; // how many of the last lines are not joined yet
   #count = 0;
+  /** Where in the user's code the node was made that is being written. */
+  #location = '';
+
+  /** `locations`: every op says where in the user's code it comes from. */
+  constructor(readonly locations = false) {}
 
   op(
     name: string,
@@ -29,7 +35,7 @@ export class TextEmitter implements Emitter {
     if (regions.length) text += ` (${regions.join(', ')})`;
     const types = operands.map((x) => this.typeOf(x).mlir).join(', ');
     text += ` : (${types}) -> ${outs.length === 1 ? outs[0]!.mlir : `(${outs.map((o) => o.mlir).join(', ')})`}`;
-    this.#write(text);
+    this.#write(text + this.#location);
     return results;
   }
 
@@ -88,16 +94,26 @@ export class TextEmitter implements Emitter {
   }
 
   #lower(e: Expr, values: ReadonlyMap<Expr, readonly Ssa[]>): readonly Ssa[] {
-    return e.op.lower(
+    const outer = this.#location;
+    if (this.locations) this.#location = locationOf(e.source) || outer;
+    const results = e.op.lower(
       this,
       e.inputs.map((x) => values.get(x)![0]!),
       e,
     );
+    this.#location = outer;
+    return results;
   }
 
   get text(): string {
     return this.#lines.join('\n');
   }
+}
+
+/** As MLIR writes it, after a type. */
+function locationOf(source: Source | undefined): string {
+  const frame = source?.frames[0];
+  return frame ? ` loc(${JSON.stringify(frame.file)}:${frame.line}:${frame.column})` : '';
 }
 
 /** The node with the most results, of those that compute what this one does from the same inputs. */
@@ -112,15 +128,17 @@ export interface ModuleOptions {
   readonly name?: string;
   /** For each argument, the result that takes over its memory, or -1. */
   readonly aliases?: readonly number[];
+  /** Every op says where in the user's code it comes from; XLA hands it on to the optimized program and to profiles. */
+  readonly locations?: boolean;
 }
 
 /** The whole module: `parameters` are the nodes whose values are given, in the order of the arguments. */
 export function emitModule(
   graph: Graph,
   parameters: readonly Expr[],
-  { name = 'main', aliases = [] }: ModuleOptions = {},
+  { name = 'main', aliases = [], locations = false }: ModuleOptions = {},
 ): string {
-  const e = new TextEmitter();
+  const e = new TextEmitter(locations);
   const values = new Map<Expr, readonly Ssa[]>();
   const args = parameters.map((p, i) => {
     const arg = e.parameter(p.aval);

@@ -1,5 +1,6 @@
 // Gradients as functions, and what can be said about them.
-import * as custom from '../autograd/custom.js';
+import * as again from '../autograd/checkpoint.js';
+import * as custom from '../autograd/custom-vjp.js';
 import { compareWithDifferences, type GradcheckOptions } from '../autograd/gradcheck.js';
 import { withGrad } from '../autograd/mode.js';
 import { gradients } from '../autograd/sweep.js';
@@ -235,7 +236,7 @@ function gradientsOf(args: readonly unknown[], inputs: Flat<Tensor>, back: unkno
 export const checkpoint = entry(<A extends unknown[], Y>(f: (...xs: A) => Y, ...args: A): Y => {
   const inputs = tensorsOf('checkpoint: the arguments', args);
   let output: Flat<Tensor> | undefined;
-  const results = custom.checkpoint(exprsOf(inputs), (xs) => {
+  const results = again.checkpoint(exprsOf(inputs), (xs) => {
     output = tensorsOf('checkpoint: the result', callUser('checkpoint', f, ...(raiseTree(inputs, xs) as A)));
     return exprsOf(output);
   });

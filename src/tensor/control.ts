@@ -2,9 +2,9 @@
 // A body is called once, to see what it computes, and may use any tensor it can reach.
 import * as branch from '../autograd/cond.js';
 import * as loop from '../autograd/scan.js';
-import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { ArgumentError, DTypeError } from '../base/errors.js';
 import { isInteger } from '../base/promote.js';
-import { describe, type Flat, leafName } from '../base/tree.js';
+import { describe, type Flat } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { full, iota } from '../ops/constant.js';
@@ -12,7 +12,7 @@ import * as control from '../ops/control.js';
 import { convert } from '../ops/move.js';
 import { add, lt } from '../ops/pointwise.js';
 import { Tensor } from './tensor.js';
-import { callUser, checkSameTrees, exprsOf, raiseTree, tensorsOf } from './trees.js';
+import { callUser, checkSameTrees, exprsOf, lengthOf, raiseTree, tensorsOf } from './trees.js';
 
 /** trueFn of the operands if pred holds, else falseFn of them: only one is computed. */
 export const cond = entry(
@@ -142,7 +142,7 @@ export const scan = entry(
   ): [C, Y] => {
     const first = tensorsOf('scan: init', init);
     const stacked = tensorsOf('scan: xs', xs);
-    const passes = lengthOf(stacked, length);
+    const passes = lengthOf('scan', 'xs', stacked, length);
     let ys: Flat<Tensor> | undefined;
     const done = loop.scan(
       exprsOf(first),
@@ -160,23 +160,3 @@ export const scan = entry(
     return [raiseTree(first, done.carry) as C, raiseTree(ys!, done.ys) as Y];
   },
 );
-
-function lengthOf({ leaves, paths }: Flat<Tensor>, length: number | undefined): number {
-  leaves.forEach((x, i) => {
-    const name = leafName('xs', paths[i]!);
-    if (!x.shape.length)
-      throw new ShapeError(`scan: ${name} is ${x.expr.aval}: a scalar has no elements to go through`);
-    const [n] = leaves[0]!.shape;
-    if (x.shape[0] !== n)
-      throw new ShapeError(
-        `scan: xs differ in length: ${leafName('xs', paths[0]!)} has ${n}, ${name} has ${x.shape[0]}`,
-      );
-    if (length !== undefined && length !== n)
-      throw new ShapeError(`scan: length is ${length}, but ${name} has ${n} elements: leave length out`);
-  });
-  const passes = leaves[0]?.shape[0] ?? length;
-  if (passes === undefined) throw new ArgumentError('scan: xs is empty and length is not given: pass one of them');
-  if (!Number.isInteger(passes) || passes < 0)
-    throw new ArgumentError(`scan: length is ${passes}: it must be a whole number, 0 or more`);
-  return passes;
-}

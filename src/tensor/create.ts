@@ -4,16 +4,17 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
-import { range, type Shape, showShape } from '../base/shape.js';
+import { checkShape, range, type Shape, showShape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import { entry } from '../ir/source.js';
-import { checkDTypeName, full as fill, iota } from '../ops/constant.js';
+import { full as fill, iota } from '../ops/constant.js';
 import { convert } from '../ops/move.js';
 import { add, eq, lt, mul, pow, sub, where } from '../ops/pointwise.js';
 import { input } from '../ops/variable.js';
-import { setValue } from '../runtime/evaluate.js';
-import { type Nested, Tensor } from './tensor.js';
+import { setValue } from '../runtime/value.js';
+import { checked, isPlain } from './arguments.js';
+import { type Sized, sized } from './sizes.js';
+import { made, type Nested, Tensor } from './tensor.js';
 
 type Scalar = number | bigint | boolean;
 export interface TensorOptions {
@@ -21,36 +22,33 @@ export interface TensorOptions {
   readonly requiresGrad?: boolean;
 }
 
-/** The tensor of an expression, as a variable if it is to be one. */
-const made = (expr: Expr, { requiresGrad = false }: TensorOptions = {}): Tensor => {
-  const t = new Tensor(expr);
-  return requiresGrad ? t.requiresGrad_() : t;
-};
-
 // ---- from values
 
 /**
- * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32, as in torch; a typed
- * array of a dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted.
+ * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32; a typed array of a
+ * dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted. Unlike torch: 1.0 is
+ * whole, as JavaScript does not tell it from 1.
  */
-export const tensor = entry(
+export const tensor = checked(
+  'tensor',
   (data: Nested | TypedArray, options: TensorOptions & { readonly shape?: Shape } = {}): Tensor => {
     if (data instanceof Tensor) throw new ArgumentError('tensor: this is a tensor already: use clone() or to(dtype)');
     if (ArrayBuffer.isView(data)) return fromTyped(data as TypedArray, options.shape ?? [data.length], options);
     const found = shapeOf(data);
     const flat = (found.length ? (data as readonly Nested[]).flat(found.length as 1) : [data]) as Scalar[];
-    const dtype = checkDTypeName('tensor', options.dtype ?? dtypeOf(flat));
+    const dtype = options.dtype ?? dtypeOf(flat);
     return upload(encode(dtype, flat), dtype, options.shape ?? found, options);
   },
 );
 
 /** From the bytes of elements in row-major order, in the machine's byte order; without a shape: one dimension. */
-export const fromBuffer = entry(
+export const fromBuffer = checked(
+  'fromBuffer',
   (
     buffer: ArrayBufferLike | ArrayBufferView,
     options: TensorOptions & { readonly dtype: DType; readonly shape?: Shape },
   ): Tensor => {
-    const dtype = checkDTypeName('fromBuffer', options.dtype);
+    const dtype = options.dtype;
     const bytes = ArrayBuffer.isView(buffer)
       ? new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength)
       : new Uint8Array(buffer);
@@ -63,7 +61,7 @@ export const fromBuffer = entry(
 );
 
 function fromTyped(data: TypedArray, shape: Shape, options: TensorOptions): Tensor {
-  const dtype = checkDTypeName('tensor', options.dtype ?? arrayType(data));
+  const dtype = options.dtype ?? arrayType(data);
   if (data instanceof DTYPES[dtype].array) return upload(data.slice(), dtype, shape, options); // the caller may change it
   return upload(encode(dtype, data), dtype, shape, options);
 }
@@ -123,50 +121,50 @@ function dtypeOf(flat: readonly Scalar[]): DType {
 
 // ---- filled
 
-function checkShape(op: string, shape: Shape): Shape {
-  const bad = Array.isArray(shape) ? shape.find((n) => !Number.isSafeInteger(n) || n < 0) : shape;
-  if (bad === undefined && shape) return shape;
-  throw new ShapeError(
-    `${op}: ${Array.isArray(shape) ? `${showShape(shape)} is no shape: ${bad} is not a size` : `takes a shape as an array, got ${shape}: ${op}([2, 3])`}`,
-  );
-}
-
 const filled = (op: string, value: Scalar) =>
-  entry((shape: Shape, options: TensorOptions = {}): Tensor => {
-    const dtype = checkDTypeName(op, options.dtype ?? DEFAULT_FLOAT);
-    return made(fill(checkShape(op, shape), value, dtype), options);
+  checked(op, (...given: Sized<TensorOptions>): Tensor => {
+    const [shape, options] = sized(op, given);
+    return made(fill(shape, value, options.dtype ?? DEFAULT_FLOAT), options);
   });
 export const zeros = filled('zeros', 0);
 export const ones = filled('ones', 1);
-/** Zeros: there is no memory that was not written. */
+/** Unlike torch: zeros, as there is no memory that was not written. */
 export const empty = filled('empty', 0);
-/** One value everywhere. Without a dtype: i64 for whole numbers, bool for booleans, else f32. */
-export const full = entry((shape: Shape, value: Scalar, options: TensorOptions = {}): Tensor => {
-  const dtype = checkDTypeName('full', options.dtype ?? dtypeOf([value]));
+/**
+ * One value everywhere. Without a dtype: i64 for whole numbers, bool for booleans, else f32. Unlike torch: 1.0 is
+ * whole.
+ */
+export const full = checked('full', (shape: Shape, value: Scalar, options: TensorOptions = {}): Tensor => {
+  const dtype = options.dtype ?? dtypeOf([value]);
   encode(dtype, [value]); // checked
   return made(fill(checkShape('full', shape), value, dtype), options);
 });
 
 const filledLike = (op: string, value: Scalar) =>
-  entry(
-    (x: Tensor, options: TensorOptions = {}): Tensor =>
-      made(fill(x.shape, value, checkDTypeName(op, options.dtype ?? x.dtype)), options),
+  checked(
+    op,
+    (x: Tensor, options: TensorOptions = {}): Tensor => made(fill(x.shape, value, options.dtype ?? x.dtype), options),
   );
 export const zerosLike = filledLike('zerosLike', 0);
 export const onesLike = filledLike('onesLike', 1);
+/** Unlike torch: zeros. */
 export const emptyLike = filledLike('emptyLike', 0);
-export const fullLike = entry(
+export const fullLike = checked(
+  'fullLike',
   (x: Tensor, value: Scalar, options: TensorOptions = {}): Tensor =>
     full(x.shape, value, { ...options, dtype: options.dtype ?? x.dtype }),
 );
 
 /** Ones on the diagonal, zeros elsewhere. */
-export const eye = entry((n: number, m?: number | TensorOptions, options: TensorOptions = {}): Tensor => {
-  const { dtype = DEFAULT_FLOAT, requiresGrad = false } = typeof m === 'object' ? m : options;
-  const shape = checkShape('eye', [n, typeof m === 'number' ? m : n]);
-  const hit = eq(iota(shape, 0, 'i32'), iota(shape, 1, 'i32'));
-  return made(convert(hit, checkDTypeName('eye', dtype)), { requiresGrad });
-});
+export const eye = checked(
+  'eye',
+  (n: number, ...given: [m?: number, options?: TensorOptions] | [options: TensorOptions]): Tensor => {
+    const { dtype = DEFAULT_FLOAT, requiresGrad = false } = (given.find(isPlain) as TensorOptions | undefined) ?? {};
+    const shape = checkShape('eye', [n, typeof given[0] === 'number' ? given[0] : n]);
+    const hit = eq(iota(shape, 0, 'i32'), iota(shape, 1, 'i32'));
+    return made(convert(hit, dtype), { requiresGrad });
+  },
+);
 
 // ---- in order
 
@@ -174,10 +172,10 @@ export const eye = entry((n: number, m?: number | TensorOptions, options: Tensor
 const computeType = (dtype: DType): DType => (isFloat(dtype) ? (dtype === 'f64' ? 'f64' : 'f32') : 'i64');
 
 /**
- * start, start + step, ... below end: arange(end), arange(start, end), arange(start, end, step), options last. Whole numbers
- * give i64 (JavaScript does not tell 1.0 from 1: pass a dtype for floats).
+ * start, start + step, ... below end: arange(end), arange(start, end), arange(start, end, step), options last. Whole
+ * numbers give i64. Unlike torch: 1.0 is whole, as JavaScript does not tell it from 1: pass a dtype for floats.
  */
-export const arange = entry((...args: (number | TensorOptions | undefined)[]): Tensor => {
+export const arange = checked('arange', ((...args: (number | TensorOptions | undefined)[]): Tensor => {
   const numbers = args.filter((a) => typeof a === 'number');
   const options = (args.find((a) => typeof a === 'object') ?? {}) as TensorOptions;
   const [start, end, step] = [...(numbers.length < 2 ? [0, ...numbers] : numbers), 1] as [number, number, number];
@@ -185,7 +183,7 @@ export const arange = entry((...args: (number | TensorOptions | undefined)[]): T
     throw new ArgumentError(`arange: takes one to three finite numbers (end; start, end; start, end, step)`);
   if (step === 0 || (end - start) / step < 0)
     throw new ArgumentError(`arange: no step of ${step} leads from ${start} to ${end}`);
-  const dtype = checkDTypeName('arange', options.dtype ?? (numbers.every(Number.isInteger) ? 'i64' : DEFAULT_FLOAT));
+  const dtype = options.dtype ?? (numbers.every(Number.isInteger) ? 'i64' : DEFAULT_FLOAT);
   const type = computeType(dtype);
   const count = Math.ceil((end - start) / step);
   const steps = mul(iota([count], 0, type), fill([], step, type));
@@ -194,7 +192,7 @@ export const arange = entry((...args: (number | TensorOptions | undefined)[]): T
   (end: number, options?: TensorOptions): Tensor;
   (start: number, end: number, options?: TensorOptions): Tensor;
   (start: number, end: number, step: number, options?: TensorOptions): Tensor;
-};
+});
 
 /** From start to end, both included, in equal steps: counted from the nearer end, so that both are exact. */
 function spaced(op: string, start: number, end: number, steps: number, dtype: DType): Expr {
@@ -210,19 +208,23 @@ function spaced(op: string, start: number, end: number, steps: number, dtype: DT
   return steps === 1 ? forth : where(lt(i, fill([], Math.floor(steps / 2), type)), forth, back);
 }
 /** `steps` numbers from start to end, both included. */
-export const linspace = entry((start: number, end: number, steps: number, options: TensorOptions = {}): Tensor => {
-  const dtype = checkDTypeName('linspace', options.dtype ?? DEFAULT_FLOAT);
-  return made(convert(spaced('linspace', start, end, steps, dtype), dtype), options);
-});
+export const linspace = checked(
+  'linspace',
+  (start: number, end: number, steps: number, options: TensorOptions = {}): Tensor => {
+    const dtype = options.dtype ?? DEFAULT_FLOAT;
+    return made(convert(spaced('linspace', start, end, steps, dtype), dtype), options);
+  },
+);
 /** base to the powers start to end. */
-export const logspace = entry(
+export const logspace = checked(
+  'logspace',
   (
     start: number,
     end: number,
     steps: number,
     { base = 10, ...options }: TensorOptions & { readonly base?: number } = {},
   ): Tensor => {
-    const dtype = checkDTypeName('logspace', options.dtype ?? DEFAULT_FLOAT);
+    const dtype = options.dtype ?? DEFAULT_FLOAT;
     const powers = spaced('logspace', start, end, steps, dtype);
     return made(convert(pow(fill(powers.shape, base, powers.dtype), powers), dtype), options);
   },
@@ -230,7 +232,8 @@ export const logspace = entry(
 
 /** [2, n]: the rows and the columns of a triangle's elements. */
 const triangle = (op: string, keep: (column: number, diagonal: number) => boolean) =>
-  entry(
+  checked(
+    op,
     (
       row: number,
       col: number,
@@ -241,7 +244,7 @@ const triangle = (op: string, keep: (column: number, diagonal: number) => boolea
         range(col).flatMap((c): [number, number][] => (keep(c, r + offset) ? [[r, c]] : [])),
       );
       const flat = [...places.map(([r]) => r), ...places.map(([, c]) => c)];
-      return upload(encode(checkDTypeName(op, dtype), flat), dtype, [2, places.length], {});
+      return upload(encode(dtype, flat), dtype, [2, places.length], {});
     },
   );
 export const trilIndices = triangle('trilIndices', (c, d) => c <= d);

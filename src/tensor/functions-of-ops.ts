@@ -1,36 +1,40 @@
 // Every operation as a function of tensors and as a method of Tensor.
 import * as ops from '../ops/index.js';
+import { count } from '../runtime/metrics.js';
 import { type LiftFunction, liftFunction, liftMethod } from './lift.js';
-import { Tensor } from './tensor.js';
+import type { OrderOf } from './order.js';
+import { type FunctionOnly, Tensor } from './tensor.js';
 
-/** Where there is nothing to do, these give the very tensor they were given, as in torch. */
-const ITSELF: readonly string[] = [
-  'to',
-  'typeAs',
-  'float',
-  'double',
-  'half',
-  'bfloat16',
-  'contiguous',
-  'positive',
-  'flatten',
-  'atleast1d',
-  'atleast2d',
-  'atleast3d',
-  'broadcastTensors',
-] satisfies (keyof typeof ops)[];
+/** The compiler knows from their types which these are, and checks that none is missing. */
+const FUNCTIONS_ONLY = {
+  broadcastTensors: true,
+  cat: true,
+  concat: true,
+  concatenate: true,
+  dstack: true,
+  einsum: true,
+  hstack: true,
+  meshgrid: true,
+  multiDot: true,
+  rowStack: true,
+  stack: true,
+  vstack: true,
+} satisfies Record<FunctionOnly, true>;
 
-const entries = Object.entries(ops) as [string, (...args: never[]) => unknown][];
+type Operation = (...args: never[]) => unknown;
+const counted = (name: string, f: Operation): Operation => {
+  const counter = `xla::${name}` as const;
+  return (...args) => {
+    count(counter);
+    return f(...args);
+  };
+};
+const entries = Object.entries(ops).map(([name, f]) => [name, counted(name, f as Operation)] as const);
 for (const [name, f] of entries) {
-  Object.defineProperty(Tensor.prototype, name, {
-    value: liftMethod(f, ITSELF.includes(name)),
-    writable: true,
-    configurable: true,
-  });
+  if (name in FUNCTIONS_ONLY) continue;
+  Object.defineProperty(Tensor.prototype, name, { value: liftMethod(name, f), writable: true, configurable: true });
 }
 
-export const functions = Object.fromEntries(
-  entries.map(([name, f]) => [name, liftFunction(f, ITSELF.includes(name))]),
-) as {
-  [K in keyof typeof ops]: LiftFunction<(typeof ops)[K]>;
+export const functions = Object.fromEntries(entries.map(([name, f]) => [name, liftFunction(name, f)])) as unknown as {
+  [K in keyof typeof ops]: LiftFunction<(typeof ops)[K], OrderOf<K>>;
 };

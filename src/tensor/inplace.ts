@@ -1,13 +1,18 @@
 // Operations in place: a trailing underscore, as in torch. The tensor's value is replaced; nothing is overwritten, so
 // graphs that used the old value keep it.
 import { gradEnabled } from '../autograd/mode.js';
+import type { TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { full } from '../ops/constant.js';
 import * as ops from '../ops/index.js';
 import { broadcastTo, convert } from '../ops/move.js';
+import { count } from '../runtime/metrics.js';
+import { tensor } from './create.js';
 import { liftMethod } from './lift.js';
-import { Tensor } from './tensor.js';
+import { currentRegion } from './region.js';
+import { type Nested, Tensor } from './tensor.js';
 
 /** The operations that have a form in place: add_ and so on. */
 export const IN_PLACE = [
@@ -50,20 +55,34 @@ export const IN_PLACE = [
 ] as const satisfies readonly (keyof typeof ops)[];
 type Name = (typeof IN_PLACE)[number];
 
-const zero = (x: Expr): Expr => full(x.shape, 0, x.dtype);
-const fill = (x: Expr, value: number | bigint | boolean): Expr => full(x.shape, value, x.dtype);
-const copy = (x: Expr, from: Expr): Expr => broadcastTo(convert(from, x.dtype), x.shape);
+export const zero = (x: Expr): Expr => full(x.shape, 0, x.dtype);
+export const fill = (x: Expr, value: number | bigint | boolean): Expr => full(x.shape, value, x.dtype);
+export const copy = (x: Expr, from: Expr): Expr => broadcastTo(convert(from, x.dtype), x.shape);
 const more = { zero, fill, copy };
+
+/** In place of fill_ and copy_ with values of the host's, outside of steps: nothing has to be computed. */
+function setFromHost(t: Tensor, name: string, value: unknown): boolean {
+  if (value instanceof Tensor || (name === 'fill' && t.numel() !== 1) || currentRegion()) return false;
+  const made = tensor(value as Nested, { dtype: t.dtype });
+  if (String(made.shape) !== String(t.shape) && made.numel() !== 1)
+    throw new ArgumentError(`${name}_: values of shape ${showShape(made.shape)} do not fit this ${t.aval}`);
+  if (made.numel() !== t.numel()) return false; // one number for many elements: the program repeats it
+  t.assign(made.expr.value as TypedArray);
+  return true;
+}
 
 export type InPlaceMethods = { [K in Name as `${K}_`]: (...args: Parameters<Tensor[K]>) => Tensor } & {
   zero_(): Tensor;
   fill_(value: number | bigint | boolean): Tensor;
-  /** Takes the values of another tensor, in its own dtype and shape. */
-  copy_(from: Tensor): Tensor;
+  /**
+   * Takes the values of another tensor, in its own dtype and shape; or numbers of the host's, which become its value without
+   * a program: so a learning rate changes from step to step.
+   */
+  copy_(from: Tensor | Nested | TypedArray): Tensor;
 };
 
 for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object.entries(more)]) {
-  const compute = liftMethod(f as (...args: never[]) => unknown);
+  const compute = liftMethod(`${name}_`, f as (...args: never[]) => unknown);
   Object.defineProperty(Tensor.prototype, `${name}_`, {
     configurable: true,
     writable: true,
@@ -71,12 +90,16 @@ for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object
       if (this.requiresGrad && gradEnabled()) {
         throw new ArgumentError(`${name}_: this ${this.expr.aval} is a variable: change it inside noGrad(() => ...)`);
       }
-      const { expr } = compute.apply(this, args) as Tensor;
+      if (name in more && args.length && setFromHost(this, name, args[0])) return this;
+      const given =
+        name === 'copy' && !(args[0] instanceof Tensor) ? [tensor(args[0] as Nested, { dtype: this.dtype })] : args;
+      const { expr } = compute.apply(this, given) as Tensor;
       if (expr.shape.length !== this.shape.length || expr.shape.some((n, d) => n !== this.shape[d])) {
         throw new ArgumentError(
           `${name}_: the result is ${expr.aval}, and this tensor ${this.expr.aval}: shapes stay in place`,
         );
       }
+      count(`xla::${name}`);
       return this.rebind(convert(expr, this.dtype));
     },
   });

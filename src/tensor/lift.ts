@@ -3,6 +3,8 @@
 import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { alias } from '../ops/body.js';
+import { checkOf, isPlain } from './arguments.js';
+import { ORDER } from './order.js';
 import { Tensor } from './tensor.js';
 
 /** A type with tensors where it has expressions. */
@@ -24,29 +26,41 @@ type Signatures<F> = F extends { (...args: infer A): infer R; (...args: infer B)
   ? [first: (...args: A) => R, second: (...args: B) => S]
   : [F, F];
 type LiftOne<F> = F extends (...args: infer A) => infer R ? (...args: LiftAll<A>) => LiftResult<R> : never;
-export type LiftFunction<F> = LiftOne<Signatures<F>[0]> & LiftOne<Signatures<F>[1]>;
-/** Of each list of arguments (there may be several), the method that takes them, if the first is an expression. */
-type MethodOf<Args, R> = Args extends readonly [infer X, ...infer A]
-  ? Expr extends X
-    ? (...args: LiftAll<A>) => LiftResult<R>
-    : never
-  : never;
-type MethodsOf<F> = F extends (...args: infer A) => infer R ? MethodOf<A, R> : never;
+export type LiftFunction<F, Order> =
+  Arranged<F, Order> extends infer G ? LiftOne<Signatures<G>[0]> & LiftOne<Signatures<G>[1]> : never;
+/** Of each list of arguments (there may be several) those after the first, if that is an expression. */
+type MethodArgs<Args> = Args extends readonly [infer X, ...infer A] ? (Expr extends X ? LiftAll<A> : never) : never;
+type MethodOf<A extends readonly unknown[], R> = [A] extends [never] ? never : (...args: A) => LiftResult<R>;
+type MethodsOf<F> = F extends (...args: infer A) => infer R ? MethodOf<MethodArgs<A>, R> : never;
 type All<U> = [U] extends [never]
   ? never
   : (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void
     ? I
     : never;
 /** The same as a method: the first argument is the tensor itself. */
-export type LiftMethod<F> = All<MethodsOf<Signatures<F>[0]> | MethodsOf<Signatures<F>[1]>>;
+export type LiftMethod<F, Order> =
+  Arranged<F, Order> extends infer G ? All<MethodsOf<Signatures<G>[0]> | MethodsOf<Signatures<G>[1]>> : never;
 
-const isPlain = (x: unknown): x is Record<string, unknown> =>
-  typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
+/** A function whose options, its last argument, may also be given by place, in this order. */
+type Arranged<F, Order> = Order extends readonly []
+  ? F
+  : F extends (...args: infer A) => infer R
+    ? Required<A> extends readonly [...infer X, infer O]
+      ? (...args: [...X, ...Given<OptionsIn<O>, Order>]) => R
+      : never
+    : never;
+type OptionsIn<T> = Exclude<T, Expr | number | bigint | string | boolean | null | undefined | readonly unknown[]>;
+/** All ways to give options: the first few one by one, then an object with others. */
+export type Given<O, Order> =
+  | (object extends O ? [options?: O | First<O, Order>] : [options: O | First<O, Order>])
+  | (Order extends readonly [infer K extends keyof O, ...infer Rest] ? [O[K], ...Given<Without<O, K>, Rest>] : never);
+type First<O, Order> = Order extends readonly [infer K extends keyof O, ...unknown[]] ? O[K] : never;
+type Without<O, K> = O extends unknown ? { [P in keyof O as P extends K ? never : P]: O[P] } : never;
 
 /** The tensors of a call, by what they stand for. */
-type Given = Map<Expr, Tensor>;
+type Operands = Map<Expr, Tensor>;
 
-function lower(x: unknown, given: Given): unknown {
+function lower(x: unknown, given: Operands): unknown {
   if (x instanceof Tensor) {
     const { expr } = x;
     given.set(expr, x);
@@ -56,7 +70,7 @@ function lower(x: unknown, given: Given): unknown {
   if (isPlain(x)) return Object.fromEntries(Object.entries(x).map(([k, v]) => [k, lower(v, given)]));
   return x;
 }
-function raise(x: unknown, given: Given, itself: boolean): unknown {
+function raise(x: unknown, given: Operands, itself: boolean): unknown {
   if (x instanceof Expr) {
     const operand = given.get(x);
     if (operand && itself) return operand;
@@ -66,21 +80,41 @@ function raise(x: unknown, given: Given, itself: boolean): unknown {
   return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v, given, itself)])) : x;
 }
 
-/** `itself`: where there is nothing to do, the result is the operand, not a tensor of its own. */
-export function liftFunction<F extends (...args: never[]) => unknown>(f: F, itself = false): LiftFunction<F> {
-  const call = f as unknown as (...args: unknown[]) => unknown;
-  return entry((...args: unknown[]) => {
-    const given: Given = new Map();
-    return raise(call(...args.map((x) => lower(x, given))), given, itself);
-  }) as LiftFunction<F>;
+type Operation = (...args: never[]) => unknown;
+/** Where there is nothing to do, these give the very tensor they were given, as in torch; others one of their own. */
+const ITSELF = [
+  'to',
+  'typeAs',
+  'float',
+  'double',
+  'half',
+  'bfloat16',
+  'contiguous',
+  'positive',
+  'flatten',
+  'atleast1d',
+  'atleast2d',
+  'atleast3d',
+  'broadcastTensors',
+];
+/** An operation on tensors: what it is given is checked, put in order, and lowered where it stands. */
+function lifted(op: string, f: Operation, isMethod: boolean): (args: unknown[]) => unknown {
+  const check = checkOf(op, ORDER[op.replace(/_$/, '') as keyof typeof ORDER], isMethod);
+  const itself = ITSELF.includes(op);
+  return (args) => {
+    const list = check(args);
+    const tensors: Operands = new Map();
+    for (let i = 0; i < list.length; i++) list[i] = lower(list[i], tensors);
+    return raise(f(...(list as never[])), tensors, itself);
+  };
 }
-/** The same as a method. */
-export function liftMethod(
-  f: (...args: never[]) => unknown,
-  itself = false,
-): (this: Tensor, ...args: unknown[]) => unknown {
-  const call = liftFunction(f, itself) as (...args: unknown[]) => unknown;
+export function liftFunction(op: string, f: Operation): (...args: unknown[]) => unknown {
+  const call = lifted(op, f, false);
+  return entry((...args: unknown[]) => call(args));
+}
+export function liftMethod(op: string, f: Operation): (this: Tensor, ...args: unknown[]) => unknown {
+  const call = lifted(op, f, true);
   return entry(function (this: Tensor, ...args: unknown[]) {
-    return call(this, ...args);
+    return call([this, ...args]);
   });
 }

@@ -1,23 +1,26 @@
 // Random numbers. A generator's state is a value on the device, a key and a counter, and an input of every program that
 // draws: the same program serves every step, and the same seed gives the same bits on every device, for every sharding.
-import type { DType } from '../base/dtype.js';
+import { checkDTypeName, type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
-import { broadcastShapes, range, type Shape, showShape } from '../base/shape.js';
-import { describe } from '../base/tree.js';
+import { broadcastShapes, checkShape, type Shape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { full, iota, zerosLike } from '../ops/constant.js';
-import { broadcastTo, convert, reshape, slice } from '../ops/move.js';
+import { broadcastTo, convert, reshape, sliceDim } from '../ops/move.js';
 import { add, cos, div, eq, fmod, ge, log, lt, mul, neg, sqrt, where } from '../ops/pointwise.js';
 import { reduceMax, reduceMin } from '../ops/reduce.js';
-import { advance, open, sortByKey, unit, word64, words } from '../ops/threefry.js';
+import { argsort } from '../ops/sorting.js';
+import { advance, open, unit, word64, words } from '../ops/threefry.js';
 import { detach, input } from '../ops/variable.js';
-import { setValue } from '../runtime/evaluate.js';
-import { Tensor } from './tensor.js';
+import { setValue } from '../runtime/value.js';
+import { checked, named } from './arguments.js';
+import type { TensorOptions } from './create.js';
+import { type Sized, sized } from './sizes.js';
+import { made, Tensor } from './tensor.js';
 
 /** torch's own, before anyone sets a seed. */
 const DEFAULT_SEED = 67280421310721n;
@@ -29,7 +32,7 @@ export class Generator {
 
   constructor(seed: number | bigint = DEFAULT_SEED) {
     this.#seed = checkSeed('Generator', seed);
-    this.#state = new Cell(stateOf(this.#seed));
+    this.#state = new Cell(stateOf(this.#seed), true, 'the state of a random generator');
   }
 
   /** Starts again, from this seed. */
@@ -88,15 +91,11 @@ export const manualSeed = (seed: number | bigint): Generator => defaultGenerator
 export interface DrawOptions {
   readonly generator?: Generator;
 }
-export interface RandomOptions extends DrawOptions {
-  readonly dtype?: DType;
-  readonly requiresGrad?: boolean;
-}
+export interface RandomOptions extends DrawOptions, TensorOptions {}
 
 // ---- draws, on expressions. Each element takes one counter (two for a normal f64).
 
 type Words = readonly [Expr, Expr];
-const sizeOf = (shape: Shape) => shape.reduce((n, d) => n * d, 1);
 const draw = (shape: Shape, generator = defaultGenerator): Words => words(generator.take(sizeOf(shape)), shape);
 
 /** Logarithms are taken in f32 at least. */
@@ -118,30 +117,23 @@ function gaussian(shape: Shape, dtype: DType, generator = defaultGenerator): Exp
 const exponentialOf = (shape: Shape, dtype: DType, generator?: Generator): Expr =>
   neg(log(open(draw(shape, generator), precise(dtype))));
 
-function checkShape(op: string, shape: Shape): Shape {
-  if (Array.isArray(shape) && shape.every((d) => Number.isInteger(d) && d >= 0)) return shape;
-  throw new ShapeError(
-    `${op}: ${Array.isArray(shape) ? showShape(shape) : describe(shape)} is no shape: pass an array of sizes`,
-  );
-}
 function checkFloat(op: string, dtype: DType): DType {
-  if (isFloat(dtype)) return dtype;
+  if (isFloat(checkDTypeName(op, dtype))) return dtype;
   throw new DTypeError(`${op}: makes floats, not ${dtype}: use randint for integers`);
 }
-const made = (expr: Expr, requiresGrad = false): Tensor =>
-  requiresGrad ? new Tensor(expr).requiresGrad_() : new Tensor(expr);
 
-// ---- new tensors
+// ---- new tensors. Unlike torch: a seed gives other numbers (the same on every device).
 
 const filled = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
-  entry(
-    (shape: Shape, { dtype = DEFAULT_FLOAT, generator, requiresGrad }: RandomOptions = {}): Tensor =>
-      made(make(checkShape(op, shape), checkFloat(op, dtype), generator), requiresGrad),
-  );
+  checked(op, (...given: Sized<RandomOptions>): Tensor => {
+    const [shape, { dtype = DEFAULT_FLOAT, generator, ...options }] = sized(op, given);
+    return made(make(shape, checkFloat(op, dtype), generator), options);
+  });
 const like = (op: string, make: (shape: Shape, dtype: DType, generator?: Generator) => Expr) =>
-  entry(
-    (x: Tensor, { dtype = x.dtype, generator, requiresGrad }: RandomOptions = {}): Tensor =>
-      made(make(x.shape, checkFloat(op, dtype), generator), requiresGrad),
+  checked(
+    op,
+    (x: Tensor, { dtype = x.dtype, generator, ...options }: RandomOptions = {}): Tensor =>
+      made(make(x.shape, checkFloat(op, dtype), generator), options),
   );
 const uniformOf = (shape: Shape, dtype: DType, generator?: Generator): Expr => unit(draw(shape, generator), dtype);
 
@@ -152,18 +144,26 @@ export const randLike = like('randLike', uniformOf);
 export const randn = filled('randn', gaussian);
 export const randnLike = like('randnLike', gaussian);
 
-/** Whole numbers from low up to but not including high, i64 unless told. */
-export const randint = entry(
+type Bound = number | bigint;
+/**
+ * Whole numbers from low (0 if not given) up to but not including high, i64 unless told. Unlike torch: a seed gives other
+ * numbers.
+ */
+export const randint = checked(
+  'randint',
   (
-    low: number | bigint,
-    high: number | bigint,
-    shape: Shape,
-    { dtype = 'i64', generator, requiresGrad }: RandomOptions = {},
+    ...given:
+      | [low: Bound, high: Bound, shape: Shape, options?: RandomOptions]
+      | [high: Bound, shape: Shape, options?: RandomOptions]
   ): Tensor => {
+    const [low, high, shape, { dtype = 'i64', generator, ...options } = {}] = (
+      Array.isArray(given[1]) ? [0, ...given] : given
+    ) as [low: Bound, high: Bound, shape: Shape, options?: RandomOptions];
     const whole = (x: number | bigint) => typeof x === 'bigint' || Number.isSafeInteger(x);
     if (!whole(low) || !whole(high) || !(BigInt(high) > BigInt(low)))
       throw new ArgumentError(`randint: from ${low} up to but not including ${high} there is no whole number`);
-    if (dtype === 'bool') throw new DTypeError('randint: makes numbers, not bool: use rand(shape).lt(0.5)');
+    if (checkDTypeName('randint', dtype) === 'bool')
+      throw new DTypeError('randint: makes numbers, not bool: use rand(shape).lt(0.5)');
     const count = BigInt(high) - BigInt(low);
     if (isInteger(dtype) && (BigInt(low) < BigInt(lowest(dtype)) || BigInt(high) - 1n > BigInt(highest(dtype))))
       throw new DTypeError(
@@ -174,12 +174,13 @@ export const randint = entry(
     const bits = word64(draw(checkShape('randint', shape), generator));
     const within = fmod(bits, full(shape, count, 'u64')); // off by less than (high - low) / 2 ** 64
     const numbers = add(convert(within, 'i64'), full(shape, BigInt(low), 'i64'));
-    return made(convert(numbers, dtype), requiresGrad);
+    return made(convert(numbers, dtype), options);
   },
 );
 
 /** Normal with these means and deviations: numbers with a shape, or tensors. */
-export const normal = entry(
+export const normal = checked(
+  'normal',
   (mean: Tensor | number, std: Tensor | number, options: RandomOptions & { readonly shape?: Shape } = {}): Tensor => {
     const tensors = [mean, std].filter((x) => x instanceof Tensor);
     if (typeof std === 'number' && !(std >= 0))
@@ -192,40 +193,46 @@ export const normal = entry(
     const dtype = checkFloat('normal', options.dtype ?? tensors[0]?.dtype ?? DEFAULT_FLOAT);
     const part = (x: Tensor | number) =>
       x instanceof Tensor ? broadcastTo(convert(x.expr, dtype), shape) : full(shape, x, dtype);
-    return made(add(mul(gaussian(shape, dtype, options.generator), part(std)), part(mean)), options.requiresGrad);
+    return made(add(mul(gaussian(shape, dtype, options.generator), part(std)), part(mean)), options);
   },
 );
 
 /** 1 with each element's probability, else 0, in the dtype of the probabilities. */
-export const bernoulli = entry((probabilities: Tensor, { generator }: DrawOptions = {}): Tensor => {
+export const bernoulli = checked('bernoulli', (probabilities: Tensor, { generator }: DrawOptions = {}): Tensor => {
   const p = detach(probabilities.expr);
-  checkFloat('bernoulli', p.dtype);
+  if (!isFloat(p.dtype)) throw new DTypeError(`bernoulli: probabilities are floats, got ${p.aval}: use float()`);
   return new Tensor(
     convert(lt(unit(draw(p.shape, generator), precise(p.dtype)), convert(p, precise(p.dtype))), p.dtype),
   );
 });
 
 /** 0 to n - 1 in random order, i64 unless told. */
-export const randperm = entry((n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
+export const randperm = checked('randperm', (n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
   if (!Number.isInteger(n) || n < 0)
     throw new ArgumentError(`randperm: n is ${n}: it must be a whole number, 0 or more`);
-  if (!isInteger(dtype) && !isFloat(dtype)) throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
-  return new Tensor(sortByKey(word64(draw([n], generator)), iota([n], 0, dtype)));
+  if (checkDTypeName('randperm', dtype) === 'bool') throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
+  return new Tensor(convert(argsort(word64(draw([n], generator))), dtype));
 });
 
+export interface MultinomialOptions extends DrawOptions {
+  readonly replacement?: boolean;
+}
 /**
- * Indices drawn from each row with the probabilities in it (not negative; they need not add up to 1), i64. Without
- * replacement, those of probability 0 come only after all others; that there are enough others is not checked.
+ * Indices drawn from each row with the probabilities in it (not negative; they need not add up to 1), i64. Unlike
+ * torch: a seed gives other numbers; probabilities are not checked (that needs values): without replacement, those of 0 come only after all
+ * others.
  */
-export const multinomial = entry(
+export const multinomial = checked(
+  'multinomial',
   (
     probabilities: Tensor,
     numSamples: number,
-    { replacement = false, generator }: DrawOptions & { readonly replacement?: boolean } = {},
+    ...given: [options?: MultinomialOptions] | [replacement: boolean, options?: DrawOptions]
   ): Tensor => {
+    const { replacement = false, generator } = named<MultinomialOptions>(['replacement'], given);
     const { expr: p } = new Tensor(detach(probabilities.expr));
     const rank = p.shape.length;
-    checkFloat('multinomial', p.dtype);
+    if (!isFloat(p.dtype)) throw new DTypeError(`multinomial: probabilities are floats, got ${p.aval}: use float()`);
     if (rank < 1 || rank > 2 || !p.aval.size)
       throw new ShapeError(`multinomial: takes one row of probabilities or several, [k] or [n, k], got ${p.aval}`);
     const k = p.shape[rank - 1]!;
@@ -240,13 +247,7 @@ export const multinomial = entry(
     const rate = convert(p, precise(p.dtype));
     if (!replacement) {
       const slowness = div(exponentialOf(p.shape, p.dtype, generator), rate);
-      const order = sortByKey(slowness, iota(p.shape, rank - 1, 'i64'));
-      const first = slice(
-        order,
-        range(rank).map(() => 0),
-        [...lead, numSamples],
-      );
-      return new Tensor(first);
+      return new Tensor(sliceDim(argsort(slowness), rank - 1, 0, numSamples));
     }
     const shape = [...lead, numSamples, k];
     const speed = div(broadcastTo(reshape(rate, [...lead, 1, k]), shape), exponentialOf(shape, p.dtype, generator));
@@ -256,14 +257,23 @@ export const multinomial = entry(
   },
 );
 
+export interface DropoutOptions extends DrawOptions {
+  readonly p?: number;
+  readonly training?: boolean;
+}
 /** Zero with probability p, else divided by 1 - p; x itself when not training. */
-export const dropout = entry(
+export const dropout = checked(
+  'dropout',
   (
     x: Tensor,
-    { p = 0.5, training = true, generator }: DrawOptions & { readonly p?: number; readonly training?: boolean } = {},
+    ...given:
+      | [options?: DropoutOptions]
+      | [p: number, options?: Omit<DropoutOptions, 'p'>]
+      | [p: number, training: boolean, options?: DrawOptions]
   ): Tensor => {
+    const { p = 0.5, training = true, generator } = named<DropoutOptions>(['p', 'training'], given);
     if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
-    checkFloat('dropout', x.dtype);
+    if (!isFloat(x.dtype)) throw new DTypeError(`dropout: takes floats, got ${x.expr.aval}: use float()`);
     if (!training || p === 0) return x;
     if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
     const [bits] = draw(x.shape, generator);
@@ -284,7 +294,11 @@ declare module './tensor.js' {
     /** 1 with probability p, else 0. */
     bernoulli_(p?: number, options?: DrawOptions): this;
     bernoulli(options?: DrawOptions): Tensor;
-    multinomial(numSamples: number, options?: DrawOptions & { readonly replacement?: boolean }): Tensor;
+    multinomial(numSamples: number, options?: MultinomialOptions): Tensor;
+    multinomial(numSamples: number, replacement: boolean, options?: DrawOptions): Tensor;
+    dropout(options?: DropoutOptions): Tensor;
+    dropout(p: number, options?: Omit<DropoutOptions, 'p'>): Tensor;
+    dropout(p: number, training: boolean, options?: DrawOptions): Tensor;
   }
 }
 
@@ -320,7 +334,7 @@ inPlace('bernoulli_', (x, p = 0.5, _, g) => {
 
 // ---- as methods
 
-for (const [name, f] of Object.entries({ bernoulli, multinomial })) {
+for (const [name, f] of Object.entries({ bernoulli, multinomial, dropout })) {
   const method = entry(function (this: Tensor, ...args: unknown[]) {
     return (f as (x: Tensor, ...args: unknown[]) => Tensor)(this, ...args);
   });

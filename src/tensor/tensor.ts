@@ -3,48 +3,138 @@ import { inspect } from 'node:util';
 import { gradEnabled } from '../autograd/mode.js';
 import { gradients } from '../autograd/sweep.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
-import { ArgumentError, ShapeError } from '../base/errors.js';
+import { ArgumentError, ReadError, ShapeError, SpentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
+import { noticeOnce } from '../base/log.js';
 import { isFloat } from '../base/promote.js';
 import { normalizeDim, type Shape } from '../base/shape.js';
-import { Cell } from '../ir/cell.js';
+import type { Aval } from '../ir/aval.js';
+import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
-import { entry } from '../ir/source.js';
+import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
-import { detach, isVariable, variable } from '../ops/variable.js';
-import { fetchArray, hostValue, shareValue } from '../runtime/evaluate.js';
+import { detach, input, isVariable, variable } from '../ops/variable.js';
+import { describedSince, fetchArray } from '../runtime/evaluate.js';
+import { count } from '../runtime/metrics.js';
+import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
+import type { OrderOf } from './order.js';
+import { currentRegion, stepStart } from './region.js';
 
-type Methods = { [K in keyof typeof ops]: LiftMethod<(typeof ops)[K]> };
-/** Every operation of ops/ is a method (lift.ts). */
+type Ops = typeof ops;
+/** Operations whose first argument is no tensor (but a list of them, or a text): functions only. */
+export type FunctionOnly = { [K in keyof Ops]: Expr extends Parameters<Ops[K]>[0] ? never : K }[keyof Ops];
+type Methods = { [K in Exclude<keyof Ops, FunctionOnly>]: LiftMethod<Ops[K], OrderOf<K>> };
+/** Every other operation of ops/ is a method (lift.ts). */
 export interface Tensor extends Methods, InPlaceMethods {}
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
 export class Tensor {
-  readonly #expr: Expr;
-  /** Where its value is once it was changed in place. */
+  #expr: Expr | undefined;
+  /** Where its value is once it was changed in place, or used inside a step. */
   #cell: Cell | undefined;
-  /** The accumulated gradient, after `backward()`. */
-  grad: Tensor | null = null;
+  /** Why it has no value any more. */
+  #spent: (() => string) | undefined;
+  #grad: Tensor | null = null;
+  /** How often `grad` was set. */
+  gradVersion = 0;
 
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
+    this.#expr.holders++;
+    if (SAME.has(this.#expr.op.name)) borrow(this.#expr);
+    count('CreateXlaTensor');
+    currentRegion()?.made.push(this);
   }
 
   /** What it stands for. */
   get expr(): Expr {
-    return this.#cell?.expr ?? this.#expr;
+    if (this.#cell) return this.#cell.expr;
+    if (!this.#expr) throw new SpentError(this.#spent!());
+    return this.#expr.serial < stepStart() ? this.cell.expr : this.#expr;
+  }
+
+  /** The place of its value: a step that uses the tensor finds there what it holds at each call. */
+  get cell(): Cell {
+    if (!this.#cell) {
+      if (!this.#expr) throw new SpentError(this.#spent!());
+      this.#cell = new Cell(this.#expr, false);
+      this.#expr.holders--; // the cell holds it now
+      this.#expr = undefined;
+    }
+    return this.#cell;
+  }
+
+  /** The accumulated gradient, after `backward()`. */
+  get grad(): Tensor | null {
+    this.#noteGrad(true);
+    return this.#grad;
+  }
+  set grad(grad: Tensor | null) {
+    this.#noteGrad(false);
+    this.gradVersion++;
+    this.#grad = grad;
+  }
+  #noteGrad(read: boolean): void {
+    const grads = currentRegion()?.grads;
+    if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, version: this.gradVersion, read });
+  }
+  /** As it was before a step was traced. */
+  restoreGrad(grad: Tensor | null, version: number): void {
+    this.#grad = grad;
+    this.gradVersion = version;
+  }
+
+  /** What it stands for now, without anyone noticing; undefined if its value is gone. */
+  peek(): Expr | undefined {
+    return this.#cell ? this.#cell.peek() : this.#expr;
+  }
+
+  /** It has no value from now on, and says why when it is used. */
+  spend(why: (what: Aval, source: Source | undefined) => string): void {
+    const expr = this.peek();
+    if (!expr) return;
+    const { aval, source } = expr; // and not the node: that would keep the graph
+    expr.holders--;
+    repay(expr);
+    this.#cell = undefined;
+    this.#expr = undefined;
+    this.#spent = () => why(aval, source);
+  }
+  /** It has this value from now on. */
+  revive(expr: Expr): void {
+    this.#cell = undefined;
+    this.#expr = expr;
+    expr.holders++;
+  }
+
+  /** Frees its memory on the device now. Using it afterwards is an error. */
+  dispose(): void {
+    const expr = this.peek();
+    if (!expr) return;
+    const why = `this ${expr.aval} was disposed: it has no value any more`;
+    this.#cell?.settle(nothing(expr.aval, new SpentError(why))); // for steps that know its place
+    this.spend(() => why);
+    if (expr.holders === 0) freeValue(expr); // else another tensor has the same value
+  }
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** Its dtype and shape. */
+  get aval(): Aval {
+    return (this.peek() ?? this.expr).aval;
   }
   get shape(): Shape {
-    return this.expr.shape;
+    return this.aval.shape;
   }
   get dtype(): DType {
-    return this.expr.dtype;
+    return this.aval.dtype;
   }
   /** How many dimensions it has. */
   get ndim(): number {
@@ -52,7 +142,7 @@ export class Tensor {
   }
   /** How many elements it has. */
   numel(): number {
-    return this.expr.aval.size;
+    return this.aval.size;
   }
   /** The size of one dimension, which may be counted from the end. */
   size(dim: number): number {
@@ -72,13 +162,23 @@ export class Tensor {
     throw new ArgumentError(`this ${this.expr.aval} has no values yet: read it first, await x.tolist()`);
   }
 
-  /** A matrix's transpose: t(). */
+  /** A matrix's transpose: t(). There are no complex numbers: H is the same. */
   get T(): Tensor {
     return this.t();
   }
+  get H(): Tensor {
+    return this.t();
+  }
+  /** The transpose of every matrix of a batch: adjoint(). mH is the same. */
+  get mT(): Tensor {
+    return this.adjoint();
+  }
+  get mH(): Tensor {
+    return this.adjoint();
+  }
   /** Whether a gradient can reach it. */
   get requiresGrad(): boolean {
-    return this.expr.differentiable;
+    return (this.peek() ?? this.expr).differentiable;
   }
 
   /** Whether it was not computed from something that wants a gradient. */
@@ -95,7 +195,7 @@ export class Tensor {
       throw new ArgumentError(`requiresGrad_: this ${was.aval} was computed: use detach() for its value alone`);
     if (on !== was.differentiable) {
       const now = on ? variable(was) : detach(was);
-      shareValue(was, now);
+      if (was.holders === 1) shareValue(was, now); // where others have the same value, it is copied
       this.#put(now);
     }
     return this;
@@ -112,9 +212,17 @@ export class Tensor {
     return this;
   }
 
+  /** Values of the host's in place of the one it has; a variable stays one. */
+  assign(values: TypedArray): this {
+    const node = input(this.aval, this.requiresGrad);
+    setValue(node, values);
+    this.#put(node);
+    return this;
+  }
+
   #put(expr: Expr): void {
-    this.#cell ??= new Cell(this.#expr, false);
-    this.#cell.expr = expr;
+    warnOfGrowth();
+    this.cell.expr = expr;
     if (expr.differentiable) variables.set(expr, this);
   }
 
@@ -130,7 +238,10 @@ export class Tensor {
     return new Tensor(detach(this.expr));
   }
 
-  /** Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again. */
+  /**
+   * Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again.
+   * Unlike torch: may be called again, as the graph is always kept.
+   */
   backward(gradient?: Tensor, { createGraph = false }: { readonly createGraph?: boolean } = {}): void {
     const seed = seedFor('backward', this, gradient);
     const wrt = collect([this.expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
@@ -143,21 +254,48 @@ export class Tensor {
   }
 
   /** Its elements in row-major order, in the array of its dtype (raw bits for bool, f16, bf16 and f8). */
-  async data(): Promise<TypedArray> {
-    return fetchArray(this.expr);
+  data(): Promise<TypedArray> {
+    return this.#read('data', this.data, (data) => data);
   }
 
-  /** Its elements as nested arrays: numbers, booleans, and bigints for i64 and u64 unless numbers are asked for. */
-  async tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
-    const at = reader(this.dtype, await this.data(), numbers);
-    const build = ([n, ...rest]: Shape, offset: number): Nested =>
-      n === undefined ? at(offset) : Array.from({ length: n }, (_, i) => build(rest, offset + i * sizeOf(rest)));
-    return build(this.shape, 0);
+  /** Its elements as nested arrays. Unlike torch: asynchronous; i64 and u64 are bigints unless numbers are asked for. */
+  tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
+    return this.#read('tolist', this.tolist, (data, { dtype, shape }) => {
+      const at = reader(dtype, data, numbers);
+      const build = ([n, ...rest]: Shape, offset: number): Nested =>
+        n === undefined ? at(offset) : Array.from({ length: n }, (_, i) => build(rest, offset + i * sizeOf(rest)));
+      return build(shape, 0);
+    });
+  }
+
+  /** The one element. Unlike torch: asynchronous; of i64 and u64 it is a bigint unless a number is asked for. */
+  item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
+    return this.#read('item', this.item, (data, { dtype }) => reader(dtype, data, numbers)(0), checkOne);
   }
 
   /** Prints it in torch's layout. */
-  async print(): Promise<void> {
-    console.log(format(this.dtype, this.shape, await this.data(), this.#suffixes()));
+  print(): Promise<void> {
+    return this.#read('print', this.print, (data, { dtype, shape }) => {
+      console.log(format(dtype, shape, data, this.#suffixes()));
+    });
+  }
+
+  /** What `use` makes of its elements. `method` is what the user called: the line that did is found above it. */
+  #read<T>(
+    name: string,
+    method: (...args: never[]) => unknown,
+    use: (data: TypedArray, aval: Aval) => T,
+    check: (aval: Aval) => void = () => {},
+  ): Promise<T> {
+    const region = currentRegion();
+    if (region) throw new ReadError(readInside(name, region.name)); // at once: inside, nobody awaits
+    if (insideBody()) throw new ReadError(readInBody(name, this.aval));
+    const source = captureSource(method);
+    return (async () => {
+      const { expr } = this; // what it is now: it may change before it is read
+      check(expr.aval);
+      return use(await fetchArray(expr, { cause: 'read', source }), expr.aval);
+    })();
   }
 
   #suffixes(): string[] {
@@ -166,16 +304,11 @@ export class Tensor {
 
   /** For console.log: its values if the host has seen them, else only what it is. Never computes anything. */
   [inspect.custom](): string {
-    const values = hostValue(this.expr);
-    if (values) return format(this.dtype, this.shape, values, this.#suffixes());
-    return `tensor(${[this.expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
-  }
-
-  /** The one element: a number, a boolean, or a bigint for i64 and u64 unless a number is asked for. */
-  async item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
-    const { aval } = this.expr;
-    if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
-    return reader(this.dtype, await this.data(), numbers)(0);
+    const expr = this.peek();
+    if (!expr) return `tensor(spent: ${this.#spent!()})`;
+    const values = hostValue(expr);
+    if (values) return format(expr.dtype, expr.shape, values, this.#suffixes());
+    return `tensor(${[expr.aval, 'not read yet', ...this.#suffixes()].join(', ')})`;
   }
 }
 
@@ -183,6 +316,20 @@ export class Tensor {
 for (const name of ['requiresGrad_', 'retainGrad', 'rebind', 'detach', 'backward'] as const) {
   Object.defineProperty(Tensor.prototype, name, { value: entry(Tensor.prototype[name] as () => unknown) });
 }
+
+function checkOne(aval: Aval): void {
+  if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
+}
+const readInside = (method: string, where: string): string =>
+  `${method}() inside ${where}: a step only describes what is computed, there is no value yet: return the tensor, and read it after`;
+/** The tensor of an expression, as a variable if it is to be one. */
+export const made = (expr: Expr, { requiresGrad = false }: { readonly requiresGrad?: boolean } = {}): Tensor => {
+  const t = new Tensor(expr);
+  return requiresGrad ? t.requiresGrad_() : t;
+};
+
+const readInBody = (method: string, aval: Aval): string =>
+  `${method}() inside the body of a loop or branch, which is described now and computed later: return ${aval} from it, and read the result`;
 
 export interface ReadOptions {
   /** i64 and u64 as JavaScript's numbers; one that a number cannot hold is an error. */
@@ -203,6 +350,26 @@ function reader(dtype: DType, data: TypedArray, numbers: boolean): (i: number) =
 
 type Scalar = number | bigint | boolean;
 export type Nested = Scalar | readonly Nested[];
+
+const MOST_PENDING = 50_000;
+/** A graph that grows from step to step is never computed, and compiles ever longer. */
+function warnOfGrowth(): void {
+  if (currentRegion() || describedSince() < MOST_PENDING) return;
+  noticeOnce(
+    `${MOST_PENDING} operations are described and not computed yet: end each step with \`await tx.sync()\`, read something, or use tx.compile` +
+      `\n    at ${currentSource() ?? 'an unknown place'}`,
+    'growth',
+  );
+}
+
+/** Operations whose result is their operand's value. */
+const SAME: ReadonlySet<string> = new Set(['detach', 'alias']);
+/** A node in place of one whose value was freed. */
+function nothing(aval: Aval, error: Error): Expr {
+  const node = input(aval);
+  node.value = new Failed(error);
+  return node;
+}
 
 /** What gradients start from: given, or 1 for a single element. */
 export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
@@ -233,4 +400,4 @@ function noGradientReaches(op: string, expr: Expr): string {
 }
 
 /** The tensor of each variable, to leave its gradient in. */
-const variables = new WeakMap<Expr, Tensor>();
+export const variables = new WeakMap<Expr, Tensor>();

@@ -1,5 +1,5 @@
 // Trees of tensors: nested arrays and plain objects, as functions take and return them.
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
 import { describe, type Flat, flatten, leafName, showPaths } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import { withSource } from '../ir/source.js';
@@ -21,6 +21,7 @@ export function callUser<A extends unknown[], R>(op: string, f: (...args: A) => 
   if (typeof f !== 'function') throw new ArgumentError(`${op}: takes a function, got ${describe(f)}`);
   const result = withSource(undefined, () => f(...args));
   if (result instanceof Promise) {
+    result.catch(() => {}); // what went wrong in it is said here
     throw new ArgumentError(`${op}: the function is async: it only describes the computation; read results after it`);
   }
   return result;
@@ -41,4 +42,26 @@ export function checkSameTrees(
     if (one !== two)
       throw new ArgumentError(`${op}: ${leafName(what, a.paths[i]!)} is ${one} ${whereA} and ${two} ${whereB}`);
   });
+}
+
+/** How many elements the tensors of a tree have along their first dimension. `name` is what the user calls the tree. */
+export function lengthOf(op: string, name: string, { leaves, paths }: Flat<Tensor>, length?: number): number {
+  leaves.forEach((x, i) => {
+    const leaf = leafName(name, paths[i]!);
+    if (!x.shape.length)
+      throw new ShapeError(`${op}: ${leaf} is ${x.expr.aval}: a scalar has no elements to go through`);
+    const [n] = leaves[0]!.shape;
+    if (x.shape[0] !== n)
+      throw new ShapeError(
+        `${op}: ${name} differ in length: ${leafName(name, paths[0]!)} has ${n}, ${leaf} has ${x.shape[0]}`,
+      );
+    if (length !== undefined && length !== n)
+      throw new ShapeError(`${op}: length is ${length}, but ${leaf} has ${n} elements: leave length out`);
+  });
+  const passes = leaves[0]?.shape[0] ?? length;
+  if (passes === undefined)
+    throw new ArgumentError(`${op}: ${name} is empty and length is not given: pass one of them`);
+  if (!Number.isInteger(passes) || passes < 0)
+    throw new ArgumentError(`${op}: length is ${passes}: it must be a whole number, 0 or more`);
+  return passes;
 }

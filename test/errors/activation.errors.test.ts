@@ -7,7 +7,7 @@ const cases: readonly [run: () => unknown, message: string][] = [
   [() => f(2, 3).glu({ dim: 1 }), 'glu: f32[2, 3] cannot be halved along dim 1: its size must be even'],
   [() => f(2, 3).glu({ dim: 2 }), 'glu: dim 2 is out of range for 2 dimensions: use -2 to 1'],
   [() => f(2, 3).softmax(-3), 'softmax: dim -3 is out of range for 2 dimensions: use -2 to 1'],
-  [() => f(2, 3).softmax(undefined as never), 'softmax: of f32[2, 3]: say along which dim: softmax(x, -1)'],
+  [() => f(2, 3).softmax(undefined as never), 'softmax: dim is missing: write x.softmax(dim, dtype?)'],
   [
     () => tx.logSoftmax(tx.ones([3], { dtype: 'i64' }), 0),
     "logSoftmax: takes floating point numbers, got i64[3]: logSoftmax(x, { dim, dtype: 'f32' })",

@@ -134,6 +134,44 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
 
 testMisuses(cases, where);
 
+test.each([
+  ['item', (h: T) => h.sum().item(), 'f32[]'],
+  ['tolist', () => x4.tolist(), 'f32[4]'],
+  ['data', (h: T) => h.data(), 'f32[4]'],
+] as const)('reading inside a body, by %s, is refused where it is written', (method, read, what) => {
+  const body = (h: T): T => {
+    void read(h);
+    return h.add(1);
+  };
+  const text =
+    `${method}() inside the body of a loop or branch, which is described now and computed later: ` +
+    `return ${what} from it, and read the result`;
+  expect(() => tx.scan((h: T) => [body(h), null] as const, x4, null, { length: 2 })).toThrow(text);
+  expect(() => tx.cond(tx.tensor(true), body, body, x4)).toThrow(text);
+  expect(() => tx.whileLoop((c: T) => c.sum().lt(9), body, x4)).toThrow(text);
+});
+
+test('sync inside a body is refused, too', () => {
+  const body = (h: T) => {
+    void tx.sync(h);
+    return [h, null] as const;
+  };
+  expect(() => tx.scan(body, x4, null, { length: 2 })).toThrow(
+    'sync() inside the body of a loop or branch: it only describes what is computed; sync after it',
+  );
+});
+
+test('an async body that reads: one error, and no rejection that nobody hears of', async () => {
+  const unheard: unknown[] = [];
+  const listen = (e: unknown) => unheard.push(e);
+  process.on('unhandledRejection', listen);
+  const body = async (h: T) => [h, await h.sum().item()];
+  expect(() => tx.scan(body as never, x4, x4)).toThrow('scan: the function is async');
+  await new Promise((done) => setTimeout(done, 20));
+  process.off('unhandledRejection', listen);
+  expect(unheard).toEqual([]);
+});
+
 test('a value that leaves the body by another way than its result', async () => {
   let stolen: T | undefined;
   tx.scan(

@@ -1,6 +1,6 @@
 // What is said of values, shapes and dtypes that no tensor can be made of.
 import * as tx from 'tsxla';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 const cases: readonly (readonly [what: string, run: () => unknown, text: string])[] = [
   [
@@ -28,7 +28,11 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
     () => tx.tensor([tx.zeros([])] as never),
     'tensor: takes numbers, booleans and nested arrays of them, got a tensor: use stack',
   ],
-  ['a tensor', () => tx.tensor(tx.zeros([]) as never), 'tensor: this is a tensor already: use clone() or to(dtype)'],
+  [
+    'a tensor',
+    () => tx.tensor(tx.zeros([]) as never),
+    'tensor: data is f32[]: it takes a number, true or false, a typed array or buffer or a list (for tensors there are clone, to and stack)',
+  ],
   [
     'a number that is not exact',
     () => tx.tensor(2 ** 53),
@@ -50,24 +54,24 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
     () => tx.tensor(new Float32Array(3), { shape: [2, 2] }),
     'tensor: 3 elements do not fit shape [2, 2]',
   ],
-  [
-    'a dtype that is none',
-    () => tx.zeros([2], { dtype: 'float' as never }),
-    'zeros: float is no dtype: use one of bool',
-  ],
+  ['a dtype that is none', () => tx.zeros([2], { dtype: 'q8' as never }), 'zeros: q8 is no dtype: use one of bool'],
   [
     'integers that want gradients',
     () => tx.tensor([1], { requiresGrad: true }),
     'requiresGrad_: only floats have gradients, this is i64[1]',
   ],
   ['a size that is none', () => tx.ones([2, -1]), 'ones: [2, -1] is no shape: -1 is not a size'],
-  ['sizes one by one', () => tx.zeros(2 as never), 'zeros: takes a shape as an array, got 2: zeros([2, 3])'],
+  [
+    'a shape in words',
+    () => tx.zeros('2' as never),
+    "zeros: shape is '2': it takes a list of numbers: write zeros(shape, { dtype, requiresGrad }), zeros(size, ...sizes) or",
+  ],
   ['full', () => tx.full([2], -1, { dtype: 'u8' }), 'tensor: -1 does not fit u8 (0 to 255): use a larger dtype'],
   ['arange that never ends', () => tx.arange(0, 5, -1), 'arange: no step of -1 leads from 0 to 5'],
   [
     'arange of nothing',
     () => (tx.arange as () => unknown)(),
-    'arange: takes one to three finite numbers (end; start, end; start, end, step)',
+    'arange: end is missing: write arange(end, { dtype, requiresGrad }), arange(start, end, { dtype, requiresGrad }) or',
   ],
   ['linspace', () => tx.linspace(0, 1, 1.5), 'linspace: the number of steps must be whole and not negative, got 1.5'],
   [
@@ -80,4 +84,14 @@ test.each(cases)('%s', (_, run, text) => {
   expect(run).toThrow(tx.ArgumentError);
   expect(run).toThrow(text);
   expect(run).toThrow(`\n    at ${import.meta.filename}:`);
+});
+
+describe("torch's names of dtypes", () => {
+  const named = (run: (dtype: never) => unknown) => expect(() => run('torch.bfloat16' as never));
+  test.each([
+    ['ones', (dtype: never) => tx.ones([2], { dtype })],
+    ['randn', (dtype: never) => tx.randn([2], { dtype })],
+    ['randint', (dtype: never) => tx.randint(0, 9, [2], { dtype })],
+    ['sum', (dtype: never) => tx.ones([2]).sum({ dtype })],
+  ])('%s says ours', (op, run) => named(run).toThrow(`${op}: dtype 'torch.bfloat16' is written 'bf16'`));
 });

@@ -11,7 +11,7 @@ const cases: readonly [run: () => unknown, message: string][] = [
   ],
   [
     () => f(4, 3).crossEntropy(f(4)),
-    'crossEntropy: the input is f32[4, 3], the target f32[4]: give both the same shape',
+    'crossEntropy: the input is f32[4, 3], the target f32[4]: floats are the probability of each class',
   ],
   [() => f(4, 3).nllLoss(f(4)), 'nllLoss: class indices are integers, the target is f32[4]: convert it to i64'],
   [() => f(4, 3).crossEntropy(i(4), { weight: f(4) }), 'crossEntropy: the weight is f32[4]: f32[4, 3] has 3 classes'],
@@ -26,7 +26,7 @@ const cases: readonly [run: () => unknown, message: string][] = [
   [() => f().crossEntropy(i()), 'crossEntropy: the input is f32[]: it needs a dimension for the classes'],
   [
     () => f(2).mseLoss(f(2), { reduction: 'average' as 'mean' }),
-    "mseLoss: reduction is 'average': use 'mean', 'sum' or 'none'",
+    "mseLoss: reduction is 'average': use 'mean', 'none' or 'sum'",
   ],
   [
     () => f(2, 3).binaryCrossEntropy(f(3)),

@@ -32,7 +32,7 @@ const cases: readonly [run: () => unknown, message: string][] = [
     'neg: takes numbers (for booleans: logicalNot, logicalXor, or convert them), got bool[2]',
   ],
   [() => f(2).bitwiseAnd(f(2)), 'bitwiseAnd: takes integers or booleans, got f32[2] and f32[2]'],
-  [() => f(2).div(2, { roundingMode: 'up' as 'floor' }), "div: roundingMode 'up' is not 'trunc' or 'floor'"],
+  [() => f(2).div(2, { roundingMode: 'up' as 'floor' }), "div: roundingMode is 'up': use null, 'floor' or 'trunc'"],
   [
     () => of('i32', 2).pow(-1),
     'pow: i32[2] to the power -1: integers have no negative powers: convert to floats first',

@@ -15,8 +15,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
     'Generator: the seed is 18446744073709551616: it must be a whole number of 64 bits',
   ],
   ['a state of another type', () => new tx.Generator().setState(p), 'setState: the state is u32[4], got f32[4]'],
-  ['no shape', () => tx.rand(3 as never), 'rand: the number 3 is no shape: pass an array of sizes'],
-  ['a negative size', () => tx.randn([2, -1]), 'randn: [2, -1] is no shape: pass an array of sizes'],
+  ['a negative size', () => tx.randn(2, -1), 'randn: [2, -1] is no shape: -1 is not a size'],
   ['integers from rand', () => tx.rand([2], { dtype: 'i32' }), 'rand: makes floats, not i32: use randint for integers'],
   [
     'integers like others',
@@ -38,7 +37,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'integer probabilities',
     () => tx.bernoulli(tx.tensor([1])),
-    'bernoulli: makes floats, not i64: use randint for integers',
+    'bernoulli: probabilities are floats, got i64[1]: use float()',
   ],
   [
     'a permutation of fewer than none',
@@ -49,6 +48,11 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
     'more samples than there are',
     () => tx.multinomial(p, 5),
     'multinomial: 5 different samples of 4: pass { replacement: true } or fewer',
+  ],
+  [
+    'integer weights',
+    () => tx.multinomial(tx.tensor([1, 2]), 1),
+    'multinomial: probabilities are floats, got i64[2]: use float()',
   ],
   ['no samples', () => tx.multinomial(p, 0), 'multinomial: numSamples is 0: it must be a whole number, at least 1'],
   [

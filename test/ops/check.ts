@@ -56,7 +56,10 @@ export async function againstTorch(row: Row, golden: (key: string) => HostArray 
   if (seeds.some(Boolean)) weighted(ys, seeds).backward();
   const grads = xs.map((x) => x.grad);
   const wanted = [...ys, ...grads.filter((g) => g !== null)];
-  const buffers = await evaluate(wanted.map((t) => t.expr)); // one program for all
+  const buffers = await evaluate(
+    wanted.map((t) => t.expr),
+    { cause: 'sync' },
+  ); // one program for all
   buffers.forEach((b, i) => {
     const made = show(b.deviceType());
     if (made !== show(wanted[i]!)) throw new Error(`the type was inferred as ${show(wanted[i]!)}, XLA made ${made}`);

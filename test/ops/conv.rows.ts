@@ -193,7 +193,8 @@ for (const n of [1, 2, 3] as const) {
 
 // ---- interpolation
 
-const images: readonly [x: Shape, options: NonNullable<Parameters<typeof tx.interpolate>[1]>][] = [
+type Resize = Exclude<NonNullable<Parameters<typeof tx.interpolate>[1]>, number | Shape>;
+const images: readonly [x: Shape, options: Resize][] = [
   [[1, 2, 4], { size: 6 }],
   [[1, 1, 5], { scaleFactor: 2 }],
   [[1, 1, 5, 3], { size: [3, 7] }],

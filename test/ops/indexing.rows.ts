@@ -176,6 +176,12 @@ rows([
   ['oneHot', [at([], 1)], (a) => a.oneHot(3), 'F.one_hot(a, 3)'],
   ['oneHot', [none], (a) => a.oneHot(3), 'F.one_hot(a, 3)'],
   ['nonzero', [bools([3, 4])], (a) => a.nonzero({ size: 12 }), 'a.nonzero_static(size=12)'],
+  [
+    'argwhere',
+    [bools([3, 4])],
+    (a) => a.argwhere({ size: 12, fill: -1 }),
+    'F.pad(torch.argwhere(a), (0, 0, 0, 12 - int(a.sum())), value=-1)',
+  ],
   ['nonzero', [bools([3, 4])], (a) => a.nonzero({ size: 2, fill: 0 }), 'a.nonzero_static(size=2, fill_value=0)'],
   ['nonzero', [input([5], [0, 'nan', -1, 0, 2])], (a) => a.nonzero({ size: 7 }), 'a.nonzero_static(size=7)'],
   [

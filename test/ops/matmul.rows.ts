@@ -98,7 +98,6 @@ row('dot', [i32([4]), i32([4])], (a, b) => a.dot(b), 'torch.dot(a, b)');
 row('vdot', [input([4]), input([4])], (a, b) => a.vdot(b), 'torch.vdot(a, b)');
 row('outer', [input([2]), input([3])], (a, b) => a.outer(b), 'torch.outer(a, b)');
 row('outer', [ints([2]), input([3])], (a, b) => a.outer(b), 'torch.outer(a, b)');
-row('ger', [input([2]), input([3])], (a, b) => a.ger(b), 'torch.ger(a, b)');
 row('inner', [input([3]), input([3])], (a, b) => a.inner(b), 'torch.inner(a, b)');
 row('inner', [input([2, 2, 3]), input([2, 3])], (a, b) => a.inner(b), 'torch.inner(a, b)');
 row('inner', [input([]), input([3, 2])], (a, b) => a.inner(b), 'torch.inner(a, b)');

@@ -379,7 +379,9 @@ const CLAMPED = input([5], [-2, -0.5, 0.25, 0.75, 3]);
 row('clamp', [CLAMPED], (a) => a.clamp(0, 1), 'torch.clamp(a, 0, 1)');
 row('clamp', [CLAMPED], (a) => a.clamp({ min: 0 }), 'torch.clamp(a, min=0)');
 row('clamp', [CLAMPED], (a) => a.clamp({ max: 0.5 }), 'torch.clamp(a, max=0.5)');
-row('clip', [CLAMPED], (a) => a.clip(-1, 1), 'torch.clip(a, -1, 1)');
+row('clampMin', [CLAMPED], (a) => a.clampMin(0), 'torch.clamp_min(a, 0)');
+row('clampMin', [ints([4])], (a) => a.clampMin(1.5), 'torch.clamp_min(a, 1.5)');
+row('clampMax', [CLAMPED, input([1], [0.5])], (a, b) => a.clampMax(b), 'torch.clamp_max(a, b)');
 row('clamp', [input([5], [1, 2, 3, 0, 'inf'])], (a) => a.clamp(1, 3), 'torch.clamp(a, 1, 3)', { smooth: false });
 row('clamp', [input([3], [1, 2, 3])], (a) => a.clamp(2.5, 1.5), 'torch.clamp(a, 2.5, 1.5)', { smooth: false });
 row('clamp', [input([2], [1, 'nan'])], (a) => a.clamp(Number.NaN), "torch.clamp(a, float('nan'))", { grad: false });
@@ -446,6 +448,33 @@ row(
   NEAR,
   (a, b) => a.isclose(b, { rtol: 0, atol: 0.2, equalNan: true }),
   'torch.isclose(a, b, rtol=0, atol=0.2, equal_nan=True)',
+);
+const said = (python: string) => `torch.tensor(${python})`; // torch answers with a boolean of Python's
+for (const [x, y] of [
+  [input([3]), input([3])],
+  [input([], [1.5]), input([], [1.5])],
+  [input([2], [1, 2]), input([2], [1, 2.0000001], 'f64')],
+  [input([1], ['nan']), input([1], ['nan'])],
+  [input([2]), input([2, 1])],
+  [ints([2], 3, 4), input([2], [3, 3])],
+  [input([0]), input([0])],
+] as const) {
+  row('equal', [x, y], (a, b) => a.equal(b), said('torch.equal(a, b)'), { grad: false });
+  row('equal', [x], (a) => a.equal(a.clone()), said('torch.equal(a, a.clone())'), { grad: false });
+}
+row('allclose', NEAR, (a, b) => a.allclose(b), said('torch.allclose(a, b)'));
+row(
+  'allclose',
+  NEAR,
+  (a) => a.allclose(a.add(1e-7), { equalNan: true }),
+  said('torch.allclose(a, a + 1e-7, equal_nan=True)'),
+);
+row(
+  'allclose',
+  [input([2], [1, 2])],
+  (a) => a.allclose(a.add(0.05), { rtol: 0, atol: 0.1 }),
+  said('torch.allclose(a, a + 0.05, rtol=0, atol=0.1)'),
+  { grad: false },
 );
 row('isclose', [ints([4], 0, 3), ints([4], 0, 3)], (a, b) => a.isclose(b), 'torch.isclose(a, b)');
 

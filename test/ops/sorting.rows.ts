@@ -29,6 +29,12 @@ for (const descending of [false, true]) {
       `torch.sort(a, ${py})`,
     );
   row('sort', [ints([40], 0, 4)], (a) => found(a.sort({ descending })), `torch.sort(a, ${py})`); // many alike: stable
+  row(
+    'sort',
+    [input([12])],
+    (a) => a.sort({ descending, stable: false }).values,
+    `torch.sort(a, ${py.replace('stable=True', 'stable=False')}).values`,
+  );
   row('sort', [bools([9])], (a) => found(a.sort({ descending })), `torch.sort(a, ${py})`);
   row('sort', [input([2, 5], 'distinct', 'bf16')], (a) => found(a.sort({ descending })), `torch.sort(a, ${py})`);
   row('sort', [input([5], 'distinct', 'f16')], (a) => found(a.sort({ descending })), `torch.sort(a, ${py})`);

@@ -1,5 +1,6 @@
 // All families.
 import { table as activation } from './activation.rows.js';
+import { table as args } from './arguments.rows.js';
 import { table as conv } from './conv.rows.js';
 import { table as indexing } from './indexing.rows.js';
 import { table as linalg } from './linalg.rows.js';
@@ -10,4 +11,4 @@ import { table as reduction } from './reduction.rows.js';
 import { table as shape } from './shape.rows.js';
 import { table as sorting } from './sorting.rows.js';
 
-export const tables = [activation, conv, indexing, linalg, loss, matmul, pointwise, reduction, shape, sorting];
+export const tables = [activation, args, conv, indexing, linalg, loss, matmul, pointwise, reduction, shape, sorting];

@@ -1,0 +1,49 @@
+// A function whose gradient computes it again: only what it was given is kept.
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import { Body, captured, trace } from '../ops/body.js';
+import { defineMulti } from '../ops/define.js';
+import { gradients } from './sweep.js';
+
+const barrierOp = defineMulti<readonly Expr[]>({
+  name: 'optimizationBarrier',
+  infer: (xs) => xs as readonly Aval[],
+  lower: (e, xs, _, outs) => e.op('optimization_barrier', xs, outs),
+  vjp: (gs) => gs,
+});
+/** The same values, which XLA takes for new ones: it neither merges across nor moves over. */
+export const barrier = (xs: readonly Expr[]): Expr[] => (xs.length ? barrierOp(xs, null) : []);
+
+const checkpointOp = defineMulti<readonly Expr[], { body: Body }>({
+  name: 'checkpoint',
+  infer: (_, { body }) => body.results.map((r) => r.aval),
+  lower: (e, xs, { body }) => body.emit(e, xs),
+  vjp: (gs, xs, { body }) => {
+    // Behind a barrier together with the gradients: so it is not computed before they are there, nor taken for the first.
+    const given = gs.flatMap((g, i) => (g ? [i] : []));
+    const behind = barrier([...xs, ...given.map((i) => gs[i]!)]);
+    const results = body.apply(behind.slice(0, xs.length));
+    return gradients(
+      given.map((i) => results[i]!),
+      behind.slice(xs.length),
+      behind.slice(0, xs.length),
+    );
+  },
+});
+
+/** What a function computes, keeping only what it was given: for the gradient it is computed again. */
+export function checkpoint(xs: readonly Expr[], run: (xs: readonly Expr[]) => readonly Expr[]): Expr[] {
+  const { params, results, cells, born } = trace(
+    xs.map((x) => x.aval),
+    run,
+  );
+  const state = [...cells];
+  const all = [...params, ...state.map(([, c]) => c.inside)];
+  const outs = [...results, ...state.map(([, c]) => c.after)];
+  const fixed = captured(all, outs, born, { whole: true });
+  const done = checkpointOp([...fixed, ...xs, ...state.map(([, c]) => c.before)], {
+    body: new Body([...fixed, ...all], outs),
+  });
+  state.forEach(([cell], i) => (cell.expr = done[results.length + i]!));
+  return done.slice(0, results.length);
+}

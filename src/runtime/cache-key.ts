@@ -1,0 +1,155 @@
+// What a compiled program depends on: all that would make XLA build another one, and nothing else.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import os from 'node:os';
+import { env } from '../base/env.js';
+import type { Api, Client, Device } from '../pjrt/index.js';
+import { sha256Of } from '../plugins/store.js';
+
+/** Of the cache's files and keys: a new number leaves all older entries unused. */
+export const FORMAT = 1;
+
+export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
+
+/** Everything that tells two compiled programs apart. The key is its hash; a stored entry tells it, to be explained. */
+export interface Ingredients extends Surroundings {
+  readonly format: number;
+  /** SHA-256 of the StableHLO text without source locations. */
+  readonly program: string;
+  readonly options: unknown;
+}
+
+/** The part that does not change while a client lives. */
+export interface Surroundings {
+  /** The client's own compile options, which every program gets. */
+  readonly defaults: unknown;
+  readonly flags: Readonly<Record<string, readonly string[]>>;
+  readonly plugin: {
+    readonly platform: string;
+    readonly version: string;
+    readonly api: string;
+    readonly size: number;
+    readonly sha256: string;
+  };
+  /** How many there are of each kind and place. */
+  readonly devices: Readonly<Record<string, number>>;
+  /** Where the CPU runs it: its code is made for this processor's instructions, and split for as many cores. */
+  readonly machine?: { readonly model: string; readonly cores: number; readonly features: string };
+}
+
+export const keyOf = (ingredients: Ingredients): string => sha256(JSON.stringify(sorted(ingredients)));
+
+/** The same value with the fields of all its objects in order. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(fields.map(([name, v]) => [name, sorted(v)]));
+}
+
+/** MLIR without its `loc(...)` and `#loc = loc(...)`; what is written in strings and comments stays. */
+export function withoutLocations(text: string): string {
+  if (!text.includes('loc(')) return text;
+  const token = /"[^"\\]*(?:\\.[^"\\]*)*"|\/\/[^\n]*|(?:^#loc\w* *= *|\s*(?<![\w@%#.$-]))loc\(|[()]/gm;
+  let [kept, from, depth] = ['', 0, 0]; // depth: of parentheses since a location began
+  for (let m = token.exec(text); m; m = token.exec(text)) {
+    const opens = m[0].endsWith('(') && !m[0].startsWith('/');
+    if (depth) {
+      depth += opens ? 1 : m[0] === ')' ? -1 : 0;
+      if (!depth) from = token.lastIndex;
+    } else if (opens && m[0] !== '(') {
+      kept += text.slice(from, m.index);
+      depth = 1;
+    }
+  }
+  return depth ? text : (kept + text.slice(from)).trim().replace(/\n+/g, '\n'); // no empty lines where they were
+}
+
+/**
+ * Flags in the order of their names: the order in which they are written changes nothing, except between two of the
+ * same name. Dumps change no program.
+ */
+export const sortFlags = (text: string): string[] =>
+  [...text.matchAll(/-(?:"[^"]*"|'[^']*'|(?!\s-)[\s\S])+/g)]
+    .map(([flag]) => flag.trim())
+    .filter((flag) => !isDump(flag))
+    .sort((a, b) => (flagName(a) < flagName(b) ? -1 : flagName(a) > flagName(b) ? 1 : 0));
+const flagName = (flag: string): string => flag.replace(/^-+/, '').replace(/=.*/s, '');
+const isDump = (flag: string): boolean => /^-+xla_(\w+_)?dump_/.test(flag);
+
+/** Variables that the plugins read when they start, and that change what they compile. */
+const VARIABLES = ['XLA_FLAGS', 'LIBTPU_INIT_ARGS', 'TPU_MEGACORE'];
+
+const flagsOf = new WeakMap<Api, Surroundings['flags']>();
+/** As a library saw them: it reads them once, so what is set later does not count. */
+function flags(api: Api): Surroundings['flags'] {
+  let known = flagsOf.get(api);
+  if (!known) {
+    const lists = VARIABLES.map((name) => [name, split(flagText(name))] as const);
+    known = Object.fromEntries(lists.filter(([, list]) => list.length));
+    flagsOf.set(api, known);
+  }
+  return known;
+}
+
+const split = (text: string): string[] => (!text || text.startsWith('-') ? sortFlags(text) : [text]);
+
+/** XLA_FLAGS may name a file with the flags in it. */
+function flagText(name: string): string {
+  const text = env(name)?.trim() ?? '';
+  if (name !== 'XLA_FLAGS' || !text || text.startsWith('-')) return text;
+  try {
+    return readFileSync(text, 'utf8').trim();
+  } catch {
+    return text;
+  }
+}
+export const asksForDumps = (): boolean => /--?xla_(\w+_)?dump_(to|hlo)/.test(flagText('XLA_FLAGS'));
+
+/** Asks `remember` before it reads a whole library, which takes a second. */
+export async function surroundings(
+  client: Client,
+  remember: (name: string, make: () => Promise<string>) => Promise<string>,
+): Promise<Surroundings> {
+  const { api, platform, platformVersion, devices, defaults } = client;
+  const { size, mtimeMs, ino } = await stat(api.path);
+  const file = sha256(`${api.path} ${size} ${mtimeMs} ${ino}`).slice(0, 32);
+  return {
+    defaults,
+    flags: flags(api),
+    plugin: {
+      platform,
+      version: platformVersion,
+      api: `${api.version.major}.${api.version.minor}`,
+      size,
+      sha256: await remember(`plugin-${file}`, () => sha256Of(api.path)),
+    },
+    devices: tally(devices.map(describe)),
+    ...(platform === 'cpu' && { machine: await machine() }),
+  };
+}
+
+/** What a device tells of its kind and place, but not which one of all in the world it is. */
+function describe({ kind, processIndex, attributes }: Device): string {
+  const told = Object.entries({ ...attributes, ...(processIndex && { process: processIndex }) })
+    .filter(([name]) => !/uuid|host|address/.test(name))
+    .map(([name, value]) => `${name}=${value}`);
+  return [kind, ...told.sort()].join(' ');
+}
+
+function tally(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}
+
+const PROCESSOR =
+  /^(vendor_id|cpu family|model|model name|flags|Features|CPU implementer|CPU variant|CPU part)\s*:.*/gm;
+
+async function machine(): Promise<NonNullable<Surroundings['machine']>> {
+  const text = await readFile('/proc/cpuinfo', 'utf8').catch(() => ''); // Linux only
+  const lines = new Set(text.match(PROCESSOR) ?? os.cpus().map((cpu) => cpu.model));
+  const features = sha256([process.arch, ...lines].join('\n')).slice(0, 16);
+  return { model: os.cpus()[0]?.model ?? process.arch, cores: os.availableParallelism(), features };
+}

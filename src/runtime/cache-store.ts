@@ -1,0 +1,244 @@
+// The folder of compiled programs: one file each, whole or not there, and never one that others could have written.
+import { randomUUID } from 'node:crypto';
+import { type Stats, statSync } from 'node:fs';
+import { type FileHandle, open, readdir, readFile, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import zlib from 'node:zlib';
+import { TsxlaError } from '../base/errors.js';
+import { FORMAT, type Ingredients, sha256 } from './cache-key.js';
+
+/** What a file tells of its program before the program. */
+export interface Header {
+  readonly key: string;
+  readonly name: string;
+  readonly created: string; // ISO 8601
+  readonly compileSeconds: number;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly ingredients: Ingredients;
+  /** Bytes: of the StableHLO text, of the same compressed, and of the executable. */
+  readonly sizes: { readonly text: number; readonly compressed: number; readonly executable: number };
+}
+
+export interface Stored {
+  readonly header: Header;
+  readonly text: () => string;
+  readonly executable: Uint8Array;
+}
+
+/** A file as the folder lists it; `header` is absent where it cannot be read. */
+export interface Listed {
+  readonly key: string;
+  readonly bytes: number;
+  readonly used: Date;
+  readonly header?: Header;
+}
+
+/** An entry that must not be used; the message says why. */
+export class BadEntryError extends TsxlaError {}
+
+// A file: MAGIC, the SHA-256 of all that follows, the header's length, the header as JSON, the text compressed, the executable.
+const MAGIC = `tsxla-${FORMAT}\n`;
+const PREFIX = MAGIC.length + 32 + 4;
+const ENTRY = /^([0-9a-f]{64})\.program$/;
+const TEMPORARY = /\.tmp-[0-9a-f-]{36}$/;
+const MEMO = /^plugin-[0-9a-f]{32}$/;
+const fileOf = (folder: string, key: string): string => path.join(folder, `${key}.program`);
+const deflate = promisify(zlib.deflate);
+
+const ifMissing =
+  <T>(value: T) =>
+  (e: NodeJS.ErrnoException): T => {
+    if (e.code !== 'ENOENT') throw e;
+    return value;
+  };
+
+/**
+ * Why a file or folder is not to be trusted, or undefined. Executables are code: who can change one can do all that
+ * its user may. Root can do so anyway.
+ */
+export function distrust(name: string, { uid, mode }: Stats): string | undefined {
+  const user = process.getuid?.();
+  if (user === undefined) return undefined; // Windows has no such owners and modes
+  if (uid !== user && uid !== 0) return `${name} belongs to another user (uid ${uid}, this process is ${user})`;
+  if (mode & 0o022) return `others can write to ${name} (mode ${(mode & 0o777).toString(8)}): run chmod go-w on it`;
+  return undefined;
+}
+
+/** The same of a folder, through which it is reached too: in an open one without sticky bit it could be exchanged. */
+export function distrustFolder(folder: string): string | undefined {
+  const reason = distrust(folder, statSync(folder));
+  for (let dir = path.dirname(folder); !reason; dir = path.dirname(dir)) {
+    const { mode } = statSync(dir);
+    if (process.getuid && mode & 0o002 && !(mode & 0o1000))
+      return `everybody can write to ${dir}, and so exchange ${folder}: run chmod o-w on it`;
+    if (dir === path.dirname(dir)) break;
+  }
+  return reason;
+}
+
+/** Reads and checks an entry. Undefined if there is none; throws a BadEntryError for one that is damaged or foreign. */
+export async function readEntry(folder: string, key: string): Promise<Stored | undefined> {
+  const file = await open(fileOf(folder, key)).catch(ifMissing(undefined));
+  if (!file) return undefined;
+  try {
+    const reason = distrust(fileOf(folder, key), await file.stat());
+    if (reason) throw new BadEntryError(reason);
+    const bytes = await file.readFile();
+    const header = parseHeader(bytes, key, fileOf(folder, key));
+    const { compressed, executable } = header.sizes;
+    const start = bytes.length - executable;
+    return {
+      header,
+      text: () => zlib.inflateSync(bytes.subarray(start - compressed, start)).toString(),
+      executable: bytes.subarray(start),
+    };
+  } finally {
+    await file.close();
+  }
+}
+
+function parseHeader(bytes: Buffer, key: string, name: string): Header {
+  const refuse = (what: string): never => {
+    throw new BadEntryError(`${name} ${what}`);
+  };
+  if (bytes.length < PREFIX || bytes.toString('latin1', 0, MAGIC.length) !== MAGIC) refuse('is not a cached program');
+  const sum = bytes.toString('hex', MAGIC.length, MAGIC.length + 32);
+  if (sha256(bytes.subarray(MAGIC.length + 32)) !== sum) refuse('is damaged: its checksum does not match');
+  const end = PREFIX + bytes.readUInt32LE(PREFIX - 4);
+  const header = JSON.parse(bytes.toString('utf8', PREFIX, end)) as Header;
+  if (header.key !== key) refuse(`holds another program, ${header.key}`);
+  return header;
+}
+
+/** The header alone, of a file that is not checked as a whole. */
+async function readHeader(file: string): Promise<Header | undefined> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(file);
+    const prefix = Buffer.alloc(PREFIX);
+    await handle.read(prefix, 0, PREFIX, 0);
+    if (prefix.toString('latin1', 0, MAGIC.length) !== MAGIC) return undefined;
+    const length = Math.min(prefix.readUInt32LE(PREFIX - 4), (await handle.stat()).size);
+    const json = Buffer.alloc(length);
+    await handle.read(json, 0, length, PREFIX);
+    return JSON.parse(json.toString()) as Header;
+  } catch {
+    return undefined;
+  } finally {
+    await handle?.close();
+  }
+}
+
+/** Writes an entry, whole or not at all, after making room for it. False if it is larger than the limit. */
+export async function writeEntry(
+  folder: string,
+  about: Omit<Header, 'sizes'>,
+  text: string,
+  executable: Uint8Array,
+  limit: number,
+): Promise<boolean> {
+  const compressed = (await deflate(text)) as Buffer;
+  const sizes = { text: Buffer.byteLength(text), compressed: compressed.length, executable: executable.length };
+  const header = Buffer.from(JSON.stringify({ ...about, sizes } satisfies Header));
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(header.length);
+  const body = Buffer.concat([length, header, compressed, executable]);
+  const bytes = Buffer.concat([Buffer.from(MAGIC, 'latin1'), Buffer.from(sha256(body), 'hex'), body]);
+  if (bytes.length > limit) return false;
+  await makeRoom(folder, limit - bytes.length);
+  await writeWhole(fileOf(folder, about.key), bytes);
+  return true;
+}
+
+/** Under a temporary name, to the disk, and then by one rename. */
+async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
+  const draft = `${file}.tmp-${randomUUID()}`;
+  try {
+    const handle = await open(draft, 'wx', 0o600);
+    try {
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(draft, file);
+  } catch (e) {
+    await rm(draft, { force: true });
+    throw e;
+  }
+}
+
+/** A short text that is made once and found again by every process. */
+export async function memo(folder: string, name: string, make: () => Promise<string>, write: boolean): Promise<string> {
+  const file = path.join(folder, name);
+  const known = await readFile(file, 'utf8').catch(() => '');
+  if (/^[0-9a-f]{64}$/.test(known)) return known;
+  const made = await make();
+  if (write) await writeWhole(file, Buffer.from(made)).catch(() => undefined); // only the next process would have gained
+  return made;
+}
+
+/** It was used now: the last to be removed. */
+export async function touch(folder: string, key: string): Promise<void> {
+  const now = new Date();
+  await utimes(fileOf(folder, key), now, now).catch(() => undefined);
+}
+
+export const removeEntry = (folder: string, key: string): Promise<void> => rm(fileOf(folder, key), { force: true });
+
+/** Entries, the least recently used first. */
+export async function listEntries(folder: string): Promise<Listed[]> {
+  const entries: Listed[] = [];
+  for (const { key, bytes, used } of await listFiles(folder)) {
+    const header = key && (await readHeader(fileOf(folder, key)));
+    if (key) entries.push({ key, bytes, used, ...(header && { header }) });
+  }
+  return entries;
+}
+
+/** The cache's own files in the folder, which may hold others'. `key` is absent for one that is being written. */
+async function listFiles(folder: string) {
+  const names = await readdir(folder).catch(ifMissing([]));
+  const files = names
+    .filter((name) => ENTRY.test(name) || TEMPORARY.test(name))
+    .map(async (name) => {
+      const found = await stat(path.join(folder, name)).catch(ifMissing(undefined));
+      return found && { name, key: ENTRY.exec(name)?.[1], bytes: found.size, used: found.mtime };
+    });
+  return (await Promise.all(files)).filter((f) => f !== undefined).sort((a, b) => Number(a.used) - Number(b.used));
+}
+
+export interface Removed {
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+const DEAD = 3_600_000; // ms: nobody writes one file for an hour
+
+/** Removes the least recently used entries until the rest fits, those unused since `before`, and what the killed left. */
+export async function makeRoom(folder: string, limit: number, before = new Date(0)): Promise<Removed> {
+  const files = await listFiles(folder);
+  let total = files.reduce((sum, file) => sum + file.bytes, 0);
+  const removed = { entries: 0, bytes: 0 };
+  for (const { name, key, bytes, used } of files) {
+    const go = key ? total > limit || used < before : Number(used) < Date.now() - DEAD;
+    if (!go) continue;
+    await rm(path.join(folder, name), { force: true });
+    total -= bytes;
+    removed.bytes += bytes;
+    if (key) removed.entries++;
+  }
+  return removed;
+}
+
+/** Removes everything the cache made in the folder. */
+export async function clear(folder: string): Promise<Removed> {
+  const removed = await makeRoom(folder, -1);
+  for (const name of await readdir(folder).catch(ifMissing([]))) {
+    if (TEMPORARY.test(name) || MEMO.test(name)) await rm(path.join(folder, name), { force: true });
+    if (/^[0-9a-f]{64}\.lock$/.test(name)) await rmdir(path.join(folder, name)).catch(() => undefined);
+  }
+  return removed;
+}

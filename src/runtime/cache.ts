@@ -1,0 +1,266 @@
+// Compiled programs on disk: a program that any process here has compiled is loaded instead of compiled again.
+import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { show } from '../base/dtype.js';
+import { cacheDir, env } from '../base/env.js';
+import { ArgumentError, DisposedError, OutOfMemoryError, PjrtError, PluginVersionError } from '../base/errors.js';
+import { bytes, parseBytes } from '../base/format.js';
+import { tryLock } from '../base/lock.js';
+import { noticeOnce } from '../base/log.js';
+import { messageOf } from '../base/thrown.js';
+import type { Api, Client, LoadedExecutable } from '../pjrt/index.js';
+import {
+  asksForDumps,
+  FORMAT,
+  type Ingredients,
+  keyOf,
+  type Surroundings,
+  sha256,
+  surroundings,
+  withoutLocations,
+} from './cache-key.js';
+import { BadEntryError, distrustFolder, memo, readEntry, removeEntry, touch, writeEntry } from './cache-store.js';
+import { count, record } from './metrics.js';
+
+/** A program as the cache is asked for it. */
+export interface ProgramSource {
+  /** StableHLO. */
+  readonly text: string;
+  /** Compile options and whatever else `compile` depends on, as plain JSON. */
+  readonly options?: unknown;
+  /** For people. */
+  readonly name?: string;
+}
+
+export interface Obtained {
+  readonly executable: LoadedExecutable;
+  readonly tier: 'disk' | 'compiled';
+  /** That loading or compiling it took. */
+  readonly seconds: number;
+  readonly key: string;
+}
+
+export interface CacheOptions {
+  readonly folder?: string;
+  readonly readOnly?: boolean;
+  /** Bytes. */
+  readonly limit?: number;
+  /** How long to wait for another process that compiles the same program, before compiling it here too. */
+  readonly waitSeconds?: number;
+}
+
+export const programsDir = (): string =>
+  path.resolve(env('XLA_PERSISTENT_CACHE_PATH') ?? path.join(cacheDir(), 'programs'));
+
+/** The most bytes the folder may hold. */
+export function cacheLimit(): number {
+  const text = env('TSXLA_CACHE_SIZE') ?? '10GiB';
+  const limit = parseBytes(text);
+  if (limit === undefined) throw new ArgumentError(`TSXLA_CACHE_SIZE=${text} is not a size: write 500MB or 2GiB`);
+  return limit;
+}
+
+const MODES = ['on', 'off', 'readonly'];
+function mode(): string {
+  const wanted = env('TSXLA_CACHE') ?? 'on';
+  if (!MODES.includes(wanted)) throw new ArgumentError(`TSXLA_CACHE=${wanted}: use one of ${MODES.join(', ')}`);
+  const readOnly = /^(1|true)$/i.test(env('XLA_PERSISTENT_CACHE_READ_ONLY') ?? '');
+  return wanted === 'on' && readOnly ? 'readonly' : wanted;
+}
+
+const POLL = 100; // ms between looks at what another process is doing
+const PATIENCE = 10; // s after which a wait is told
+
+let current: DiskCache | undefined;
+const SETTINGS = ['folder', 'readOnly', 'limit'] as const;
+
+export class DiskCache {
+  readonly #surroundings = new WeakMap<Client, Promise<Surroundings>>();
+  readonly #flights = new WeakMap<Client, Map<string, Promise<Obtained>>>();
+  /** Plugins that cannot store or load executables. */
+  readonly #unable = new WeakSet<Api>();
+  #complained = false;
+
+  private constructor(
+    readonly folder: string,
+    readonly readOnly: boolean,
+    readonly limit: number,
+    readonly waitSeconds: number,
+  ) {}
+
+  /** The cache that the environment asks for, or undefined where it is off or its folder is no good (which is said). */
+  static open(options: CacheOptions = {}): DiskCache | undefined {
+    const asked = mode();
+    if (asked === 'off') return undefined;
+    const { readOnly = asked === 'readonly', limit = cacheLimit(), waitSeconds = 1800 } = options;
+    const wanted = path.resolve(options.folder ?? programsDir());
+    try {
+      if (!readOnly) mkdirSync(wanted, { recursive: true, mode: 0o700 });
+      const folder = realpathSync(wanted);
+      const reason = distrustFolder(folder);
+      if (reason) throw new Error(`${reason}. A cached program is code`);
+      return new DiskCache(folder, readOnly || !isWritable(folder), limit, waitSeconds);
+    } catch (e) {
+      noticeOnce(`compiled programs are not cached in ${wanted}: ${messageOf(e)}`);
+      return undefined;
+    }
+  }
+
+  /** The cache of this process: what it found out serves every program while the environment asks for the same. */
+  static current(): DiskCache | undefined {
+    const opened = DiskCache.open();
+    const same = opened && current && SETTINGS.every((key) => opened[key] === current![key]);
+    return (current = same ? current : opened);
+  }
+
+  /** Loads the program if it was compiled before, by whichever process, and else compiles and keeps it. */
+  async getOrCompile(
+    client: Client,
+    source: ProgramSource,
+    compile: () => Promise<LoadedExecutable>,
+  ): Promise<Obtained> {
+    const text = withoutLocations(source.text);
+    const { options = {} } = source;
+    const around = await this.#around(client).catch((e) => this.#cannotWrite(e)); // its library is gone from the disk
+    if (!around) return { ...(await timed(compile)), key: '' };
+    const ingredients = { format: FORMAT, program: sha256(text), options, ...around };
+    const key = keyOf(ingredients);
+    const flights = this.#flights.get(client) ?? new Map<string, Promise<Obtained>>();
+    this.#flights.set(client, flights);
+    let flight = flights.get(key);
+    if (!flight) {
+      flight = this.#obtain(client, key, compile, { ...source, text, ingredients });
+      flights.set(key, flight);
+      const landed = () => flights.delete(key);
+      flight.then(landed, landed);
+    }
+    return flight;
+  }
+
+  #around(client: Client): Promise<Surroundings> {
+    let known = this.#surroundings.get(client);
+    if (!known) {
+      known = surroundings(client, (name, make) => memo(this.folder, name, make, !this.readOnly));
+      this.#surroundings.set(client, known);
+    }
+    return known;
+  }
+
+  async #obtain(
+    client: Client,
+    key: string,
+    compile: () => Promise<LoadedExecutable>,
+    source: ProgramSource & { readonly ingredients: Ingredients },
+  ): Promise<Obtained> {
+    const make = async (): Promise<Obtained> => {
+      const made = await timed(compile);
+      if (!this.readOnly && !this.#unable.has(client.api)) await this.#keep(made, key, source);
+      return { ...made, key };
+    };
+    const began = performance.now();
+    for (;;) {
+      if (this.#unable.has(client.api)) return make();
+      const found = await this.#load(client, key);
+      if (found) return found;
+      if (this.readOnly) return make();
+      const lock = await tryLock(path.join(this.folder, key)).catch((e) => {
+        this.#cannotWrite(e);
+        return { release: async () => {} };
+      });
+      if (lock) {
+        try {
+          return (await this.#load(client, key)) ?? (await make()); // another may have kept it just now
+        } finally {
+          await lock.release();
+        }
+      }
+      const waited = (performance.now() - began) / 1000;
+      if (waited > this.waitSeconds) return make();
+      if (waited > PATIENCE) noticeOnce(`another process is compiling ${source.name ?? key}: waiting for it`);
+      await sleep(POLL);
+    }
+  }
+
+  /** The stored program, if there is a good one. A bad one is counted and removed. */
+  async #load(client: Client, key: string): Promise<Obtained | undefined> {
+    const began = performance.now();
+    try {
+      const stored = await readEntry(this.folder, key);
+      if (!stored) return undefined;
+      const executable = await client.load(stored.executable);
+      const seconds = (performance.now() - began) / 1000;
+      count('PersistentCacheHit', 1);
+      record('PersistentCacheLoad', seconds * 1e9);
+      if (!this.readOnly) await touch(this.folder, key);
+      if (asksForDumps())
+        noticeOnce('XLA_FLAGS asks for dumps, but cached programs are not compiled: TSXLA_CACHE=off dumps them all');
+      return { executable, tier: 'disk', seconds, key };
+    } catch (e) {
+      if (e instanceof OutOfMemoryError || e instanceof DisposedError) throw e; // not the entry's fault
+      if (this.#isUnable(client, e)) return undefined;
+      count('PersistentCacheDeserializeFailure', 1);
+      const done = this.readOnly ? 'not used' : 'compiled again';
+      const reason = e instanceof BadEntryError ? messageOf(e) : `${key}.program does not load: ${messageOf(e)}`;
+      noticeOnce(`a cached program is ${done}: ${reason}`);
+      if (!this.readOnly) await removeEntry(this.folder, key).catch(() => undefined);
+      return undefined;
+    }
+  }
+
+  /** Keeps a program. Whatever goes wrong, the program itself is there and can be run. */
+  async #keep(
+    { executable, seconds }: Omit<Obtained, 'key'>,
+    key: string,
+    { text, name = executable.name, ingredients }: ProgramSource & { readonly ingredients: Ingredients },
+  ): Promise<void> {
+    const [inputs, outputs] = [executable.inputs.map(show), executable.outputs.map(show)];
+    const about = {
+      key,
+      name,
+      created: new Date().toISOString(),
+      compileSeconds: seconds,
+      inputs,
+      outputs,
+      ingredients,
+    };
+    try {
+      const kept = await writeEntry(this.folder, about, text, await executable.serialize(), this.limit);
+      if (!kept) noticeOnce(`${name} is not cached: it is larger than the whole cache may be (${bytes(this.limit)})`);
+    } catch (e) {
+      if (!this.#isUnable(executable.client, e)) this.#cannotWrite(e);
+    }
+  }
+
+  #cannotWrite(e: unknown): void {
+    if (!this.#complained) noticeOnce(`compiled programs are not cached in ${this.folder}: ${messageOf(e)}`);
+    this.#complained = true; // of a full disk once, however it shows
+  }
+
+  #isUnable({ api, platform }: Client, e: unknown): boolean {
+    const unable = e instanceof PluginVersionError || (e instanceof PjrtError && e.code === 'UNIMPLEMENTED');
+    if (unable) {
+      this.#unable.add(api);
+      noticeOnce(
+        `compiled programs are not cached: the ${platform} plugin cannot store or load them (${messageOf(e)})`,
+      );
+    }
+    return unable;
+  }
+}
+
+async function timed(compile: () => Promise<LoadedExecutable>): Promise<Omit<Obtained, 'key'>> {
+  const began = performance.now();
+  const executable = await compile();
+  count('PersistentCacheMiss', 1);
+  return { executable, tier: 'compiled', seconds: (performance.now() - began) / 1000 };
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,142 @@
+// PT_XLA_DEBUG: what is compiled and run, and why, in PyTorch/XLA's words and layout, so that scripts which read those read
+// these. What we add stands where such scripts do not look: after the number of outputs, and under the computation's hash.
+import { env, envFlag, envInteger, isFirstProcess } from '../base/env.js';
+import { bytes, seconds } from '../base/format.js';
+import { appendTo } from '../base/log.js';
+import type { Frame } from '../ir/source.js';
+import type { MemoryStats } from '../pjrt/index.js';
+import { analyse } from './report.js';
+
+/** Why a program is compiled or run. PyTorch/XLA guesses it from the stack; here the call that did it says so. */
+export const CAUSES = {
+  sync: 'user torch_xla.sync',
+  compile: 'torch_xla.compile',
+  /** What was pending when a compiled function was called. */
+  pending: 'torch_xla.compile clear the pending graph prior calling the target function',
+  loader: 'torch_xla.sync in parallel loader at step end',
+  stepTrace: 'torch_xla.sync when exiting a profiler StepTrace region',
+  read: 'most likely user code trying to access tensor value before torch_xla.sync',
+} as const;
+export type Cause = keyof typeof CAUSES;
+
+/** What we tell beyond PyTorch/XLA: each is a line if it is there. */
+interface Additions {
+  /** Which cache had the program. */
+  readonly cache?: 'memory' | 'disk' | 'miss' | undefined;
+  readonly compileSeconds?: number | undefined;
+  readonly largestInputs?: readonly { readonly name: string; readonly bytes: number }[] | undefined;
+  /** Any other lines, as what differs from the nearest known program. */
+  readonly notes?: readonly string[] | undefined;
+}
+
+export interface GraphAnalysis extends Additions {
+  readonly cause: Cause;
+  readonly name?: string | undefined;
+  readonly hash: string;
+  readonly inputs: number;
+  readonly outputs: number;
+  /** The user's, innermost first. */
+  readonly frames: readonly Pick<Frame, 'function' | 'file' | 'line'>[];
+}
+
+export interface PostCompilationAnalysis extends Additions {
+  /** Of the program's text. */
+  readonly hash: string;
+  /** What the executable says; a plugin may not know all of it. */
+  readonly memory: Partial<MemoryStats>;
+}
+
+/** PT_XLA_DEBUG_LEVEL; with PT_XLA_DEBUG=1 alone 100. 1 tells of compiles, 2 of executions too. */
+export function debugLevel(): number {
+  const level = envInteger('PT_XLA_DEBUG_LEVEL', -1);
+  return level === -1 && envFlag('PT_XLA_DEBUG') ? 100 : level;
+}
+
+const KINDS = {
+  compilation: { prefix: 'Compilation Analysis: ', heading: 'Compilation Cause' },
+  execution: { prefix: 'Execution Analysis: ', heading: 'Execution Cause' },
+  unexpected: { prefix: 'Unexpected Execution Analysis: ', heading: 'Execution Cause' },
+} as const;
+export type AnalysisKind = keyof typeof KINDS;
+
+const DOUBLE = '='.repeat(80);
+const SINGLE = '-'.repeat(80);
+const block = (prefix: string, lines: readonly string[]): string =>
+  `\n${[DOUBLE, ...lines, SINGLE, DOUBLE].map((line) => `${prefix}${line}\n`).join('')}`;
+
+function additions({ cache, compileSeconds, largestInputs = [], notes = [] }: Additions): string[] {
+  const largest = largestInputs.map((input) => `${input.name} ${bytes(input.bytes)}`).join(', ');
+  return [
+    ...(cache ? [`Cache: ${cache}`] : []),
+    ...(compileSeconds === undefined ? [] : [`Compile Time: ${seconds(compileSeconds)}`]),
+    ...(largest ? [`Largest Inputs: ${largest}`] : []),
+    ...notes.flatMap((note) => note.split('\n')),
+  ];
+}
+
+/** A program that is about to be compiled or run. The trailing spaces are PyTorch/XLA's. */
+export function describeGraph(kind: AnalysisKind, graph: GraphAnalysis): string {
+  const { prefix, heading } = KINDS[kind];
+  const { cause, name, hash, inputs, outputs, frames } = graph;
+  const most = envInteger('PT_XLA_DEBUG_MAX_FRAME', 8, 0);
+  return block(prefix, [
+    heading,
+    `  ${CAUSES[cause]}`,
+    'Graph Info: ',
+    ...(name ? [`  Graph Name: ${name}`] : []),
+    `  Graph Hash: ${hash}`,
+    `  Number of Graph Inputs: ${inputs}`,
+    `  Number of Graph Outputs: ${outputs}`,
+    ...additions(graph).map((line) => `  ${line}`),
+    'Python Frame Triggered Execution: ',
+    ...frames.slice(0, most).map((f) => `  ${f.function} (${f.file}:${f.line})`),
+    ...(frames.length > most ? ['  ..........'] : []),
+  ]);
+}
+
+const gigabytes = (n: number | undefined): string => `${n === undefined ? 'Unknown ' : (n / 1024 ** 3).toFixed(6)} GB`;
+
+/** A program that was compiled, and the memory it takes on one device. */
+export function describePostCompilation(program: PostCompilationAnalysis): string {
+  const { hash, memory } = program;
+  const peak = memory.peak ? [`Peak Memory: ${bytes(memory.peak)}`] : [];
+  const about = [`Computation hash: ${hash}`, ...additions(program), ...peak];
+  const table = block('Post Compilation Analysis: ', [
+    `Graph input size: ${gigabytes(memory.arguments)}`,
+    `Graph output size: ${gigabytes(memory.outputs)}`,
+    `Aliased Input size: ${gigabytes(memory.aliased)}`,
+    `Intermediate tensor size: ${gigabytes(memory.temporaries)}`,
+    `Compiled program size: ${gigabytes(memory.code)}`,
+  ]);
+  return `\n${about.join('\n')}\n${table}`;
+}
+
+function print(text: string): void {
+  const file = env('PT_XLA_DEBUG_FILE');
+  if (file) appendTo('PT_XLA_DEBUG_FILE', file, text);
+  else process.stderr.write(text);
+}
+
+/** Whether what is printed at this level is wanted (0.5 us if not): what is to be printed is made only then. */
+const isWanted = (level: number): boolean => debugLevel() >= level && isFirstProcess();
+
+/** Before a compile. */
+export function printCompilation(graph: () => GraphAnalysis): void {
+  if (isWanted(1)) print(describeGraph('compilation', graph()));
+}
+/** After a compile. */
+export function printPostCompilation(program: () => PostCompilationAnalysis): void {
+  if (isWanted(1)) print(describePostCompilation(program()));
+}
+/** Before a run. */
+export function printExecution(graph: () => GraphAnalysis): void {
+  if (isWanted(2)) print(describeGraph('execution', graph()));
+}
+/** Before the error that says that a compiled function must not run anything: whatever the level. */
+export function printUnexpectedExecution(graph: () => GraphAnalysis): void {
+  if (isFirstProcess()) print(describeGraph('unexpected', graph()));
+}
+/** After a step: what its metrics say is wrong. */
+export function printAnalysis(steps?: number): void {
+  if (isWanted(1)) for (const line of analyse(steps)) print(`${line}\n`);
+}

@@ -1,0 +1,276 @@
+// Why a program was compiled: which known program is nearest to it, what differs first, and what to write instead.
+import { plural } from '../base/format.js';
+import { notice } from '../base/log.js';
+import { Aval } from '../ir/aval.js';
+import { type NodeFact, nodesOf } from '../ir/graph.js';
+import { CAUSES, type Cause } from './debug.js';
+import type { Described, Plan, Program, Request } from './program.js';
+
+/** What is kept of a program to compare others with. */
+export interface ProgramFacts {
+  readonly nodeCount: number;
+  /** Where in the user's code each node was made. */
+  readonly sources: readonly string[];
+  /** What each given value is to the user, in the order of the given nodes. */
+  readonly labels: readonly string[];
+  readonly roots: readonly number[];
+  readonly aliases: readonly number[];
+  readonly flags: Readonly<Record<string, string>>;
+}
+
+export function describeProgram({ graph, labels, aliases }: Plan, { compileOptions = {} }: Request): ProgramFacts {
+  const { xlaFlags = {}, ...others } = compileOptions;
+  const flags = Object.entries({ ...xlaFlags, ...others });
+  return {
+    nodeCount: graph.nodes.length,
+    sources: graph.nodes.map((e) => placeOf(e.source)),
+    labels: labels(),
+    roots: graph.roots.map((r) => graph.index.get(r)!),
+    aliases,
+    flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
+  };
+}
+/** The same text for the same place: a program's nodes share few of them. */
+const placeOf = (source: object | undefined): string => {
+  if (!source) return '';
+  let place = places.get(source);
+  if (place === undefined) places.set(source, (place = String(source)));
+  return place;
+};
+const places = new WeakMap<object, string>();
+
+export type DifferenceKind = keyof typeof FIXES;
+/** What to write instead. */
+const FIXES = {
+  shape:
+    'every shape is a program of its own: pad the input to one of a few sizes (buckets), or leave the last short batch out',
+  dtype: "bring it to one dtype before the call: x.to('f32')",
+  constant:
+    'a number in the code is part of the program: pass it as an argument of the compiled function, or keep it in a tensor and set that: lr.copy_(0.1)',
+  option: 'the options of an operation are part of the program: keep them the same from step to step',
+  op: 'the code went another way: choose with where() or cond() inside one program, or keep what the branch depends on',
+  order: 'the same operations in another order are another program: make the order the same in every step',
+  inputs: 'the step uses other tensors than before: create its state (moments, statistics) before the first step',
+  outputs: 'the step leaves other results: return and change the same tensors in every step (gradients, too)',
+  donation: 'the step changes other tensors in place than before: change the same ones in every step',
+  flag: 'flags are part of a program: set them once, before the first step',
+} as const;
+
+export interface Difference {
+  readonly kind: DifferenceKind;
+  /** The input, operation, flag that differs. */
+  readonly what: string;
+  readonly was: string;
+  readonly now: string;
+  /** Where in the user's code: FILE:LINE, if it is known. */
+  readonly at: string;
+  readonly fix: string;
+}
+
+/** One compile, as the history keeps it. */
+export interface CompileRecord {
+  readonly name: string | undefined;
+  readonly cause: string;
+  readonly hash: string;
+  readonly when: Date;
+  /** Where the user's code called, FILE:LINE. */
+  readonly at: string;
+  readonly inputs: number;
+  readonly outputs: number;
+  readonly operations: number;
+  /** How many other programs the same function (or the same line) had. */
+  readonly earlier: number;
+  /** The nearest of them, and what differs from it first. */
+  readonly nearest: string | undefined;
+  readonly difference: Difference | undefined;
+  /** Seconds it took, and which cache had it; undefined while it is compiled. */
+  readonly seconds: number | undefined;
+  readonly cache: 'disk' | 'miss' | undefined;
+}
+
+const MOST_RECORDS = 1000;
+const history: CompileRecord[] = [];
+/** The programs of each function, or line: the latest, and how many there were. */
+const groups = new Map<unknown, { readonly latest: readonly Program[]; readonly count: number }>();
+const [MOST_GROUPS, MOST_LATEST] = [1000, 32];
+const NONE = { latest: [], count: 0 };
+
+/** Every compile so far, oldest first, with what differed from the nearest program that was known then. */
+export const explain = (): readonly CompileRecord[] => history.map((r) => ({ ...r }));
+
+/** Programs of one function, or of one line that reads: the stack tells loops from functions that everyone calls. */
+const groupOf = ({ group, name, cause, source }: Request): unknown =>
+  group ?? name ?? (source?.frames.length ? `${cause} ${source.frames.map((f) => `${f.file}:${f.line}`)}` : undefined);
+
+/** The latest programs of the same function, or line. */
+export const programsOf = (request: Request): readonly Program[] => (groups.get(groupOf(request)) ?? NONE).latest;
+
+function addToGroup(program: Program, request: Request): void {
+  const group = groupOf(request);
+  if (group === undefined) return; // nobody knows where
+  const { latest, count } = groups.get(group) ?? NONE;
+  groups.delete(group); // to the end: the oldest go first
+  groups.set(group, { latest: [...latest, program].slice(-MOST_LATEST), count: count + 1 });
+  if (groups.size > MOST_GROUPS) groups.delete(groups.keys().next().value);
+}
+
+/** Writes the compile down, and why it happens: for the debug output, and after warm-up to be told. */
+export function explainCompile(program: Program, request: Request): { readonly lines: string[]; tell(): void } {
+  const { latest: known, count: earlier } = groups.get(groupOf(request)) ?? NONE;
+  addToGroup(program, request);
+  const nearest = nearestOf(program, known);
+  const difference = nearest && differenceOf(nearest, program);
+  const at = placeOf(request.source);
+  history.push({
+    name: request.name,
+    cause: CAUSES[request.cause as Cause],
+    hash: program.hash,
+    when: new Date(),
+    at,
+    inputs: program.inputs,
+    outputs: program.outputs,
+    operations: program.facts.nodeCount,
+    earlier,
+    nearest: nearest?.hash,
+    difference,
+    get seconds() {
+      return program.ready && program.seconds;
+    },
+    get cache() {
+      return program.ready && program.tier;
+    },
+  });
+  if (history.length > MOST_RECORDS) history.shift();
+  if (!difference) return { lines: [], tell() {} };
+  const what = `${difference.what}: was ${difference.was}, now ${difference.now}`;
+  const place = difference.at && `\n    at ${difference.at}`;
+  const count = plural(earlier + 1, 'program');
+  return {
+    lines: [`Differs From ${nearest.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])],
+    tell() {
+      if (isWarm(known, request))
+        notice(`${who(request, at)} is compiled again (${count} now): ${what}${place}\n    ${difference.fix}`);
+    },
+  };
+}
+export const who = ({ name, unnamed }: Request, at: string): string =>
+  name && !unnamed ? name : `${name ? 'the step' : 'what is read'} at ${at || 'an unknown place'}`;
+
+/** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
+export function isWarm(known: readonly Program[], { name, cause }: Request): boolean {
+  if (cause === 'pending') return false; // the function itself explains
+  if (name === undefined) return known.some((p) => p.executions >= 3);
+  return known.reduce((n, p) => n + p.executions, 0) >= 2;
+}
+
+// ---- comparing
+
+const nodes = (p: Described): NodeFact[] => nodesOf(p.key, p.facts.nodeCount);
+const opName = (n: NodeFact): string => ('op' in n ? n.op.op : 'input');
+const typeOf = (n: NodeFact): string => ('op' in n ? n.op.types.join(', ') : String(n.given));
+
+/** The one with the most nodes in common, place by place; of equals the latest. */
+export function nearestOf<P extends Described>(program: Described, known: readonly P[]): P | undefined {
+  const mine = nodes(program);
+  let best: { program: P; score: number } | undefined;
+  for (const other of known) {
+    const theirs = nodes(other);
+    let score = -Math.abs(mine.length - theirs.length);
+    mine.forEach((n, i) => {
+      const m = theirs[i];
+      if (m && opName(m) === opName(n)) score += typeOf(m) === typeOf(n) ? 2 : 1;
+    });
+    for (const part of ['roots', 'aliases', 'labels'] as const)
+      if (String(other.facts[part]) === String(program.facts[part])) score++;
+    if (!best || score >= best.score) best = { program: other, score };
+  }
+  return best?.program;
+}
+
+export function differenceOf(before: Described, after: Described): Difference | undefined {
+  const found = flagDifference(before.facts, after.facts) ?? graphDifference(before, after);
+  return found && { ...found, fix: FIXES[found.kind] };
+}
+type Found = Omit<Difference, 'fix'>;
+
+function flagDifference(a: ProgramFacts, b: ProgramFacts): Found | undefined {
+  const name = Object.keys({ ...a.flags, ...b.flags }).find((k) => a.flags[k] !== b.flags[k]);
+  if (!name) return undefined;
+  const show = (x: ProgramFacts) => x.flags[name] ?? 'not set';
+  return { kind: 'flag', what: `the flag ${name}`, was: show(a), now: show(b), at: '' };
+}
+
+function graphDifference(before: Described, after: Described): Found | undefined {
+  const [a, b] = [nodes(before), nodes(after)];
+  return inputDifference(before, after, a, b) ?? opDifference(after, a, b) ?? resultDifference(before, after);
+}
+
+/** Inputs of other types, where their number is the same. */
+function inputDifference(before: Described, after: Described, a: NodeFact[], b: NodeFact[]): Found | undefined {
+  const given = (all: NodeFact[]) => all.flatMap((n, i) => ('given' in n ? [{ aval: n.given, place: i }] : []));
+  const [was, now] = [given(a), given(b)];
+  if (was.length !== now.length) return undefined;
+  const i = was.findIndex((x, k) => x.aval !== now[k]!.aval || before.facts.labels[k] !== after.facts.labels[k]);
+  if (i < 0 || was[i]!.aval === now[i]!.aval) return undefined;
+  const kind = was[i]!.aval.dtype === now[i]!.aval.dtype ? 'shape' : 'dtype';
+  const what = after.facts.labels[i] ?? `input ${i}`;
+  const at = after.facts.sources[now[i]!.place] ?? '';
+  return { kind, what, was: String(was[i]!.aval), now: String(now[i]!.aval), at };
+}
+
+function opDifference({ facts }: Described, a: NodeFact[], b: NodeFact[]): Found | undefined {
+  const length = Math.max(a.length, b.length);
+  let number: Found | undefined; // told if nothing else differs
+  for (let i = 0; i < length; i++) {
+    const [m, n] = [a[i], b[i]];
+    if (m && n && same(m, n)) continue;
+    const at = facts.sources[Math.min(i, b.length - 1)] ?? '';
+    if (m && n && 'op' in m && 'op' in n && m.op.op === n.op.op) {
+      const what = `${n.op.op}`;
+      if (typeOf(m) !== typeOf(n)) {
+        const kind = m.op.types[0]!.dtype === n.op.types[0]!.dtype ? 'shape' : 'dtype';
+        return { kind, what: `the result of ${what}`, was: typeOf(m), now: typeOf(n), at };
+      }
+      if (JSON.stringify(m.op.attrs) !== JSON.stringify(n.op.attrs)) {
+        const constant = n.op.op === 'constant';
+        const [was, now] = [showAttrs(m.op.attrs), showAttrs(n.op.attrs)];
+        if (!constant) return { kind: 'option', what, was, now, at };
+        number ??= { kind: 'constant', what: `a constant ${typeOf(n)}`, was, now, at };
+        continue;
+      }
+    }
+    if (sorted(a) === sorted(b))
+      return { kind: 'order', what: 'the order of operations', was: show(m), now: show(n), at };
+    const inputs = (all: NodeFact[]) => all.filter((x) => 'given' in x).length;
+    const kind = m && n && 'op' in m !== 'op' in n && inputs(a) !== inputs(b) ? 'inputs' : 'op';
+    return { kind, what: `operation ${i + 1}`, was: show(useOf(a, i)), now: show(useOf(b, i)), at };
+  }
+  return number;
+}
+/** A number in the code is told by the operation that it is for. */
+function useOf(all: NodeFact[], i: number): NodeFact | undefined {
+  const n = all[i];
+  if (!n || opName(n) !== 'constant') return n;
+  return all.find((x) => 'op' in x && x.inputs.includes(i)) ?? n;
+}
+const same = (m: NodeFact, n: NodeFact): boolean =>
+  'op' in m ? 'op' in n && m.op === n.op && String(m.inputs) === String(n.inputs) : 'given' in n && m.given === n.given;
+const show = (n: NodeFact | undefined): string => (n ? `${opName(n)} ${typeOf(n)}` : 'nothing');
+const showAttrs = (attrs: unknown): string => {
+  const fields = Object.entries((attrs ?? {}) as object).filter(([, value]) => !(value instanceof Aval));
+  return fields.length === 1 ? String(fields[0]![1]) : JSON.stringify(Object.fromEntries(fields));
+};
+const sorted = (all: NodeFact[]): string => all.map(show).sort().join();
+
+function resultDifference({ facts: a }: Described, { facts: b }: Described): Found | undefined {
+  const results = (f: ProgramFacts) => plural(f.roots.length, 'result');
+  if (String(a.roots) !== String(b.roots)) {
+    const same = a.roots.length === b.roots.length;
+    const text = (f: ProgramFacts) => (same ? `the operations ${f.roots}` : results(f));
+    return { kind: 'outputs', what: 'what the program leaves', was: text(a), now: text(b), at: '' };
+  }
+  const donated = (f: ProgramFacts) => plural(f.aliases.filter((x) => x >= 0).length, 'input');
+  if (String(a.aliases) !== String(b.aliases))
+    return { kind: 'donation', what: 'what is given up for its successor', was: donated(a), now: donated(b), at: '' };
+  return undefined;
+}

@@ -1,0 +1,59 @@
+// Device memory that only the garbage collector can free: it does not see how much hangs on a small object.
+import os from 'node:os';
+import { setImmediate } from 'node:timers/promises';
+import v8 from 'node:v8';
+import vm from 'node:vm';
+import { env } from '../base/env.js';
+import { OutOfMemoryError } from '../base/errors.js';
+import { bytes } from '../base/format.js';
+import type { Client, MemoryStats } from '../pjrt/index.js';
+
+let collector: (() => void) | undefined;
+/** Collects garbage now, and lets finalizers free what hung on it. */
+export async function collectGarbage(): Promise<void> {
+  if (!collector) {
+    v8.setFlagsFromString('--expose-gc');
+    collector = vm.runInNewContext('gc') as () => void;
+  }
+  collector();
+  for (let i = 0; i < 3; i++) await setImmediate(); // finalizers run in turns of the event loop
+}
+
+/** Memory may grow by this much, and by half of what there was, before garbage is looked for. */
+const SLACK = 256 * 2 ** 20;
+let base = 0;
+/** Looks for garbage when live memory has grown much since the last time. */
+export async function watchMemory(client: Client): Promise<void> {
+  if (client.live.bytes <= base * 1.5 + SLACK) return;
+  await collectGarbage();
+  base = client.live.bytes;
+}
+
+/** Runs it; where memory is short, once more when garbage has been collected. */
+export async function withRelief<T>(run: () => T, mayTryAgain: () => boolean): Promise<T> {
+  try {
+    return run();
+  } catch (e) {
+    if (!(e instanceof OutOfMemoryError) || !mayTryAgain()) throw e;
+    await collectGarbage();
+    return run();
+  }
+}
+
+/**
+ * Refuses a program that is larger than the device before it runs, so that nothing is lost with it. TSXLA_MEMORY_CHECK=off
+ * lets it try.
+ */
+export function checkFits(client: Client, name: string, m: MemoryStats): void {
+  const { defaultDevice: device, platform } = client;
+  const limit = device.memory()?.bytesLimit ?? (platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY);
+  const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
+  if (needed <= limit || env('TSXLA_MEMORY_CHECK') === 'off') return;
+  const parts = `inputs ${bytes(m.arguments)}, new results ${bytes(m.outputs - m.aliased)}, temporaries ${bytes(m.temporaries)}`;
+  throw new OutOfMemoryError(
+    `${name} needs ${bytes(needed)} (${parts}), ${device} has ${bytes(limit)}: nothing was run or changed. Use a smaller batch, ` +
+      'accumulate(), or checkpoint()',
+    'RESOURCE_EXHAUSTED',
+    'PJRT_LoadedExecutable_Execute',
+  );
+}

@@ -1,0 +1,263 @@
+// Programs: found by what they compute, compiled when they are new, and kept while there is room.
+import { envFlag, envInteger } from '../base/env.js';
+import { CompileTimeoutError } from '../base/errors.js';
+import { bytes } from '../base/format.js';
+import type { Expr } from '../ir/expr.js';
+import { type Graph, hashOf, structure } from '../ir/graph.js';
+import type { Source } from '../ir/source.js';
+import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from '../pjrt/index.js';
+import { emitModule } from '../stablehlo/emitter.js';
+import { DiskCache } from './cache.js';
+import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
+import { GraphDump } from './dump.js';
+import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
+import { checkFits } from './memory.js';
+import { count, record } from './metrics.js';
+import { showProgress } from './progress.js';
+import { checkProgram } from './rules-compile.js';
+import { noteEnd, noteRun } from './rules-loop.js';
+import { roomToRun } from './turn.js';
+
+/** What is to be computed: everything a program is made from. */
+export interface Plan {
+  readonly graph: Graph;
+  /** The nodes of the graph whose values are given, in its order. */
+  readonly parameters: readonly Expr[];
+  /** What each parameter is to the user: "argument 0", "the tensor made at train.ts:12". */
+  readonly labels: () => readonly string[];
+  /** For each parameter, the result that takes over its memory, or -1. */
+  readonly aliases: readonly number[];
+  readonly isGiven: (e: Expr) => boolean;
+}
+
+/** Who wants it, and how. */
+export interface Request {
+  readonly cause: Cause;
+  readonly name?: string | undefined;
+  /** What tells the function from others of the same name; a function without a name of its own is told by its place. */
+  readonly group?: unknown;
+  readonly unnamed?: boolean | undefined;
+  /** Where the user's code called. */
+  readonly source?: Source | undefined;
+  readonly compileOptions?: CompileOptions | undefined;
+  /** How long to wait for a compile, in seconds. */
+  readonly compilationTimeoutSeconds?: number | undefined;
+  /** Called with the program that was found, or before it is compiled: to refuse it. */
+  readonly admit?: ((program: Described) => void) | undefined;
+}
+
+/** A program as others are compared with it. */
+export interface Described {
+  readonly key: Int32Array;
+  readonly hash: string;
+  readonly facts: ProgramFacts;
+}
+
+export class Program implements Described {
+  readonly key: Int32Array;
+  readonly hash: string;
+  readonly facts: ProgramFacts;
+  readonly inputs: number;
+  readonly outputs: number;
+  executions = 0;
+  /** When it ran last: the number of that run. */
+  lastRun = 0;
+  /** It made room for others: it cannot run any more. */
+  dropped = false;
+  /** Which cache had it, once it is there. */
+  tier: 'disk' | 'miss' = 'miss';
+  seconds = 0;
+  bytes = 0;
+  #executable: LoadedExecutable | undefined;
+  readonly #dump: GraphDump | undefined;
+  readonly #compiling: Promise<LoadedExecutable>;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(described: Described, plan: Plan, client: Client, request: Request) {
+    this.key = described.key;
+    this.hash = described.hash;
+    this.facts = described.facts;
+    this.inputs = plan.parameters.length;
+    this.outputs = plan.graph.roots.length;
+    const text = emitModule(plan.graph, plan.parameters, {
+      name: moduleName(request.name),
+      aliases: plan.aliases,
+      locations: envFlag('XLA_HLO_DEBUG'),
+    });
+    this.#dump = GraphDump.of(plan, text, this.hash);
+    this.#compiling = this.#compile(client, text, request);
+    this.#compiling.catch(() => {}); // whoever asked for it hears of it
+  }
+
+  async #compile(client: Client, text: string, request: Request): Promise<LoadedExecutable> {
+    const { name, compileOptions: options = {} } = request;
+    const explained = explainCompile(this, request);
+    printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines }));
+    this.#dump?.save(request);
+    count('UncachedCompile');
+    record('TensorsGraphSize', this.facts.nodeCount);
+    record('InputOutputAliasCount', this.facts.aliases.filter((a) => a >= 0).length);
+    const compile = () => {
+      explained.tell(); // not when the disk has it
+      counts.compiled++;
+      count('StableHloCompile');
+      return client.compile(text, options);
+    };
+    const start = performance.now();
+    const progress = showProgress(name ?? 'a program', bytes(text.length));
+    const cache = DiskCache.current();
+    const building = cache
+      ? cache.getOrCompile(client, { text, options, ...(name && { name }) }, compile)
+      : compile().then((executable) => ({
+          executable,
+          tier: 'compiled' as const,
+          seconds: (performance.now() - start) / 1e3,
+        }));
+    const { executable, tier, seconds } = await building.finally(() => progress.end());
+    if (tier === 'disk') this.tier = 'disk';
+    this.seconds = seconds;
+    if (this.tier === 'miss') record('CompileTime', this.seconds * 1e9);
+    count('CreateCompileHandles');
+    const memory = executable.memory();
+    this.bytes = Math.max(memory.code, text.length);
+    printPostCompilation(() => ({ hash: this.hash, memory, cache: this.tier, compileSeconds: this.seconds }));
+    await this.#dump?.compiled(executable, request);
+    checkFits(client, name ?? 'this', memory);
+    this.#executable = executable;
+    return executable;
+  }
+
+  /** The executable if it is there: then nobody has to wait. */
+  get ready(): LoadedExecutable | undefined {
+    return this.#executable;
+  }
+
+  /** Waits for the compile, but no longer than the request says. */
+  async compiled({ name, compilationTimeoutSeconds: limit }: Request): Promise<LoadedExecutable> {
+    if (!limit) return this.#compiling;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const why = `compiling ${name ?? 'a program'} (${this.facts.nodeCount} operations) took more than ${limit} s`;
+      const error = new CompileTimeoutError(
+        `${why}: nothing was run or changed, and it goes on: call again later, or raise compilationTimeoutSeconds`,
+      );
+      timer = setTimeout(() => reject(error), limit * 1e3);
+    });
+    return Promise.race([this.#compiling, late]).finally(() => clearTimeout(timer));
+  }
+
+  /** Runs it. Returns at once: the results are being made. */
+  run(executable: LoadedExecutable, args: readonly Buffer[], keep: readonly number[], request: Request): Execution {
+    printExecution(() => this.#analysis(request));
+    if (this.executions) this.#dump?.save(request); // the first time, it was written for the compile
+    noteRun(this, request);
+    const start = performance.now();
+    const execution = executable.execute(args, keep.length ? { keep } : {});
+    this.executions++;
+    this.lastRun = ++counts.executed;
+    count('ExecuteComputation');
+    this.#running = execution.done.then(
+      () => {
+        record('ExecuteTime', (performance.now() - start) * 1e6);
+        noteEnd(request, start);
+      },
+      () => {},
+    );
+    return execution;
+  }
+
+  /** Frees the executable, once it has run. */
+  drop(): void {
+    this.dropped = true;
+    this.#compiling.then((e) => this.#running.then(() => e.dispose())).catch(() => {});
+    count('DestroyCompileHandles');
+  }
+
+  get failed(): Promise<unknown> {
+    return this.#compiling;
+  }
+
+  #analysis({ cause, name, source }: Request) {
+    return { cause, name, hash: this.hash, inputs: this.inputs, outputs: this.outputs, frames: source?.frames ?? [] };
+  }
+}
+
+/** How many programs were compiled and executed so far. */
+export const counts = { compiled: 0, executed: 0 };
+
+/** The text of an MLIR symbol. */
+const moduleName = (name: string | undefined): string => name?.replace(/\W+/g, '_').replace(/^(?=\d|$)/, '_') || 'main';
+
+// ---- the cache in memory
+
+const programs = new Map<string, Program[]>(); // by hash; the key itself decides
+const sameKey = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((x, i) => x === b[i]);
+
+/** The program for a plan: a known one, or a new one that is being compiled. */
+export function programFor(client: Client, plan: Plan, request: Request): Program {
+  const key = keyOf(plan, request.compileOptions);
+  const hash = hashOf(key);
+  const known = programs.get(hash)?.find((p) => sameKey(p.key, key));
+  if (known) {
+    request.admit?.(known);
+    count('CachedCompile');
+    return known;
+  }
+  const described = describePlan(plan, request, key);
+  checkProgram(described, plan, client, request);
+  request.admit?.(described);
+  const program = new Program(described, plan, client, request);
+  programs.set(hash, [...(programs.get(hash) ?? []), program]);
+  program.failed.then(makeRoom, () => forget(program)); // the next try compiles again
+  return program;
+}
+
+/** A program that is ready to run, when there is room for a run: `known` if it is still there. */
+export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
+  for (;;) {
+    const program = known && !known.dropped ? known : programFor(client, plan, request);
+    const executable = program.ready ?? (await program.compiled(request));
+    await roomToRun(client);
+    if (!program.dropped) return { program, executable }; // else it made room for others while we waited
+  }
+}
+
+export const describePlan = (plan: Plan, request: Request, key = keyOf(plan, request.compileOptions)): Described => ({
+  key,
+  hash: hashOf(key),
+  facts: describeProgram(plan, request),
+});
+
+/** Everything that makes it another program: the graph, the donated arguments, the options. */
+function keyOf({ graph, isGiven, aliases }: Plan, options: CompileOptions | undefined): Int32Array {
+  const body = structure(graph, isGiven);
+  const flags = options && Object.keys(options).length ? new TextEncoder().encode(JSON.stringify(options)) : [];
+  const rest = [...aliases, ...flags, graph.nodes.length, graph.roots.length, aliases.length]; // where each part ends
+  const key = new Int32Array(body.length + rest.length);
+  key.set(body);
+  key.set(rest, body.length);
+  return key;
+}
+
+function forget(program: Program): void {
+  const rest = programs.get(program.hash)!.filter((p) => p !== program);
+  if (rest.length) programs.set(program.hash, rest);
+  else programs.delete(program.hash);
+}
+
+/** Drops the programs that were not used for longest while there are too many, or too large ones. */
+function makeRoom(): void {
+  const limits = { count: envInteger('XLA_COMPILATION_CACHE_SIZE', 2048, 1), bytes: memoryLimit() };
+  const all = [...programs.values()].flat().sort((a, b) => a.lastRun - b.lastRun);
+  let [n, size] = [all.length, all.reduce((sum, p) => sum + p.bytes, 0)];
+  for (const program of all.filter((p) => p.ready && p.executions)) {
+    if (n <= limits.count && size <= limits.bytes) return;
+    forget(program);
+    program.drop();
+    n--;
+    size -= program.bytes;
+  }
+}
+/** Of all programs in memory. */
+const memoryLimit = (): number => envInteger('TSXLA_PROGRAM_MEMORY', 4 * 2 ** 30, 1);
+export const programCount = (): number => [...programs.values()].flat().length;

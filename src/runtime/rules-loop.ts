@@ -1,0 +1,147 @@
+// Rules that only a running loop shows: values that are read at every step, and steps that are over before the next is
+// started. Counted in windows of steps, and judged when the next window begins: less than 0.5 us a step.
+import { seconds } from '../base/format.js';
+import type { Source } from '../ir/source.js';
+import { who } from './explain.js';
+import { findMetric } from './metrics.js';
+import type { Program, Request } from './program.js';
+import { broken, isChecked } from './rules.js';
+
+const WINDOW = 50;
+/** In milliseconds: a shorter step is over before the host has started the next one... */
+const TINY = 0.2;
+/** ...if the host does nothing else: a loop that takes longer waits for data, or for people. */
+const PROMPT = 2;
+/** Milliseconds that a finding must have cost before it is said. */
+const WORTH_SAYING = 1000;
+
+/** The steps of one function, since the window began; times in milliseconds. */
+class Loop {
+  steps = 0;
+  began = 0;
+  /** Steps that are done, and how long the device worked on them. */
+  done = 0;
+  busy = 0;
+  /** Describing steps. */
+  traced = 0;
+  /** Steps after which something was read, the time spent waiting for it, and the longest wait. */
+  reads = 0;
+  waited = 0;
+  slowest: { readonly source: Source | undefined; readonly time: number } | undefined;
+  /** Whether something was read since the last step. */
+  hasRead = false;
+  /** What each rule has cost so far, over all windows. */
+  readonly lost = { reads: 0, dispatch: 0 };
+
+  begin(now: number): void {
+    this.began = now;
+    this.steps = this.done = this.busy = this.traced = this.reads = this.waited = 0;
+    this.slowest = undefined;
+  }
+}
+
+const loops = new Map<unknown, Loop>();
+/** Of the step that was started last: what is read now is read in its loop. */
+let latest: Loop | undefined;
+/** When the device was done with the last run that ended. */
+let lastEnd = 0;
+let traced = 0;
+let closures = 0;
+
+/** A program is about to run. */
+export function noteRun(program: Program, request: Request): void {
+  if (request.cause !== 'compile' || !isChecked()) return;
+  const now = performance.now();
+  const key = request.group ?? request.name;
+  let loop = loops.get(key);
+  if (!loop) {
+    loop = new Loop();
+    loop.begin(now);
+    loops.set(key, loop);
+  }
+  if (loop.steps === WINDOW) {
+    try {
+      judge(loop, now, program, request);
+    } finally {
+      loop.begin(now);
+    }
+  }
+  const total = (findMetric('LazyTracing')?.accumulator ?? 0) / 1e6;
+  loop.traced += Math.max(0, total - traced); // of this step: one is traced right before it runs
+  traced = total;
+  loop.steps++;
+  loop.hasRead = false;
+  latest = loop;
+}
+
+/** A program that was started then is done. */
+export function noteEnd({ group, name, cause }: Request, start: number): void {
+  const now = performance.now();
+  const loop = cause === 'compile' && loops.get(group ?? name);
+  if (loop) {
+    loop.done++;
+    loop.busy += now - Math.max(start, lastEnd); // before that, the device worked on an earlier one
+  }
+  lastEnd = now;
+}
+
+/** Something was read, after waiting for so long. */
+export function noteRead({ source }: Request, time: number): void {
+  if (!latest || closures) return;
+  if (!latest.hasRead) latest.reads++;
+  latest.hasRead = true;
+  latest.waited += time;
+  if (!(latest.slowest && latest.slowest.time >= time)) latest.slowest = { source, time };
+}
+
+/** Runs what was to be done after a step: what it reads is there, and the loop does not wait. */
+export async function offLoop<T>(run: () => T): Promise<void> {
+  closures++;
+  try {
+    await run();
+  } finally {
+    closures--;
+  }
+}
+
+/** Every window begins anew. */
+export function beginWindows(): void {
+  for (const loop of loops.values()) loop.begin(performance.now());
+}
+
+function judge(loop: Loop, now: number, program: Program, request: Request): void {
+  const place = placeOf(request.source);
+  const name = who(request, place);
+  const time = now - loop.began;
+  const changesState = program.facts.aliases.some((to) => to >= 0); // else its results are all it is called for
+  if (loop.reads * 2 > WINDOW && changesState) {
+    loop.lost.reads += loop.waited;
+    const finding = {
+      rule: 'reads',
+      place: placeOf(loop.slowest!.source),
+      what: `${name}: something is read after ${loop.reads} of ${WINDOW} steps`,
+      cost: `${show(loop.waited / WINDOW)} of waiting a step, ${percent(loop.waited / time)} of the loop's time`,
+      fix: 'read every 50th step, or let afterStep(fn, loss) call fn when the value is there: the loop does not wait for it',
+    } as const;
+    broken(finding, name, loop.lost.reads < WORTH_SAYING);
+  }
+  const step = time / WINDOW;
+  const busy = loop.done ? loop.busy / loop.done : step;
+  if (busy * 2 > step) return;
+  const isTraced = loop.traced * 2 > time;
+  if (!isTraced && (busy > TINY || step > PROMPT)) return;
+  loop.lost.dispatch += (step - busy) * WINDOW;
+  const tracing = isTraced ? `, ${show(loop.traced / WINDOW)} of it to describe the step again` : '';
+  const finding = {
+    rule: 'dispatch',
+    place,
+    what: `${name}: the device works ${show(busy)} a step`,
+    cost: `a step takes ${show(step)}${tracing}: the device waits for ${percent(1 - busy / step)} of the time`,
+    fix: `${isTraced ? 'compile(fn), which describes it once' : 'a larger batch'}, or several steps in one program: tx.scan over batches`,
+  } as const;
+  broken(finding, name, loop.lost.dispatch < WORTH_SAYING);
+}
+
+const show = (ms: number): string => seconds(ms / 1e3);
+const percent = (share: number): string => `${Math.min(100, Math.round(share * 100))}%`;
+const placeOf = (source: Source | undefined): string => (source ? String(source) : '');

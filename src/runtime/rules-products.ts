@@ -1,0 +1,174 @@
+// What the products of matrices in a graph cost on a device: how much of a TPU's matrix unit and memory is padding, and how
+// much is computed in f32.
+import { DTYPES } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { flops as showFlops } from '../base/format.js';
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import type { Graph } from '../ir/graph.js';
+import { Body } from '../ops/body.js';
+import type { Convolution } from '../ops/convolution.js';
+import type { Finding } from './rules.js';
+
+/** A product of matrices [m, k] and [k, n], so many times. */
+export interface Product {
+  readonly node: Expr;
+  readonly times: number;
+  readonly m: number;
+  readonly k: number;
+  readonly n: number;
+  /** The sizes that the user chose, where they are not m, k and n. */
+  readonly features?: readonly number[];
+}
+
+type Dims = readonly number[];
+interface Dot {
+  readonly batch: readonly [Dims, Dims];
+  readonly sum: readonly [Dims, Dims];
+  readonly precise?: boolean;
+}
+const sizeIn = ({ shape }: Expr, dims: Dims): number => dims.reduce((size, d) => size * shape[d]!, 1);
+
+const PRODUCTS: Readonly<Record<string, (e: Expr, times: number) => Product>> = {
+  dotGeneral(node, times) {
+    const [a, b] = node.inputs as [Expr, Expr];
+    const { batch, sum } = node.attrs as Dot;
+    const [size, k] = [sizeIn(a, batch[0]), sizeIn(a, sum[0])];
+    return { node, times: times * size, m: a.aval.size / size / k, k, n: b.aval.size / size / k };
+  },
+  /** As the product that XLA may make of it: the window is summed over together with the features. */
+  convolution(node, times) {
+    const c = node.attrs as Convolution;
+    const [x, kernel] = node.inputs as [Expr, Expr];
+    const [groups, out] = [c.featureGroups * c.batchGroups, kernel.shape[c.kernel.batch]!];
+    const k = kernel.aval.size / out;
+    const features = [x.shape[c.x.feature]!, out];
+    return { node, times: times * groups, m: node.aval.size / out, k, n: out / groups, features };
+  },
+};
+
+/** All products that a graph computes, those in the bodies of its loops as often as they run. */
+export function productsOf(graph: Graph, isGiven: (e: Expr) => boolean = () => false, times = 1): Product[] {
+  return graph.nodes.flatMap((e) => {
+    if (isGiven(e)) return [];
+    const product = PRODUCTS[e.op.name];
+    if (product) return e.inputs.every((x) => x.aval.size) ? [product(e, times)] : [];
+    return bodiesOf(e.attrs).flatMap(({ body, passes }) => productsOf(body.graph, undefined, times * passes));
+  });
+}
+
+/** Bodies that run: of scans (which say how often), loops, branches and checkpoints. */
+function bodiesOf(attrs: unknown): { body: Body; passes: number }[] {
+  const { body, branches = [], length = 1 } = (attrs ?? {}) as { body?: Body; branches?: Body[]; length?: number };
+  if (body instanceof Body) return [{ body, passes: length }];
+  return branches.map((branch) => ({ body: branch, passes: 1 / branches.length }));
+}
+
+const flopsOf = ({ m, k, n, times }: Product): number => 2 * m * k * n * times;
+const total = (products: readonly Product[], of: (p: Product) => number): number =>
+  products.reduce((sum, p) => sum + of(p), 0);
+export const totalFlops = (products: readonly Product[]): number => total(products, flopsOf);
+
+// ---- the shape of a TPU
+
+/** How many rows and columns a chip multiplies at a time, by libtpu's names for chips. */
+export const CHIPS = { v4: 128, v5e: 128, v5p: 128, v6e: 256, tpu7x: 256 } as const;
+export type Chip = keyof typeof CHIPS;
+/** By the same names, or as a device calls its kind ("TPU v6 lite"). */
+const arrayOf = (chip: string): number => CHIPS[chip as Chip] ?? (/v6|7x/.test(chip) ? 256 : 128);
+
+export function checkChip(chip: string): Chip {
+  if (Object.hasOwn(CHIPS, chip)) return chip as Chip;
+  throw new ArgumentError(`${chip} is not a chip: use one of ${Object.keys(CHIPS).join(', ')}`);
+}
+
+const up = (n: number, to: number): number => Math.ceil(n / to) * to;
+
+/** The sizes of a product as the matrix unit rounds them up: what is summed over and one other; rows of the last pass through. */
+function inUnit({ m, k, n }: Product, array: number): { readonly m: number; readonly k: number; readonly n: number } {
+  if (m === 1 || k === 1 || n === 1) return { m, k, n }; // XLA multiplies and adds up instead
+  const either = m * up(n, array) <= up(m, array) * n ? { m, n: up(n, array) } : { m: up(m, array), n };
+  return { ...either, k: up(k, array) };
+}
+
+const TILE = { sublanes: 8, lanes: 128 };
+/** The bytes of an array in tiles of 8 x 128, with its dimensions in the order that pads least: as XLA lays it out. */
+export function tiledBytes({ shape, size, dtype }: Aval): number {
+  const pad = (dim: number, to: number) => up(shape[dim]!, to) / shape[dim]!;
+  const pads = shape.flatMap((_, lanes) =>
+    shape.flatMap((_, rows) => (rows === lanes ? [] : [pad(lanes, TILE.lanes) * pad(rows, TILE.sublanes)])),
+  );
+  return (pads.length ? Math.min(...pads) : 1) * size * DTYPES[dtype].bytes;
+}
+const arraysOf = ({ node }: Product): Aval[] => [...node.inputs, node].map((e) => e.aval);
+const bytesOf = (p: Product, of: (aval: Aval) => number): number =>
+  arraysOf(p).reduce((sum, aval) => sum + of(aval), 0);
+const plainBytes = ({ size, dtype }: Aval): number => size * DTYPES[dtype].bytes;
+
+// ---- the rules
+
+const TOO_MUCH = 0.1;
+
+/** What is wrong with the products of a program: on a TPU of that kind, or on a GPU if none is named. */
+export function checkProducts(products: readonly Product[], name: string, chip?: string): Finding[] {
+  if (!products.length) return [];
+  return [...(chip ? checkLanes(products, name, arrayOf(chip)) : []), ...checkPrecision(products, name)];
+}
+
+function checkLanes(products: readonly Product[], name: string, array: number): Finding[] {
+  const padded = (p: Product) => flopsOf({ ...p, ...inUnit(p, array) });
+  const work = total(products, padded) / totalFlops(products) - 1;
+  const memory = total(products, (p) => bytesOf(p, tiledBytes)) / total(products, (p) => bytesOf(p, plainBytes)) - 1;
+  if (Math.max(work, memory) < TOO_MUCH) return [];
+  const waste = (p: Product) =>
+    work >= memory ? padded(p) - flopsOf(p) : bytesOf(p, tiledBytes) - bytesOf(p, plainBytes);
+  const worst = most(products, waste);
+  const odd = oddSizes(worst, array);
+  const all = products.filter((p) => waste(p) > 0).length;
+  return [
+    {
+      rule: 'lanes',
+      place: placeOf(worst.node),
+      what: `${name}: ${show(worst)}${all > 1 ? ` (and ${all - 1} more)` : ''}: not multiples of ${array}: ${odd.join(', ')}`,
+      cost: `of its products at least ${percent(work)} more work in the matrix unit, and ${percent(memory)} more memory`,
+      fix: `make feature sizes multiples of ${array}: ${odd.map((n) => `${up(n, array)} for ${n}`).join(', ')}`,
+    },
+  ];
+}
+/** The sizes of a product that are rounded up. */
+function oddSizes(p: Product, array: number): number[] {
+  const wide = inUnit(p, array);
+  const sizes = p.features ?? (['k', 'n', 'm'] as const).filter((d) => wide[d] !== p[d]).map((d) => p[d]);
+  const odd = sizes.filter((n) => n % array);
+  return [...new Set(odd.length ? odd : arraysOf(p).flatMap(({ shape }) => shape.filter((n) => n % array)))];
+}
+
+function checkPrecision(products: readonly Product[], name: string): Finding[] {
+  const wide = products.filter(({ node }) => isWide(node));
+  const share = totalFlops(wide) / totalFlops(products);
+  if (share <= 0.5) return [];
+  const largest = most(wide, flopsOf);
+  return [
+    {
+      rule: 'precision',
+      place: placeOf(largest.node),
+      what: `${name}: ${percent(share)} of ${showFlops(totalFlops(products))} are products in f32, the largest ${show(largest)}`,
+      cost: 'twice the memory and the traffic of bf16, and a matrix unit that is made for bf16',
+      fix: "bring weights and inputs to bf16: x.to('bf16')",
+    },
+  ];
+}
+/** In f32, and not because somebody asked for its full precision. */
+const isWide = ({ inputs, attrs }: Expr): boolean => inputs[0]!.dtype === 'f32' && !(attrs as Dot).precise;
+
+const most = (products: readonly Product[], of: (p: Product) => number): Product =>
+  products.reduce((best, p) => (of(p) > of(best) ? p : best));
+const placeOf = ({ source }: Expr): string => (source ? String(source) : '');
+const percent = (share: number): string => `${Math.round(share * 100)}%`;
+const names: Readonly<Record<string, string>> = { dotGeneral: 'matmul' };
+const show = ({ node }: Product): string =>
+  `${names[node.op.name] ?? node.op.name} ${node.inputs.map((x) => x.aval).join(' x ')}`;
+
+/** What the rules for products say of a graph on a chip that is not here. */
+export const checkGraph = (graph: Graph, isGiven: (e: Expr) => boolean, chip: Chip, name = 'the graph'): Finding[] =>
+  checkProducts(productsOf(graph, isGiven), name, chip);

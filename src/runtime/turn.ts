@@ -1,0 +1,47 @@
+// One thing at a time: what runs on the device is started in the order in which it was asked for.
+import type { Client } from '../pjrt/index.js';
+import { watchMemory } from './memory.js';
+import { record } from './metrics.js';
+
+let last: Promise<unknown> | undefined;
+
+/** Runs work when all that was asked for before has been started; at once if there is none. */
+export function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const asked = performance.now();
+  const start = () => {
+    const now = performance.now();
+    record('DeviceLockWait', (now - asked) * 1e6, now);
+    return work();
+  };
+  const mine = last ? last.then(start, start) : start();
+  const turn = mine.then(
+    () => {},
+    () => {},
+  );
+  last = turn;
+  turn.then(() => {
+    if (last === turn) last = undefined;
+  });
+  return mine;
+}
+
+/** Runs that are not done yet: a few keep the device busy, more would only hold memory. */
+const running = new Set<Promise<void>>();
+const IN_FLIGHT = 4;
+
+export function started(done: Promise<void>): void {
+  const settled = done.then(
+    () => void running.delete(settled),
+    () => void running.delete(settled),
+  );
+  running.add(settled);
+}
+/** Waits while too many runs are under way, and sees to memory. */
+export async function roomToRun(client: Client): Promise<void> {
+  await watchMemory(client);
+  while (running.size >= IN_FLIGHT) await Promise.race(running);
+}
+/** Waits until all are done. */
+export async function allDone(): Promise<void> {
+  while (running.size) await Promise.race(running);
+}

@@ -1,0 +1,129 @@
+// The values of nodes: on the device, or in the host's array until they are needed there.
+import type { ArrayType, TypedArray } from '../base/dtype.js';
+import { SpentError } from '../base/errors.js';
+import type { Expr } from '../ir/expr.js';
+import { Buffer, type Client } from '../pjrt/index.js';
+import { openClient } from './device.js';
+import { count, record } from './metrics.js';
+
+let client: Promise<Client> | undefined;
+/** The client that everything runs on, started when first needed. */
+export const defaultClient = (): Promise<Client> =>
+  (client ??= openClient('auto').then(({ client }) => {
+    client.ledger.onBuffer = (n) => count(n > 0 ? 'CreateDataHandles' : 'DestroyDataHandles');
+    return client;
+  }));
+
+/** In place of a value: a step that has been called, and is not started yet, will make it. */
+export const PROMISED = {};
+/** In place of a value that such a step failed to make. */
+export class Failed {
+  constructor(
+    readonly error: Error,
+    /** What was in its place before. */
+    readonly before?: Expr,
+  ) {}
+}
+
+export const hasValue = (e: Expr): boolean => e.value !== undefined;
+export function setValue(e: Expr, value: Buffer | TypedArray): void {
+  e.value = value;
+  repay(e);
+  if (ArrayBuffer.isView(value)) remember(e, value);
+}
+
+/** A node that will have its operand's value holds it until then: a step must not give it up. */
+const lenders = new WeakMap<Expr, Expr>();
+export function borrow(e: Expr): void {
+  const [lender] = e.inputs;
+  if (!lender?.value) return;
+  lender.holders++;
+  lenders.set(e, lender);
+}
+export function repay(e: Expr): void {
+  const lender = lenders.get(e);
+  if (!lender) return;
+  lender.holders--;
+  lenders.delete(e);
+}
+
+/** Small arrays that the host has seen, so that printing them computes nothing. */
+const seen = new WeakMap<Expr, TypedArray>();
+const SMALL = 10_000;
+export const hostValue = (e: Expr): TypedArray | undefined => seen.get(e);
+export function remember(e: Expr, array: TypedArray): void {
+  if (array.length <= SMALL) seen.set(e, array.slice()); // the caller's own may be changed
+}
+
+/** Another node with the same value, where that is known. */
+export function shareValue(from: Expr, to: Expr): void {
+  if (from.value instanceof Buffer || ArrayBuffer.isView(from.value)) to.value = from.value;
+  const array = seen.get(from);
+  if (array) seen.set(to, array);
+}
+
+/** The value of a node that has one, on the device. */
+export function onDevice(device: Client, e: Expr): Buffer {
+  checkAlive(e);
+  if (e.value instanceof Buffer) return e.value;
+  const buffer = upload(device, e, e.value as TypedArray);
+  e.value = buffer;
+  return buffer;
+}
+
+function upload(device: Client, e: Expr, value: TypedArray): Buffer {
+  const start = performance.now();
+  const buffer = device.bufferFromHost(value, e.aval as ArrayType);
+  const now = performance.now();
+  const time = (now - start) * 1e6;
+  count('SyncTensorsToData');
+  record('TensorToData', time, now);
+  record('TransferToDeviceTime', time, now);
+  record('OutboundData', value.byteLength, now);
+  return buffer;
+}
+
+/** A number of the host's: brought along with each run and freed after it, so that changing it leaves nothing behind. */
+const isNumber = (value: object | undefined): value is TypedArray => ArrayBuffer.isView(value) && value.byteLength <= 8;
+
+/** Calls `use` with the values of these nodes on the device. */
+export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buffers: readonly Buffer[]) => T): T {
+  const lent: Buffer[] = [];
+  const buffers = nodes.map((e) => {
+    if (!isNumber(e.value)) return onDevice(device, e);
+    const buffer = upload(device, e, e.value);
+    lent.push(buffer);
+    return buffer;
+  });
+  try {
+    return use(buffers);
+  } finally {
+    for (const buffer of lent) buffer.dispose(); // the run that uses it keeps its memory
+  }
+}
+
+/** Throws if a node's value is gone, or was never made. */
+export function checkAlive(e: Expr): void {
+  const { value } = e;
+  if (value instanceof Failed) throw value.error;
+  if (!(value instanceof Buffer)) return;
+  const failure = failures.get(value);
+  if (failure) throw failure;
+  if (value.disposed) throw new SpentError(gone(e));
+}
+
+/** Why values that were being made will never be there. */
+const failures = new WeakMap<Buffer, Error>();
+export const failureOf = (buffer: Buffer): Error | undefined => failures.get(buffer);
+export function fail(buffers: readonly Buffer[], error: Error): void {
+  for (const buffer of buffers) failures.set(buffer, error);
+}
+
+/** Frees the memory of a node's value now, and not when the garbage collector finds it. */
+export function freeValue(e: Expr): void {
+  if (e.value instanceof Buffer) e.value.dispose();
+}
+
+const gone = (e: Expr): string =>
+  `${e.aval}${e.source ? `, made at ${e.source},` : ''} has no value any more: it was disposed, or a step changed the tensor in ` +
+  'place and gave its memory to the new value. What is still to be computed from the old one must be computed before: await tx.sync(it), or clone() the tensor';

@@ -1,0 +1,47 @@
+// What is still to be computed, as text. Nothing is compiled or run, and nobody notices.
+import { envFlag } from '../base/env.js';
+import { ArgumentError } from '../base/errors.js';
+import { describe } from '../base/tree.js';
+import { pendingCells } from '../ir/cell.js';
+import type { Expr } from '../ir/expr.js';
+import { isParameter } from '../ops/body.js';
+import { isInput } from '../ops/variable.js';
+import { graphDot, graphListing } from '../runtime/dump.js';
+import { planOf } from '../runtime/evaluate.js';
+import type { Plan } from '../runtime/program.js';
+import { hasValue } from '../runtime/value.js';
+import { emitModule } from '../stablehlo/emitter.js';
+import { Tensor } from './tensor.js';
+
+const FORMATS = {
+  /** A listing in PyTorch/XLA's layout, a line for each operation. */
+  text: graphListing,
+  /** For Graphviz. */
+  dot: graphDot,
+  stablehlo: ({ graph, parameters }: Plan) => emitModule(graph, parameters, { locations: envFlag('XLA_HLO_DEBUG') }),
+} as const;
+
+/** Inside a step or a loop's body, what comes from outside has no value yet. */
+const isGiven = (e: Expr): boolean => hasValue(e) || isInput(e) || isParameter(e);
+
+/**
+ * The graph of these tensors, or, without any, of all that was changed in place and is computed with whatever is computed
+ * next. With XLA_IR_DEBUG=1 each operation of the listing has the place it was made at.
+ */
+export function graphText(
+  tensors: Tensor | readonly Tensor[] = [],
+  { format = 'text' }: { readonly format?: keyof typeof FORMATS } = {},
+): string {
+  const list = tensors instanceof Tensor ? [tensors] : tensors;
+  for (const t of list)
+    if (!(t instanceof Tensor)) throw new ArgumentError(`graphText: takes tensors, got ${describe(t)}`);
+  const write = FORMATS[format];
+  if (!write)
+    throw new ArgumentError(`graphText: ${format} is no format: use one of ${Object.keys(FORMATS).join(', ')}`);
+  const roots = list.length ? list.map((t) => t.peek() ?? t.expr) : pendingCells().map((cell) => cell.peek());
+  return write(planOf(roots, isGiven));
+}
+
+/** The StableHLO program of these tensors, as graphText: PyTorch/XLA's xm.get_stablehlo. With XLA_HLO_DEBUG=1 it has locations. */
+export const getStablehlo = (tensors: Tensor | readonly Tensor[] = []): string =>
+  graphText(tensors, { format: 'stablehlo' });

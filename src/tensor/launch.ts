@@ -1,0 +1,214 @@
+// Running a traced step: its results are put in their places as values to come, and the program is started in its turn.
+import { ArgumentError, StepFailedError } from '../base/errors.js';
+import type { Cell } from '../ir/cell.js';
+import type { Expr } from '../ir/expr.js';
+import { withSource } from '../ir/source.js';
+import { input } from '../ops/variable.js';
+import { Buffer, type Execution } from '../pjrt/index.js';
+import { changesArePending, evaluateNow } from '../runtime/evaluate.js';
+import { withRelief } from '../runtime/memory.js';
+import { timed } from '../runtime/metrics.js';
+import { obtain, type Request } from '../runtime/program.js';
+import { inTurn, started } from '../runtime/turn.js';
+import {
+  checkAlive,
+  defaultClient,
+  Failed,
+  fail,
+  freeValue,
+  hasValue,
+  PROMISED,
+  withBuffers,
+} from '../runtime/value.js';
+import { endOfStep } from './closures.js';
+import { Tensor, variables } from './tensor.js';
+import { avalOf, type Slot, type Trace, type Value } from './trace.js';
+
+/**
+ * Calls a traced function. What it leaves is in place at once, as values that are promised, so that all that follows is
+ * described in the order of the calls; the program is started when it is its turn. If that fails, all is as it was.
+ */
+export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
+  const nodes = timed('RunCachedGraphInputData', () => t.slots.map((slot) => nodeOf(slot, values)));
+  for (const e of nodes) e.holders++; // until it has run
+  const promised = timed('RunCachedGraphOutputData', () => promise(t, values, revive));
+  return inTurn(async () => {
+    const { outputs, done } = await launch(t, nodes, request)
+      .catch((error) => {
+        for (const e of promised.futures) e.value = new Failed(error, promised.before.get(e));
+        for (const undo of promised.undo) undo();
+        throw error;
+      })
+      .finally(() => {
+        for (const e of nodes) e.holders--;
+      });
+    promised.futures.forEach((e, i) => void (e.value = outputs[i]));
+    for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
+    endOfStep(done, promised.closures);
+    return promised.returned;
+  });
+}
+
+/** Starts the program of a trace on the values of these nodes. */
+async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promise<Execution> {
+  const client = await defaultClient();
+  const pending = nodes.filter((e) => !hasValue(e));
+  if (pending.length || changesArePending()) {
+    const name = `${request.name}_clear_pending`;
+    await evaluateNow(pending, { ...request, cause: 'pending', name, group: name, admit: undefined });
+  }
+  nodes.forEach(checkAlive);
+  const { program, executable } = await obtain(client, t.plan, request, t.program);
+  t.program = program;
+  const start = () =>
+    withBuffers(client, nodes, (buffers) =>
+      program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request),
+    );
+  const isWhole = () => nodes.every((e) => !(e.value instanceof Buffer && e.value.disposed));
+  const execution = await withRelief(start, isWhole).catch((error) => {
+    throw isWhole() ? error : failureOf(t, request.name!, error);
+  });
+  execution.done.catch((error) => fail(execution.outputs, failureOf(t, request.name!, error)));
+  started(execution.done);
+  return execution;
+}
+
+/** What went wrong on the device, and what it cost. */
+function failureOf({ plan: { aliases, labels, parameters } }: Trace, name: string, cause: Error): StepFailedError {
+  const names = labels();
+  const lost = aliases.flatMap((to, i) => (to >= 0 ? [`${parameters[i]!.aval} (${names[i]})`] : []));
+  const what =
+    lost.length &&
+    `\n    lost with it, since their old values were given up for the new ones: ${lost.slice(0, 5).join(', ')}` +
+      `${lost.length > 5 ? ` and ${lost.length - 5} more` : ''}: set them again, or load a checkpoint`;
+  return new StepFailedError(`${name} failed on the device: ${cause.message}${what || ''}`, { cause });
+}
+
+const ownerOf = (of: Tensor | number, values: readonly Value[]): Tensor =>
+  typeof of === 'number' ? (values[of] as Tensor) : of;
+
+/** The cell in a place, unless a number is there. */
+function cellOf(slot: Slot, values: readonly Value[]): Cell | undefined {
+  if (slot.kind === 'cell') return slot.cell;
+  if (slot.kind === 'grad') return ownerOf(slot.owner, values).grad!.cell;
+  const value = slot.kind === 'argument' ? values[slot.index] : undefined;
+  return value instanceof Tensor ? value.cell : undefined;
+}
+
+function nodeOf(slot: Slot, values: readonly Value[]): Expr {
+  if (slot.kind === 'node') return slot.node;
+  const cell = cellOf(slot, values);
+  return cell ? cell.peek() : numberNode(values[(slot as { index: number }).index] as number | bigint);
+}
+function numberNode(value: number | bigint): Expr {
+  const fits =
+    typeof value === 'bigint'
+      ? BigInt.asIntN(64, value) === value
+      : !(Number.isInteger(value) && Math.fround(value) !== value) &&
+        Number.isFinite(value) === Number.isFinite(Math.fround(value));
+  if (!fits && !Number.isNaN(value))
+    throw new ArgumentError(
+      `the argument ${value} does not fit ${avalOf(value).dtype}, as which a compiled function takes it: pass a tensor`,
+    );
+  const node = input(avalOf(value));
+  node.value = typeof value === 'bigint' ? BigInt64Array.of(value) : Float32Array.of(value);
+  return node;
+}
+
+/** Inputs that the program would take over, but that someone still sees: XLA copies them. */
+function keptOf(aliases: readonly number[], nodes: readonly Expr[], buffers: readonly Buffer[]): number[] {
+  const anyTwice = new Set(buffers).size < buffers.length; // rare: only then it is asked which
+  const isTwice = (b: Buffer) => anyTwice && buffers.indexOf(b) !== buffers.lastIndexOf(b);
+  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || isTwice(buffers[i]!)) ? [i] : []));
+}
+
+/** Puts what a call will leave in its places, as values to come. */
+function promise(t: Trace, values: readonly Value[], revive: boolean) {
+  const undo: (() => void)[] = [];
+  const replaced: Expr[] = [];
+  const before = new Map<Expr, Expr>();
+  const put = (cell: Cell, now: Expr, owner: Tensor | undefined): void => {
+    const was = cell.peek();
+    cell.settle(now);
+    if (owner) variables.set(now, owner);
+    replaced.push(was);
+    before.set(now, was);
+    undo.push(() => {
+      if (cell.peek() !== now) return; // a later call put something there
+      let back = was;
+      while (back.value instanceof Failed && back.value.before) back = back.value.before;
+      cell.settle(back);
+      if (!hasValue(back)) cell.touch();
+    });
+  };
+  const putGrad = (owner: Tensor, grad: Tensor | null): void => {
+    const was = owner.grad;
+    const above = latest.get(owner);
+    owner.grad = grad;
+    const change: GradChange = {
+      was,
+      at: owner.gradVersion,
+      below: above?.at === owner.gradVersion - 1 ? above : undefined,
+    };
+    latest.set(owner, change);
+    if (grad) ownGrads.add(grad);
+    const old = was && ownGrads.has(was) ? was.peek() : undefined;
+    if (old) {
+      was!.spend((aval) => `this ${aval} was a gradient that a later step replaced: clone() it to keep it`);
+      replaced.push(old);
+    }
+    undo.push(() => {
+      change.failed = true;
+      if (old) was!.revive(old);
+      if (owner.gradVersion !== change.at) return; // a later call, or the user, put something there
+      let first = change;
+      while (first.below?.failed) first = first.below;
+      owner.grad = first.was;
+    });
+  };
+  for (const of of t.cleared) putGrad(ownerOf(of, values), null);
+  const futures = t.plan.graph.roots.map(({ aval, source }, i) => {
+    const target = t.targets[i]!;
+    const variable = target.kind === 'place' && target.variable;
+    const node = withSource(source, () => input(aval, variable));
+    node.value = PROMISED;
+    return node;
+  });
+  const handed = t.targets.map((target, i): Tensor | undefined => {
+    const node = futures[i]!;
+    if (target.kind === 'place') {
+      const { slot, variable } = target;
+      const tensor = slot.kind === 'argument' ? values[slot.index] : target.owner;
+      const cell = cellOf(slot, values);
+      if (cell) put(cell, node, variable && tensor instanceof Tensor ? tensor : undefined);
+    } else if (target.kind === 'grad') {
+      putGrad(ownerOf(target.of, values), new Tensor(node));
+    } else if (revive && target.kind === 'result' && !t.returned.leaves[target.index]!.peek()) {
+      const tensor = t.returned.leaves[target.index]!; // made inside, and spent
+      tensor.revive(node);
+      return tensor;
+    } else return new Tensor(node);
+    return undefined;
+  });
+  const pick = (leaf: Tensor | number): Tensor => (typeof leaf === 'number' ? handed[leaf]! : leaf);
+  return {
+    futures,
+    replaced,
+    before,
+    undo: undo.reverse(),
+    returned: t.returned.rebuild(t.leaves.map(pick)),
+    closures: t.closures.map(({ fn, args, leaves }) => ({ fn, args: args.rebuild(leaves.map(pick)) as unknown[] })),
+  };
+}
+
+/** One call's change of a gradient, to be undone: what was there, and the call before it if nobody set it in between. */
+interface GradChange {
+  readonly was: Tensor | null;
+  readonly at: number;
+  readonly below: GradChange | undefined;
+  failed?: boolean;
+}
+const latest = new WeakMap<Tensor, GradChange>();
+
+/** Gradients that steps made: a later step that drops them frees them. */
+const ownGrads = new WeakSet<Tensor>();

@@ -1,0 +1,143 @@
+// Options that torch takes by place too: in this order, one by one, before the object that names the others.
+import type * as ops from '../ops/index.js';
+
+const DIM = ['dim'] as const;
+const REDUCTION = ['dim', 'keepdim'] as const;
+const DIAGONAL = ['offset', 'dim1', 'dim2'] as const;
+const CONV = ['bias', 'stride', 'padding', 'dilation', 'groups'] as const;
+const CONV_TRANSPOSE = ['bias', 'stride', 'padding', 'outputPadding', 'groups', 'dilation'] as const;
+const MAX_POOL = ['stride', 'padding', 'dilation', 'ceilMode'] as const;
+const AVG_POOL = ['stride', 'padding', 'ceilMode', 'countIncludePad', 'divisorOverride'] as const;
+const LP_POOL = ['stride', 'ceilMode'] as const;
+const COLUMNS = ['dilation', 'padding', 'stride'] as const;
+
+export const ORDER = {
+  // activations
+  hardtanh: ['minVal', 'maxVal'],
+  leakyRelu: ['negativeSlope'],
+  hardshrink: ['lambd'],
+  softshrink: ['lambd'],
+  elu: ['alpha'],
+  celu: ['alpha'],
+  softplus: ['beta', 'threshold'],
+  glu: DIM,
+  softmax: ['dim', 'dtype'],
+  logSoftmax: ['dim', 'dtype'],
+  softmin: ['dim', 'dtype'],
+  // reductions
+  sum: REDUCTION,
+  prod: REDUCTION,
+  mean: REDUCTION,
+  nansum: REDUCTION,
+  nanmean: REDUCTION,
+  var: DIM,
+  std: DIM,
+  varMean: DIM,
+  stdMean: DIM,
+  countNonzero: DIM,
+  aminmax: DIM,
+  any: REDUCTION,
+  all: REDUCTION,
+  amax: REDUCTION,
+  amin: REDUCTION,
+  argmax: REDUCTION,
+  argmin: REDUCTION,
+  logsumexp: REDUCTION,
+  mode: REDUCTION,
+  norm: ['p', 'dim', 'keepdim'],
+  vectorNorm: ['p', 'dim', 'keepdim'],
+  quantile: REDUCTION,
+  cumsum: DIM,
+  cumprod: DIM,
+  logcumsumexp: DIM,
+  cummax: DIM,
+  cummin: DIM,
+  diff: ['n', 'dim', 'prepend', 'append'],
+  trapezoid: ['x'],
+  cumulativeTrapezoid: ['x'],
+  bincount: ['weights', 'minlength'],
+  histc: ['bins', 'min', 'max'],
+  // sorting
+  sort: ['dim', 'descending'],
+  argsort: ['dim', 'descending'],
+  topk: ['dim', 'largest', 'sorted'],
+  kthvalue: REDUCTION,
+  // shapes and parts
+  flatten: ['startDim', 'endDim'],
+  squeeze: DIM,
+  unsqueeze: DIM,
+  rot90: ['k', 'dims'],
+  repeatInterleave: DIM,
+  cat: DIM,
+  concat: DIM,
+  concatenate: DIM,
+  stack: DIM,
+  unbind: DIM,
+  split: DIM,
+  chunk: DIM,
+  tensorSplit: DIM,
+  pad: ['mode', 'value'],
+  diagonal: DIAGONAL,
+  diagEmbed: DIAGONAL,
+  diag: ['diagonal'],
+  tril: ['diagonal'],
+  triu: ['diagonal'],
+  // numbers
+  clamp: ['min', 'max'],
+  clip: ['min', 'max'],
+  nanToNum: ['nan', 'posinf', 'neginf'],
+  isclose: ['rtol', 'atol', 'equalNan'],
+  logit: ['eps'],
+  // matrices
+  cross: DIM,
+  cdist: ['p'],
+  vander: ['N', 'increasing'],
+  cholesky: ['upper'],
+  choleskySolve: ['upper'],
+  choleskyInverse: ['upper'],
+  triangularSolve: ['upper', 'transpose', 'unitriangular'],
+  qr: ['mode'],
+  eigh: ['UPLO'],
+  eigvalsh: ['UPLO'],
+  svd: ['fullMatrices'],
+  // indices
+  takeAlongDim: DIM,
+  embedding: ['paddingIdx'],
+  oneHot: ['numClasses'],
+  // losses
+  nllLoss: ['weight'],
+  crossEntropy: ['weight'],
+  binaryCrossEntropy: ['weight'],
+  binaryCrossEntropyWithLogits: ['weight'],
+  poissonNllLoss: ['logInput', 'full'],
+  gaussianNllLoss: ['full', 'eps', 'reduction'],
+  cosineSimilarity: ['dim', 'eps'],
+  cosineEmbeddingLoss: ['margin'],
+  hingeEmbeddingLoss: ['margin'],
+  marginRankingLoss: ['margin'],
+  tripletMarginLoss: ['margin', 'p', 'eps', 'swap'],
+  // images
+  conv1d: CONV,
+  conv2d: CONV,
+  conv3d: CONV,
+  convTranspose1d: CONV_TRANSPOSE,
+  convTranspose2d: CONV_TRANSPOSE,
+  convTranspose3d: CONV_TRANSPOSE,
+  maxPool1d: MAX_POOL,
+  maxPool2d: MAX_POOL,
+  maxPool3d: MAX_POOL,
+  maxPool1dWithIndices: MAX_POOL,
+  maxPool2dWithIndices: MAX_POOL,
+  maxPool3dWithIndices: MAX_POOL,
+  avgPool1d: AVG_POOL,
+  avgPool2d: AVG_POOL,
+  avgPool3d: AVG_POOL,
+  lpPool1d: LP_POOL,
+  lpPool2d: LP_POOL,
+  interpolate: ['size', 'scaleFactor', 'mode', 'alignCorners', 'recomputeScaleFactor'],
+  im2col: COLUMNS,
+  col2im: COLUMNS,
+} as const satisfies { readonly [K in keyof typeof ops]?: readonly string[] };
+
+type Order = typeof ORDER;
+export type OrderOf<K> = K extends keyof Order ? Order[K] : readonly [];

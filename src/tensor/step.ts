@@ -1,0 +1,200 @@
+// Steps: a function that describes what is computed, run as one program. What lives after it is what it returns, every
+// outside tensor it changed, and the gradients that are still set; all else made inside is spent.
+import { env } from '../base/env.js';
+import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
+import { insideBody } from '../ir/cell.js';
+import { captureSource, entry, type Source } from '../ir/source.js';
+import type { CompileOptions } from '../pjrt/index.js';
+import { differenceOf, nearestOf } from '../runtime/explain.js';
+import { type Described, describePlan, type Request } from '../runtime/program.js';
+import { checkOf } from './arguments.js';
+import { checkClosures } from './closures.js';
+import { call } from './launch.js';
+import { currentRegion } from './region.js';
+import type { Tensor } from './tensor.js';
+import {
+  checkOverlap,
+  type Given,
+  isStill,
+  NONE,
+  otherUse,
+  readArguments,
+  standIns,
+  type Trace,
+  trace,
+} from './trace.js';
+import { callUser } from './trees.js';
+
+export interface StepOptions {
+  /** What it is called in explanations, metrics and dumps; the function's own name unless told. */
+  readonly name?: string;
+  /** How many different programs it may become; one more is an error that says what differs. */
+  readonly maxGraphs?: number;
+  /** The longest time to wait for a compile. After it, an error; the compile goes on, and a later call finds its result. */
+  readonly compilationTimeoutSeconds?: number;
+  /** XLA's flags for this program alone. */
+  readonly xlaFlags?: CompileOptions['xlaFlags'];
+}
+
+const [checkStep, checkCompile] = [entry(checkOf('step')), entry(checkOf('compile'))];
+
+/** The programs a function has become, by their hashes. */
+type Known = Map<string, Described>;
+
+type Who = Pick<Request, 'group' | 'unnamed'> & { readonly name: string };
+const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions): { name: string; unnamed: boolean } => ({
+  name: name ?? (fn.name || 'step'),
+  unnamed: !name && !fn.name,
+});
+const requestOf = (who: Who, source: Source | undefined, o: StepOptions, known: Known): Request => ({
+  cause: 'compile',
+  ...who,
+  source,
+  ...(o.xlaFlags && { compileOptions: { xlaFlags: o.xlaFlags } }),
+  compilationTimeoutSeconds: o.compilationTimeoutSeconds ?? (Number(env('TSXLA_COMPILE_TIMEOUT')) || undefined),
+  admit(program) {
+    if (known.has(program.hash)) return;
+    if (known.size >= (o.maxGraphs ?? Number.POSITIVE_INFINITY)) throw tooMany(who.name, known, program);
+    known.set(program.hash, program);
+  },
+});
+
+function tooMany(name: string, known: Known, program: Described): TooManyGraphsError {
+  const nearest = nearestOf(program, [...known.values()]);
+  const difference = nearest && differenceOf(nearest, program);
+  const said = difference
+    ? `\nGot: ${difference.what}, ${difference.now}\nExpected: ${difference.what}, ${difference.was}` +
+      `${difference.at && `\n    at ${difference.at}`}\n    ${difference.fix}`
+    : '';
+  return new TooManyGraphsError(
+    `${name}: Maximum number of different graphs allowed per function exceeded: ${known.size}${said}`,
+  );
+}
+
+/** Inside another step, or in the body of a loop, it is part of that. */
+const isPart = (): boolean => currentRegion() !== undefined || insideBody();
+
+/** There, nobody can wait for a promise. */
+function inline<A extends unknown[], R>(name: string, fn: (...args: A) => R, ...args: A): Promise<R> {
+  const result = callUser(name, fn, ...args);
+  if (result === undefined) return Promise.resolve(result);
+  throw new ArgumentError(
+    `${name} is called inside another step, where nobody can wait for its result: call the function itself (${name}.fn of a compiled one)`,
+  );
+}
+
+/** Programs of the steps of each name, for maxGraphs. */
+const stepPrograms = new Map<string, Known>();
+
+/**
+ * Runs fn and computes, in one program, what it returns, every tensor it changed in place, and the gradients it leaves. All
+ * else made inside is spent. fn only describes: it is called each time, and reads nothing. Resolves when the program was
+ * started.
+ */
+export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
+  checkStep([fn, options]);
+  const { name, unnamed } = nameOf(fn, options);
+  if (isPart()) return inline(name, fn);
+  const source = captureSource(step);
+  const group = unnamed ? fn.toString() : name; // the function is made anew each time: its text tells it from others
+  const known = stepPrograms.get(group) ?? new Map();
+  stepPrograms.set(group, known);
+  return attempt(() => {
+    checkClosures();
+    return call(
+      trace(name, fn, NONE, source),
+      [],
+      requestOf({ name, unnamed, group }, source, options, known),
+      true,
+    ) as Promise<T>;
+  });
+}
+
+/** What is thrown at once, as a promise that rejects. */
+function attempt<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return run();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+export interface CompileFunctionOptions extends StepOptions {
+  /** Traces at every call and compares: an error if the function describes something else than when it was traced. */
+  readonly check?: boolean;
+  /** For people from PyTorch/XLA: nothing can be run inside, so every graph is full. */
+  readonly fullGraph?: boolean;
+  /** The numbers of arguments that are part of the program: another value is another program. */
+  readonly staticArguments?: readonly number[];
+}
+
+/** Where fn takes a tensor, the compiled function also takes a number. */
+type Lax<T> = T extends Tensor
+  ? Tensor | number | bigint
+  : T extends readonly unknown[] | object
+    ? { [K in keyof T]: Lax<T[K]> }
+    : T;
+export interface Compiled<A extends unknown[], R> {
+  (...args: { [K in keyof A]: Lax<A[K]> }): Promise<R>;
+  /** The function itself, to be used inside another step. */
+  readonly fn: (...args: A) => R;
+  /** How many programs it has become so far. */
+  readonly programs: number;
+}
+
+/**
+ * fn, compiled: it is called once for every kind of arguments (shapes, dtypes, strings, booleans), and later calls only start
+ * the program. Numbers are inputs: another number is the same program. Tensors that fn reaches from outside are used, and
+ * changed, as they are at each call. Resolves when the program was started.
+ */
+export function compile<A extends unknown[], R>(
+  fn: (...args: A) => R,
+  options: CompileFunctionOptions = {},
+): Compiled<A, R> {
+  checkCompile([fn, options]);
+  const { name, unnamed } = nameOf(fn, options);
+  const { check = false, staticArguments = [] } = options;
+  const known: Known = new Map();
+  const traces = new Map<string, Trace[]>();
+  const find = (given: Given, source: Source | undefined): Trace => {
+    const same = traces.get(given.signature) ?? [];
+    const found = same.find(isStill);
+    if (found && !check) return found;
+    const traced = trace(name, fn, standIns(given), source);
+    if (found) checkSame(name, found, traced);
+    else traces.set(given.signature, [...same, traced]);
+    return found ?? traced;
+  };
+  function compiled(...args: unknown[]): Promise<R> {
+    if (isPart()) return inline(name, fn, ...(args as A));
+    const source = captureSource(compiled);
+    return attempt(() => {
+      checkClosures();
+      const given = readArguments(name, args, staticArguments);
+      const traced = find(given, source);
+      checkOverlap(name, traced, given.values);
+      return call(
+        traced,
+        given.values,
+        requestOf({ name, unnamed, group: known }, source, options, known),
+        false,
+      ) as Promise<R>;
+    });
+  }
+  return Object.defineProperties(compiled, {
+    name: { value: name },
+    fn: { value: fn },
+    programs: { get: () => known.size },
+  }) as unknown as Compiled<A, R>;
+}
+
+function checkSame(name: string, before: Trace, after: Trace): void {
+  const request: Request = { cause: 'compile' };
+  const difference = differenceOf(describePlan(before.plan, request), describePlan(after.plan, request));
+  const other = difference
+    ? `${difference.what}: was ${difference.was}, now ${difference.now}`
+    : otherUse(before, after);
+  if (!other) return;
+  const way = difference ? `${difference.at && `\n    at ${difference.at}`}\n    ${difference.fix}` : '';
+  throw new ArgumentError(`${name}: it describes something else than when it was traced: ${other}${way}`);
+}

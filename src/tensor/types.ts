@@ -1,0 +1,75 @@
+// The types that calls of tsxla are made of, for those who write them down: what an operation takes in its last argument is
+// called NameOptions. They are the operations' own, with tensors where those have expressions.
+import type { Operand as ExprOperand } from '../ops/align.js';
+import type * as ops from '../ops/index.js';
+import type { Index as ExprIndex } from '../ops/spec.js';
+import type { Lift } from './lift.js';
+
+export type { DType, TypedArray } from '../base/dtype.js';
+export type { Shape } from '../base/shape.js';
+export type { DimOption } from '../ops/reduce.js';
+export type { Sizes } from '../ops/window.js';
+export type { ReadOptions } from './tensor.js';
+
+/** What goes where torch takes a tensor or a number. */
+export type Operand = Lift<ExprOperand>;
+/** What goes between the brackets of torch's x[...]. */
+export type Index = Lift<ExprIndex>;
+
+/** The options of an operation that has no name for them. */
+type Last<A extends readonly unknown[]> = Required<A> extends readonly [...unknown[], infer O] ? Lift<O> : never;
+
+// element by element
+export type AddOptions = Lift<ops.Scaled>;
+export type AddcmulOptions = Lift<ops.Factor>;
+export type ClampOptions = Lift<ops.Limits>;
+export type DivOptions = Lift<ops.Division>;
+export type IscloseOptions = Lift<ops.Closeness>;
+export type EluOptions = Lift<ops.Alpha>;
+export type GeluOptions = Last<Parameters<typeof ops.gelu>>;
+export type ShrinkOptions = Lift<ops.Lambda>;
+export type SoftmaxOptions = Lift<ops.AlongDim>;
+
+// reductions, order
+export type SumOptions = Last<Parameters<typeof ops.sum>>;
+export type VarOptions = Last<Parameters<typeof ops.std>>;
+export type NormOptions = Lift<ops.NormOption>;
+export type QuantileOptions = Lift<ops.QuantileOption>;
+export type DiffOptions = Lift<ops.DiffOption>;
+export type TrapezoidOptions = Lift<ops.TrapezoidOption>;
+export type BincountOptions = Lift<ops.BincountOption>;
+export type HistcOptions = Lift<ops.HistcOption>;
+export type SortOptions = Lift<ops.SortOption>;
+export type TopkOptions = Lift<ops.TopkOption>;
+export type SearchsortedOptions = Lift<ops.SearchOption>;
+export type UniqueOptions = Lift<ops.UniqueOption>;
+export type NonzeroOptions = Last<Parameters<typeof ops.nonzero>>;
+
+// shapes, products, decompositions
+export type DiagonalOptions = Lift<ops.Diagonal>;
+export type PadOptions = Last<Parameters<typeof ops.pad>>;
+export type AddmmOptions = Lift<ops.AddOptions>;
+export type SolveTriangularOptions = Lift<ops.TriangularOptions>;
+export type MatrixRankOptions = Lift<ops.RankOptions>;
+
+// space
+export type ConvOptions = Lift<ops.ConvOptions>;
+export type ConvTransposeOptions = Lift<ops.ConvTransposeOptions>;
+export type MaxPoolOptions = Lift<ops.MaxPoolOptions>;
+export type AvgPoolOptions = Lift<ops.AvgPoolOptions>;
+export type OutputSize = Lift<ops.OutputSize>;
+export type InterpolateOptions = Lift<ops.InterpolateOptions>;
+export type Im2colOptions = Lift<ops.ColumnOptions>;
+
+// losses
+export type Reduction = ops.Reduction;
+export type LossOptions = Lift<ops.Reduced>;
+export type CrossEntropyOptions = Lift<ops.ClassOptions>;
+export type BinaryCrossEntropyOptions = Last<Parameters<typeof ops.binaryCrossEntropy>>;
+export type KlDivOptions = Lift<ops.KlOptions>;
+export type PoissonNllLossOptions = Lift<ops.PoissonOptions>;
+export type GaussianNllLossOptions = Lift<ops.GaussianOptions>;
+export type CosineSimilarityOptions = Lift<ops.CosineOptions>;
+export type MarginLossOptions = Lift<ops.Margin>;
+export type TripletMarginLossOptions = Lift<ops.TripletOptions>;
+export type TriangleOptions = Lift<ops.Triangle>;

@@ -1,0 +1,304 @@
+// Steps among other code: what is called, changed, read, failed and freed around them takes effect in the order written.
+import { inspect } from 'node:util';
+import * as tx from 'tsxla';
+import { describe, expect, test } from 'vitest';
+
+const f32 = (...values: number[]) => tx.tensor(values, { dtype: 'f32' });
+const variable = (...values: number[]) => tx.tensor(values, { dtype: 'f32', requiresGrad: true });
+const bad = { xlaFlags: { xla_no_such_flag: true } };
+const quietly = (p: Promise<unknown>) => p.catch(() => {});
+
+describe('changes in place around steps', () => {
+  test('an average kept outside, awaited and not', async () => {
+    const [w, ema] = [f32(1, 2, 3), f32(0, 0, 0)];
+    const f = tx.compile(() => void w.add_(1));
+    for (let i = 0; i < 3; i++) {
+      await f();
+      ema.lerp_(w, 0.5);
+    }
+    expect(await ema.tolist()).toEqual([3, 3.875, 4.75]);
+    const [v, mean] = [tx.ones([2]).mul(3), tx.zeros([2])];
+    const p = tx.step(() => void v.add_(1));
+    mean.lerp_(v, 0.5);
+    await p;
+    expect([await v.tolist(), await mean.tolist()]).toEqual([
+      [4, 4],
+      [2, 2],
+    ]);
+  });
+
+  test('of what a step changes, between steps that nobody waits for', async () => {
+    const w = f32(0);
+    const all = [1, 2, 3].map(() => {
+      const p = tx.step(() => void w.add_(1));
+      w.mul_(2);
+      return p;
+    });
+    await Promise.all(all);
+    expect(await w.tolist()).toEqual([14]);
+  });
+
+  test('draws of random numbers while a step is under way', async () => {
+    tx.manualSeed(3);
+    let x = tx.rand([2]);
+    const w = f32(0, 0);
+    const f = tx.compile((x: tx.Tensor) => void w.add_(x.mul(tx.rand([2]))));
+    for (let i = 0; i < 3; i++) {
+      const p = f(x);
+      x = tx.rand([2]);
+      await p;
+    }
+    const overlapped = await w.tolist();
+    tx.manualSeed(3);
+    x = tx.rand([2]);
+    const v = f32(0, 0);
+    for (let i = 0; i < 3; i++) {
+      v.add_(x.mul(tx.rand([2])));
+      x = tx.rand([2]);
+      await v.tolist();
+    }
+    expect(overlapped).toEqual(await v.tolist());
+  });
+
+  test('one that cannot be computed says so, and nothing else does', async () => {
+    const a = f32(1, 2).mul(2);
+    await tx.sync(a);
+    const sum = f32(0, 0);
+    sum.add_(a);
+    a.dispose();
+    expect(await f32(1).add(1).item()).toBe(2);
+    await expect(sum.tolist()).rejects.toThrow(tx.SpentError);
+    expect(await f32(1).add(2).item()).toBe(3);
+    sum.copy_([1, 2]);
+    expect(await sum.add(1).tolist()).toEqual([2, 3]);
+  });
+
+  test('requiresGrad_ while a step is under way', async () => {
+    const w = variable(1, 2, 3, 4);
+    const p = tx.step(() => tx.noGrad(() => void w.add_(1)));
+    w.requiresGrad_(false);
+    await p;
+    expect(await w.tolist()).toEqual([2, 3, 4, 5]);
+    expect(w.requiresGrad).toBe(false);
+  });
+});
+
+describe('other tensors with the same value', () => {
+  test.each([
+    ['a step', (a: tx.Tensor) => tx.step(() => tx.noGrad(() => void a.add_(1)))],
+    ['dispose', (a: tx.Tensor) => a.dispose()],
+  ] as const)('of a variable, before %s', async (_, change) => {
+    const a = f32(1, 2, 3, 4).mul(1);
+    await tx.sync(a);
+    const b = a.detach();
+    a.requiresGrad_();
+    await change(a);
+    expect(await b.tolist()).toEqual([1, 2, 3, 4]);
+  });
+
+  test('detach() and clone() of a variable, not read yet', async () => {
+    const w = variable(1, 2, 3);
+    const [d, c] = [w.detach(), w.clone()];
+    for (let i = 0; i < 2; i++) await tx.step(() => tx.noGrad(() => void w.add_(1)));
+    expect([await d.tolist(), await c.tolist()]).toEqual([
+      [1, 2, 3],
+      [1, 2, 3],
+    ]);
+  });
+});
+
+describe('steps that fail', () => {
+  test('in a burst: gradients and values are as they were', async () => {
+    const w = variable(1, 2);
+    w.mul(3).sum().backward();
+    await tx.sync(w.grad!);
+    const more = () => quietly(tx.step(() => w.mul(w).sum().backward(), bad));
+    await Promise.all([more(), more(), more()]);
+    expect(await w.grad!.tolist()).toEqual([3, 3]);
+    const p = quietly(tx.step(() => void (w.grad = null), bad));
+    w.grad = null; // the user's own
+    await p;
+    expect(w.grad).toBeNull();
+  });
+
+  test('what was described from it says so, and nothing else does', async () => {
+    const [w, ema] = [f32(1), f32(0)];
+    const p = quietly(tx.step(() => void w.add_(1), bad));
+    ema.lerp_(w, 0.5);
+    await p;
+    expect(await w.tolist()).toEqual([1]);
+    expect(await f32(5).add(1).item()).toBe(6);
+    await expect(ema.tolist()).rejects.toThrow('xla_no_such_flag');
+  });
+
+  test('because an input is gone: that is said, and nothing is called lost', async () => {
+    const [w, lr] = [f32(1, 1), f32(0.5, 0.5)];
+    const f = tx.compile(() => void w.add_(lr));
+    await f();
+    lr.dispose();
+    await expect(f()).rejects.toThrow(/^this f32\[2\] was disposed: it has no value any more$/);
+    expect(await w.tolist()).toEqual([1.5, 1.5]);
+  });
+});
+
+describe('compile and its arguments', () => {
+  test('gradients of arguments add up', async () => {
+    const w = variable(1, 2);
+    const f = tx.compile((w: tx.Tensor) => w.mul(w).sum().backward());
+    for (let i = 0; i < 3; i++) await f(w);
+    expect(await w.grad!.tolist()).toEqual([6, 12]);
+    const g = tx.compile((w: tx.Tensor) => void tx.noGrad(() => w.sub_(w.grad ?? 0)));
+    await g(w);
+    expect(await w.tolist()).toEqual([-5, -10]);
+  });
+
+  test('one tensor as two arguments is one', async () => {
+    const both = tx.compile((a: tx.Tensor, b: tx.Tensor) => {
+      a.add_(1);
+      b.mul_(2);
+    });
+    const x = f32(1);
+    await both(x, x);
+    expect(await x.tolist()).toEqual([4]);
+    const y = variable(1);
+    const grads = tx.compile((a: tx.Tensor, b: tx.Tensor) => a.mul(3).add(b.mul(5)).sum().backward());
+    await grads(y, y);
+    expect(await y.grad!.tolist()).toEqual([8]);
+  });
+
+  test('an argument that is also reached from outside, and changed', async () => {
+    const p = f32(1);
+    const f = tx.compile(function f(a: tx.Tensor) {
+      a.add_(1);
+      return p.mul(10);
+    });
+    await expect(f(p)).rejects.toThrow('f: the argument f32[1] is also reached from outside, and changed in place');
+    expect(await (await f(f32(7))).tolist()).toEqual([10]);
+  });
+
+  test('null, nothing, empty lists and objects, and missing keys are not the same', async () => {
+    const x = f32(1);
+    const kinds = tx.compile((x: tx.Tensor, o?: unknown) =>
+      x.mul(o === null ? 2 : o === undefined ? 3 : Array.isArray(o) ? 5 : 'mask' in (o as object) ? 7 : 11),
+    );
+    const seen = [];
+    for (const o of [null, undefined, [], { mask: null }, {}]) seen.push(await (await kinds(x, o)).item());
+    expect(seen).toEqual([2, 3, 5, 7, 11]);
+  });
+
+  test('static arguments: zeros, and strings that look like others', async () => {
+    const x = f32(1);
+    const f = tx.compile((x: tx.Tensor, k: number) => x.div(k), { staticArguments: [1] });
+    expect(await (await f(x, 0)).item()).toBe(Number.POSITIVE_INFINITY);
+    expect(await (await f(x, -0)).item()).toBe(Number.NEGATIVE_INFINITY);
+  });
+
+  test('numbers that f32 would change are refused', async () => {
+    const f = tx.compile((x: tx.Tensor, k: tx.Tensor) => x.mul(k));
+    expect(await (await f(f32(2), Number.NaN)).item()).toBeNaN();
+    for (const k of [16777217, 1e300, 2n ** 64n])
+      await expect(f(f32(2), k)).rejects.toThrow(
+        /^the argument .* does not fit (f32|i64), as which a compiled function takes it/,
+      );
+  });
+
+  test('computed from variables: refused at every call', async () => {
+    const f = tx.compile((x: tx.Tensor) => x.sum());
+    await f(variable(1));
+    await expect(f(variable(1).mul(2))).rejects.toThrow('gradients do not pass into a compiled function');
+  });
+
+  test('stand-ins do not get out', async () => {
+    let leak: tx.Tensor | undefined;
+    const f = tx.compile(function f(x: tx.Tensor) {
+      leak = x;
+      return x.add(1);
+    });
+    await f(f32(1));
+    await expect(leak!.tolist()).rejects.toThrow('this f32[1] stood for an argument of f while it was traced');
+  });
+});
+
+describe('compile and what it reaches', () => {
+  test('gradients that are returned, kept or replaced', async () => {
+    const w = variable(1);
+    const f = tx.compile(() => w.grad!);
+    w.grad = f32(10);
+    expect(await (await f()).tolist()).toEqual([10]);
+    w.grad = f32(20);
+    expect(await (await f()).tolist()).toEqual([20]);
+    const g = w.grad;
+    const use = tx.compile(() => {
+      w.grad = null;
+      return g.mul(2);
+    });
+    await use();
+    expect(await (await use()).tolist()).toEqual([40]);
+  });
+
+  test('freezing is kept where the tensor is only overwritten', async () => {
+    const [w, v] = [variable(1), f32(5)];
+    const f = tx.compile(() => void tx.noGrad(() => w.copy_(v)));
+    await f();
+    w.requiresGrad_(false);
+    await f();
+    expect(w.requiresGrad).toBe(false);
+    w.requiresGrad_();
+    await f();
+    expect(w.requiresGrad).toBe(true);
+  });
+
+  test('check sees another tensor, and another form', async () => {
+    const [a, b] = [f32(1), f32(2)];
+    let w = a;
+    const f = tx.compile(() => w.mul(2), { check: true, name: 'f' });
+    await f();
+    w = b;
+    await expect(f()).rejects.toThrow(
+      /^f: it describes something else than when it was traced: it uses the tensor made at/,
+    );
+  });
+
+  test('a compiled function inside another', async () => {
+    const g = tx.compile((x: tx.Tensor) => x.add(1), { name: 'g' });
+    const f = tx.compile((x: tx.Tensor) => g.fn(x).mul(2));
+    expect(await (await f(f32(1))).item()).toBe(4);
+    const wrong = tx.compile((x: tx.Tensor) => void g(x));
+    await expect(wrong(f32(1))).rejects.toThrow(
+      'g is called inside another step, where nobody can wait for its result: call the function itself (g.fn',
+    );
+  });
+});
+
+describe('after steps', () => {
+  test('closures see what their step left, and each is called', async () => {
+    const w = f32(0);
+    const seen: unknown[] = [];
+    const f = tx.compile(() => {
+      w.add_(1);
+      tx.afterStep(async (t: tx.Tensor) => void seen.push(await t.item()), w);
+    });
+    for (let i = 0; i < 5; i++) await f();
+    await tx.sync({ wait: true });
+    expect(seen).toEqual([1, 2, 3, 4, 5]);
+    tx.afterStep(() => {
+      throw new Error('one');
+    });
+    tx.afterStep(() => void seen.push('two'));
+    await tx.sync();
+    await expect(tx.sync({ wait: true })).rejects.toThrow('one');
+    expect(seen.at(-1)).toBe('two');
+  });
+
+  test('sync takes lists, and nothing it does not know', async () => {
+    await tx.sync([f32(1).add(1)], { wait: true });
+    expect(() => tx.sync({ wiat: true } as never)).toThrow('sync: takes tensors, and { wait: true }');
+    expect(() => tx.sync('x' as never)).toThrow("got 'x'");
+  });
+
+  test('console.log of a spent tensor', async () => {
+    const x = f32(1);
+    x.dispose();
+    expect(inspect(x)).toBe('tensor(spent: this f32[1] was disposed: it has no value any more)');
+  });
+});
