@@ -17,11 +17,37 @@ test('constants of signed integers compare as signed', async () => {
   expect(await looped.item({ numbers: true })).toBe(1);
 });
 
-test('a clone is a tensor of its own to gradients', async () => {
+test('what has nothing to do still gives a tensor of its own to gradients', async () => {
+  const calls: ((x: tx.Tensor) => tx.Tensor)[] = [
+    (x) => x.clone(),
+    (x) => x.reshape(1, 2),
+    (x) => x.view(1, 2),
+    (x) => x.expand(1, 2),
+    (x) => x.squeeze(1),
+    (x) => x.permute(0, 1),
+    (x) => x.transpose(0, 0),
+    (x) => x.index('...'),
+    (x) => x.narrow(0, 0, 1),
+    (x) => x.split(1)[0]!,
+    (x) => x.cumsum(0),
+    (x) => x.roll(0, 0),
+    (x) => tx.cat([x]),
+    (x) => tx.pad(x, [0, 0]),
+  ];
+  for (const call of calls) {
+    const x = tx.tensor([[1.5, 2]], { requiresGrad: true });
+    const y = call(x).retainGrad();
+    const loss = y.mul(2).add(x.mul(3)).sum();
+    expect(await tx.grad(loss, [y])[0]!.tolist(), String(call)).toEqual([[2, 2]]);
+    loss.backward();
+    expect([await y.grad!.tolist(), y.isLeaf], String(call)).toEqual([[[2, 2]], false]);
+  }
+});
+
+test('a tensor that is as it should be is given back, as in torch', () => {
   const x = tx.tensor([1.5], { requiresGrad: true });
-  const y = x.clone();
-  const [g] = tx.grad(y.mul(2).add(x.mul(3)).sum(), [y]);
-  expect(await g!.tolist()).toEqual([2]);
+  const back = [x.to('f32'), x.float(), x.contiguous(), x.positive(), x.flatten(), tx.dropout(x, { training: false })];
+  expect(back.every((y) => y === x)).toBe(true);
 });
 
 test('gelu vanishes far to the left', async () => {
@@ -36,4 +62,49 @@ test('a number too large for i64 is a float', async () => {
 
 test('alpha with plain numbers keeps the dtype', () => {
   expect(tx.tensor(1, { dtype: 'f16' }).add(2.5, { alpha: 2 }).dtype).toBe('f16');
+});
+
+test('interpolated to the size it has, an image is the same, infinities too', async () => {
+  const x = tx.tensor([
+    [
+      [
+        [1, Infinity],
+        [2, 3],
+      ],
+    ],
+  ]);
+  for (const mode of ['bilinear', 'bicubic'] as const)
+    expect(await x.interpolate({ size: 2, mode }).tolist(), mode).toEqual(await x.tolist());
+});
+
+test('the length of a vector has no second derivative at zero, as in torch', async () => {
+  const x = tx.tensor(
+    [
+      [3, 4],
+      [0, 0],
+    ],
+    { dtype: 'f64', requiresGrad: true },
+  );
+  const [g] = tx.grad(x.norm(2, 1).sum(), x, { createGraph: true });
+  expect(await g!.tolist()).toEqual([
+    [0.6, 0.8],
+    [0, 0],
+  ]);
+  const [h] = (await tx.grad(g!.index(':', 0).sum(), x)[0]!.tolist()) as number[][];
+  expect(h![0]).toBeCloseTo(16 / 125, 12);
+  expect(((await tx.grad(g!.sum(), x)[0]!.tolist()) as number[][])[1]).toEqual([NaN, NaN]);
+});
+
+test('the gradient is that of the values the forward pass had', async () => {
+  const [x, w] = [tx.tensor([2, 3], { dtype: 'f64', requiresGrad: true }), tx.tensor([10, 20], { dtype: 'f64' })];
+  const loss = x.mul(w).mul(x).sum();
+  w.mul_(100); // torch refuses the backward pass now: w is gone. Here the graph has kept it.
+  tx.noGrad(() => x.add_(1));
+  loss.backward();
+  expect([await loss.item(), await x.grad!.tolist()]).toEqual([220, [40, 120]]);
+});
+
+test('NaN in sorted elements lies after all numbers (in torch it depends on the length)', async () => {
+  const sorted = tx.tensor([1, 1, 2, NaN]);
+  expect(await sorted.searchsorted(tx.tensor([1, 2, 3, NaN])).tolist({ numbers: true })).toEqual([0, 2, 3, 4]);
 });

@@ -2,7 +2,7 @@
 import { DTYPES, type DType } from './dtype.js';
 import { ArgumentError } from './errors.js';
 import { encodeNumbers } from './float.js';
-import { isFloat, isSigned } from './promote.js';
+import { isFloat, isInteger, isSigned } from './promote.js';
 
 export function literal(value: number | bigint | boolean, dtype: DType): string {
   if (dtype === 'bool') return String(Boolean(value));
@@ -25,6 +25,10 @@ function bits(dtype: DType, x: number): string {
     .join('')
     .toUpperCase()}`;
 }
+
+/** Whether a dtype holds a number: an integer only those of its range, a float any, rounded. */
+export const fits = (value: number | bigint | boolean, dtype: DType): boolean =>
+  !isInteger(dtype) || (value >= lowest(dtype) && value <= highest(dtype));
 
 /** The least value: -infinity for floats that have one. */
 export function lowest(dtype: DType): number | bigint | boolean {

@@ -91,14 +91,15 @@ export const selu = (x: Expr): Expr => mul(exponentialBelow(x, 1.673263242354377
 
 const GATES = {
   none: (x: Expr) => erfc(mul(x, -Math.SQRT1_2)), // XLA's erf stops short of 1, its erfc does not stop short of 0
-  tanh: (x: Expr) => add(1, tanh(mul(Math.sqrt(2 / Math.PI), add(x, mul(0.044715, mul(x, mul(x, x))))))),
+  // 1 + tanh(y), written as 2 sigmoid(2 y), which does not stop short of 0.
+  tanh: (x: Expr) => mul(2, sigmoid(mul(2 * Math.sqrt(2 / Math.PI), add(x, mul(0.044715, mul(x, mul(x, x))))))),
 };
 /** x times the normal distribution function, or its approximation with tanh. */
 export function gelu(x: Expr, { approximate = 'none' }: { readonly approximate?: 'none' | 'tanh' } = {}): Expr {
   const gate = GATES[approximate];
   return inWide(floating(x), (y) => mul(mul(y, 0.5), gate(y)));
 }
-export const silu = (x: Expr): Expr => mul(x, sigmoid(x));
+export const silu = (x: Expr): Expr => inWide(floating(x), (y) => mul(y, sigmoid(y)));
 export const mish = (x: Expr): Expr => inWide(floating(x), (y) => mul(y, tanh(log1pExp(y))));
 /** log(1 + exp(beta x)) / beta; where beta x is above the threshold, x itself. */
 export function softplus(
@@ -122,7 +123,7 @@ export type AlongDim = number | { readonly dim: number; readonly dtype?: DType }
 export function glu(x: Expr, option: number | { readonly dim?: number } = {}): Expr {
   const dim = normalizeDim('glu', typeof option === 'number' ? option : (option.dim ?? -1), x.shape.length);
   const size = x.shape[dim];
-  if (!size || size % 2)
+  if (size === undefined || size % 2)
     throw new ShapeError(`glu: ${x.aval} cannot be halved along dim ${dim}: its size must be even`);
   return mul(sliceDim(x, dim, 0, size / 2), sigmoid(sliceDim(x, dim, size / 2, size)));
 }

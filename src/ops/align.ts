@@ -1,6 +1,7 @@
 // Sugar above the strict primitives: numbers become constants, dtypes and shapes meet, as in torch.
 import type { DType } from '../base/dtype.js';
-import { DTypeError } from '../base/errors.js';
+import { ArgumentError, DTypeError } from '../base/errors.js';
+import { fits, highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, kindOf, promote, wideType } from '../base/promote.js';
 import { broadcastShapes, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
@@ -43,6 +44,16 @@ const weakType = (x: number | bigint | boolean): DType =>
   typeof x === 'boolean' ? 'bool' : typeof x === 'bigint' || Number.isSafeInteger(x) ? 'i64' : DEFAULT_FLOAT;
 
 export const shapeOf = (x: Operand): Shape => (isExpr(x) ? x.shape : []);
+
+/** Numbers that take the dtype of a tensor must fit it: what would wrap is an error, as in torch. */
+export function checkFits(op: string, xs: readonly Operand[], dtype: DType): void {
+  const bad = xs.find((x) => !isExpr(x) && !fits(x, dtype));
+  if (bad === undefined) return;
+  const tensors = xs.filter(isExpr).map((x) => x.aval);
+  throw new ArgumentError(
+    `${op}: ${bad} does not fit ${tensors.join(' and ')}: ${dtype} holds ${lowest(dtype)} to ${highest(dtype)}: convert to i64 first`,
+  );
+}
 
 /** All operands in one dtype and shape. */
 export function align(

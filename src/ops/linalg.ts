@@ -2,6 +2,7 @@
 // the program shows whether a matrix is singular or indefinite, so nothing is thrown; the results hold infinities or
 // NaN. Systems, inverses and determinants go by QR (StableHLO has no LU).
 import { ArgumentError, ShapeError } from '../base/errors.js';
+import { isFloat } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { full } from './constant.js';
@@ -93,13 +94,14 @@ export function vander(
 ): Expr {
   if (!Number.isInteger(N) || N < 0) throw new ArgumentError(`vander: N is ${N}: it must be a whole number, 0 or more`);
   if (!x.shape.length) throw new ShapeError(`vander: takes vectors [..., n], got ${x.aval}`);
+  const y = isFloat(x.dtype) ? x : convert(x, 'i64');
   const powers = range(N - 1).reduce<Expr[]>(
-    (list) => [...list, list.length > 1 ? mul(list.at(-1)!, x) : x],
-    [full(x.shape, 1, x.dtype)],
+    (list) => [...list, list.length > 1 ? mul(list.at(-1)!, y) : y],
+    [full(y.shape, 1, y.dtype)],
   );
   return N
-    ? concat((increasing ? powers : powers.reverse()).map(asRows), x.shape.length)
-    : full([...x.shape, 0], 0, x.dtype);
+    ? concat((increasing ? powers : powers.reverse()).map(asRows), y.shape.length)
+    : full([...y.shape, 0], 0, y.dtype);
 }
 
 // ---- Cholesky and triangular systems

@@ -1,9 +1,9 @@
 // Losses, as torch.nn.functional has them: element by element first, then reduced.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat, isInteger, wideType } from '../base/promote.js';
-import { normalizeDim, range, type Shape, sameShape, showShape } from '../base/shape.js';
+import { broadcastShapes, normalizeDim, range, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
+import { alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
 import { full, iota } from './constant.js';
 import { custom } from './custom.js';
 import { clamp, xlogy } from './math.js';
@@ -15,23 +15,21 @@ import {
   eq,
   exp,
   gt,
-  le,
   log,
   log1p,
   logicalAnd,
-  lt,
   maximum,
   minimum,
   mul,
   ne,
   neg,
-  pow,
   sqrt,
   square,
   sub,
   where,
 } from './pointwise.js';
-import { reduceMax, reduceSum } from './reduce.js';
+import { reduceSum } from './reduce.js';
+import { norm, sum } from './reduction.js';
 import { log1pExp, logSoftmaxOver } from './stable.js';
 import { detach } from './variable.js';
 
@@ -71,18 +69,24 @@ const distance =
   };
 export const mseLoss = distance<Weighted>('mseLoss', (d, { weight }) => weigh(square(d), weight));
 export const l1Loss = distance<Weighted>('l1Loss', (d, { weight }) => weigh(abs(d), weight));
+/** Half the square within a limit of zero, straight beyond: finite slopes of infinite distances, too. */
+const bent = (d: Expr, limit: number): Expr => {
+  const inner = clamp(d, { min: -limit, max: limit });
+  return mul(inner, sub(d, div(inner, 2)));
+};
 /** Squared within beta of zero, straight beyond. */
 export const smoothL1Loss = distance<Reduced & { readonly beta?: number }>('smoothL1Loss', (d, { beta = 1 }) => {
   if (beta < 0) throw new ArgumentError(`smoothL1Loss: beta is ${beta}: it is 0 or more`);
-  const z = abs(d);
-  return beta === 0 ? z : where(lt(z, beta), div(mul(0.5, square(d)), beta), sub(z, beta / 2));
+  return beta === 0 ? abs(d) : div(bent(d, beta), beta);
 });
-/** Squared within delta of zero, straight beyond. */
-export const huberLoss = distance<Weighted & { readonly delta?: number }>('huberLoss', (d, { delta = 1, weight }) => {
+const huber = distance<Weighted & { readonly delta?: number }>('huberLoss', (d, { delta = 1, weight }) => {
   if (!(delta > 0)) throw new ArgumentError(`huberLoss: delta is ${delta}: it is more than 0`);
-  const z = abs(d);
-  return weigh(where(le(z, delta), mul(0.5, square(d)), mul(delta, sub(z, delta / 2))), weight);
+  return weigh(bent(d, delta), weight);
 });
+/** A result in the dtype of one operand, as in torch. */
+const typedAs = (y: Expr, { dtype }: Expr): Expr => (isFloat(dtype) ? convert(y, dtype) : y);
+/** Squared within delta of zero, straight beyond. In the input's dtype. */
+export const huberLoss: typeof huber = (input, target, options) => typedAs(huber(input, target, options), input);
 
 // ---- classes
 
@@ -176,14 +180,15 @@ export function crossEntropy(
     throw new ArgumentError(`${op}: labelSmoothing is ${labelSmoothing}: it lies between 0 and 1`);
   }
   const dim = classDim(op, input);
-  return inWide(floating(input), (x) => {
+  const probabilities = isFloat(target.dtype);
+  if (probabilities && !sameShape(input.shape, target.shape)) {
+    throw new ShapeError(
+      `${op}: the input is ${input.aval}, the target ${target.aval}: floats are the probability of each class, in the input's shape; for class indices use long()`,
+    );
+  }
+  return inWide(probabilities ? pair(op, input, target)[0] : floating(input), (x) => {
     const logp = logSoftmaxOver([x], { dims: [dim] });
-    if (!isFloat(target.dtype)) return negativeLog(op, logp, target, options, labelSmoothing);
-    if (!sameShape(input.shape, target.shape)) {
-      throw new ShapeError(
-        `${op}: the input is ${input.aval}, the target ${target.aval}: floats are the probability of each class, in the input's shape; for class indices use long()`,
-      );
-    }
+    if (!probabilities) return negativeLog(op, logp, target, options, labelSmoothing);
     if (options.ignoreIndex !== undefined) {
       throw new ArgumentError(`${op}: ignoreIndex is for class indices, the target is ${target.aval}: leave it out`);
     }
@@ -216,7 +221,7 @@ export function binaryCrossEntropy(input: Expr, target: Expr, { weight, reductio
     reduction,
   );
 }
-/** Of logits; `posWeight` multiplies what targets of 1 cost. */
+/** Of logits; `posWeight` multiplies what targets of 1 cost. In the target's dtype. */
 export function binaryCrossEntropyWithLogits(
   input: Expr,
   target: Expr,
@@ -227,7 +232,7 @@ export function binaryCrossEntropyWithLogits(
   const [x, t] = pair(op, input, target);
   const cost = log1pExp(neg(x));
   const scaled = posWeight ? mul(cost, add(mul(sub(posWeight, 1), t), 1)) : cost;
-  return reduced(op, weigh(add(mul(sub(1, t), x), scaled), weight), reduction);
+  return typedAs(reduced(op, weigh(add(mul(sub(1, t), x), scaled), weight), reduction), target);
 }
 export interface KlOptions {
   /** 'batchmean' is the sum over the first dimension's size: the divergence itself. */
@@ -253,12 +258,16 @@ export function poissonNllLoss(
   target: Expr,
   { logInput = true, full = false, eps = 1e-8, reduction }: PoissonOptions = {},
 ): Expr {
-  const [x, t] = pair('poissonNllLoss', input, target);
+  const [x, t] = [input, target]; // they meet where they meet: the log of integers is an f32
   const losses = logInput ? sub(exp(x), mul(t, x)) : sub(x, mul(t, log(add(x, eps))));
   const many = gt(t, 1);
   const n = where(many, t, 1);
   const stirling = add(sub(mul(n, log(n)), n), mul(0.5, log(mul(2 * Math.PI, n))));
-  return reduced('poissonNllLoss', full ? add(losses, where(many, stirling, 0)) : losses, reduction);
+  return reduced(
+    'poissonNllLoss',
+    full ? add(losses, convert(where(many, stirling, 0), losses.dtype)) : losses,
+    reduction,
+  );
 }
 export interface GaussianOptions extends Reduced {
   readonly full?: boolean;
@@ -325,27 +334,26 @@ export interface Margin extends Reduced {
 /** Of two vectors, or rows of them, and a target of 1 (alike) or -1 (not). */
 export function cosineEmbeddingLoss(x1: Expr, x2: Expr, target: Expr, { margin = 0, reduction }: Margin = {}): Expr {
   const op = 'cosineEmbeddingLoss';
-  const [a, b] = pair(op, x1, x2);
-  if (target.shape.length > 1 || a.shape.length !== target.shape.length + 1) {
+  if (target.shape.length > 1 || broadcastShapes(op, x1.shape, x2.shape).length !== target.shape.length + 1) {
     throw new ShapeError(
       `${op}: ${x1.aval} and ${x2.aval} with target ${target.aval}: give rows [N, D] and [N], or vectors [D] and []`,
     );
   }
-  const dot = (p: Expr, q: Expr) => reduceSum(mul(p, q), [a.shape.length - 1]);
+  const dot = (p: Expr, q: Expr) => sum(mul(p, q), -1);
   const size = (p: Expr) => add(dot(p, p), 1e-12);
-  const cosine = div(dot(a, b), sqrt(mul(size(a), size(b))));
+  const cosine = div(dot(x1, x2), sqrt(mul(size(x1), size(x2))));
   const unlike = where(eq(target, -1), aboveZero(sub(cosine, margin)), full([], 0, cosine.dtype));
   return reduced(op, where(eq(target, 1), sub(1, cosine), unlike), reduction);
 }
 /** Of distances and a target of 1 (alike: the distance itself) or -1 (what it lacks to the margin). */
 export function hingeEmbeddingLoss(input: Expr, target: Expr, { margin = 1, reduction }: Margin = {}): Expr {
-  const [x, t] = align('hingeEmbeddingLoss', [floating(input), target]) as [Expr, Expr];
-  const losses = add(where(ne(t, 1), aboveZero(sub(margin, x)), 0), where(ne(t, -1), x, 0));
+  const x = floating(input);
+  const losses = add(where(ne(target, 1), aboveZero(sub(margin, x)), 0), where(ne(target, -1), x, 0));
   return reduced('hingeEmbeddingLoss', losses, reduction);
 }
 /** The first should rank above the second where the target is 1, below where it is -1. */
 export function marginRankingLoss(x1: Expr, x2: Expr, target: Expr, { margin = 0, reduction }: Margin = {}): Expr {
-  const losses = aboveZero(add(mul(neg(target), sub(floating(x1), x2)), margin));
+  const losses = aboveZero(add(mul(neg(target), sub(...pair('marginRankingLoss', x1, x2))), margin));
   return reduced('marginRankingLoss', losses, reduction);
 }
 /** log(1 + exp(-target * input)), with targets of 1 and -1. */
@@ -369,14 +377,8 @@ export function tripletMarginLoss(
   { margin = 1, p = 2, eps = 1e-6, swap = false, reduction }: TripletOptions = {},
 ): Expr {
   const op = 'tripletMarginLoss';
-  const [a, b, c] = alignFloats(op, [anchor, positive, negative]) as [Expr, Expr, Expr];
-  if (!a.shape.length) throw new ShapeError(`${op}: of ${anchor.aval}: it needs a dimension for the vectors`);
-  const apart = (x: Expr, y: Expr) => norm(add(sub(x, y), eps), p, [a.shape.length - 1]);
-  const far = swap ? minimum(apart(a, c), apart(b, c)) : apart(a, c);
-  return reduced(op, aboveZero(add(sub(apart(a, b), far), margin)), reduction);
-}
-function norm(x: Expr, p: number, dims: readonly number[]): Expr {
-  if (p === 1) return reduceSum(abs(x), dims);
-  if (p === 2) return sqrt(reduceSum(square(x), dims));
-  return p === Number.POSITIVE_INFINITY ? reduceMax(abs(x), dims) : pow(reduceSum(pow(abs(x), p), dims), 1 / p);
+  if (!anchor.shape.length) throw new ShapeError(`${op}: of ${anchor.aval}: it needs a dimension for the vectors`);
+  const apart = (x: Expr, y: Expr) => norm(add(sub(...pair(op, x, y)), eps), { p, dim: -1 });
+  const far = swap ? minimum(apart(anchor, negative), apart(positive, negative)) : apart(anchor, negative);
+  return reduced(op, aboveZero(add(sub(apart(anchor, positive), far), margin)), reduction);
 }

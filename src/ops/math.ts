@@ -1,10 +1,10 @@
 // Functions of numbers, element by element, made of the pointwise primitives.
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
-import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
+import { isFloat } from '../base/promote.js';
 import { range, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
+import { align, alignFloats, checkFits, floating, inWide, isExpr, type Operand, resultTypeOf } from './align.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
 import { bitcast, convert } from './move.js';
@@ -17,6 +17,7 @@ import {
   ge,
   gt,
   isfinite,
+  isinf,
   isnan,
   isneginf,
   isposinf,
@@ -92,12 +93,14 @@ export function clamp(x: Expr, limits: Limits = {}): Expr {
     throw new ArgumentError('clamp: neither min nor max is given: write clamp(x, { min: 0 }) or clamp(x, 0, 1)');
   }
   const given = [limits.min, limits.max].filter((l) => l !== undefined);
-  const [y, ...bounds] = align('clamp', [x, ...given]) as [Expr, ...Expr[]];
-  // Chosen, not min(max(x)): at a limit itself the gradient is x's, as in torch. A limit that is NaN makes all NaN.
-  const beyond = (z: Expr, compare: typeof lt, limit: Expr) =>
-    where(logicalOr(compare(z, limit), isnan(limit)), limit, z);
-  const low = limits.min === undefined ? y : beyond(y, lt, bounds.shift()!);
-  return limits.max === undefined ? low : beyond(low, gt, bounds[0]!);
+  const dtype = resultTypeOf('clamp', [x, ...given]);
+  checkFits('clamp', [x, ...given], dtype);
+  const [y, ...bounds] = align('clamp', [x, ...given], dtype) as [Expr, ...Expr[]];
+  // Chosen, not min(max(x)): at a limit itself the gradient is x's, as in torch. NaN makes NaN, and has no gradient.
+  const within = (z: Expr, keeps: Binary, limit: Expr) =>
+    where(keeps(z, limit), z, isFloat(dtype) ? where(logicalOr(isnan(z), isnan(limit)), Number.NaN, limit) : limit);
+  const low = limits.min === undefined ? y : within(y, ge, bounds.shift()!);
+  return limits.max === undefined ? low : within(low, le, bounds[0]!);
 }
 export const clampMin = (x: Expr, min: Operand): Expr => clamp(x, { min });
 export const clampMax = (x: Expr, max: Operand): Expr => clamp(x, { max });
@@ -128,7 +131,7 @@ export interface Closeness {
 /** |a - b| <= atol + rtol |b|. Unlike torch: dtypes may differ, and meet. */
 export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNan = false }: Closeness = {}): Expr {
   const [x, y] = pair(align('isclose', [a, b]));
-  const distance = floating(abs(sub(x, y)));
+  const distance = abs(sub(floating(x), floating(y)));
   const near = logicalAnd(isfinite(distance), le(distance, add(abs(mul(floating(y), rtol)), atol)));
   const close = logicalOr(eq(x, y), near);
   return equalNan ? logicalOr(close, logicalAnd(isnan(x), isnan(y))) : close;
@@ -145,8 +148,10 @@ export interface Factor {
   readonly value?: number;
 }
 /** x + value * a * b. */
-export const addcmul = (x: Expr, a: Operand, b: Operand, { value = 1 }: Factor = {}): Expr =>
-  add(x, value === 1 ? mul(a, b) : mul(mul(a, value), b));
+export const addcmul = (x: Expr, a: Operand, b: Operand, { value = 1 }: Factor = {}): Expr => {
+  const [y, p, q] = align('addcmul', [x, a, b]) as [Expr, Expr, Expr]; // they meet before they could wrap
+  return add(y, value === 1 ? mul(p, q) : mul(mul(p, value), q));
+};
 /** x + value * a / b. */
 export const addcdiv = (x: Expr, a: Operand, b: Operand, { value = 1 }: Factor = {}): Expr =>
   add(x, value === 1 ? div(a, b) : mul(div(a, b), value));
@@ -168,7 +173,7 @@ const hypotOp = custom<[Expr, Expr]>(
   ([a, b]) => {
     const long = maximum(abs(a), abs(b));
     const ratio = div(minimum(abs(a), abs(b)), where(eq(long, 0), 1, long)); // at most 1: its square does not overflow
-    return where(isposinf(long), long, mul(long, sqrt(add(mul(ratio, ratio), 1))));
+    return where(logicalOr(isinf(a), isinf(b)), Number.POSITIVE_INFINITY, mul(long, sqrt(add(mul(ratio, ratio), 1))));
   },
   (g, [a, b], _, y) => [mul(g, div(a, y)), mul(g, div(b, y))],
 );
@@ -201,8 +206,15 @@ const xlogyOp = custom<[Expr, Expr]>(
 );
 /** x log(y), which is 0 where x is, whatever number y is. */
 export const xlogy: Binary = (x, y) => xlogyOp(pair(alignFloats('xlogy', [x, y])), null);
-/** x * 2^n. */
-export const ldexp = (x: Expr, n: Operand): Expr => mul(x, pow(full([], 2, DEFAULT_FLOAT), n));
+/** x * 2^n, in two steps: 2^n may be out of range where the product is not. */
+export const ldexp = (x: Expr, n: Operand): Expr => {
+  const [y, power] = pair(alignFloats('ldexp', [x, n]));
+  return inWide(y, (wide) => {
+    const exponent = convert(power, wide.dtype);
+    const half = where(isfinite(exponent), trunc(div(exponent, 2)), 0);
+    return mul(mul(wide, pow(2, half)), pow(2, sub(exponent, half)));
+  });
+};
 const logitOp = custom<[Expr]>(
   'logit',
   ([x]) => sub(log(x), log1p(neg(x))),
@@ -264,15 +276,16 @@ function chebyshev(all: readonly number[], t: Expr): Expr {
   return add(sub(mul(t, b1), b2), c[0]!);
 }
 /** exp(-|x|) times the modified Bessel function of the first kind, of order 0. */
-export function i0e(x: Expr): Expr {
-  const y = abs(floating(x));
-  const isNear = le(y, 8);
-  const far = where(isNear, 8, y); // neither branch leaves its own range, where its gradient might not be finite
-  return where(
-    isNear,
-    chebyshev(NEAR, sub(div(where(isNear, y, 8), 4), 1)),
-    div(chebyshev(FAR, sub(div(16, far), 1)), sqrt(far)),
-  );
-}
+export const i0e = (x: Expr): Expr =>
+  inWide(floating(x), (wide) => {
+    const y = abs(wide);
+    const isNear = le(y, 8);
+    const far = where(isNear, 8, y); // neither branch leaves its own range, where its gradient might not be finite
+    return where(
+      isNear,
+      chebyshev(NEAR, sub(div(where(isNear, y, 8), 4), 1)),
+      div(chebyshev(FAR, sub(div(16, far), 1)), sqrt(far)),
+    );
+  });
 /** The modified Bessel function of the first kind, of order 0. */
-export const i0 = (x: Expr): Expr => mul(exp(abs(floating(x))), i0e(x));
+export const i0 = (x: Expr): Expr => inWide(floating(x), (y) => mul(exp(abs(y)), i0e(y)));

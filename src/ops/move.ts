@@ -14,7 +14,12 @@ import { reduceSum } from './reduce.js';
 const convertOp = define<[Expr], { dtype: DType }>({
   name: 'convert',
   infer: ([x], { dtype }) => x.withDType(checkDTypeName('to', dtype)),
-  lower: (e, xs, _, out) => e.op('convert', xs, [out])[0]!,
+  lower: (e, [x], _, out) => {
+    const type = e.typeOf(x);
+    // By way of integers: XLA turns a product with a converted boolean into a choice, which loses the NaN of 0 * infinity.
+    const truth = type.dtype === 'bool' && isFloat(out.dtype);
+    return e.op('convert', truth ? e.op('convert', [x], [type.withDType('u8')]) : [x], [out])[0]!;
+  },
   vjp: (g, [x], { dtype }) => [isFloat(x.dtype) && isFloat(dtype) ? convert(g, x.dtype) : null],
 });
 export const convert = (x: Expr, dtype: DType): Expr => (x.dtype === dtype ? x : convertOp([x], { dtype }));

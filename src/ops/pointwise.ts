@@ -1,14 +1,27 @@
 // Element by element.
-import type { DType } from '../base/dtype.js';
+import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { isFloat, isInteger, isUnsigned, kindOf } from '../base/promote.js';
 import { broadcastShapes } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, floating, isExpr, type Operand, resultType, resultTypeOf, shapeOf } from './align.js';
+import {
+  align,
+  alignFloats,
+  checkFits,
+  floating,
+  inWide,
+  isExpr,
+  type Operand,
+  resultTypeOf,
+  shapeOf,
+} from './align.js';
 import { full, zerosLike } from './constant.js';
+import { whileLoop } from './control.js';
 import { custom } from './custom.js';
 import { checkDType, checkSame, comparing, define, type Each } from './define.js';
-import { broadcastTo, convert } from './move.js';
+import { bitcast, broadcastTo, convert } from './move.js';
+import { reduceOr } from './reduce.js';
 
 type Unary = (x: Expr) => Expr;
 type Binary = (a: Operand, b: Operand) => Expr;
@@ -58,6 +71,18 @@ const binary = (
   return (a, b) => op(...(align(name, [a, b]) as [Expr, Expr]));
 };
 
+/** A number that a small float would round is not rounded before the product is, as in torch. */
+const withExact =
+  (op: Binary): Binary =>
+  (a, b) => {
+    if (isExpr(a) === isExpr(b)) return op(a, b);
+    const [{ dtype }, n] = isExpr(a) ? [a, Number(b)] : [b as Expr, Number(a)];
+    if (!isFloat(dtype) || DTYPES[dtype].bytes > 2 || rounded(n, dtype) === n) return op(a, b);
+    const wide = (x: Operand) => (isExpr(x) ? convert(x, 'f32') : x);
+    return convert(op(wide(a), wide(b)), dtype);
+  };
+const rounded = (x: number, dtype: DType): number => Number(decodeFloats(dtype, encodeNumbers(dtype, [x]))[0]);
+
 /** The same in floating point. */
 const float2 = (name: string, hlo: string, vjp: (g: Expr, a: Expr, b: Expr, y: Expr) => [Expr, Expr]): Binary => {
   const op = pointwise<[Expr, Expr]>(name, hlo, floats, (g, [a, b], y) => vjp(g, a, b, y));
@@ -71,14 +96,25 @@ export interface Scaled {
 }
 const plus = binary('add', 'add', anything, (g) => [g, g]);
 const minus = binary('sub', 'subtract', numbers, (g) => [g, neg(g)]);
-const scaled = (b: Operand, alpha: number): Operand =>
-  alpha === 1 ? b : isExpr(b) ? mul(b, alpha) : Number(b) * alpha;
+const withAlpha =
+  (name: string, op: Binary) =>
+  (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr => {
+    if (alpha === 1) return op(a, b);
+    if (!isExpr(b)) return op(a, Number(b) * alpha);
+    const dtype = resultTypeOf(name, [a, b]);
+    if (!isFloat(dtype) && !Number.isInteger(alpha)) {
+      throw new ArgumentError(
+        `${name}: alpha is ${alpha}, but the result ${dtype}: use a whole number, or convert first`,
+      );
+    }
+    return op(a, mul(convert(b, dtype), dtype === 'bool' ? alpha !== 0 : alpha)); // they meet before it could wrap
+  };
 /** a + alpha * b. */
-export const add = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr => plus(a, scaled(b, alpha));
+export const add = withAlpha('add', plus);
 /** a - alpha * b. */
-export const sub = (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr => minus(a, scaled(b, alpha));
+export const sub = withAlpha('sub', minus);
 export const neg = unary('neg', 'negate', numbers, (g) => neg(g));
-export const mul = binary('mul', 'multiply', anything, (g, a, b) => [mul(g, b), mul(g, a)]);
+export const mul: Binary = withExact(binary('mul', 'multiply', anything, (g, a, b) => [mul(g, b), mul(g, a)]));
 
 const divide = binary('div', 'divide', numbers, (g, _, b, y) => [divide(g, b), neg(mul(divide(g, b), y))]);
 export interface Division {
@@ -87,8 +123,8 @@ export interface Division {
 /** True division: integers give floats; rounded, they stay integers. Unlike torch: integers by 0 are no error then. */
 export function div(a: Operand, b: Operand, { roundingMode = null }: Division = {}): Expr {
   if (roundingMode === 'floor') return floorDivide(a, b);
-  if (roundingMode === 'trunc') return trunc(divide(a, b));
-  return divide(...(alignFloats('div', [a, b]) as [Expr, Expr]));
+  if (roundingMode === 'trunc') return truncDivide(a, b);
+  return withExact((x, y) => divide(...(alignFloats('div', [x, y]) as [Expr, Expr])))(a, b);
 }
 /** The remainder with the sign of the dividend, as C has it. Unlike torch: integers by 0 are no error. */
 export const fmod = binary('fmod', 'remainder', numbers, (g, a, b) => [g, neg(mul(g, trunc(div(a, b))))]);
@@ -100,37 +136,57 @@ export const remainder: Binary = (a, b) => {
   const rest = fmod(x, y);
   return where(across(rest, y), add(rest, y), rest);
 };
-const floorDivideOp = custom<[Expr, Expr]>(
-  'floorDivide',
-  ([a, b]) => {
-    const rest = fmod(a, b);
-    // What is left without the rest divides evenly, up to rounding.
-    const even = isFloat(a.dtype) ? round(divide(sub(a, rest), b)) : divide(a, b);
-    const down = sub(even, convert(across(rest, b), a.dtype));
-    return isFloat(a.dtype) ? where(eq(b, 0), divide(a, b), down) : down;
-  },
-  (g) => [zerosLike(g), zerosLike(g)],
-);
+/** A quotient that is rounded has slope 0. */
+const wholeDivide = (name: string, of: (a: Expr, b: Expr) => Expr): Binary => {
+  const op = custom<[Expr, Expr]>(
+    name,
+    ([a, b]) => of(a, b),
+    (g) => [zerosLike(g), zerosLike(g)],
+  );
+  return withExact((a, b) => op(align(name, [a, b]) as [Expr, Expr], null));
+};
+const truncDivide = wholeDivide('truncDivide', (a, b) => trunc(divide(a, b)));
 /** Rounded down, not towards zero. Unlike torch: integers by 0 are no error. */
-export const floorDivide: Binary = (a, b) => floorDivideOp(align('floorDivide', [a, b]) as [Expr, Expr], null);
+export const floorDivide = wholeDivide('floorDivide', (a, b) => {
+  const rest = fmod(a, b);
+  // What is left without the rest divides evenly, up to rounding.
+  const even = isFloat(a.dtype) ? round(divide(sub(a, rest), b)) : divide(a, b);
+  const down = sub(even, convert(across(rest, b), a.dtype));
+  return isFloat(a.dtype) ? where(eq(b, 0), divide(a, b), down) : down;
+});
 
-const powOp = binary('pow', 'power', numbers, (g, a, b, y) => {
+const power = binary('pow', 'power', numbers, (g, a, b, y) => {
   // Where a rule has a pole that the function has not, the pole is stepped around before it can become 0 * infinity.
   const constant = eq(b, 0);
   const atZero = logicalAnd(eq(a, 0), ge(b, 0));
   return [
-    where(constant, 0, mul(g, mul(b, powOp(a, where(constant, 1, sub(b, 1)))))),
+    where(constant, 0, mul(g, mul(b, power(a, where(constant, 1, sub(b, 1)))))),
     mul(g, mul(y, log(where(atZero, 1, a)))),
   ];
 });
+/** Of integers, by squaring: XLA's own looks at six bits of the exponent. Negative powers are 0, but for 1 and -1. */
+function wholePower(a: Expr, b: Expr): Expr {
+  const isOdd = (n: Expr) => ne(bitwiseAnd(n, 1), 0);
+  const [, , y] = whileLoop(
+    [a, maximum(b, 0), full(a.shape, 1, a.dtype)],
+    ([, rest]) => reduceOr(ne(rest!, 0)),
+    ([base, rest, product]) => [
+      mul(base!, base!),
+      bitwiseRightShift(rest!, 1),
+      where(isOdd(rest!), mul(product!, base!), product!),
+    ],
+  ) as [Expr, Expr, Expr];
+  return where(ge(b, 0), y, where(eq(abs(a), 1), where(isOdd(b), a, 1), 0));
+}
 /** a to the power b; either may be a number. */
 export const pow: Binary = (a, b) => {
-  if (!isExpr(b) && Number(b) < 0 && !isFloat(resultType(a, b))) {
-    throw new ArgumentError(
-      `pow: ${isExpr(a) ? a.aval : a} to the power ${b}: integers have no negative powers: convert to floats first`,
-    );
-  }
-  return powOp(a, b);
+  const dtype = resultTypeOf('pow', [a, b]);
+  if (!isInteger(dtype)) return power(a, b);
+  if (isExpr(b)) return wholePower(...(align('pow', [a, b]) as [Expr, Expr]));
+  if (Number(b) >= 0) return Number(b) < 64 ? power(a, b) : wholePower(...(align('pow', [a, b]) as [Expr, Expr]));
+  throw new ArgumentError(
+    `pow: ${isExpr(a) ? a.aval : a} to the power ${b}: integers have no negative powers: convert to floats first`,
+  );
 };
 export const reciprocal = (x: Expr): Expr => div(1, x);
 export const square = (x: Expr): Expr => (x.dtype === 'bool' ? square(convert(x, 'i64')) : mul(x, x));
@@ -172,15 +228,40 @@ export function round(x: Expr, { decimals = 0 }: { readonly decimals?: number } 
 
 export const exp = float1('exp', 'exponential', (g, _, y) => mul(g, y));
 export const exp2 = (x: Expr): Expr => pow(2, floating(x));
-export const expm1 = float1('expm1', 'exponential_minus_one', (g, _, y) => mul(g, add(y, 1)));
+export const expm1 = float1('expm1', 'exponential_minus_one', (g, x) => mul(g, exp(x)));
 export const log = float1('log', 'log', (g, x) => div(g, x));
-export const log2 = (x: Expr): Expr => div(log(x), Math.LN2);
-export const log10 = (x: Expr): Expr => div(log(x), Math.LN10);
+/** log10(2) in two parts: the first has so few digits that its products with exponents are exact. */
+const LOG10_2 = {
+  f32: [0.30102920532226562, 7.9034151667648e-7],
+  f64: [0.30102999566361177, 3.6942390771589308e-13],
+} as const;
+/** Whole where x is a power of the base: the exponent counts by itself, and the log is that of a number near 1. */
+const logTo = (base: number, ofTwo: (d: 'f32' | 'f64') => readonly [number, number]): Unary => {
+  const op = custom<[Expr]>(
+    `log${base}`,
+    ([x]) => {
+      const [dtype, whole, digits, bias] =
+        x.dtype === 'f64' ? (['f64', 'i64', 52, 1023] as const) : (['f32', 'i32', 23, 127] as const);
+      const code = bitcast(x, whole);
+      const floor = sub(bitwiseRightShift(code, digits), bias);
+      const exponent = add(floor, convert(lt(floor, 0), whole)); // towards zero: below 1 nothing cancels
+      const rest = bitcast(sub(code, bitwiseLeftShift(exponent, digits)), dtype);
+      const [high, low] = ofTwo(dtype).map((part) => mul(convert(exponent, dtype), part)) as [Expr, Expr];
+      const y = add(high, add(low, div(log(rest), Math.log(base))));
+      return where(logicalAnd(gt(x, 0), isfinite(x)), y, log(x));
+    },
+    (g, [x]) => [div(div(g, x), Math.log(base))],
+  );
+  return (x) => inWide(floating(x), (y) => op([y], null));
+};
+export const log2 = logTo(2, () => [1, 0]);
+export const log10 = logTo(10, (d) => LOG10_2[d]);
 export const log1p = float1('log1p', 'log_plus_one', (g, x) => div(g, add(x, 1)));
 export const sqrt = float1('sqrt', 'sqrt', (g, _, y) => div(g, mul(2, y)));
 export const rsqrt = float1('rsqrt', 'rsqrt', (g, _, y) => mul(g, mul(-0.5, mul(y, mul(y, y)))));
 export const cbrt = float1('cbrt', 'cbrt', (g, _, y) => div(g, mul(3, mul(y, y))));
-export const sigmoid = float1('sigmoid', 'logistic', (g, _, y) => mul(g, mul(y, sub(1, y))));
+const logistic = float1('sigmoid', 'logistic', (g, _, y) => mul(g, mul(y, sub(1, y))));
+export const sigmoid = (x: Expr): Expr => inWide(floating(x), logistic); // exp(12) is too large for f16
 export const sin = float1('sin', 'sine', (g, x) => mul(g, cos(x)));
 export const cos = float1('cos', 'cosine', (g, x) => neg(mul(g, sin(x))));
 /** The angle of the point (b, a), whose gradient at the origin is 0. */
@@ -201,11 +282,18 @@ export const tanh = float1('tanh', 'tanh', (g, _, y) => mul(g, sub(1, mul(y, y))
 export const asinh = float1('asinh', 'chlo.asinh', (g, x) => mul(g, rsqrt(add(mul(x, x), 1))));
 export const acosh = float1('acosh', 'chlo.acosh', (g, x) => mul(g, rsqrt(sub(mul(x, x), 1))));
 export const atanh = float1('atanh', 'chlo.atanh', (g, x) => div(g, sub(1, mul(x, x))));
-export const erf = float1('erf', 'chlo.erf', (g, x) => mul(g, mul(2 / Math.sqrt(Math.PI), exp(neg(mul(x, x))))));
+const erfNear = float1('erfNear', 'chlo.erf'); // it stops at 0.99999982 in f32
+const erfOp = custom<[Expr]>(
+  'erf',
+  ([x]) => where(lt(abs(x), 1), erfNear(x), mul(sign(x), sub(1, erfc(abs(x))))),
+  (g, [x]) => [mul(g, mul(2 / Math.sqrt(Math.PI), exp(neg(mul(x, x)))))],
+);
+export const erf = (x: Expr): Expr => erfOp([floating(x)], null);
 export const erfc = float1('erfc', 'chlo.erfc', (g, x) => mul(g, mul(-2 / Math.sqrt(Math.PI), exp(neg(mul(x, x))))));
 export const erfinv = float1('erfinv', 'chlo.erf_inv', (g, _, y) =>
   mul(g, mul(Math.sqrt(Math.PI) / 2, exp(mul(y, y)))),
 );
+// In f32 within 1.3e-6 of torch's near its roots, 1 and 2; f64 would take XLA 5 s to compile for a TPU.
 export const lgamma = float1('lgamma', 'chlo.lgamma', (g, x) => mul(g, digamma(x)));
 const digammaAway = float1('digammaAway', 'chlo.digamma'); // from 0, where XLA has NaN
 const digammaOp = custom<[Expr]>(
@@ -222,7 +310,8 @@ export const polygamma: Binary = (a, b) => {
     throw new ArgumentError(`polygamma: takes a whole number and a tensor, got ${order}: write polygamma(1, x)`);
   }
   const y = floating(x);
-  return n === 0 ? digamma(y) : polygammaOp(full(y.shape, n, y.dtype), y);
+  if (n === 0) return digamma(y);
+  return where(isposinf(y), 0, polygammaOp(full(y.shape, n, y.dtype), y)); // XLA has NaN there
 };
 const polygammaOp: (n: Expr, x: Expr) => Expr = pointwise<[Expr, Expr]>(
   'polygamma',
@@ -305,7 +394,9 @@ export function where(condition: Expr, a: Operand, b: Operand): Expr {
     );
   }
   const shape = broadcastShapes('where', condition.shape, shapeOf(a), shapeOf(b));
-  const [x, y] = align('where', [a, b], undefined, shape) as [Expr, Expr];
+  const dtype = resultTypeOf('where', [a, b]);
+  checkFits('where', [a, b], dtype);
+  const [x, y] = align('where', [a, b], dtype, shape) as [Expr, Expr];
   return selectOp([broadcastTo(condition, shape), x, y], null);
 }
 /** x with `value` (a number, or a tensor of one element without dimensions) where the mask holds. Keeps x's dtype. */
@@ -316,5 +407,6 @@ export function maskedFill(x: Expr, mask: Expr, value: Operand): Expr {
       `maskedFill: the value is ${(value as Expr).aval}, not one number: use where(mask, value, x) for several`,
     );
   }
+  checkFits('maskedFill', [x, value], x.dtype);
   return where(mask, isExpr(value) ? convert(value, x.dtype) : full([], value, x.dtype), x);
 }

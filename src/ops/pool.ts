@@ -11,7 +11,7 @@ import { inWide } from './align.js';
 import { iota } from './constant.js';
 import { checkDType } from './define.js';
 import { broadcastTo, concat, padDim, reshape, sliceDim } from './move.js';
-import { abs, add, div, gt, isnan, logicalOr, mul, pow, sign, where } from './pointwise.js';
+import { add, div, eq, gt, isnan, logicalOr, mul, pow, where } from './pointwise.js';
 import { reduceSum } from './reduce.js';
 import { along, places, type Sizes, sizesOf, withBatch } from './window.js';
 
@@ -195,7 +195,8 @@ const lpPool =
         const counts = range(w.count).map((j) => w.size / Math.min(w.size, batch.shape[i + 2]! - j * w.stride));
         return counts.every((c) => c === 1) ? y : mul(y, along(counts, i + 2, y.shape.length, y.dtype));
       }, sums);
-      return pow(mul(sign(scaled), abs(scaled)), 1 / normType);
+      const zero = eq(scaled, 0); // where the slope is infinite nothing flows back, as in torch
+      return where(zero, 0, pow(where(zero, 1, scaled), 1 / normType));
     });
 export const lpPool1d = lpPool('lpPool1d', 1);
 export const lpPool2d = lpPool('lpPool2d', 2);

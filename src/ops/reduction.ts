@@ -8,6 +8,7 @@ import { Expr } from '../ir/expr.js';
 import { floating, inWide, type Operand, resultType } from './align.js';
 import { full, iota, onesLike } from './constant.js';
 import { gatherAlong, scatterAlong } from './gather.js';
+import { lerp } from './math.js';
 import { atLeast1, concat, convert, flat, reshape, sliceDim } from './move.js';
 import {
   abs,
@@ -29,8 +30,9 @@ import {
   minimum,
   mul,
   ne,
+  neg,
   pow,
-  sqrt,
+  sign,
   sub,
   truth,
   where,
@@ -51,6 +53,7 @@ import {
 } from './reduce.js';
 import { associativeScan, runningProduct, runningSum } from './scanning.js';
 import { sort } from './sorting.js';
+import { lengthOver, root, varianceOver } from './stable.js';
 import { detach } from './variable.js';
 
 /** Dimensions, and the dtype to convert to first. */
@@ -171,17 +174,11 @@ function moments(
   const given = floating(x);
   const y = convert(given, wideType(given.dtype));
   const dims = normalizeDims(op, Array.isArray(dim) && !dim.length ? undefined : dim, y.shape.length);
-  const center = mean(y, { dim: dims, keepdim: true });
-  const off = sub(y, center);
-  const spread = finish(div(reduceSum(mul(off, off), dims), Math.max(0, countOf(y, dims) - correction)));
+  const spread = finish(varianceOver([y], { dims, correction }));
   const shape = keepdim ? kept(y, dims) : spread.shape;
-  return [convert(reshape(spread, shape), given.dtype), convert(reshape(center, shape), given.dtype)];
+  const center = mean(y, { dim: dims, keepdim });
+  return [convert(reshape(spread, shape), given.dtype), convert(center, given.dtype)];
 }
-/** Nothing flows back where it is 0, as in torch (the slope there is infinite). */
-const root = (x: Expr): Expr => {
-  const zero = eq(x, 0);
-  return where(zero, x, sqrt(where(zero, 1, x)));
-};
 /** `correction` (1) is taken from the count: 0 for the variance of a whole population. */
 const variance = (x: Expr, option?: VarianceOption): Expr => moments('var', x, option)[0];
 
@@ -199,8 +196,8 @@ export const stdMean = (x: Expr, option?: VarianceOption): [std: Expr, mean: Exp
 function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
   const size = abs(x);
   if (p === 1) return reduceSum(size, dims);
-  if (p === 2) return root(reduceSum(mul(x, x), dims));
-  if (p === 0) return reduceSum(convert(ne(x, 0), x.dtype), dims);
+  if (p === 2) return lengthOver([x], { dims });
+  if (p === 0) return reduceSum(abs(sign(where(isnan(x), 1, x))), dims); // of slope 0
   if (!Number.isFinite(p)) {
     checkNotEmpty('norm', x, dims);
     return (p > 0 ? reduceMax : reduceMin)(size, dims);
@@ -270,7 +267,8 @@ export const nanmedian = orderStatistic('nanmedian', (n, nans) => bitwiseRightSh
 /** The most frequent value, the smallest of equally frequent ones, and its last place. */
 export function mode(x: Expr, option: ArgOption = {}): Found {
   return along('mode', x, option, (y, dim) => {
-    const sorted = sort(detach(y), { dim });
+    // torch counts NaN as the smallest, and no two of them as equal.
+    const sorted = isFloat(y.dtype) ? sort(neg(detach(y)), { dim, descending: true }) : sort(detach(y), { dim });
     const places = iota(y.shape, dim, 'i64');
     const n = y.shape[dim]!;
     const isNew = ne(sliceDim(sorted.values, dim, 1, n), sliceDim(sorted.values, dim, 0, n - 1));
@@ -331,7 +329,7 @@ export function quantile(x: Expr, q: number | readonly number[], option: Quantil
       sliceDim(sorted, d, Math.min(low + 1, n - 1), Math.min(low + 2, n)),
     ];
     const weight = INTERPOLATIONS[interpolation](at);
-    const value = weight === 0 ? a : weight === 1 ? b : add(a, mul(sub(b, a), weight));
+    const value = weight === 0 ? a : weight === 1 ? b : lerp(a, b, weight);
     return reshape(where(isnan(last), last, value), [1, ...rest]);
   });
   return typeof q === 'number' ? reshape(found[0]!, rest) : concat(found, 0);
@@ -435,7 +433,8 @@ function trapezoids(op: string, y: Expr, { x, dx = 1, dim = -1 }: TrapezoidOptio
     : x;
   const width: Operand = points ? diff(points, { dim: d - y.shape.length }) : dx;
   const f = floating(y);
-  return [mul(div(add(sliceDim(f, d, 1, n), sliceDim(f, d, 0, n - 1)), 2), width), d];
+  const [after, before] = [sliceDim(f, d, Math.min(1, n), n), sliceDim(f, d, 0, Math.max(n - 1, 0))];
+  return [mul(div(add(after, before), 2), width), d];
 }
 /** The integral by the trapezoidal rule. */
 export function trapezoid(y: Expr, option: TrapezoidOption = {}): Expr {

@@ -100,7 +100,9 @@ export function interpolate(
     const [dim, inside] = [i + 2, x.shape[i + 2]!];
     const step = factors && !recomputeScaleFactor ? 1 / factors[i]! : inside / count;
     const all = taps(mode, inside, count, step, alignCorners);
-    const columns = range(all[0]?.length ?? 0).map((k) => {
+    // Elements that nothing is taken of are left out: they may be infinite.
+    const used = range(all[0]?.length ?? 0).filter((k) => all.some((t) => t[k]!.weight !== 0));
+    const columns = used.map((k) => {
       const taken = takeFixed(
         y,
         dim,

@@ -14,7 +14,6 @@ import {
   showShape,
 } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { alias } from './body.js';
 import { takeFixed } from './gather.js';
 import * as move from './move.js';
 import { sliceDim } from './move.js';
@@ -129,7 +128,7 @@ export const atleast2d = (x: Expr): Expr => atLeast(x, 2);
 export const atleast3d = (x: Expr): Expr => atLeast(x, 3);
 
 /** The same value, for a gradient of its own. */
-export const clone = (x: Expr): Expr => (x.differentiable ? alias(x) : x);
+export const clone = (x: Expr): Expr => x;
 /** The same value: there are no strides. */
 export const contiguous = (x: Expr): Expr => x;
 

@@ -11,7 +11,7 @@ import { full, iota, zerosLike } from './constant.js';
 import { comparing, defineMulti, i64 } from './define.js';
 import { gatherAlong, scatterAlong } from './gather.js';
 import { atLeast1, broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './move.js';
-import { add, eq, ge, gt, le, logicalAnd, logicalNot, lt, ne, sub, where } from './pointwise.js';
+import { add, eq, isnan, le, logicalAnd, logicalNot, logicalOr, lt, ne, sub, where } from './pointwise.js';
 import { reduceOr } from './reduce.js';
 import { runningSum } from './scanning.js';
 import { detach } from './variable.js';
@@ -114,11 +114,9 @@ export function topk(x: Expr, k: number, { dim = -1, largest = true }: TopkOptio
   const last = y.shape.length - 1;
   const perm = [...range(last + 1).filter((i) => i !== d), d];
   const back = perm.map((_, i) => perm.indexOf(i));
-  const [values, indices] = topLast(permute(y, perm), k, largest);
+  const [values, indices] = topLast(permute(y, perm), x.shape.length ? k : 1, largest); // a scalar has one, as in torch
   const found = { values: permute(values, back), indices: permute(indices, back) };
-  return x.shape.length
-    ? found
-    : { values: reshape(found.values, k ? [] : [0]), indices: reshape(found.indices, k ? [] : [0]) };
+  return x.shape.length ? found : shapedAs(found, x);
 }
 function topLast(x: Expr, k: number, largest: boolean): [values: Expr, indices: Expr] {
   const shape = [...x.shape.slice(0, -1), k];
@@ -180,7 +178,7 @@ export function searchsorted(
   for (let step = 2 ** Math.floor(Math.log2(Math.max(n, 1))); step >= 1 && n; step /= 2) {
     const next = add(at, step);
     const element = gatherAlong(s, sub(next, 1), last);
-    const goesBefore = logicalNot((after ? gt : ge)(element, wanted));
+    const goesBefore = logicalOr((after ? le : lt)(element, wanted), isnan(wanted));
     at = where(logicalAnd(le(next, n), goesBefore), next, at);
   }
   return convert(reshape(at, given.shape), outInt32 ? 'i32' : 'i64');

@@ -1,8 +1,9 @@
 // Functions whose plain form overflows, in the form that does not, with the gradient that loses no digits. Strict, not public.
+import { sizeOf } from '../base/dtype.js';
 import type { Expr } from '../ir/expr.js';
 import { custom } from './custom.js';
 import { reshape } from './move.js';
-import { abs, add, div, exp, log, log1p, maximum, mul, neg, sigmoid, sub } from './pointwise.js';
+import { abs, add, div, eq, exp, log, log1p, maximum, mul, neg, sigmoid, sqrt, sub, where } from './pointwise.js';
 import { reduceMax, reduceSum } from './reduce.js';
 
 const softplusOp = custom<[Expr]>(
@@ -42,4 +43,39 @@ export const logSoftmaxOver = custom<[Expr], Along>(
     return sub(z, log(kept(reduceSum, exp(z), along)));
   },
   (g, _, along, y) => [sub(g, mul(exp(y), kept(reduceSum, g, along)))],
+);
+
+const rootOp = custom<[Expr]>(
+  'root',
+  ([x]) => sqrt(x),
+  (g, _, __, y) => [where(eq(y, 0), 0, div(g, mul(2, y)))],
+);
+/** The square root. At 0, where its slope is infinite, nothing flows back, as in torch. */
+export const root = (x: Expr): Expr => rootOp([x], null);
+
+const asKept = (y: Expr, x: Expr, along: Along): Expr => kept(() => y, x, along);
+/** The length of vectors along some dimensions. At 0 it has no direction, and no second derivative. */
+export const lengthOver = custom<[Expr], Along>(
+  'length',
+  ([x], { dims }) => sqrt(reduceSum(mul(x, x), dims)),
+  (g, [x], along, y) => {
+    const length = asKept(y, x, along);
+    return [mul(asKept(g, x, along), where(eq(length, 0), 0, div(x, length)))];
+  },
+);
+
+const countOf = (x: Expr, { dims }: Along): number => sizeOf(dims.map((d) => x.shape[d]!));
+const centered = (x: Expr, along: Along): Expr => sub(x, div(kept(reduceSum, x, along), countOf(x, along)));
+/** The mean square of distances from the mean; the correction is taken from the count. */
+export const varianceOver = custom<[Expr], Along & { readonly correction: number }>(
+  'variance',
+  ([x], along) => {
+    const off = centered(x, along);
+    return div(reduceSum(mul(off, off), along.dims), Math.max(0, countOf(x, along) - along.correction));
+  },
+  // torch's rule, whatever is left of the count.
+  (g, [x], along) => {
+    const slope = mul(asKept(g, x, along), 2 / (countOf(x, along) - along.correction));
+    return [mul(slope, centered(x, along))];
+  },
 );

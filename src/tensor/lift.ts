@@ -2,6 +2,7 @@
 // method of Tensor, with the same arguments and tensors where it has expressions. Adding an op needs nothing here.
 import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
+import { alias } from '../ops/body.js';
 import { checkOf, isPlain } from './arguments.js';
 import { ORDER } from './order.js';
 import { Tensor } from './tensor.js';
@@ -56,26 +57,55 @@ export type Given<O, Order> =
 type First<O, Order> = Order extends readonly [infer K extends keyof O, ...unknown[]] ? O[K] : never;
 type Without<O, K> = O extends unknown ? { [P in keyof O as P extends K ? never : P]: O[P] } : never;
 
-function lower(x: unknown): unknown {
-  if (x instanceof Tensor) return x.expr;
-  if (Array.isArray(x)) return x.some((e) => e instanceof Tensor) ? x.map(lower) : x;
-  if (isPlain(x)) return Object.fromEntries(Object.entries(x).map(([k, v]) => [k, lower(v)]));
+/** The tensors of a call, by what they stand for. */
+type Operands = Map<Expr, Tensor>;
+
+function lower(x: unknown, given: Operands): unknown {
+  if (x instanceof Tensor) {
+    const { expr } = x;
+    given.set(expr, x);
+    return expr;
+  }
+  if (Array.isArray(x)) return x.some((e) => e instanceof Tensor) ? x.map((e) => lower(e, given)) : x;
+  if (isPlain(x)) return Object.fromEntries(Object.entries(x).map(([k, v]) => [k, lower(v, given)]));
   return x;
 }
-function raise(x: unknown): unknown {
-  if (x instanceof Expr) return new Tensor(x);
-  if (Array.isArray(x)) return x.map(raise);
-  return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v)])) : x;
+function raise(x: unknown, given: Operands, itself: boolean): unknown {
+  if (x instanceof Expr) {
+    const operand = given.get(x);
+    if (operand && itself) return operand;
+    return new Tensor(operand && x.differentiable ? alias(x) : x); // a gradient of its own
+  }
+  if (Array.isArray(x)) return x.map((e) => raise(e, given, itself));
+  return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v, given, itself)])) : x;
 }
 
 type Operation = (...args: never[]) => unknown;
+/** Where there is nothing to do, these give the very tensor they were given, as in torch; others one of their own. */
+const ITSELF = [
+  'to',
+  'typeAs',
+  'float',
+  'double',
+  'half',
+  'bfloat16',
+  'contiguous',
+  'positive',
+  'flatten',
+  'atleast1d',
+  'atleast2d',
+  'atleast3d',
+  'broadcastTensors',
+];
 /** An operation on tensors: what it is given is checked, put in order, and lowered where it stands. */
 function lifted(op: string, f: Operation, isMethod: boolean): (args: unknown[]) => unknown {
   const check = checkOf(op, ORDER[op.replace(/_$/, '') as keyof typeof ORDER], isMethod);
+  const itself = ITSELF.includes(op);
   return (args) => {
-    const given = check(args);
-    for (let i = 0; i < given.length; i++) given[i] = lower(given[i]);
-    return raise(f(...(given as never[])));
+    const list = check(args);
+    const tensors: Operands = new Map();
+    for (let i = 0; i < list.length; i++) list[i] = lower(list[i], tensors);
+    return raise(f(...(list as never[])), tensors, itself);
   };
 }
 export function liftFunction(op: string, f: Operation): (...args: unknown[]) => unknown {

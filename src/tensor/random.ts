@@ -274,7 +274,7 @@ export const dropout = checked(
     const { p = 0.5, training = true, generator } = named<DropoutOptions>(['p', 'training'], given);
     if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
     if (!isFloat(x.dtype)) throw new DTypeError(`dropout: takes floats, got ${x.expr.aval}: use float()`);
-    if (!training || p === 0) return new Tensor(x.expr);
+    if (!training || p === 0) return x;
     if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
     const [bits] = draw(x.shape, generator);
     const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));

@@ -39,6 +39,19 @@ const cases: readonly [run: () => unknown, message: string][] = [
   ],
   [() => f(2).clamp(), 'clamp: neither min nor max is given: write clamp(x, { min: 0 }) or clamp(x, 0, 1)'],
   [
+    () => of('i32', 2).add(of('i64', 2), { alpha: 1.5 }),
+    'add: alpha is 1.5, but the result i64: use a whole number, or convert first',
+  ],
+  [() => of('u8', 3).clamp({ max: 300 }), 'clamp: 300 does not fit u8[3]: u8 holds 0 to 255: convert to i64 first'],
+  [
+    () => tx.where(of('bool', 2), of('i8', 2), -200),
+    'where: -200 does not fit i8[2]: i8 holds -128 to 127: convert to i64 first',
+  ],
+  [
+    () => of('u8', 2).maskedFill(of('bool', 2), 256),
+    'maskedFill: 256 does not fit u8[2]: u8 holds 0 to 255: convert to i64 first',
+  ],
+  [
     () => tx.where(f(2), 1, 2),
     'where: the condition is f32[2], not booleans: compare first, and put it first: where(x.gt(0), a, b)',
   ],

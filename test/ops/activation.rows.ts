@@ -95,3 +95,17 @@ table.row('softmax', [input([2, 2], ['-inf', 0, '-inf', '-inf'])], (a) => a.soft
 table.row('logSoftmax', [input([4], ['-inf', 0, 1, '-inf'])], (a) => a.logSoftmax(0), 'F.log_softmax(a, dim=0)', {
   smooth: false,
 });
+// Numbers that were once wrong.
+table.row('silu', [input([4], [-11.25, -11.5, -12, -13], 'f16')], (a) => a.silu(), 'F.silu(a)', { smooth: false });
+for (const op of ['elu', 'celu', 'selu'] as const) {
+  const lost = input([3], [-7, -8, -6.5], 'bf16');
+  table.row(op, [lost], (a) => a[op]().mul(1000), `F.${op}(a) * 1000`, { smooth: false });
+}
+table.row('glu', [input([3, 0])], (a) => a.glu(), 'F.glu(a)', { grad: false });
+table.row(
+  'gelu',
+  [input([3], [-5, -5.5, -4.5])],
+  (a) => a.gelu({ approximate: 'tanh' }).mul(1e5),
+  "(F.gelu(a.double(), approximate='tanh') * 1e5).float()",
+  { smooth: false },
+);

@@ -255,3 +255,9 @@ row(
   (a) => a.col2im([4, 4], 2, { dilation: [2, 1] }),
   'F.fold(a, (4, 4), 2, dilation=(2, 1))',
 );
+
+// ---- numbers that were once wrong
+
+row('lpPool1d', [input([1, 1, 4], [0, 0, 1, 2])], (a) => a.lpPool1d(2, 2), 'F.lp_pool1d(a, 2.0, 2)', {
+  smooth: false,
+});

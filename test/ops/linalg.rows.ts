@@ -35,6 +35,7 @@ row('matrixPower', [input([2, 2])], (a) => well(a).matrixPower(-2), `torch.linal
 row('vander', [input([3])], (a) => a.vander(), 'torch.vander(a)', { grad: false }); // torch's own gradient fails
 row('vander', [input([3])], (a) => a.vander(), 'torch.stack([a * a, a, torch.ones_like(a)], -1)');
 row('vander', [ints([3])], (a) => a.vander({ N: 4, increasing: true }), 'torch.vander(a, N=4, increasing=True)');
+row('vander', [ints([3], 0, 99, 'i8')], (a) => a.vander(), 'torch.vander(a)');
 row('vander', [input([2, 2])], (a) => a.vander({ N: 3, increasing: true }), 'torch.linalg.vander(a, N=3)', {
   grad: false,
 });

@@ -266,3 +266,62 @@ rows('tripletMarginLoss', 'triplet_margin_loss', TRIPLET, [
 ]);
 rows('tripletMarginLoss', 'triplet_margin_loss', TRIPLET, [{ p: Number.POSITIVE_INFINITY, margin: 2 }]);
 rows('tripletMarginLoss', 'triplet_margin_loss', [input([4]), input([4]), input([4])], [{}]);
+
+// ---- dtypes that differ: each result has torch's. (Its steps round where ours need not.)
+
+const F: Fill = [0.5, 1, 0, 0.25];
+const N: Fill = [1, 1, 0, 0];
+const of = (dtype: Input['dtype'], shape = [4]) => input(shape, dtype.includes('f') ? F : N, dtype);
+const pairs = (...list: (readonly [Input['dtype'], Input['dtype']])[]) => list;
+const MIXED: Readonly<Record<string, readonly (readonly [Input['dtype'], Input['dtype']])[]>> = {
+  mseLoss: pairs(['f16', 'f32'], ['bf16', 'f16'], ['f16', 'i64'], ['i32', 'f16'], ['f16', 'bool'], ['f64', 'f32']),
+  l1Loss: pairs(['f16', 'f32'], ['bf16', 'f16'], ['f16', 'i64'], ['i32', 'f16'], ['f32', 'f64']),
+  smoothL1Loss: pairs(['f16', 'f32'], ['bf16', 'f16'], ['f16', 'i64'], ['i32', 'f16']),
+  huberLoss: pairs(['f16', 'f32'], ['f32', 'f16'], ['bf16', 'f16'], ['f32', 'f64']),
+  binaryCrossEntropyWithLogits: pairs(['f16', 'f32'], ['f32', 'f16'], ['bf16', 'f16'], ['f64', 'f32']),
+  klDiv: pairs(['f16', 'f32'], ['f32', 'f16'], ['bf16', 'f16']),
+  poissonNllLoss: pairs(['i64', 'f16'], ['f16', 'i64'], ['i32', 'i64'], ['f16', 'f32'], ['bool', 'bf16']),
+  gaussianNllLoss: pairs(['f16', 'f32'], ['f32', 'f16'], ['f16', 'i64']),
+  hingeEmbeddingLoss: pairs(['f16', 'f32'], ['f32', 'f16'], ['bf16', 'i64'], ['f32', 'bool']),
+  marginRankingLoss: pairs(['i64', 'f16'], ['f16', 'i64'], ['f16', 'f32']),
+  cosineEmbeddingLoss: pairs(['f16', 'i64'], ['i64', 'bf16'], ['i32', 'u8'], ['f16', 'f32'], ['bool', 'f16']),
+  tripletMarginLoss: pairs(['i64', 'f16'], ['f16', 'i64'], ['f16', 'f32'], ['i64', 'i32']),
+};
+/** What they take besides two tensors. */
+const THIRD: Readonly<Record<string, (a: tx.Tensor, b: tx.Tensor) => tx.Tensor>> = {
+  gaussianNllLoss: () => tx.ones([4]),
+  marginRankingLoss: (_, b) => b,
+  cosineEmbeddingLoss: () => tx.tensor(1),
+  tripletMarginLoss: (a) => a.add(a),
+};
+const THIRD_TORCH: Readonly<Record<string, string>> = {
+  gaussianNllLoss: ', torch.ones(4)',
+  marginRankingLoss: ', b',
+  cosineEmbeddingLoss: ', torch.tensor(1)',
+  tripletMarginLoss: ', a + a',
+};
+const NAMES: Readonly<Record<string, string>> = { smoothL1Loss: 'smooth_l1_loss', l1Loss: 'l1_loss' };
+for (const [op, types] of Object.entries(MIXED)) {
+  for (const [a, b] of types) {
+    const third = THIRD[op];
+    const run = (x: tx.Tensor, y: tx.Tensor) => call[op]!(x, y, ...(third ? [third(x, y)] : []));
+    table.row(op, [of(a), of(b)], run, `F.${NAMES[op] ?? snake(op)}(a, b${THIRD_TORCH[op] ?? ''})`, {
+      grad: false,
+      tolerance: 1e-2,
+    });
+  }
+}
+for (const [a, b] of pairs(['f16', 'f32'], ['f32', 'f16'], ['bf16', 'f16'], ['f32', 'f64'])) {
+  table.row('crossEntropy', [of(a, [2, 2]), of(b, [2, 2])], (x, y) => tx.crossEntropy(x, y), 'F.cross_entropy(a, b)', {
+    grad: false,
+    tolerance: 1e-2,
+  });
+}
+for (const op of ['smoothL1Loss', 'huberLoss'] as const) {
+  const far = [input([4], ['inf', 0.5, 3, '-inf']), input([4], [0, 0, 1, 0])];
+  rows(op, NAMES[op] ?? snake(op), far, [{ reduction: 'none' }]);
+}
+rows('poissonNllLoss', 'poisson_nll_loss', [of('f16'), of('i64')], [{ full: true }], [], {
+  grad: false,
+  tolerance: 1e-2,
+});

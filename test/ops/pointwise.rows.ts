@@ -509,3 +509,92 @@ row(
   { smooth: false },
 );
 row('maskedFill', [ints([4]), bools([4])], (a, m) => a.maskedFill(m, 1.5), 'a.masked_fill(b, 1.5)');
+
+// ---- numbers that were once wrong
+
+const EDGE: RowOptions = { smooth: false };
+const EXACT: RowOptions = { grad: false, tolerance: 0 };
+const powers = (base: number, most: number) => [-most, -13, -3, -2, -1, 0, 1, 2, 3, 13, most].map((n) => base ** n);
+for (const [dtype, two, ten] of [
+  ['f32', 126, 37],
+  ['f64', 1000, 300],
+] as const) {
+  row('log2', [input([11], powers(2, two), dtype)], (a) => a.log2(), 'torch.log2(a)', EXACT);
+  row('log10', [input([11], powers(10, ten), dtype)], (a) => a.log10(), 'torch.log10(a)', EXACT);
+}
+row('erf', [input([8], [1.5, 3, 3.9, 4, 5, 10, -5, -10])], (a) => a.erf(), 'torch.erf(a)', {
+  grad: false,
+  tolerance: 1e-7,
+});
+const SMALL: Fill = [-11.25, -11.5, -12, -13];
+row('sigmoid', [input([4], SMALL, 'f16')], (a) => a.sigmoid(), 'torch.sigmoid(a)', EDGE);
+row('i0', [input([4], [11.25, 11.5, 12, -12], 'f16')], (a) => a.i0(), 'torch.i0(a)', { grad: false });
+row('expm1', [input([3], [-15, -20, -30])], (a) => a.expm1().mul(1e6), 'torch.exp(a) * 1e6 - 1e6', {
+  ...EDGE,
+  tolerance: 1e-6,
+});
+row('pow', [ints([4], 2, 9, 'i16'), ints([4], 60, 200, 'i16')], (a, b) => a.pow(b), 'torch.pow(a, b)');
+row('pow', [ints([4], -9, 9), ints([4], 60, 2 ** 40)], (a, b) => a.pow(b), 'torch.pow(a, b)');
+row('pow', [input([3], [100, 64, 3], 'i64')], (a) => tx.pow(2, a), 'torch.pow(2, a)');
+row(
+  'pow',
+  [input([4], [3, 7, 5, 2], 'u8'), input([4], [255, 128, 200, 64], 'u8')],
+  (a, b) => a.pow(b),
+  'torch.pow(a, b)',
+);
+row('pow', [ints([4], -9, 9, 'i32')], (a) => a.pow(300), 'torch.pow(a, 300)');
+row(
+  'pow',
+  [input([5], [0, 1, -1, 2, -3], 'i32')],
+  (a) => a.pow(tx.full([5], -3, { dtype: 'i32' })),
+  'torch.pow(a, torch.full((5,), -3, dtype=torch.int32))',
+);
+row('pow', [ints([1])], () => tx.pow(-1, tx.full([1], -3, { dtype: 'i64' })), 'torch.pow(-1, torch.tensor([-3]))');
+const NOT_FINITE: Fill = ['inf', 'nan', '-inf', 'inf'];
+row('mul', [bools([4]), input([4], NOT_FINITE)], (a, b) => a.mul(b), 'a * b', EDGE);
+row('div', [bools([4])], (a) => a.div(0), 'a / 0');
+const NANS: Fill = ['nan', 1, 5, -5];
+row('clamp', [input([4], NANS)], (a) => a.clamp(0, 2), 'a.clamp(0, 2)', EDGE);
+row('clamp', [input([4], NANS), input([4], [0, 'nan', 1, 1])], (a, b) => a.clamp({ min: b }), 'a.clamp(min=b)', EDGE);
+// A JavaScript number is not rounded to a small float before it multiplies.
+const LARGE = input([4], [60000, -40000, 1000, 20], 'f16');
+row('mul', [LARGE], (a) => a.mul(1e-8), 'a * 1e-8', EDGE);
+row('div', [LARGE], (a) => a.div(1e8), 'a / 1e8', EDGE);
+row('mul', [input([4], [256, 513, 100, 3], 'bf16')], (a) => a.mul(0.1), 'a * 0.1', { ...EDGE, tolerance: 0 });
+row('floorDivide', [input([4], [1, -1, 2, 0.5], 'f16')], (a) => a.floorDivide(0.1), 'torch.floor_divide(a, 0.1)', {
+  grad: false,
+});
+row('hypot', [input([3], ['inf', 'nan', 'nan']), input([3], ['nan', '-inf', 1])], (a, b) => a.hypot(b), 'a.hypot(b)', {
+  grad: false,
+});
+row('isclose', [bools([4]), bools([4])], (a, b) => a.isclose(b), 'torch.isclose(a, b)');
+row(
+  'isclose',
+  [input([2], [0, 2147483647], 'i32'), input([2], [-2147483648, -1], 'i32')],
+  (a, b) => a.isclose(b),
+  'torch.isclose(a, b)',
+);
+row('ldexp', [input([3], 'normal', 'f16'), ints([3], 0, 4, 'i32')], (a, b) => a.ldexp(b), 'torch.ldexp(a, b)', EDGE);
+row(
+  'ldexp',
+  [input([3], [1e-30, 1, -2e-20]), input([3], [200, -100, 150], 'i64')],
+  (a, b) => a.ldexp(b),
+  'torch.ldexp(a, b)',
+  { grad: false },
+);
+row('ldexp', [input([2], [1, 3]), input([2], ['inf', '-inf'])], (a, b) => a.ldexp(b), 'torch.ldexp(a, b)', {
+  grad: false,
+});
+const WIDE = [ints([4], 0, 200, 'u8'), input([4], [100, 127, -128, -100], 'i8')];
+row('add', WIDE, (a, b) => a.add(b, { alpha: 2 }), 'torch.add(a, b, alpha=2)');
+row('sub', WIDE, (a, b) => a.sub(b, { alpha: 3 }), 'torch.sub(a, b, alpha=3)');
+row('add', [bools([4]), bools([4])], (a, b) => a.add(b, { alpha: 2 }), 'torch.add(a, b, alpha=2)');
+row('addcmul', WIDE, (a, b) => a.addcmul(b, b, { value: 2 }), 'torch.addcmul(a, b, b, value=2)');
+row(
+  'div',
+  [input([4], [0, 1, -3, 2]), input([4], [0, 0, 2, 'nan'])],
+  (a, b) => a.div(b, { roundingMode: 'trunc' }),
+  "torch.div(a, b, rounding_mode='trunc')",
+  EDGE,
+);
+row('polygamma', [input([2], ['inf', 2])], (a) => a.polygamma(1), 'torch.polygamma(1, a)', { grad: false });

@@ -303,3 +303,27 @@ row(
   'torch.cumprod(a, 0, dtype=torch.float32)',
 );
 row('dist', [input([2, 3]), input([3])], (a, b) => a.dist(b, 3), 'torch.dist(a, b, 3)');
+
+// ---- numbers that were once wrong
+
+for (const correction of [3, 4]) {
+  const [of3, keywords] = [input([2, 3], [1, 2, 4, 5, 5, 5]), `dim=1, correction=${correction}`];
+  row('var', [of3], (a) => a.var({ dim: 1, correction }), `torch.var(a, ${keywords})`, { smooth: false });
+  row('std', [of3], (a) => a.std({ dim: 1, correction }), `torch.std(a, ${keywords})`, { smooth: false });
+}
+row('norm', [input([2, 3], [0, 1, 2, 0, 'nan', 0])], (a) => a.norm(0, 1), 'torch.norm(a, 0, dim=1)', { smooth: false });
+row('amax', [input([4], [1, 'nan', 2, 3])], (a) => a.amax(), 'torch.amax(a)', { smooth: false });
+row('amin', [input([4], [1, 'nan', 2, 3])], (a) => a.amin(), 'torch.amin(a)', { smooth: false });
+row(
+  'mode',
+  [input([3, 4], ['nan', 1, 2, 'nan', 1, 'nan', 3, 3, 'nan', 'nan', 'nan', 'nan'])],
+  (a) => a.mode(1).values,
+  'torch.mode(a, 1)[0]',
+  { smooth: false },
+);
+row('trapezoid', [input([3, 0])], (a) => a.trapezoid(), 'torch.trapezoid(a)', { grad: false });
+row('trapezoid', [input([3, 0]), input([0])], (a, x) => a.trapezoid({ x }), 'torch.trapezoid(a, b)', { grad: false });
+row('cumulativeTrapezoid', [input([3, 0])], (a) => a.cumulativeTrapezoid(), 'torch.cumulative_trapezoid(a)', {
+  grad: false,
+});
+row('quantile', [input([3], ['-inf', 1, 2])], (a) => a.quantile(0.4), 'torch.quantile(a, 0.4)', { smooth: false });
