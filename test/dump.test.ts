@@ -164,7 +164,7 @@ TensorsGraphInfo:
   .* \\(${place}\\)
 (?:  .* \\(.*:\\d+\\)
 )*
-Root Hashes: \\([0-9a-f]{16}\\)
+Root Hashes: \\([0-9a-f]{32}\\)
 
 ## BEGIN_GRAPH
 IR \\{
@@ -174,7 +174,7 @@ IR \\{
   %3 = f32\\[\\] xla::reduceSum\\(%2\\), dims=\\(0, 1\\), ROOT=0
 \\}
 
-Graph Hash: [0-9a-f]{16}
+Graph Hash: [0-9a-f]{32}
 
 ## END_GRAPH
 

@@ -49,6 +49,9 @@ test('sizes, and what JavaScript would get wrong in silence', () => {
   expect(() => (t as unknown as number) + 1).toThrow(
     'this f32[2, 3] is not a number: write x.add(y) for x + y, or read it: await x.item()',
   );
+  expect(`${t}`).toBe('tensor(f32[2, 3], not read yet)');
+  const f = tx.compile((x: tx.Tensor) => tx.ones([2]).mul((x as unknown as number) * 2));
+  expect(() => f.fn(t)).toThrow('is not a number');
   expect(() => [...(t as unknown as Iterable<unknown>)]).toThrow('is not a list: use unbind()');
   expect(() => JSON.stringify({ t })).toThrow('has no values yet: read it first');
 });

@@ -1,4 +1,5 @@
 // Graphs: the nodes that some results need, in order, and what makes two graphs the same program.
+import { createHash } from 'node:crypto';
 import { Aval } from './aval.js';
 import { type Expr, type Signature, signatureOf } from './expr.js';
 
@@ -71,14 +72,9 @@ export function nodesOf(structure: Int32Array, count: number): NodeFact[] {
   return nodes;
 }
 
-/** A 64-bit hash of those numbers, as 16 hexadecimal digits: to find a program by, and to show. */
-export function hashOf(structure: Int32Array): string {
-  let a = 0x811c9dc5;
-  let b = 0x9e3779b9;
-  for (const x of structure) {
-    a = Math.imul(a ^ x, 0x01000193);
-    b = Math.imul(b ^ ((x << 13) | (x >>> 19)), 0x85ebca6b);
-    b ^= b >>> 15;
-  }
-  return (a >>> 0).toString(16).padStart(8, '0') + (b >>> 0).toString(16).padStart(8, '0');
-}
+/** A hash of those numbers, as 32 hexadecimal digits: to find a program by, and to show. */
+export const hashOf = ({ buffer, byteOffset, byteLength }: Int32Array): string =>
+  createHash('sha256')
+    .update(new Uint8Array(buffer, byteOffset, byteLength))
+    .digest('hex')
+    .slice(0, 32);

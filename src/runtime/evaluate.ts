@@ -86,7 +86,8 @@ export const describedSince = (): number => nodeCount() - described;
 export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Plan {
   const graph = collect(roots, isGiven);
   const parameters = graph.nodes.filter(isGiven);
-  const labels = () => parameters.map((p) => (p.source ? `the tensor made at ${p.source}` : 'a tensor'));
+  const sources = parameters.map((p) => p.source); // and not the nodes: their values would live on
+  const labels = () => sources.map((source) => (source ? `the tensor made at ${source}` : 'a tensor'));
   return { graph, parameters, labels, aliases: [], isGiven };
 }
 

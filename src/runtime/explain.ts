@@ -1,9 +1,10 @@
 // Why a program was compiled: which known program is nearest to it, what differs first, and what to write instead.
+import { env } from '../base/env.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { Aval } from '../ir/aval.js';
 import { type NodeFact, nodesOf } from '../ir/graph.js';
-import { CAUSES, type Cause } from './debug.js';
+import { CAUSES } from './debug.js';
 import type { Described, Plan, Program, Request } from './program.js';
 
 /** What is kept of a program to compare others with. */
@@ -21,10 +22,16 @@ export interface ProgramFacts {
 export function describeProgram({ graph, labels, aliases }: Plan, { compileOptions = {} }: Request): ProgramFacts {
   const { xlaFlags = {}, ...others } = compileOptions;
   const flags = Object.entries({ ...xlaFlags, ...others });
+  const places = graph.nodes.map((e) => e.source);
   return {
     nodeCount: graph.nodes.length,
-    sources: graph.nodes.map((e) => placeOf(e.source)),
-    labels: labels(),
+    // Made when they are asked for: most programs are never explained.
+    get sources() {
+      return places.map(placeOf);
+    },
+    get labels() {
+      return labels();
+    },
     roots: graph.roots.map((r) => graph.index.get(r)!),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
@@ -117,45 +124,75 @@ function addToGroup(program: Program, request: Request): void {
 }
 
 /** Writes the compile down, and why it happens: for the debug output, and after warm-up to be told. */
-export function explainCompile(program: Program, request: Request): { readonly lines: string[]; tell(): void } {
+export function explainCompile(program: Program, request: Request): { lines(): string[]; tell(): void } {
   const { latest: known, count: earlier } = groups.get(groupOf(request)) ?? NONE;
   addToGroup(program, request);
-  const nearest = nearestOf(program, known);
-  const difference = growthOf(program, known) ?? (nearest && differenceOf(nearest, program));
-  const at = placeOf(request.source);
-  history.push({
-    name: request.name,
-    cause: CAUSES[request.cause as Cause],
+  const found = once(() => {
+    const nearest = nearestOf(program, known);
+    return { nearest, difference: growthOf(program, known) ?? (nearest && differenceOf(nearest, program)) };
+  });
+  history.push(recordOf(program, request, earlier, found));
+  if (history.length > MOST_RECORDS) history.shift();
+  const what = ({ what, was, now }: Difference) => `${what}: was ${was}, now ${now}`;
+  return {
+    lines() {
+      const { nearest, difference } = found();
+      if (!difference) return [];
+      const at = difference.at ? [`Differs At: ${difference.at}`] : [];
+      return [`Differs From ${nearest?.hash}: ${what(difference)}`, ...at];
+    },
+    tell() {
+      if (!known.length || env('TSXLA_LOG') === 'quiet' || (request.name === undefined && earlier > MOST_TOLD)) return;
+      const { difference } = found();
+      if (!difference || !(isWarm(known, request) || isLoop(earlier, difference.kind, request))) return;
+      const place = difference.at && `\n    at ${difference.at}`;
+      const way = earlier < MOST_ADVICE ? `${place}\n    ${difference.fix}` : '';
+      const count = plural(earlier + 1, 'program');
+      notice(`${who(request, placeOf(request.source))} is compiled again (${count} now): ${what(difference)}${way}`);
+    },
+  };
+}
+/** Programs of a line that reads, after which they are known, or meant. */
+export const MOST_TOLD = 16;
+
+type Explained = () => { readonly nearest: Program | undefined; readonly difference: Difference | undefined };
+function recordOf(
+  program: Program,
+  { name, cause, source }: Request,
+  earlier: number,
+  found: Explained,
+): CompileRecord {
+  return {
+    name,
+    cause: CAUSES[cause],
     hash: program.hash,
     when: new Date(),
-    at,
+    get at() {
+      return placeOf(source);
+    },
     inputs: program.inputs,
     outputs: program.outputs,
     operations: program.facts.nodeCount,
     earlier,
-    nearest: nearest?.hash,
-    difference,
+    get nearest() {
+      return found().nearest?.hash;
+    },
+    get difference() {
+      return found().difference;
+    },
     get seconds() {
       return program.ready && program.seconds;
     },
     get cache() {
       return program.ready && program.tier;
     },
-  });
-  if (history.length > MOST_RECORDS) history.shift();
-  if (!difference) return { lines: [], tell() {} };
-  const what = `${difference.what}: was ${difference.was}, now ${difference.now}`;
-  const place = difference.at && `\n    at ${difference.at}`;
-  const count = plural(earlier + 1, 'program');
-  return {
-    lines: [`Differs From ${nearest?.hash}: ${what}`, ...(difference.at ? [`Differs At: ${difference.at}`] : [])],
-    tell() {
-      if (!isWarm(known, request) && !isLoop(earlier, difference.kind, request)) return;
-      const way = earlier < MOST_ADVICE ? `${place}\n    ${difference.fix}` : '';
-      notice(`${who(request, at)} is compiled again (${count} now): ${what}${way}`);
-    },
   };
 }
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
 export const who = ({ name, unnamed }: Request, at: string): string =>
   name && !unnamed ? name : `${name ? 'the step' : 'what is read'} at ${at || 'an unknown place'}`;
 

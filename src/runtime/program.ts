@@ -92,7 +92,7 @@ export class Program implements Described {
   async #compile(client: Client, text: string, request: Request): Promise<LoadedExecutable> {
     const { name, compileOptions: options = {} } = request;
     const explained = explainCompile(this, request);
-    printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines }));
+    printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines() }));
     this.#dump?.save(request);
     count('UncachedCompile');
     record('TensorsGraphSize', this.facts.nodeCount);

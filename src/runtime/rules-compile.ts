@@ -4,7 +4,7 @@ import { sizeOf } from '../base/dtype.js';
 import { plural, seconds } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
-import { differenceOf, isWarm, nearestOf, programsOf, who } from './explain.js';
+import { differenceOf, isWarm, MOST_TOLD, nearestOf, programsOf, who } from './explain.js';
 import type { Described, Plan, Program, Request } from './program.js';
 import { broken, type Finding, isChecked } from './rules.js';
 import { checkProducts, productsOf, totalFlops } from './rules-products.js';
@@ -26,7 +26,8 @@ export function checkProgram(program: Described, plan: Plan, device: Platform, r
   const place = request.source ? String(request.source) : '';
   const name = who(request, place);
   const known = programsOf(request);
-  const numbers = known.length ? checkConstants(program, known, name, place) : [];
+  const isMeant = request.name === undefined && known.length >= MOST_TOLD; // a line that reads whatever comes
+  const numbers = known.length && !isMeant ? checkConstants(program, known, name, place) : [];
   if (request.name !== undefined || isWarm(known, request)) {
     for (const finding of numbers) broken(finding, finding.place);
     const shapes = known.length >= HABIT - 1 && request.cause !== 'pending'; // what is pending has the shapes of the step

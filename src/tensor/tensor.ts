@@ -157,7 +157,7 @@ export class Tensor {
       ? ' (a number that is an argument of a compiled function is a tensor inside; staticArguments are not)'
       : '';
     throw new ArgumentError(
-      `this ${this.aval} is not a number${argument}: write x.add(y) for x + y, or read it after the step: await x.item()`,
+      `this ${this.aval} is not a number${argument}: write x.add(y) for x + y, or read it: await x.item()`,
     );
   }
   toString(): string {

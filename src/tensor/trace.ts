@@ -55,6 +55,8 @@ export interface Trace {
 
 // ---- tracing
 
+type Touched = ReadonlyMap<Cell, { readonly before: Expr; readonly inside: Expr }>;
+
 /** Runs the function on these arguments to see what it computes. Whatever happens, all tensors are as they were before. */
 export function trace(
   name: string,
@@ -95,12 +97,7 @@ export function trace(
 const spentInside = (name: string, aval: Aval, place: Source | undefined): string =>
   `this ${aval} was made${place ? ` at ${place}` : ''}, inside ${name}, and not returned from it: its value is gone. Return it`;
 
-function describeTrace(
-  region: Region,
-  touched: ReadonlyMap<Cell, { readonly before: Expr; readonly inside: Expr }>,
-  args: Arguments,
-  result: unknown,
-): Trace {
+function describeTrace(region: Region, touched: Touched, args: Arguments, result: unknown): Trace {
   const { name, born } = region;
   const inside = new Set(region.made);
   const roots: Expr[] = [];
@@ -166,10 +163,9 @@ function describeTrace(
   const parameters = graph.nodes.filter(isGiven);
   const slots = parameters.map((node): Slot => slotOf.get(node) ?? { kind: 'node', node });
   const aliases = parameters.map((node) => successor.get(node) ?? -1);
-  const sources = slots.map((slot, i) =>
-    slot.kind === 'cell' ? touched.get(slot.cell)!.before.source : parameters[i]!.source,
-  );
-  const labels = () => slots.map((slot, i) => labelOf(slot, args, sources[i]));
+  const names = slots.map((slot, i) => nameOf(slot, args, touched, parameters[i]!));
+  const labels = () =>
+    names.map((x) => (typeof x === 'string' ? x : x ? `the tensor made at ${x}` : 'a tensor from outside'));
   const guards = [...region.grads].flatMap(([owner, { before, read }]) =>
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
@@ -187,11 +183,11 @@ function describeTrace(
   };
 }
 
-function labelOf(slot: Slot, { names }: Arguments, source: Source | undefined): string {
+/** What an input is to the user: its name, or where it was made. */
+function nameOf(slot: Slot, { names }: Arguments, touched: Touched, node: Expr): string | Source | undefined {
   if (slot.kind === 'argument') return names[slot.index]!;
   if (slot.kind === 'grad') return 'a gradient';
-  if (slot.kind === 'cell' && slot.cell.name) return slot.cell.name;
-  return source ? `the tensor made at ${source}` : 'a tensor from outside';
+  return slot.kind === 'cell' ? (slot.cell.name ?? touched.get(slot.cell)!.before.source) : node.source;
 }
 
 /** Whether a trace is still right: gradients it read are there, or not, as they were, and variables are variables. */

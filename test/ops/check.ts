@@ -7,6 +7,8 @@ import { decodeFloats } from '../../dist/base/float.js';
 import { evaluate } from '../../dist/runtime/evaluate.js';
 import type { Row } from './row.js';
 
+process.env['TSXLA_LOG'] = 'quiet'; // hundreds of programs from one line are what is meant here
+
 const isFloat = (d: DType) => DTYPES[d].mlir.includes('f');
 /** Relative to the larger of the two and to the array's own scale: sums of roundings grow with it. */
 const TOLERANCE: Partial<Record<DType, number>> = {
