@@ -70,7 +70,7 @@ const program = path.join(import.meta.dirname, 'fixtures/cache-child.mjs');
 /** Starts a process that asks the cache in `dir` for programs. */
 export function start(dir: string, files: readonly string[], how = 'now', env: Record<string, string> = {}): Child {
   const child = spawn(process.execPath, [program, how, ...files], {
-    env: { ...process.env, XLA_PERSISTENT_CACHE_PATH: dir, ...env },
+    env: { ...process.env, TSXLA_CACHE: 'on', XLA_PERSISTENT_CACHE_PATH: dir, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   const lines: unknown[] = [];
