@@ -44,6 +44,9 @@ export function captureSources(on: boolean): boolean {
   return was;
 }
 
+/** FILE:LINE, or nothing where no source is known. */
+export const placeOf = (source: Source | undefined): string => (source ? String(source) : '');
+
 export const currentSource = (): Source | undefined => current;
 
 /** Every node that `make` creates carries the given source. */

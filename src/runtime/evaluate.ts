@@ -16,6 +16,7 @@ import {
   Failed,
   failureOf,
   hasValue,
+  isUnsettled,
   onDevice,
   PROMISED,
   remember,
@@ -36,16 +37,21 @@ export async function evaluateNow(roots: readonly Expr[], request: Request): Pro
 
 async function compute(roots: readonly Expr[], request: Request): Promise<void> {
   const client = await defaultClient();
-  const cells = takeRebound().filter(canBeComputed);
-  const missing = [...new Set([...roots, ...cells.map((cell) => cell.peek())])].filter((e) => !hasValue(e));
+  let cells = takeRebound();
+  let plan = planWith(roots, cells);
+  if (plan.parameters.some(isUnsettled)) {
+    cells = cells.filter(canBeComputed); // one by one, where there is trouble
+    plan = planWith(roots, cells);
+  }
+  const { parameters } = plan;
+  const missing = plan.graph.roots;
   if (!missing.length) return;
-  const plan = planOf(missing, hasValue);
   try {
-    plan.parameters.forEach(checkAlive);
+    parameters.forEach(checkAlive);
     const { program, executable } = await obtain(client, plan, request);
     described = nodeCount();
     const { outputs, done } = await withRelief(
-      () => withBuffers(client, plan.parameters, (args) => program.run(executable, args, [], request)),
+      () => withBuffers(client, parameters, (args) => program.run(executable, args, [], request)),
       () => true,
     );
     started(done);
@@ -58,6 +64,13 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     throw error;
   }
 }
+
+/** What computes these nodes and what these cells hold, where they have no value yet. */
+const planWith = (roots: readonly Expr[], cells: readonly Cell[]): Plan =>
+  planOf(
+    [...new Set([...roots, ...cells.map((cell) => cell.peek())])].filter((e) => !hasValue(e)),
+    hasValue,
+  );
 
 /** Whether something was changed in place and has no value yet. */
 export const changesArePending = (): boolean => pendingCells().some((cell) => !hasValue(cell.peek()));

@@ -4,6 +4,7 @@ import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { Aval } from '../ir/aval.js';
 import { type NodeFact, nodesOf } from '../ir/graph.js';
+import { placeOf } from '../ir/source.js';
 import { CAUSES } from './debug.js';
 import type { Described, Plan, Program, Request } from './program.js';
 
@@ -37,14 +38,6 @@ export function describeProgram({ graph, labels, aliases }: Plan, { compileOptio
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
   };
 }
-/** The same text for the same place: a program's nodes share few of them. */
-const placeOf = (source: object | undefined): string => {
-  if (!source) return '';
-  let place = places.get(source);
-  if (place === undefined) places.set(source, (place = String(source)));
-  return place;
-};
-const places = new WeakMap<object, string>();
 
 export type DifferenceKind = keyof typeof FIXES;
 /** What to write instead. */

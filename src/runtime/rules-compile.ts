@@ -4,6 +4,7 @@ import { sizeOf } from '../base/dtype.js';
 import { plural, seconds } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
+import { placeOf } from '../ir/source.js';
 import { differenceOf, isWarm, MOST_TOLD, nearestOf, programsOf, who } from './explain.js';
 import type { Described, Plan, Program, Request } from './program.js';
 import { broken, type Finding, isChecked } from './rules.js';
@@ -23,7 +24,7 @@ interface Platform {
 /** Looks at a program that is about to be compiled. */
 export function checkProgram(program: Described, plan: Plan, device: Platform, request: Request): void {
   if (!isChecked()) return;
-  const place = request.source ? String(request.source) : '';
+  const place = placeOf(request.source);
   const name = who(request, place);
   const known = programsOf(request);
   const isMeant = request.name === undefined && known.length >= MOST_TOLD; // a line that reads whatever comes

@@ -1,7 +1,7 @@
 // Rules that only a running loop shows: values that are read at every step, and steps that are over before the next is
 // started. Counted in windows of steps, and judged when the next window begins: less than 0.5 us a step.
 import { seconds } from '../base/format.js';
-import type { Source } from '../ir/source.js';
+import { placeOf, type Source } from '../ir/source.js';
 import { who } from './explain.js';
 import { findMetric } from './metrics.js';
 import type { Program, Request } from './program.js';
@@ -144,4 +144,3 @@ function judge(loop: Loop, now: number, program: Program, request: Request): voi
 
 const show = (ms: number): string => seconds(ms / 1e3);
 const percent = (share: number): string => `${Math.min(100, Math.round(share * 100))}%`;
-const placeOf = (source: Source | undefined): string => (source ? String(source) : '');

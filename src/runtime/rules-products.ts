@@ -6,6 +6,7 @@ import { flops as showFlops } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
+import { placeOf } from '../ir/source.js';
 import { Body } from '../ops/body.js';
 import type { Convolution } from '../ops/convolution.js';
 import type { Finding } from './rules.js';
@@ -128,7 +129,7 @@ function checkLanes(products: readonly Product[], name: string, array: number): 
   return [
     {
       rule: 'lanes',
-      place: placeOf(worst.node),
+      place: placeOf(worst.node.source),
       what: `${name}: ${show(worst)}${all > 1 ? ` (and ${all - 1} more)` : ''}: not multiples of ${array}: ${odd.join(', ')}`,
       cost: `of its products at least ${percent(work)} more work in the matrix unit, and ${percent(memory)} more memory`,
       fix: `make feature sizes multiples of ${array}: ${odd.map((n) => `${up(n, array)} for ${n}`).join(', ')}`,
@@ -151,7 +152,7 @@ function checkPrecision(products: readonly Product[], name: string): Finding[] {
   return [
     {
       rule: 'precision',
-      place: placeOf(largest.node),
+      place: placeOf(largest.node.source),
       what: `${name}: ${percent(share)} of ${showFlops(totalFlops(products))} are products in f32, the largest ${show(largest)}`,
       cost: 'twice the memory and the traffic of bf16, and a matrix unit that is made for bf16',
       fix: "bring weights and inputs to bf16: x.to('bf16')",
@@ -163,7 +164,6 @@ const isWide = ({ inputs, attrs }: Expr): boolean => inputs[0]!.dtype === 'f32' 
 
 const most = (products: readonly Product[], of: (p: Product) => number): Product =>
   products.reduce((best, p) => (of(p) > of(best) ? p : best));
-const placeOf = ({ source }: Expr): string => (source ? String(source) : '');
 const percent = (share: number): string => `${Math.round(share * 100)}%`;
 const names: Readonly<Record<string, string>> = { dotGeneral: 'matmul' };
 const show = ({ node }: Product): string =>

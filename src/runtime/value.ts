@@ -102,6 +102,10 @@ export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buf
   }
 }
 
+/** Whether a node's value is not there yet, or not any more. */
+export const isUnsettled = ({ value }: Expr): boolean =>
+  value instanceof Buffer ? value.disposed || failures.has(value) : value === PROMISED || value instanceof Failed;
+
 /** Throws if a node's value is gone, or was never made. */
 export function checkAlive(e: Expr): void {
   const { value } = e;

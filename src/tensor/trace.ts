@@ -108,12 +108,12 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
   };
   const isOwn = (t: Tensor) => inside.has(t) || args.tensors.has(t);
   /** A gradient is another tensor after each step. */
-  const isGradient = (t: Tensor) => [...region.grads.values()].some(({ before }) => before === t);
+  const gradients = new Set([...region.grads.values()].map(({ before }) => before));
   /** What is done after the step sees what the step left, whatever a later one does. */
   const isChanged = (t: Tensor) => touched.has(t.cell) && t.cell.peek() !== touched.get(t.cell)!.inside;
   const handOut = (flat: Flat<Tensor>, kind: 'result' | 'closure') =>
     flat.leaves.map((t, index) =>
-      isOwn(t) || isGradient(t) || (kind === 'closure' && isChanged(t)) ? leave(t.expr, { kind, index }) : t,
+      isOwn(t) || gradients.has(t) || (kind === 'closure' && isChanged(t)) ? leave(t.expr, { kind, index }) : t,
     );
 
   const returned = tensorsOf(`what ${name} returns`, result);
@@ -191,9 +191,10 @@ function nameOf(slot: Slot, { names }: Arguments, touched: Touched, node: Expr):
 }
 
 /** Whether a trace is still right: gradients it read are there, or not, as they were, and variables are variables. */
-export const isStill = (t: Trace): boolean =>
-  t.guards.every(({ owner, aval }) => owner.grad?.aval === aval) &&
-  [...t.reached].every(([cell, was]) => cell.peek().differentiable === was.differentiable);
+export function isStill(t: Trace): boolean {
+  for (const [cell, was] of t.reached) if (cell.peek().differentiable !== was.differentiable) return false;
+  return t.guards.every(({ owner, aval }) => owner.grad?.aval === aval);
+}
 
 /** Where two traces of a function differ though they are the same program: in the tensors they use, or what they return. */
 export function otherUse(a: Trace, b: Trace): string | undefined {
