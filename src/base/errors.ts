@@ -16,6 +16,20 @@ export class ShapeError extends ArgumentError {}
 /** Element types that an operation does not take. */
 export class DTypeError extends ArgumentError {}
 
+/** A state dict that does not fit a model: every name that is missing, unexpected or of another shape. */
+export class StateDictError extends ArgumentError {
+  constructor(
+    message: string,
+    readonly keys: {
+      readonly missing: readonly string[];
+      readonly unexpected: readonly string[];
+      readonly misshapen: readonly string[];
+    },
+  ) {
+    super(message);
+  }
+}
+
 /** A handle that was disposed, or whose client was. */
 export class DisposedError extends TsxlaError {}
 

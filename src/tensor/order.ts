@@ -24,6 +24,8 @@ export const ORDER = {
   softmax: ['dim', 'dtype'],
   logSoftmax: ['dim', 'dtype'],
   softmin: ['dim', 'dtype'],
+  layerNorm: ['weight', 'bias', 'eps'],
+  rmsNorm: ['weight', 'eps'],
   // reductions
   sum: REDUCTION,
   prod: REDUCTION,

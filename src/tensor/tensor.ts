@@ -227,6 +227,12 @@ export class Tensor {
     return this;
   }
 
+  /** A value of another dtype or shape in place of the one it has; a variable stays one. For modules that are converted. */
+  become(expr: Expr): this {
+    this.#put(this.requiresGrad ? variable(detach(expr)) : detach(expr));
+    return this;
+  }
+
   /** Values of the host's in place of the one it has; a variable stays one. */
   assign(values: TypedArray): this {
     const node = input(this.aval, this.requiresGrad);
