@@ -6,7 +6,7 @@ import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
 import { broadcastShapes, checkShape, type Shape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
-import { Cell } from '../ir/cell.js';
+import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { full, iota, zerosLike } from '../ops/constant.js';
@@ -19,6 +19,7 @@ import { detach, input } from '../ops/variable.js';
 import { setValue } from '../runtime/value.js';
 import { checked, named } from './arguments.js';
 import type { TensorOptions } from './create.js';
+import { currentRegion } from './region.js';
 import { type Sized, sized } from './sizes.js';
 import { made, Tensor } from './tensor.js';
 
@@ -65,8 +66,11 @@ export class Generator {
 
   /** The state for a draw of `count` counters; the next draw has others. */
   take(count: number): Expr {
+    const now = this.#state.peek();
+    const known = now.value instanceof Uint32Array && !currentRegion() && !insideBody() ? now.value : undefined;
     const state = this.#state.expr;
-    this.#state.expr = advance(state, count);
+    // Where the host knows the state, draws do not depend on one another: equal ones are the same program.
+    this.#state.expr = known ? stateWith(counted(known, count)) : advance(state, count);
     return state;
   }
 }
@@ -77,10 +81,17 @@ function checkSeed(op: string, seed: number | bigint): bigint {
   throw new ArgumentError(`${op}: the seed is ${String(seed)}: it must be a whole number of 64 bits`);
 }
 
-function stateOf(seed: bigint): Expr {
+const stateOf = (seed: bigint): Expr =>
+  stateWith(Uint32Array.of(Number(seed & 0xffffffffn), Number(seed >> 32n), 0, 0));
+function stateWith(words: Uint32Array): Expr {
   const state = input(STATE);
-  setValue(state, Uint32Array.of(Number(seed & 0xffffffffn), Number(seed >> 32n), 0, 0));
+  setValue(state, words);
   return state;
+}
+/** What advance() gives. */
+function counted([k0, k1, lo, hi]: Uint32Array, by: number): Uint32Array {
+  const sum = lo! + (by % 2 ** 32);
+  return Uint32Array.of(k0!, k1!, sum, hi! + Math.floor(by / 2 ** 32) + (sum >= 2 ** 32 ? 1 : 0));
 }
 
 /** What draws unless told otherwise. */
