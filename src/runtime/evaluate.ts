@@ -44,10 +44,11 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     plan = planWith(roots, cells);
   }
   try {
-    const { repeated, rest } = equalParts(plan.graph.roots);
+    const parts = equalParts(plan.graph.roots);
     const name = `${request.name ?? 'pending'}_part`;
-    for (const part of repeated) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // each of its own kind
-    if (rest.length) await run(client, repeated.length ? planOf(rest, hasValue) : plan, request);
+    for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
+    const rest = parts.length ? planWith(plan.graph.roots, []) : plan;
+    if (rest.graph.roots.length) await run(client, rest, request);
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
     throw error;
@@ -70,20 +71,27 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
   });
 }
 
-/** As few of the same kind, and of as many operations, as are worth a program of their own. */
+/** How many of the same kind, and of how many operations, are worth programs of their own. */
 const [MANY, LARGE] = [3, 16];
 
 /**
  * Parts that have nothing in common and are equal, as the initial values of a network's layers: each kind of them is
  * compiled once and run many times. In one program, they would be compiled over and over.
  */
-function equalParts(roots: readonly Expr[]): { repeated: readonly (readonly Expr[])[]; rest: readonly Expr[] } {
-  if (roots.length < MANY) return { repeated: [], rest: roots };
-  const parts = separate(roots).filter(({ nodes }) => nodes.length >= LARGE);
+function equalParts(roots: readonly Expr[]): (readonly Expr[])[] {
+  const whole = roots.flatMap(rowsOf);
+  if (whole.length < MANY) return [];
+  const parts = separate(whole).filter(({ nodes }) => nodes.length >= LARGE);
   const kinds = grouped(parts, (part) => hashOf(structure(part, hasValue)));
-  const repeated = kinds.filter((same) => same.length >= MANY).flatMap((same) => same.map((part) => part.roots));
-  const own = new Set(repeated.flat());
-  return { repeated, rest: roots.filter((e) => !own.has(e)) };
+  return kinds.filter((same) => same.length >= MANY).flatMap((same) => same.map((part) => part.roots));
+}
+/** What is stacked or joined to make a node, or the node itself. */
+function rowsOf(root: Expr): readonly Expr[] {
+  let e = root;
+  while (e.inputs.length === 1 && !hasValue(e)) e = e.inputs[0]!;
+  return e.op.name === 'concat' && e.inputs.length >= MANY && !hasValue(e)
+    ? e.inputs.filter((x) => !hasValue(x))
+    : [root];
 }
 
 /** What these nodes need, in parts that share nothing but values that are there; none if there are few. */
