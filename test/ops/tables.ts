@@ -1,6 +1,7 @@
 // All families.
 import { table as activation } from './activation.rows.js';
 import { table as args } from './arguments.rows.js';
+import { table as attention } from './attention.rows.js';
 import { table as conv } from './conv.rows.js';
 import { table as indexing } from './indexing.rows.js';
 import { table as linalg } from './linalg.rows.js';
@@ -11,4 +12,4 @@ import { table as reduction } from './reduction.rows.js';
 import { table as shape } from './shape.rows.js';
 import { table as sorting } from './sorting.rows.js';
 
-export const tables = [activation, args, conv, indexing, linalg, loss, matmul, pointwise, reduction, shape, sorting];
+export const tables = [activation, args, attention, conv, indexing, linalg, loss, matmul, pointwise, reduction, shape, sorting];
