@@ -17,7 +17,7 @@ import { defineMulti } from '../ops/define.js';
 import { dotGeneral } from '../ops/dot.js';
 import { broadcastTo, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
 import { add, div, eq, exp, ge, gt, log, maximum, mul, sub, where } from '../ops/pointwise.js';
-import { reduceMax, reduceOr, reduceSum } from '../ops/reduce.js';
+import { reduceOr, reduceSum, reduceTop } from '../ops/reduce.js';
 import { advance, words } from '../ops/threefry.js';
 import { scan } from './scan.js';
 import { gradients } from './sweep.js';
@@ -88,7 +88,7 @@ function scoresOf({ q, k, mask }: Operands, { scale, causal }: Of, first?: Expr)
 
 /** The softmax of scores, and its statistic. A row of which nothing is seen (only masks make such) has weights of 0. */
 function softmax(scores: Expr, mask: Expr | undefined): { weights: Expr; statistic: Expr } {
-  const top = overKeys(reduceMax, scores);
+  const top = overKeys(reduceTop, scores);
   const shift = mask ? where(eq(top, Number.NEGATIVE_INFINITY), 0, top) : top;
   const powers = exp(sub(scores, shift));
   const total = overKeys(reduceSum, powers);

@@ -30,6 +30,9 @@ export class StateDictError extends ArgumentError {
   }
 }
 
+/** A checkpoint that cannot be written, is not whole, or does not have what is asked of it. */
+export class CheckpointError extends TsxlaError {}
+
 /** A handle that was disposed, or whose client was. */
 export class DisposedError extends TsxlaError {}
 

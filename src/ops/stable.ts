@@ -4,7 +4,7 @@ import type { Expr } from '../ir/expr.js';
 import { custom } from './custom.js';
 import { reshape } from './move.js';
 import { abs, add, div, eq, exp, log, log1p, maximum, mul, neg, sigmoid, sqrt, sub, where } from './pointwise.js';
-import { reduceMax, reduceSum } from './reduce.js';
+import { reduceSum, reduceTop } from './reduce.js';
 
 const softplusOp = custom<[Expr]>(
   'log1pExp',
@@ -24,7 +24,7 @@ const kept = (reduce: (x: Expr, dims: readonly number[]) => Expr, x: Expr, { dim
     reduce(x, dims),
     x.shape.map((n, d) => (dims.includes(d) ? 1 : n)),
   );
-const shifted = (x: Expr, along: Along) => sub(x, kept(reduceMax, x, along));
+const shifted = (x: Expr, along: Along) => sub(x, kept(reduceTop, x, along));
 
 /** exp(x) over its sum along some dimensions. */
 export const softmaxOver = custom<[Expr], Along>(
