@@ -12,4 +12,17 @@ import { table as reduction } from './reduction.rows.js';
 import { table as shape } from './shape.rows.js';
 import { table as sorting } from './sorting.rows.js';
 
-export const tables = [activation, args, attention, conv, indexing, linalg, loss, matmul, pointwise, reduction, shape, sorting];
+export const tables = [
+  activation,
+  args,
+  attention,
+  conv,
+  indexing,
+  linalg,
+  loss,
+  matmul,
+  pointwise,
+  reduction,
+  shape,
+  sorting,
+];
