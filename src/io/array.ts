@@ -1,7 +1,8 @@
 // Arrays in host memory, as files hold them: read into their own memory without a second copy, checked before written.
 import { type ArrayType, byteLength, DTYPES, hostArray, show, sizeOf, type TypedArray } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, FileError } from '../base/errors.js';
 import { range, type Shape } from '../base/shape.js';
+import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
 import type { ReadAt } from './file.js';
 
@@ -13,8 +14,12 @@ export interface HostArray extends ArrayType {
 /** What can be written to a file: arrays of the host's, and tensors, which are read when their turn comes. */
 export type NamedArrays = ReadonlyMap<string, HostArray | Tensor>;
 
-export const bytesOf = (data: TypedArray): Uint8Array<ArrayBuffer> =>
-  new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
+const PIECE = 2 ** 30;
+/** The bytes of an array, in order. In pieces, as Node 20 makes no array of more than 2^32 elements, of bytes neither. */
+export const piecesOf = ({ buffer, byteOffset, byteLength: length }: ArrayBufferView): Uint8Array[] =>
+  range(Math.ceil(length / PIECE)).map(
+    (i) => new Uint8Array(buffer, byteOffset + i * PIECE, Math.min(PIECE, length - i * PIECE)),
+  );
 
 /** Checks an array that is to be written, which plain JavaScript may have got wrong. */
 export function checkArray(name: string, array: HostArray | Tensor): ArrayType {
@@ -28,8 +33,9 @@ export function checkArray(name: string, array: HostArray | Tensor): ArrayType {
   return array;
 }
 
-export const dataOf = async (array: HostArray | Tensor): Promise<Uint8Array> =>
-  bytesOf(typeof array.data === 'function' ? await array.data() : array.data);
+/** The bytes of an array that is to be written. */
+export const dataOf = async (array: HostArray | Tensor): Promise<Uint8Array[]> =>
+  piecesOf(typeof array.data === 'function' ? await array.data() : array.data);
 
 export const rowMajor = (shape: Shape): number[] => shape.map((_, i) => sizeOf(shape.slice(i + 1)));
 export const columnMajor = (shape: Shape): number[] => shape.map((_, i) => sizeOf(shape.slice(0, i)));
@@ -53,14 +59,29 @@ export async function readArray(
   position: number,
   { strides = rowMajor(shape), bigEndian = false }: Layout = {},
 ): Promise<HostArray> {
-  const data = hostArray({ dtype, shape });
+  const data = allocate({ dtype, shape });
   const readSwapped: ReadAt = async (into, at) => {
     await read(into, at);
     if (bigEndian) swapBytes(into, DTYPES[dtype].bytes);
   };
-  if (isRowMajor(shape, strides)) await readSwapped(bytesOf(data), position);
+  if (isRowMajor(shape, strides)) await readInto(readSwapped, data, position);
   else await scatter(readSwapped, { dtype, shape, data }, strides, position);
   return { dtype, shape, data };
+}
+
+function allocate(type: ArrayType): TypedArray {
+  try {
+    return hostArray(type);
+  } catch (e) {
+    throw new FileError(`${show(type)} cannot be held in one array here (${messageOf(e)}): read it in parts`, {
+      cause: e,
+    });
+  }
+}
+
+/** Fills memory with the bytes at a position of a file. */
+export async function readInto(read: ReadAt, memory: ArrayBufferView, position: number): Promise<void> {
+  for (const piece of piecesOf(memory)) await read(piece, position + piece.byteOffset - memory.byteOffset);
 }
 
 export function swapBytes(bytes: Uint8Array, size: number): void {
@@ -95,7 +116,7 @@ async function scatter(
   const load = async (at: number) => {
     start = at;
     end = Math.min(at + cells.length, span);
-    await read(bytesOf(cells.subarray(0, end - start)), position + at * data.BYTES_PER_ELEMENT);
+    await readInto(read, cells.subarray(0, end - start), position + at * data.BYTES_PER_ELEMENT);
   };
   const inner = outer.pop()!;
   const [n, stride, step] = [shape[inner]!, strides[inner]!, rows[inner]!];

@@ -1,5 +1,6 @@
 // Files: arrays in safetensors, torch's and numpy's files, and models of the Hugging Face hub.
 export type { HostArray, NamedArrays } from './array.js';
+export { type HubOptions, hubCache, resolveModel } from './hub.js';
 export { readNpy, readNpz, writeNpy, writeNpz } from './numpy.js';
 export {
   openSafetensors,

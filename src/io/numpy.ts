@@ -88,8 +88,7 @@ function parseHeader(text: string, bad: (what: string) => Error): ArrayType & { 
 export const writeNpy = async (path: string, array: HostArray | Tensor): Promise<void> => {
   const header = headerOf(path, array);
   const file = async (write: Write) => {
-    await write(header);
-    await write(await dataOf(array));
+    for (const piece of [header, ...(await dataOf(array))]) await write(piece);
   };
   await replaceFiles(new Map([[path, file]]));
 };
@@ -98,7 +97,7 @@ export const writeNpy = async (path: string, array: HostArray | Tensor): Promise
 export const writeNpz = async (path: string, arrays: NamedArrays): Promise<void> => {
   const members = [...arrays].map(([name, array]) => {
     const header = headerOf(name, array);
-    return [`${name}.npy`, async () => [header, await dataOf(array)]] as const;
+    return [`${name}.npy`, async () => [header, ...(await dataOf(array))]] as const;
   });
   await replaceFiles(new Map([[path, (write) => writeZip(write, members)]]));
 };

@@ -264,6 +264,6 @@ export function safetensors(arrays: NamedArrays, { metadata = {} }: WriteOptions
   prefix.writeBigUInt64LE(BigInt(text.length));
   return async (write) => {
     await write(Buffer.concat([prefix, text]));
-    for (const [, array] of inOrder) await write(await dataOf(array));
+    for (const [, array] of inOrder) for (const piece of await dataOf(array)) await write(piece);
   };
 }

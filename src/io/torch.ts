@@ -2,7 +2,7 @@
 import { type ArrayType, byteLength, DTYPES, type DType, show, sizeOf, TORCH, type TypedArray } from '../base/dtype.js';
 import { FileError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
-import { type HostArray, isRowMajor, readArray, spanOf, swapBytes } from './array.js';
+import { type HostArray, isRowMajor, piecesOf, readArray, readInto, spanOf, swapBytes } from './array.js';
 import { type OpenFile, type ReadAt, withFile } from './file.js';
 import { unpickle } from './pickle.js';
 import { type Member, withZip } from './zip.js';
@@ -257,11 +257,11 @@ async function fill(
     }
     return;
   }
-  const whole = new Uint8Array(bytes);
-  await file.read(whole, start);
   if (bigEndian && sizes.size > 1) throw bad(`data/${key} is big endian, with elements of several sizes`);
-  if (bigEndian) swapBytes(whole.subarray(0, bytes - (bytes % size!)), size!);
-  const read: ReadAt = async (into, at) => into.set(whole.subarray(at, at + into.byteLength));
+  const whole = new DataView(new ArrayBuffer(bytes));
+  await readInto(file.read, whole, start);
+  if (bigEndian) for (const p of piecesOf(whole)) swapBytes(p.subarray(0, p.length - (p.length % size!)), size!);
+  const read: ReadAt = async (into, at) => into.set(new Uint8Array(whole.buffer, at, into.byteLength));
   for (const { array, strides, offset } of views.values()) {
     const { bytes: each, array: Elements } = DTYPES[array.dtype];
     array.data = isRowMajor(array.shape, strides)

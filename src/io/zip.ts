@@ -1,5 +1,6 @@
 // Zip archives: members found by yauzl, sizes checked before anything is allocated; written uncompressed, as numpy does.
 import type { Readable } from 'node:stream';
+import zlib from 'node:zlib';
 import yauzl, { type Entry, type ZipFile } from 'yauzl';
 import { FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
@@ -129,12 +130,13 @@ const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   for (let bit = 0; bit < 8; bit++) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1;
   return n;
 });
-/** Node has had its own only since 20.15. */
-function crc32(bytes: Uint8Array, before: number): number {
+/** For Node before 20.15, which has none of its own. */
+function plainCrc32(bytes: Uint8Array, before: number): number {
   let crc = ~before;
   for (let i = 0; i < bytes.length; i++) crc = (crc >>> 8) ^ CRC_TABLE[(crc ^ bytes[i]!) & 0xff]!;
   return ~crc >>> 0;
 }
+const crc32 = (zlib.crc32 as typeof zlib.crc32 | undefined) ?? plainCrc32;
 
 const LONG = 0xffffffff; // in a field of 32 bits: look in the zip64 field
 /** Little-endian fields: [bytes, value]. */
