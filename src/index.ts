@@ -1,5 +1,6 @@
 // tsxla: torch's way of working, in TypeScript, on XLA's compiler and devices.
 export * from './base/errors.js';
+export * as data from './data/index.js';
 export * as io from './io/index.js';
 export * as metrics from './metrics.js';
 export * as nn from './nn/index.js';

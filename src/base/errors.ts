@@ -64,6 +64,9 @@ export class ReadError extends ArgumentError {}
 /** A compile that took longer than it was given. It goes on, and its result is used when it is there. */
 export class CompileTimeoutError extends TsxlaError {}
 
+/** Data that cannot be had: a file that is broken, an item that cannot be read, a dataset that is empty, a worker that died. */
+export class DataError extends TsxlaError {}
+
 /** A program that failed on the device after it was started. `cause` is what the device said. */
 export class StepFailedError extends TsxlaError {}
 
