@@ -1,6 +1,7 @@
 // The tensor language: the class, the operations as functions, and the functions that make tensors.
 export { GradcheckError, type GradcheckOptions } from '../autograd/gradcheck.js';
 export { type AccumulateOptions, accumulate } from './accumulate.js';
+export { type AutocastOptions, autocast } from './autocast.js';
 export * from './autograd.js';
 export { afterStep } from './closures.js';
 export * from './control.js';
