@@ -26,6 +26,9 @@ export const ORDER = {
   softmin: ['dim', 'dtype'],
   layerNorm: ['weight', 'bias', 'eps'],
   rmsNorm: ['weight', 'eps'],
+  groupNorm: ['weight', 'bias', 'eps'],
+  localResponseNorm: ['alpha', 'beta', 'k'],
+  normalize: ['p', 'dim', 'eps'],
   // reductions
   sum: REDUCTION,
   prod: REDUCTION,
