@@ -11,6 +11,7 @@ export * from './functions.js';
 export { getStablehlo, graphText } from './graph.js';
 export * from './indexing.js';
 export { IN_PLACE } from './inplace.js';
+export * from './norm.js';
 export * from './random.js';
 export { type Compiled, type CompileFunctionOptions, compile, type StepOptions, step } from './step.js';
 export { type SyncOptions, sync } from './sync.js';
