@@ -17,7 +17,7 @@ import { defineMulti } from '../ops/define.js';
 import { dotGeneral } from '../ops/dot.js';
 import { broadcastTo, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
 import { add, div, eq, exp, ge, gt, log, maximum, mul, sub, where } from '../ops/pointwise.js';
-import { reduceMax, reduceOr, reduceSum } from '../ops/reduce.js';
+import { reduceOr, reduceSum, reduceTop } from '../ops/reduce.js';
 import { advance, words } from '../ops/threefry.js';
 import { scan } from './scan.js';
 import { gradients } from './sweep.js';
@@ -99,7 +99,7 @@ interface Softmax {
 /** A row of which nothing is seen has weights of 0. Only masks make such; or there are no keys. */
 function softmax(scores: Expr, mask: Expr | undefined): Softmax {
   const isSafe = !mask && scores.shape[3]! > 0;
-  const top = overKeys(reduceMax, scores);
+  const top = overKeys(reduceTop, scores);
   const shift = isSafe ? top : where(eq(top, Number.NEGATIVE_INFINITY), 0, top);
   const powers = exp(sub(scores, shift));
   const total = overKeys(reduceSum, powers);

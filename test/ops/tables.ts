@@ -7,6 +7,7 @@ import { table as indexing } from './indexing.rows.js';
 import { table as linalg } from './linalg.rows.js';
 import { table as loss } from './loss.rows.js';
 import { table as matmul } from './matmul.rows.js';
+import { table as norm } from './norm.rows.js';
 import { table as pointwise } from './pointwise.rows.js';
 import { table as reduction } from './reduction.rows.js';
 import { table as shape } from './shape.rows.js';
@@ -21,6 +22,7 @@ export const tables = [
   linalg,
   loss,
   matmul,
+  norm,
   pointwise,
   reduction,
   shape,
