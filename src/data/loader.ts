@@ -10,14 +10,14 @@ import { Aval } from '../ir/aval.js';
 import { input } from '../ops/variable.js';
 import { setValue, startUploads } from '../runtime/value.js';
 import { made, Tensor } from '../tensor/tensor.js';
-import { type Collated, dtypeOf, stackCollate } from './collate.js';
+import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';
 import { ArrayDataset, type Dataset, isDataset, isHostArray } from './dataset.js';
 import { IterableDataset, type State } from './iterable.js';
 import { checkWhole } from './random.js';
 import { type BatchOrder, BatchSampler, RandomSampler, type Sampler, SequentialSampler } from './sampler.js';
 import { checkWorkers, type WorkerOptions, Workers } from './workers.js';
 
-export interface DataLoaderOptions<T, B> {
+export interface DataLoaderOptions<T, R> {
   readonly batchSize?: number;
   /** Another order in each epoch, made from the seed. */
   readonly shuffle?: boolean;
@@ -26,9 +26,9 @@ export interface DataLoaderOptions<T, B> {
   readonly dropLast?: boolean;
   /**
    * Makes one tree of a batch's items; typed arrays and { dtype, shape, data } in it become tensors. Without it items are
-   * stacked. B is what the loader gives then.
+   * stacked.
    */
-  readonly collate?: (items: T[]) => B | Promise<B>;
+  readonly collate?: (items: T[]) => R | Promise<R>;
   /** Threads for heavy transforms. */
   readonly workers?: WorkerOptions;
   /** How many; the same as `workers.count`. */
@@ -73,7 +73,16 @@ interface Ahead<B> {
   placed?: Promise<Batch<B>>;
 }
 
-export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
+/** What can be iterated, epoch after epoch, and resumed anywhere. */
+export interface Loader<B> extends AsyncIterable<B> {
+  readonly length: number | undefined;
+  readonly epoch: number;
+  state(): LoaderState;
+  load(state: LoaderState): void;
+}
+
+/** Batches of items of type T, of which the collate function makes R. */
+export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #order: BatchOrder | undefined;
   readonly #stream: IterableDataset<T> | undefined;
   readonly #dataset: Dataset<T> | undefined;
@@ -95,7 +104,7 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
 
   constructor(
     dataset: Dataset<T> | readonly T[] | IterableDataset<T> | AsyncIterable<T>,
-    options: DataLoaderOptions<T, B> = {},
+    options: DataLoaderOptions<T, R> = {},
   ) {
     checkOptions(options);
     const { batchSize = 1, shuffle = false, seed = 0, dropLast = true, sampler, batchSampler, prefetch = 2 } = options;
@@ -164,7 +173,7 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
   }
 
   /** The batches of one epoch: the rest of it after load(), else a new one. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<B, void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<Placed<R>, void, undefined> {
     const loop = (this.#loop = {});
     if (!this.#resumes) this.#position = { epoch: this.#position.epoch + 1, batch: 0 };
     this.#resumes = false;
@@ -172,7 +181,7 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
     const jobs = (this.#order ? this.#plan(this.#position) : this.#group(this.#position))[Symbol.asyncIterator]();
     const workers = this.#workers && this.#takeWorkers(this.#workers);
     const depth = Math.max(1, this.#prefetch * (this.#workers?.count ?? 1));
-    const queue: Ahead<B>[] = [];
+    const queue: Ahead<Placed<R>>[] = [];
     let stopped = false;
     let ended = false;
     let pulling: Promise<unknown> = Promise.resolve();
@@ -292,8 +301,8 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
   }
 
   /** The batch as tensors, on their way to the device. */
-  async #place(collated: unknown, stopped: () => boolean): Promise<Batch<B>> {
-    if (collated === undefined || stopped()) return { tree: undefined as B, tensors: [] };
+  async #place(collated: unknown, stopped: () => boolean): Promise<Batch<Placed<R>>> {
+    if (collated === undefined || stopped()) return { tree: undefined as Placed<R>, tensors: [] };
     const isLeaf = (x: unknown): x is unknown => isHostArray(x) || !(Array.isArray(x) || isPlain(x));
     const flat = flatten('the batch', collated, isLeaf, '');
     const tensors: Tensor[] = [];
@@ -306,7 +315,7 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
     });
     this.#checkDTypes(leaves, flat.paths);
     if (!this.#onHost) await startUploads(leaves.flatMap((x) => (x instanceof Tensor ? (x.peek() ?? []) : [])));
-    return { tree: flat.rebuild(leaves) as B, tensors };
+    return { tree: flat.rebuild(leaves) as Placed<R>, tensors };
   }
 
   /** A leaf whose dtype changes is another program, and with JavaScript's numbers most likely an accident: 1.0 is written 1. */

@@ -21,7 +21,7 @@ describe('batches', () => {
       batchSize: 3,
     });
     expect(loader.length).toBe(2);
-    const [[x, y], [x2]] = (await all(loader)) as unknown as [tx.Tensor[], tx.Tensor[]];
+    const [[x, y], [x2]] = (await all(loader)) as [tx.Tensor[], tx.Tensor[]];
     expect([x!.shape, x!.dtype, y!.shape, y!.dtype]).toEqual([[3, 2], 'f32', [3], 'i64']);
     expect(await x2!.tolist()).toEqual([
       [6, 7],
@@ -60,7 +60,7 @@ describe('batches', () => {
       note: ['a', null],
     });
     const [batch] = await all(new DataLoader([1, 2], { batchSize: 2, collate }));
-    const { ids, grid, ...rest } = batch as unknown as { ids: tx.Tensor; grid: tx.Tensor };
+    const { ids, grid, ...rest } = batch!;
     expect([ids.dtype, ids.shape, grid.shape]).toEqual(['i32', [2], [2, 1]]);
     expect(rest).toMatchObject({ first: 1, note: ['a', null] });
   });
