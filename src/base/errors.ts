@@ -16,6 +16,23 @@ export class ShapeError extends ArgumentError {}
 /** Element types that an operation does not take. */
 export class DTypeError extends ArgumentError {}
 
+/** A state dict that does not fit a model: every name that is missing, unexpected or of another shape. */
+export class StateDictError extends ArgumentError {
+  constructor(
+    message: string,
+    readonly keys: {
+      readonly missing: readonly string[];
+      readonly unexpected: readonly string[];
+      readonly misshapen: readonly string[];
+    },
+  ) {
+    super(message);
+  }
+}
+
+/** A checkpoint that cannot be written, is not whole, or does not have what is asked of it. */
+export class CheckpointError extends TsxlaError {}
+
 /** A handle that was disposed, or whose client was. */
 export class DisposedError extends TsxlaError {}
 
@@ -24,6 +41,22 @@ export class DonatedError extends TsxlaError {}
 
 /** A tensor whose value is gone: made inside a step and not returned from it, disposed, or given to its successor. */
 export class SpentError extends ArgumentError {}
+
+/** A file that cannot be read or written, or is not what it should be: cut short, damaged, of another kind. */
+export class FileError extends ArgumentError {}
+
+/** A pickle that wants to import and call something. Nothing of it was run; `global` is what it asked for. */
+export class UnsafePickleError extends FileError {
+  constructor(
+    message: string,
+    readonly global: string,
+  ) {
+    super(message);
+  }
+}
+
+/** A model that is not in the cache and cannot be fetched: offline, unknown, not permitted, or a hub that fails. */
+export class HubError extends TsxlaError {}
 
 /** Reading a tensor where there are no values yet: inside a step, or in the body of a loop. */
 export class ReadError extends ArgumentError {}
