@@ -1,5 +1,4 @@
 // The loader: batches of a dataset as trees of tensors, on their way to the device before they are asked for.
-import { setImmediate } from 'node:timers/promises';
 import type { DType, HostArray, TypedArray } from '../base/dtype.js';
 import { ArgumentError, DataError, DTypeError } from '../base/errors.js';
 import { plural } from '../base/format.js';
@@ -9,11 +8,12 @@ import { describe, flatten, isPlain, leafName } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { input } from '../ops/variable.js';
 import { setValue, startUploads } from '../runtime/value.js';
-import { made, Tensor } from '../tensor/tensor.js';
+import { Tensor } from '../tensor/tensor.js';
 import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';
 import { ArrayDataset, type Dataset, isDataset, isHostArray } from './dataset.js';
 import { IterableDataset, type State } from './iterable.js';
 import { checkWhole } from './random.js';
+import { ReadAhead } from './read-ahead.js';
 import { type BatchOrder, BatchSampler, RandomSampler, type Sampler, SequentialSampler } from './sampler.js';
 import { checkWorkers, type WorkerOptions, Workers } from './workers.js';
 
@@ -62,15 +62,16 @@ interface Job {
   readonly indices: readonly number[];
   readonly after: Position;
 }
-/** A batch, and the tensors that the loader made for it. */
+/** A batch that was fetched and collated. */
+interface Ready {
+  readonly tree: unknown;
+  readonly after: Position;
+}
+/** The same with its tensors, those of them that the loader made, and where the loader is after it. */
 interface Batch<B> {
   readonly tree: B;
-  readonly tensors: readonly Tensor[];
-}
-interface Ahead<B> {
-  /** Where it is after this batch; undefined if there was none. */
-  readonly fetched: Promise<{ readonly tree: unknown; readonly after: Position } | undefined>;
-  placed?: Promise<Batch<B>>;
+  readonly made: readonly Tensor[];
+  readonly after: Position;
 }
 
 /** What can be iterated, epoch after epoch, and resumed anywhere. */
@@ -180,64 +181,31 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     const { epoch } = this.#position;
     const jobs = (this.#order ? this.#plan(this.#position) : this.#group(this.#position))[Symbol.asyncIterator]();
     const workers = this.#workers && this.#takeWorkers(this.#workers);
-    const depth = Math.max(1, this.#prefetch * (this.#workers?.count ?? 1));
-    const queue: Ahead<Placed<R>>[] = [];
-    let stopped = false;
+    const ahead = new ReadAhead<Job, Ready, Batch<Placed<R>>>(jobs, {
+      depth: this.#prefetch * (this.#workers?.count ?? 1),
+      near: this.#prefetch,
+      prepare: (job) => this.#prepare(job, workers),
+      place: (ready) => this.#place(ready),
+      drop: ({ made }) => made.forEach((t) => t.dispose()),
+    });
     let ended = false;
-    let pulling: Promise<unknown> = Promise.resolve();
-    /** Begins to fetch until enough is under way. The batches that come next are sent to the device. */
-    const readAhead = (from: () => Promise<unknown>) => {
-      while (queue.length < depth) {
-        const pulled = (pulling = pulling.then(from).then(() => (stopped ? undefined : jobs.next())));
-        const fetched = (pulled as Promise<IteratorResult<Job> | undefined>).then(async (next) => {
-          if (!next || next.done) return undefined;
-          const { items, indices, after } = next.value;
-          const given = await items();
-          const ready = workers ? await workers.transform(given, indices) : given;
-          return { tree: await this.#collate(ready as T[]), after };
-        });
-        fetched.catch(() => {}); // told when it is asked for
-        queue.push({ fetched });
-      }
-      for (const ahead of queue.slice(0, Math.max(1, this.#prefetch))) {
-        if (ahead.placed) continue;
-        ahead.placed = ahead.fetched.then((batch) => this.#place(batch?.tree, () => stopped));
-        ahead.placed.catch(() => {});
-      }
-    };
     try {
-      readAhead(now);
-      for (let given = this.#position.batch; ; given++) {
-        const ahead = queue.shift()!;
-        // Reading ahead begins in a later turn, so that a step that the consumer now calls is started before it.
-        if (this.#prefetch) readAhead(setImmediate);
-        const batch = await ahead.fetched;
-        if (!batch) {
-          if (!given) throw new DataError(NOTHING);
-          break;
-        }
-        const { tree } = await ahead.placed!;
+      for (let taken = this.#position.batch; ; taken++) {
+        const batch = await ahead.next();
+        if (!batch && !taken) throw new DataError('DataLoader: the dataset is empty: it gave no batch');
+        if (!batch) break;
         if (this.#loop === loop) this.#position = batch.after;
-        yield tree;
-        if (!this.#prefetch) readAhead(now);
-      }
-      if (this.#loop === loop) {
-        this.#position = { epoch: epoch + 1, batch: 0 };
-        this.#resumes = true;
+        yield batch.tree;
       }
       ended = true;
     } finally {
-      stopped = true;
-      if (ended) this.#idle = workers?.rest();
-      else workers?.close();
-      for (const { placed } of queue)
-        void placed?.then(
-          ({ tensors }) => tensors.forEach((t) => t.dispose()),
-          () => {},
-        );
-      // A source that is being read is told when it has read what it is at.
-      void pulling.then(() => jobs.return?.()).catch(() => {});
+      ahead.stop();
+      if (!ended) workers?.close();
     }
+    this.#idle = workers?.rest();
+    if (this.#loop !== loop) return;
+    this.#position = { epoch: epoch + 1, batch: 0 };
+    this.#resumes = true;
   }
 
   /** The threads of the epoch before, or new ones. */
@@ -246,6 +214,19 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     if (!this.#idle) forgotten.register(this, workers);
     this.#idle = undefined;
     return workers;
+  }
+
+  /** Fetches the items of a batch, has them transformed, and collates them. */
+  async #prepare({ items, indices, after }: Job, workers: Workers | undefined): Promise<Ready> {
+    const given = await items();
+    const transformed = workers ? await workers.transform(given, indices) : given;
+    try {
+      return { tree: await this.#collate(transformed as T[]), after };
+    } catch (e) {
+      if (e instanceof Error)
+        e.message += `\n    in the batch of items ${indices.slice(0, 8).join(', ')}${indices.length > 8 ? ', ...' : ''}`;
+      throw e;
+    }
   }
 
   /** The batches of a map-style dataset. */
@@ -301,21 +282,20 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   }
 
   /** The batch as tensors, on their way to the device. */
-  async #place(collated: unknown, stopped: () => boolean): Promise<Batch<Placed<R>>> {
-    if (collated === undefined || stopped()) return { tree: undefined as Placed<R>, tensors: [] };
+  async #place({ tree, after }: Ready): Promise<Batch<Placed<R>>> {
     const isLeaf = (x: unknown): x is unknown => isHostArray(x) || !(Array.isArray(x) || isPlain(x));
-    const flat = flatten('the batch', collated, isLeaf, '');
-    const tensors: Tensor[] = [];
+    const flat = flatten('the batch', tree, isLeaf, '');
+    const made: Tensor[] = [];
     const leaves = flat.leaves.map((leaf) => {
       const array = ArrayBuffer.isView(leaf) ? hostArrayOf(leaf as TypedArray) : leaf;
       if (!isHostArray(array)) return leaf;
       const t = toTensor(array);
-      tensors.push(t);
+      made.push(t);
       return t;
     });
     this.#checkDTypes(leaves, flat.paths);
     if (!this.#onHost) await startUploads(leaves.flatMap((x) => (x instanceof Tensor ? (x.peek() ?? []) : [])));
-    return { tree: flat.rebuild(leaves) as Placed<R>, tensors };
+    return { tree: flat.rebuild(leaves) as Placed<R>, made, after };
   }
 
   /** A leaf whose dtype changes is another program, and with JavaScript's numbers most likely an accident: 1.0 is written 1. */
@@ -345,14 +325,12 @@ const NAMES = {
   order: 'order',
   dropLast: 'dropLast',
 };
-const NOTHING = 'DataLoader: the dataset is empty: it gave no batch';
-const now = async (): Promise<void> => {};
 
 const hostArrayOf = (data: TypedArray): HostArray => ({ dtype: dtypeOf(data), shape: [data.length], data });
 function toTensor({ dtype, shape, data }: HostArray): Tensor {
   const expr = input(Aval.of(dtype, shape));
   setValue(expr, data);
-  return made(expr);
+  return new Tensor(expr);
 }
 
 const OPTIONS = [

@@ -12,6 +12,10 @@ test('its first example prints what its comment says', () => {
   const [, code] = /```ts\n(.*?)```/s.exec(fs.readFileSync(path.join(root, 'docs/data.md'), 'utf8'))!;
   const [, promised] = /console\.log\(.*\);\s*\/\/ (.*)/.exec(code!)!;
   fs.writeFileSync(program, code!);
-  const options = { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] } as const;
-  expect(execFileSync('npx', ['tsx', program], options).trim()).toBe(promised);
+  const printed = execFileSync('npx', ['tsx', program], {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  expect(printed.trim()).toBe(promised);
 });

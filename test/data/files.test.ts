@@ -118,7 +118,7 @@ describe('mutated files are read, or refused with a typed error', () => {
       name: `${codec}.parquet`,
       bytes: readFileSync(goldenPath(`parquet/${codec}.parquet`)),
     }));
-    const { read, refused } = await readsOrRefuses(300, originals, (f) => new ParquetDataset(f));
+    const { read, refused } = await readsOrRefuses(300, originals, (f) => new ParquetDataset(f, { timeoutSeconds: 5 }));
     expect(Math.min(read, refused)).toBeGreaterThan(10); // both happen
   });
 });

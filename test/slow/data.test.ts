@@ -45,7 +45,11 @@ test('10,000 mutated Parquet files, in bounded memory', async () => {
     bytes: readFileSync(goldenPath(`parquet/${codec}.parquet`)),
   }));
   const peak = await peakOf(async () => {
-    const { read, refused } = await readsOrRefuses(10_000, originals, (f) => new ParquetDataset(f));
+    const { read, refused } = await readsOrRefuses(
+      10_000,
+      originals,
+      (f) => new ParquetDataset(f, { timeoutSeconds: 5 }),
+    );
     console.log(`Parquet: ${read} read, ${refused} refused`);
     expect(Math.min(read, refused)).toBeGreaterThan(300);
   });
