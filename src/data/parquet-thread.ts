@@ -63,12 +63,25 @@ async function openFile({ reading, file, columns }: GroupRequest): Promise<Open>
     const there = parquetSchema(metadata).children.map((c) => c.element.name);
     const missing = columns?.find((c) => !there.includes(c));
     if (missing !== undefined) throw new Sentence(`${file} has no column '${missing}': it has ${there.join(', ')}`);
+    checkCounts(metadata);
     open = { reading, handle, buffer, metadata };
     return open;
   } catch (e) {
     await handle.close();
     throw e;
   }
+}
+
+/** Room is made for as many rows as the file says there are: a number that is wrong could be any. */
+function checkCounts({ num_rows, row_groups }: FileMetaData): void {
+  const rows = row_groups.reduce((n, group) => n + group.num_rows, 0n);
+  if (rows !== num_rows) throw new Error(`it has ${num_rows} rows, its row groups ${rows}`);
+  for (const group of row_groups)
+    for (const { meta_data: column } of group.columns)
+      if (column && column.num_values < group.num_rows)
+        throw new Error(
+          `a row group has ${group.num_rows} rows, its column ${column.path_in_schema} ${column.num_values} values`,
+        );
 }
 
 /** An error whose message says all. */

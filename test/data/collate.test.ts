@@ -114,6 +114,15 @@ describe('buckets', () => {
     expect([...lengths.data]).toEqual([3]);
   });
 
+  test('only the sequences that are named are padded; numbers of all items decide their dtype together', async () => {
+    const collate = bucketCollate({ multiple: 4, sequences: ['.ids'] });
+    const { ids, box, weight } = await collate([
+      { ids: [1], box: [5, 6], weight: 1 },
+      { ids: [2, 3], box: [7, 8], weight: 0.5 },
+    ]);
+    expect([ids.shape, box.shape, weight.dtype]).toEqual([[2, 4], [2, 2], 'f32']);
+  });
+
   test('what is too long is an error, or cut off', async () => {
     const long = [Int32Array.from([1, 2, 3, 4, 5])];
     await expect(bucketCollate({ buckets: [2, 4] })(long)).rejects.toThrow(

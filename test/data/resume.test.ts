@@ -169,7 +169,7 @@ describe('the state', () => {
     expect(l.epoch).toBe(2);
   });
 
-  test('of another loader is refused, and the error says what differs', () => {
+  test('of another loader is refused, and the error says what differs', async () => {
     const state = new DataLoader(items, { batchSize: 4, shuffle: true }).state();
     const refused = (array: number[], o: object, what: string) =>
       expect(() => new DataLoader(array, { batchSize: 4, shuffle: true, ...o }).load(state)).toThrow(
@@ -180,10 +180,17 @@ describe('the state', () => {
     refused(items, { seed: 1 }, 'seed is 0, here it is 1');
     refused(items, { shuffle: false }, 'seed is 0, here it is null');
     refused(items, { dropLast: false }, 'dropLast is true, here it is false');
+    const shuffled = (seed: number) => new DataLoader(IterableDataset.from(items).shuffle(5, seed), { batchSize: 2 });
+    const other = shuffled(1);
+    const source = { size: 5, seed: 0, block: 1, given: 0, before: 5 };
+    other.load({ ...other.state(), batch: 2, source });
+    await expect(run(other as Loader)).rejects.toThrow(
+      'shuffle: the state is of another dataset: its seed is 0, here it is 1',
+    );
     const files = loader(new TextDataset(file('x.txt', '1\n2\n3\n4\n5\n')));
     expect(() =>
       files.load({ ...files.state(), batch: 1, source: { file: 0, name: 'y.txt', byte: 2, line: 1 } }),
     ).not.toThrow();
-    return expect(run(files)).rejects.toThrow('TextDataset: the state is in file 0 named y.txt, here that is x.txt');
+    await expect(run(files)).rejects.toThrow('TextDataset: the state is in file 0 named y.txt, here that is x.txt');
   });
 });
