@@ -121,7 +121,7 @@ const exportsOf = (file, kind = SymbolFlags.Function | SymbolFlags.Variable | Sy
     .filter((s) => s.flags & kind)
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 /** What only the package itself calls. */
-const INTERNAL = ['rebind', 'toJSON', 'peek', 'spend', 'revive', 'assign', 'restoreGrad'];
+const INTERNAL = ['rebind', 'become', 'toJSON', 'peek', 'spend', 'revive', 'assign', 'restoreGrad'];
 /** Methods of Tensor that are no operations, as x.name. */
 const methodsOf = (file, isOp) => {
   const tensor = exportsOf(file, SymbolFlags.Class).find((s) => s.name === 'Tensor');
@@ -134,7 +134,9 @@ const resolved = (s) => (s.flags & SymbolFlags.Alias ? checker.getAliasedSymbol(
 const typed = (s) => [s.name, checker.getTypeOfSymbol(resolved(s))];
 const ops = exportsOf('src/ops/index.ts').map(typed);
 const inPlace = exportsOf('src/tensor/inplace.ts').map(typed);
-const others = ['create', 'random', 'step'].flatMap((file) => exportsOf(`src/tensor/${file}.ts`)).map(typed);
+const others = ['attention', 'create', 'norm', 'random', 'step']
+  .flatMap((file) => exportsOf(`src/tensor/${file}.ts`))
+  .map(typed);
 const methods = methodsOf('src/tensor/tensor.ts', (name) => [...ops, ...inPlace].some(([op]) => op === name));
 
 // ---- the files

@@ -97,6 +97,11 @@ export interface ArrayType {
   readonly shape: readonly number[];
 }
 
+/** An array in the host's memory: its elements in row-major order, in the array type of its dtype. */
+export interface HostArray extends ArrayType {
+  readonly data: TypedArray;
+}
+
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1);
 export const byteLength = (t: ArrayType): number => sizeOf(t.shape) * DTYPES[t.dtype].bytes;
 export const sameType = (a: ArrayType, b: ArrayType): boolean =>

@@ -16,6 +16,23 @@ export class ShapeError extends ArgumentError {}
 /** Element types that an operation does not take. */
 export class DTypeError extends ArgumentError {}
 
+/** A state dict that does not fit a model: every name that is missing, unexpected or of another shape. */
+export class StateDictError extends ArgumentError {
+  constructor(
+    message: string,
+    readonly keys: {
+      readonly missing: readonly string[];
+      readonly unexpected: readonly string[];
+      readonly misshapen: readonly string[];
+    },
+  ) {
+    super(message);
+  }
+}
+
+/** A checkpoint that cannot be written, is not whole, or does not have what is asked of it. */
+export class CheckpointError extends TsxlaError {}
+
 /** A handle that was disposed, or whose client was. */
 export class DisposedError extends TsxlaError {}
 
@@ -46,6 +63,9 @@ export class ReadError extends ArgumentError {}
 
 /** A compile that took longer than it was given. It goes on, and its result is used when it is there. */
 export class CompileTimeoutError extends TsxlaError {}
+
+/** Data that cannot be had: a file that is broken, an item that cannot be read, a dataset that is empty, a worker that died. */
+export class DataError extends TsxlaError {}
 
 /** A program that failed on the device after it was started. `cause` is what the device said. */
 export class StepFailedError extends TsxlaError {}

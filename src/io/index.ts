@@ -1,5 +1,13 @@
-// Files: arrays in safetensors, torch's and numpy's files, and models of the Hugging Face hub.
+// Files: arrays in safetensors, torch's and numpy's files, checkpoints, and models of the Hugging Face hub.
 export type { HostArray, NamedArrays } from './array.js';
+export {
+  type CheckpointInfo,
+  CheckpointManager,
+  type CheckpointOptions,
+  type Items,
+  type Restored,
+  type Stateful,
+} from './checkpoint.js';
 export { type HubOptions, hubCache, resolveModel } from './hub.js';
 export { readNpy, readNpz, writeNpy, writeNpz } from './numpy.js';
 export {

@@ -8,6 +8,7 @@ export * from './linalg.js';
 export * from './loss.js';
 export * from './math.js';
 export * from './matmul.js';
+export * from './norm.js';
 export * from './parts.js';
 export * from './pointwise.js';
 export * from './pool.js';

@@ -11,6 +11,7 @@ import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
 import type { Plan, Program } from '../runtime/program.js';
 import { hasValue } from '../runtime/value.js';
+import { autocastDType } from './autocast.js';
 import { type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
 import { callUser, tensorsOf } from './trees.js';
@@ -43,14 +44,22 @@ export interface Trace {
   readonly cleared: readonly (Tensor | number)[];
   /** Gradients that it read: whether they were there decides which program it is. */
   readonly guards: readonly { readonly owner: Tensor; readonly aval: Aval | undefined }[];
+  /** What else it depends on. */
+  readonly conditions: Region['conditions'];
   readonly closures: readonly {
     readonly fn: (...args: never[]) => unknown;
     readonly args: Flat<Tensor>;
     readonly leaves: readonly (Tensor | number)[];
   }[];
-  /** The cells that it reaches from outside: whether it changes them, and whether they wanted gradients. */
-  readonly reached: ReadonlyMap<Cell, { readonly changed: boolean; readonly differentiable: boolean }>;
+  /** The cells that it reaches from outside: whether it changes them, what they were, and whether they wanted gradients. */
+  readonly reached: ReadonlyMap<Cell, Reached>;
   program: Program | undefined;
+}
+
+interface Reached {
+  readonly changed: boolean;
+  readonly aval: Aval;
+  readonly differentiable: boolean;
 }
 
 // ---- tracing
@@ -65,7 +74,15 @@ export function trace(
   source: Source | undefined,
 ): Trace {
   const start = performance.now();
-  const region: Region = { name, source, born: nodeCount(), made: [], grads: new Map(), closures: [] };
+  const region: Region = {
+    name,
+    source,
+    born: nodeCount(),
+    made: [],
+    grads: new Map(),
+    conditions: new Map(),
+    closures: [],
+  };
   const touched = new Map<Cell, { readonly before: Expr; readonly inside: Expr }>();
   const enter = (_: Cell, before: Expr): Expr => {
     if (before.serial >= region.born) return before; // of a tensor made inside
@@ -133,14 +150,14 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
   };
 
   const slotOf = new Map<Expr, Slot>();
-  const reached = new Map<Cell, { readonly changed: boolean; readonly differentiable: boolean }>();
+  const reached = new Map<Cell, Reached>();
   const successor = new Map<Expr, number>(); // the result that takes an input's place
   for (const [cell, { before, inside: given }] of touched) {
     if (before.serial >= born) continue; // of a tensor made inside
     slotOf.set(given, slotFor(cell));
     const now = cell.peek();
     if (!args.cells.has(cell) && !gradOf.has(cell))
-      reached.set(cell, { changed: now !== given, differentiable: before.differentiable });
+      reached.set(cell, { changed: now !== given, aval: before.aval, differentiable: before.differentiable });
     if (now === given) continue;
     const owner = isVariable(now) ? (variables.get(now) ?? null) : null;
     successor.set(given, leave(now, { kind: 'place', slot: slotFor(cell), owner, variable: isVariable(now) }));
@@ -177,6 +194,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     leaves,
     cleared,
     guards,
+    conditions: region.conditions,
     closures,
     reached,
     program: undefined,
@@ -190,9 +208,13 @@ function nameOf(slot: Slot, { names }: Arguments, touched: Touched, node: Expr):
   return slot.kind === 'cell' ? (slot.cell.name ?? touched.get(slot.cell)!.before.source) : node.source;
 }
 
-/** Whether a trace is still right: gradients it read are there, or not, as they were, and variables are variables. */
+/** Whether a trace is still right: gradients it read are there, or not, as they were; tensors and modes are what they were. */
 export function isStill(t: Trace): boolean {
-  for (const [cell, was] of t.reached) if (cell.peek().differentiable !== was.differentiable) return false;
+  for (const [cell, was] of t.reached) {
+    const now = cell.peek();
+    if (now.differentiable !== was.differentiable || now.aval !== was.aval) return false;
+  }
+  for (const { read, value } of t.conditions.values()) if (read() !== value) return false;
   return t.guards.every(({ owner, aval }) => owner.grad?.aval === aval);
 }
 
@@ -272,7 +294,7 @@ export function readArguments(name: string, args: readonly unknown[], fixed: rea
   const marked = fixed.length ? args.map((arg, i) => (fixed.includes(i) ? new Fixed(arg) : arg)) : args;
   const flat = flatten(`${name}: the arguments`, marked, isLeaf, KINDS);
   const place = new Map<Tensor, number>(); // the same tensor twice is one
-  let signature = gradEnabled() ? flat.form : `noGrad ${flat.form}`;
+  let signature = `${gradEnabled() ? '' : 'noGrad '}${autocastDType() ?? ''} ${flat.form}`;
   flat.leaves.forEach((x, i) => {
     if (x instanceof Tensor) {
       if (x.requiresGrad && !x.isLeaf)

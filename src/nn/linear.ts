@@ -1,0 +1,96 @@
+// Layers with one weight.
+import { ArgumentError } from '../base/errors.js';
+import { noGrad } from '../tensor/autograd.js';
+import { empty, tensor } from '../tensor/create.js';
+import { bilinear, embedding, linear } from '../tensor/functions.js';
+import type { Tensor } from '../tensor/tensor.js';
+import * as init from './init.js';
+import { Module, Parameter } from './module.js';
+import { checkCount, optionsOf, showOptions } from './options.js';
+
+/** x times the weight's transpose, plus a bias: [..., inFeatures] to [..., outFeatures]. */
+export class Linear extends Module {
+  readonly weight: Parameter;
+  readonly bias: Parameter | null;
+  constructor(
+    readonly inFeatures: number,
+    readonly outFeatures: number,
+    options: { readonly bias?: boolean } = {},
+  ) {
+    super();
+    const { bias } = optionsOf('Linear', { bias: true }, options);
+    checkCount('Linear: inFeatures', inFeatures);
+    checkCount('Linear: outFeatures', outFeatures);
+    const bound = 1 / Math.sqrt(inFeatures);
+    this.weight = init.uniform_(new Parameter(empty([outFeatures, inFeatures])), -bound, bound);
+    this.bias = bias ? init.uniform_(new Parameter(empty([outFeatures])), -bound, bound) : null;
+  }
+  override forward(x: Tensor): Tensor {
+    return linear(x, this.weight, this.bias);
+  }
+  override extraRepr(): string {
+    return `inFeatures=${this.inFeatures}, outFeatures=${this.outFeatures}, bias=${this.bias !== null}`;
+  }
+}
+
+/** Two inputs and a matrix between them for each output: [..., in1Features] and [..., in2Features] to [..., outFeatures]. */
+export class Bilinear extends Module {
+  readonly weight: Parameter;
+  readonly bias: Parameter | null;
+  constructor(
+    readonly in1Features: number,
+    readonly in2Features: number,
+    readonly outFeatures: number,
+    options: { readonly bias?: boolean } = {},
+  ) {
+    super();
+    const { bias } = optionsOf('Bilinear', { bias: true }, options);
+    checkCount('Bilinear: in1Features', in1Features);
+    checkCount('Bilinear: in2Features', in2Features);
+    checkCount('Bilinear: outFeatures', outFeatures);
+    const bound = 1 / Math.sqrt(in1Features);
+    this.weight = init.uniform_(new Parameter(empty([outFeatures, in1Features, in2Features])), -bound, bound);
+    this.bias = bias ? init.uniform_(new Parameter(empty([outFeatures])), -bound, bound) : null;
+  }
+  override forward(x1: Tensor, x2: Tensor): Tensor {
+    return bilinear(x1, x2, this.weight, this.bias);
+  }
+  override extraRepr(): string {
+    const { in1Features, in2Features, outFeatures, bias } = this;
+    return showOptions({ in1Features, in2Features, outFeatures, bias: bias !== null });
+  }
+}
+
+export interface EmbeddingOptions {
+  /** The index whose row is 0 and learns nothing. */
+  readonly paddingIdx?: number;
+}
+/** A table of rows: whole numbers become rows of it. */
+export class Embedding extends Module {
+  readonly weight: Parameter;
+  readonly paddingIdx: number | undefined;
+  constructor(
+    readonly numEmbeddings: number,
+    readonly embeddingDim: number,
+    options: EmbeddingOptions = {},
+  ) {
+    super();
+    const { paddingIdx } = optionsOf<EmbeddingOptions>('Embedding', { paddingIdx: undefined }, options);
+    checkCount('Embedding: numEmbeddings', numEmbeddings);
+    checkCount('Embedding: embeddingDim', embeddingDim);
+    if (paddingIdx !== undefined && !(paddingIdx >= -numEmbeddings && paddingIdx < numEmbeddings))
+      throw new ArgumentError(`Embedding: paddingIdx is ${paddingIdx}: there are ${numEmbeddings} rows`);
+    this.paddingIdx = paddingIdx === undefined || paddingIdx >= 0 ? paddingIdx : paddingIdx + numEmbeddings;
+    this.weight = init.normal_(new Parameter(empty([numEmbeddings, embeddingDim])));
+    const row = this.paddingIdx;
+    if (row !== undefined) noGrad(() => this.weight.indexFill_(0, tensor([row]), 0));
+  }
+  override forward(indices: Tensor): Tensor {
+    const { paddingIdx } = this;
+    return embedding(indices, this.weight, paddingIdx === undefined ? {} : { paddingIdx });
+  }
+  override extraRepr(): string {
+    const padding = this.paddingIdx === undefined ? '' : `, paddingIdx=${this.paddingIdx}`;
+    return `${this.numEmbeddings}, ${this.embeddingDim}${padding}`;
+  }
+}

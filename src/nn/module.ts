@@ -1,0 +1,408 @@
+// A module: parameters, buffers and other modules as fields of a class. Nothing is registered: a module's fields are its
+// members, and a field's name in torch's spelling (qProj: q_proj) is its name in state dicts.
+import { inspect } from 'node:util';
+import { DTYPES, type DType, hostArray, show, sizeOf, type TypedArray } from '../base/dtype.js';
+import { ArgumentError, StateDictError } from '../base/errors.js';
+import { bytes } from '../base/format.js';
+import { isFloat } from '../base/promote.js';
+import { type Shape, showShape } from '../base/shape.js';
+import { describe } from '../base/tree.js';
+import { chooseDevice } from '../runtime/device.js';
+import { fromBuffer } from '../tensor/create.js';
+import { stack } from '../tensor/functions.js';
+import { dependOn } from '../tensor/region.js';
+import { Tensor } from '../tensor/tensor.js';
+
+/** A tensor that a module learns. */
+export class Parameter extends Tensor {
+  constructor(data: Tensor, { requiresGrad = true }: { readonly requiresGrad?: boolean } = {}) {
+    super(data.detach().expr);
+    if (requiresGrad) this.requiresGrad_();
+  }
+}
+
+/** A tensor that belongs to a module's state and is not learned: running statistics, tables. */
+export class Buffer extends Tensor {
+  /** Whether it is part of state dicts. */
+  readonly persistent: boolean;
+  constructor(data: Tensor, { persistent = true }: { readonly persistent?: boolean } = {}) {
+    super(data.detach().expr);
+    this.persistent = persistent;
+  }
+}
+
+/** An array as files have it. */
+interface HostArray {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly data: TypedArray;
+}
+/** A value for a parameter or a buffer. */
+export type StateValue = Tensor | HostArray;
+export type StateDict = ReadonlyMap<string, StateValue> | Readonly<Record<string, StateValue>>;
+
+/** A tensor of a state dict. A stacked one holds several, along its first dimension, each with a name of its own. */
+export interface StateEntry {
+  readonly tensor: Tensor;
+  readonly names: readonly string[];
+  readonly stacked: boolean;
+}
+
+/** Which parameters: all whose name the pattern finds. In a text, * stands for anything; it must fit the whole name. */
+export type Pattern = string | RegExp | ((name: string, parameter: Parameter) => boolean);
+
+type Member = Parameter | Buffer | Module;
+const isMember = (x: unknown): x is Member => x instanceof Parameter || x instanceof Buffer || x instanceof Module;
+/** torch's spelling of a field's name. */
+const spelled = (field: string): string => field.replace(/(?<=[a-z0-9])[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+
+export class Module {
+  #training = true;
+
+  /** What it computes. */
+  forward(..._args: never[]): unknown {
+    throw new ArgumentError(`${this.constructor.name} has no forward: write forward(x: Tensor): Tensor in the class`);
+  }
+
+  /** Whether it is being trained: dropout drops, batch norm learns its statistics. A compiled function notices changes. */
+  get training(): boolean {
+    return dependOn(this, () => this.#training);
+  }
+
+  /** The module and all inside it are trained from now on; `train(false)` is eval(). */
+  train(on = true): this {
+    for (const module of this.modules()) module.#training = on;
+    return this;
+  }
+  eval(): this {
+    return this.train(false);
+  }
+
+  // ---- what is in it
+
+  /** Its own members, by name, in the order of its fields. Lists of members count as theirs: layers.0, layers.1. */
+  *members(): Generator<[name: string, member: Member]> {
+    const walk = function* (name: string, x: unknown): Generator<[string, Member]> {
+      if (isMember(x)) yield [name, x];
+      else if (Array.isArray(x)) for (const [i, e] of x.entries()) yield* walk(`${name}.${i}`, e);
+    };
+    for (const [field, x] of Object.entries(this)) {
+      checkField(this, field, x);
+      yield* walk(spelled(field), x);
+    }
+  }
+
+  /** All modules with their names, itself first, each once. */
+  *namedModules(prefix = '', seen = new Set<Module>()): Generator<[name: string, module: Module]> {
+    if (seen.has(this)) return;
+    seen.add(this);
+    yield [prefix, this];
+    for (const [name, m] of this.namedChildren()) yield* m.namedModules(prefix ? `${prefix}.${name}` : name, seen);
+  }
+  *namedChildren(): Generator<[name: string, module: Module]> {
+    for (const [name, m] of this.members()) if (m instanceof Module) yield [name, m];
+  }
+  modules(): Module[] {
+    return [...this.namedModules()].map(([, m]) => m);
+  }
+  children(): Module[] {
+    return [...this.namedChildren()].map(([, m]) => m);
+  }
+
+  /** All its tensors with their names: one that is in two places has both, in the order of the fields. */
+  *#tensors(prefix = ''): Generator<[name: string, tensor: Parameter | Buffer]> {
+    const nested: [string, Module][] = [];
+    for (const [name, m] of this.members()) {
+      if (m instanceof Module) nested.push([`${prefix}${name}.`, m]);
+      else yield [prefix + name, m];
+    }
+    for (const [path, m] of nested) yield* m.#tensors(path); // as torch: a module's own first
+  }
+  #named<T extends Tensor>(kind: abstract new (...args: never[]) => T): Map<string, T> {
+    const found = new Map<T, string>(); // a shared one counts once, by its first name
+    for (const [name, t] of this.#tensors()) if (t instanceof kind && !found.has(t as T)) found.set(t as T, name);
+    return new Map([...found].map(([t, name]) => [name, t]));
+  }
+  namedParameters(): Map<string, Parameter> {
+    return this.#named(Parameter);
+  }
+  parameters(): Parameter[] {
+    return [...this.namedParameters().values()];
+  }
+  namedBuffers(): Map<string, Buffer> {
+    return this.#named(Buffer);
+  }
+  buffers(): Buffer[] {
+    return [...this.namedBuffers().values()];
+  }
+
+  /** The module of this name ('layers.0.mlp'). */
+  getSubmodule(name: string): Module {
+    for (const [known, m] of this.namedModules()) if (known === name) return m;
+    const names = [...this.namedModules()].map(([known]) => known).filter(Boolean);
+    throw new ArgumentError(
+      `${this.constructor.name} has no module ${name}: it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`,
+    );
+  }
+  /** Another module in place of the one of this name. */
+  setSubmodule(name: string, module: Module): void {
+    const was = this.getSubmodule(name);
+    for (const m of this.modules()) m.replaceMember(was, module);
+  }
+  protected replaceMember(was: Module, now: Module): void {
+    const put = (holder: object): void => {
+      for (const [key, x] of Object.entries(holder)) {
+        if (x === was) Object.assign(holder, { [key]: now });
+        else if (Array.isArray(x)) put(x);
+      }
+    };
+    put(this);
+  }
+
+  // ---- what is done to it
+
+  /** Calls fn with every module in it, innermost first. */
+  apply(fn: (module: Module) => void): this {
+    for (const child of new Set(this.children())) child.apply(fn);
+    fn(this);
+    return this;
+  }
+
+  requiresGrad_(on = true): this {
+    for (const p of this.parameters()) p.requiresGrad_(on);
+    return this;
+  }
+  /** These parameters are not learned from now on; all of them unless told. */
+  freeze(pattern: Pattern = /(?:)/): this {
+    return this.#learn('freeze', pattern, false);
+  }
+  /** These parameters are learned from now on. */
+  unfreeze(pattern: Pattern = /(?:)/): this {
+    return this.#learn('unfreeze', pattern, true);
+  }
+  #learn(op: string, pattern: Pattern, on: boolean): this {
+    const all = [...this.namedParameters()];
+    const found = all.filter(([name, p]) => fits(pattern, name, p));
+    if (!found.length) {
+      const some = all.slice(0, 6).map(([name]) => name);
+      throw new ArgumentError(
+        `${op}: no parameter of ${this.constructor.name} fits ${String(pattern)}; some are ${some.join(', ')}`,
+      );
+    }
+    for (const [, p] of found) p.requiresGrad_(on);
+    return this;
+  }
+  zeroGrad(): void {
+    for (const p of this.parameters()) p.grad = null;
+  }
+
+  /** Converts its floating point parameters and buffers; or checks that they are on a device, of which a process has one. */
+  to(target: DType | 'cpu' | 'cuda' | 'tpu' | { toString(): string }): this {
+    const name = String(target);
+    if (!(name in DTYPES)) {
+      const { device } = chooseDevice();
+      if (name === device || /^xla(:0)?$/.test(name)) return this;
+      throw new ArgumentError(
+        `${this.constructor.name}.to: ${name} is neither a dtype nor the device of this process, which is ${device}: set PJRT_DEVICE to choose another`,
+      );
+    }
+    const dtype = name as DType;
+    if (!isFloat(dtype))
+      throw new ArgumentError(`${this.constructor.name}.to: parameters are floats, they cannot be ${name}`);
+    for (const t of new Set([...this.#tensors()].map(([, t]) => t))) {
+      if (!isFloat(t.dtype) || t.dtype === dtype) continue;
+      t.become(t.detach().to(dtype).expr);
+      if (t.grad) t.grad = t.grad.detach().to(dtype);
+    }
+    return this;
+  }
+  float(): this {
+    return this.to('f32');
+  }
+  double(): this {
+    return this.to('f64');
+  }
+  half(): this {
+    return this.to('f16');
+  }
+  bfloat16(): this {
+    return this.to('bf16');
+  }
+
+  // ---- state dicts
+
+  /** The tensors of its state dict: a module's own first, as torch. */
+  *stateEntries(prefix = ''): Generator<StateEntry> {
+    const members = [...this.members()];
+    for (const [name, m] of members) {
+      if (m instanceof Module || (m instanceof Buffer && !m.persistent)) continue;
+      yield { tensor: m, names: [prefix + name], stacked: false };
+    }
+    for (const [name, m] of members) if (m instanceof Module) yield* m.stateEntries(`${prefix}${name}.`);
+  }
+
+  /** Its parameters and persistent buffers by name: the tensors themselves. */
+  stateDict(): Map<string, Tensor> {
+    const state = new Map<string, Tensor>();
+    for (const { tensor, names, stacked } of this.stateEntries())
+      names.forEach((name, i) => void state.set(name, stacked ? tensor.detach().select(0, i) : tensor));
+    return state;
+  }
+
+  /**
+   * Takes the values of a state dict, in its own dtypes. Whatever does not fit is listed in one error, before anything is
+   * changed; with `strict: false` names may be missing or left over. A tensor with two names (tied weights) needs one of them.
+   */
+  loadStateDict(state: StateDict, { strict = true }: { readonly strict?: boolean } = {}): LoadedKeys {
+    const given: ReadonlyMap<string, StateValue> = state instanceof Map ? state : new Map(Object.entries(state));
+    const entries = [...this.stateEntries()];
+    const keys = checkState(
+      this.constructor.name,
+      entries,
+      (name) => given.get(name)?.shape,
+      [...given.keys()],
+      strict,
+    );
+    for (const { tensor, names, stacked } of entries) {
+      const values = names.map((name) => given.get(name));
+      if (values.some(Boolean)) setState(tensor, names, values, stacked);
+    }
+    return keys;
+  }
+
+  // ---- what it looks like
+
+  /** What stands between the brackets when it is printed: its sizes and options. */
+  extraRepr(): string {
+    return '';
+  }
+  toString(): string {
+    const parameters = this.parameters();
+    const count = (list: readonly Parameter[]) => list.reduce((n, p) => n + p.numel(), 0);
+    const size = parameters.reduce((n, p) => n + p.numel() * DTYPES[p.dtype].bytes, 0);
+    const learned = count(parameters.filter((p) => p.requiresGrad));
+    return `${this.#tree()}\n${number(count(parameters))} parameters (${bytes(size)}), ${number(learned)} of them trained`;
+  }
+  #tree(): string {
+    const children = [...this.namedChildren()];
+    const head = `${this.constructor.name}(${this.extraRepr()}`;
+    if (!children.length) return `${head})`;
+    const own = this.parameters().reduce((n, p) => n + p.numel(), 0);
+    // Equal neighbours, as the layers of a transformer, are shown once.
+    const lines: { first: string; last: string; text: string; times: number }[] = [];
+    for (const [name, m] of children) {
+      const text = m.#tree();
+      const before = lines.at(-1);
+      if (before?.text === text && /\d$/.test(name)) Object.assign(before, { last: name, times: before.times + 1 });
+      else lines.push({ first: name, last: name, text, times: 1 });
+    }
+    const shown = lines.map(({ first, last, text, times }) => {
+      const name = times > 1 ? `(${first}-${last}): ${times} x ` : `(${first}): `;
+      return `  ${name}${text.replaceAll('\n', '\n  ')}`;
+    });
+    return `${head}\n${shown.join('\n')}\n)${own ? ` # ${number(own)}` : ''}`;
+  }
+  [inspect.custom](): string {
+    return this.toString();
+  }
+}
+
+/** Which names a lenient loadStateDict did not find in the state dict, and which it did not need. */
+export interface LoadedKeys {
+  readonly missing: readonly string[];
+  readonly unexpected: readonly string[];
+}
+
+const number = (n: number): string => n.toLocaleString('en-US');
+const quoted = (names: readonly string[]): string => names.map((n) => JSON.stringify(n)).join(', ');
+
+export function fits(pattern: Pattern, name: string, parameter: Parameter): boolean {
+  if (typeof pattern === 'function') return pattern(name, parameter);
+  if (pattern instanceof RegExp) return new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, '')).test(name);
+  const parts = pattern.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`).test(name);
+}
+
+/** Compares the names and shapes of a state dict with those of a model. What is wrong is listed in one error. */
+export function checkState(
+  model: string,
+  entries: readonly StateEntry[],
+  shapeOf: (name: string) => Shape | undefined,
+  given: readonly string[],
+  strict: boolean,
+): LoadedKeys {
+  const own = new Set(entries.flatMap((e) => e.names));
+  const loaded = new Set(entries.filter((e) => e.names.every(shapeOf)).map((e) => e.tensor));
+  const missing = entries.flatMap((e) => (loaded.has(e.tensor) ? [] : e.names.filter((name) => !shapeOf(name))));
+  const unexpected = given.filter((name) => !own.has(name));
+  const misshapen = entries.flatMap(({ tensor: { shape }, names, stacked }) => {
+    const want = stacked ? shape.slice(1) : shape;
+    return names.flatMap((name) => {
+      const got = shapeOf(name);
+      return got && String(got) !== String(want) ? [{ name, got, want }] : [];
+    });
+  });
+  const wrong = [
+    ...(strict && missing.length ? [`Missing key(s) in state_dict: ${quoted(missing)}.`] : []),
+    ...(strict && unexpected.length ? [`Unexpected key(s) in state_dict: ${quoted(unexpected)}.`] : []),
+    ...misshapen.map(
+      ({ name, got, want }) =>
+        `size mismatch for ${name}: the state dict has shape ${showShape(got)}, the model ${showShape(want)}.`,
+    ),
+  ];
+  if (wrong.length)
+    throw new StateDictError(`Error(s) in loading state_dict for ${model}:\n\t${wrong.join('\n\t')}`, {
+      missing,
+      unexpected,
+      misshapen: misshapen.map(({ name }) => name),
+    });
+  return { missing, unexpected };
+}
+
+/** The values of a state dict become the tensor's: as they are where the dtype is the same, else converted on the device. */
+export function setState(
+  t: Tensor,
+  names: readonly string[],
+  values: readonly (StateValue | undefined)[],
+  stacked: boolean,
+): void {
+  values.forEach((value, i) => value && checkValue(names[i]!, value));
+  if (!stacked) {
+    setWhole(t, values[0]!);
+    return;
+  }
+  const arrays = values.filter((v) => v && !(v instanceof Tensor) && v.dtype === values[0]!.dtype) as HostArray[];
+  if (arrays.length === values.length) {
+    const { dtype } = arrays[0]!;
+    const data = hostArray({ dtype, shape: t.shape });
+    const size = data.length / names.length;
+    arrays.forEach((a, i) => void data.set(a.data as never, i * size));
+    setWhole(t, { dtype, shape: t.shape, data });
+  } else t.become(stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)))).expr);
+}
+function setWhole(t: Tensor, value: StateValue): void {
+  if (value instanceof Tensor) {
+    if (value !== t) t.become(value.detach().to(t.dtype).clone().expr);
+  } else if (value.dtype === t.dtype) t.assign(value.data);
+  else t.become(tensorOf(value).to(t.dtype).expr);
+}
+const tensorOf = (value: StateValue): Tensor =>
+  value instanceof Tensor ? value.detach() : fromBuffer(value.data, { dtype: value.dtype, shape: value.shape });
+function checkValue(name: string, value: StateValue): void {
+  if (value instanceof Tensor) return;
+  if (!ArrayBuffer.isView(value?.data))
+    throw new ArgumentError(`loadStateDict: ${name} is ${describe(value)}: it must be a tensor or an array of a file`);
+  if (value.data.length !== sizeOf(value.shape))
+    throw new ArgumentError(`loadStateDict: ${name} is ${show(value)} and has ${value.data.length} elements`);
+}
+
+/** Members in a place where nobody looks for them would silently not be learned. */
+function checkField(module: Module, field: string, x: unknown): void {
+  if (x === null || typeof x !== 'object' || isMember(x) || Array.isArray(x) || x instanceof Tensor) return;
+  const inside = x instanceof Map || x instanceof Set ? [...x.values()] : isRecord(x) ? Object.values(x) : [];
+  if (inside.some(isMember))
+    throw new ArgumentError(
+      `${module.constructor.name}.${field} holds modules or parameters in a ${x.constructor?.name ?? 'object'}, where they are not found: use an array, nn.ModuleList or nn.ModuleDict`,
+    );
+}
+const isRecord = (x: object): boolean => [Object.prototype, null].includes(Object.getPrototypeOf(x));
