@@ -6,7 +6,7 @@ import { readNpy, readNpz, readSafetensors, readTorch } from 'tsxla/io';
 import { expect, test } from 'vitest';
 import { golden, temporaryFolder } from './files.js';
 
-const TIME = 2000; // ms for a file of a few kB: many times what the slowest needs
+const TIME = 5000; // ms for a file of a few kB: many times what the slowest needs on a busy machine
 const MEMORY = 64 * 2 ** 20; // bytes of arrays made of one file: 16 MiB that expanded views may take, and rubbish
 const ADDRESSES = 2 ** 30; // bytes that the process's address space may grow by: an absurd array would, though it is never filled
 
