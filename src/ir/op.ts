@@ -21,6 +21,8 @@ export interface Emitter {
   /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
   graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
   typeOf(value: Ssa): Aval;
+  /** What it is written for ('cpu', 'cuda', 'tpu'): an op may have a form of its own there. */
+  readonly platform: string;
 }
 export type Attributes = Readonly<Record<string, string>>;
 export type Region = string;

@@ -1,14 +1,15 @@
 // A module: parameters, buffers and other modules as fields of a class. Nothing is registered: a module's fields are its
 // members, and a field's name in torch's spelling (qProj: q_proj) is its name in state dicts.
 import { inspect } from 'node:util';
-import { DTYPES, type DType, show, type TypedArray } from '../base/dtype.js';
+import { DTYPES, type DType, hostArray, show, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, StateDictError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { isFloat } from '../base/promote.js';
-import { showShape } from '../base/shape.js';
+import { type Shape, showShape } from '../base/shape.js';
 import { describe } from '../base/tree.js';
 import { chooseDevice } from '../runtime/device.js';
 import { fromBuffer } from '../tensor/create.js';
+import { stack } from '../tensor/functions.js';
 import { dependOn } from '../tensor/region.js';
 import { Tensor } from '../tensor/tensor.js';
 
@@ -30,11 +31,22 @@ export class Buffer extends Tensor {
   }
 }
 
-/** A value for a parameter or a buffer: a tensor, or an array as files have it. */
-export type StateValue =
-  | Tensor
-  | { readonly dtype: DType; readonly shape: readonly number[]; readonly data: TypedArray };
+/** An array as files have it. */
+interface HostArray {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly data: TypedArray;
+}
+/** A value for a parameter or a buffer. */
+export type StateValue = Tensor | HostArray;
 export type StateDict = ReadonlyMap<string, StateValue> | Readonly<Record<string, StateValue>>;
+
+/** A tensor of a state dict. A stacked one holds several, along its first dimension, each with a name of its own. */
+export interface StateEntry {
+  readonly tensor: Tensor;
+  readonly names: readonly string[];
+  readonly stacked: boolean;
+}
 
 /** Which parameters: all whose name the pattern finds. In a text, * stands for anything; it must fit the whole name. */
 export type Pattern = string | RegExp | ((name: string, parameter: Parameter) => boolean);
@@ -219,9 +231,22 @@ export class Module {
 
   // ---- state dicts
 
+  /** The tensors of its state dict: a module's own first, as torch. */
+  *stateEntries(prefix = ''): Generator<StateEntry> {
+    const members = [...this.members()];
+    for (const [name, m] of members) {
+      if (m instanceof Module || (m instanceof Buffer && !m.persistent)) continue;
+      yield { tensor: m, names: [prefix + name], stacked: false };
+    }
+    for (const [name, m] of members) if (m instanceof Module) yield* m.stateEntries(`${prefix}${name}.`);
+  }
+
   /** Its parameters and persistent buffers by name: the tensors themselves. */
   stateDict(): Map<string, Tensor> {
-    return new Map([...this.#tensors()].filter(([, t]) => !(t instanceof Buffer && !t.persistent)));
+    const state = new Map<string, Tensor>();
+    for (const { tensor, names, stacked } of this.stateEntries())
+      names.forEach((name, i) => void state.set(name, stacked ? tensor.detach().select(0, i) : tensor));
+    return state;
   }
 
   /**
@@ -229,32 +254,20 @@ export class Module {
    * changed; with `strict: false` names may be missing or left over. A tensor with two names (tied weights) needs one of them.
    */
   loadStateDict(state: StateDict, { strict = true }: { readonly strict?: boolean } = {}): LoadedKeys {
-    const given = state instanceof Map ? state : new Map(Object.entries(state));
-    const own = this.stateDict();
-    const loaded = new Set([...own].filter(([name]) => given.has(name)).map(([, t]) => t));
-    const missing = [...own].filter(([, t]) => !loaded.has(t)).map(([name]) => name);
-    const unexpected = [...given.keys()].filter((name) => !own.has(name));
-    const misshapen = [...own].flatMap(([name, t]) => {
-      const value = given.get(name);
-      return value && String(value.shape) !== String(t.shape) ? [[name, value.shape, t.shape] as const] : [];
-    });
-    const wrong = [
-      ...(strict && missing.length ? [`Missing key(s) in state_dict: ${quoted(missing)}.`] : []),
-      ...(strict && unexpected.length ? [`Unexpected key(s) in state_dict: ${quoted(unexpected)}.`] : []),
-      ...misshapen.map(
-        ([name, now, was]) =>
-          `size mismatch for ${name}: the state dict has shape ${showShape(now)}, the model ${showShape(was)}.`,
-      ),
-    ];
-    if (wrong.length) {
-      const text = `Error(s) in loading state_dict for ${this.constructor.name}:\n\t${wrong.join('\n\t')}`;
-      throw new StateDictError(text, { missing, unexpected, misshapen: misshapen.map(([name]) => name) });
+    const given: ReadonlyMap<string, StateValue> = state instanceof Map ? state : new Map(Object.entries(state));
+    const entries = [...this.stateEntries()];
+    const keys = checkState(
+      this.constructor.name,
+      entries,
+      (name) => given.get(name)?.shape,
+      [...given.keys()],
+      strict,
+    );
+    for (const { tensor, names, stacked } of entries) {
+      const values = names.map((name) => given.get(name));
+      if (values.some(Boolean)) setState(tensor, names, values, stacked);
     }
-    for (const [name, t] of own) {
-      const value = given.get(name);
-      if (value) setState(t, name, value);
-    }
-    return { missing, unexpected };
+    return keys;
   }
 
   // ---- what it looks like
@@ -310,18 +323,77 @@ export function fits(pattern: Pattern, name: string, parameter: Parameter): bool
   return new RegExp(`^${parts.join('.*')}$`).test(name);
 }
 
-/** The value of a state dict becomes the tensor's: as it is where the dtype is the same, else converted on the device. */
-function setState(t: Tensor, name: string, value: StateValue): void {
-  if (value instanceof Tensor) {
-    if (value !== t) t.become(value.detach().to(t.dtype).clone().expr);
+/** Compares the names and shapes of a state dict with those of a model. What is wrong is listed in one error. */
+export function checkState(
+  model: string,
+  entries: readonly StateEntry[],
+  shapeOf: (name: string) => Shape | undefined,
+  given: readonly string[],
+  strict: boolean,
+): LoadedKeys {
+  const own = new Set(entries.flatMap((e) => e.names));
+  const loaded = new Set(entries.filter((e) => e.names.every(shapeOf)).map((e) => e.tensor));
+  const missing = entries.flatMap((e) => (loaded.has(e.tensor) ? [] : e.names.filter((name) => !shapeOf(name))));
+  const unexpected = given.filter((name) => !own.has(name));
+  const misshapen = entries.flatMap(({ tensor: { shape }, names, stacked }) => {
+    const want = stacked ? shape.slice(1) : shape;
+    return names.flatMap((name) => {
+      const got = shapeOf(name);
+      return got && String(got) !== String(want) ? [{ name, got, want }] : [];
+    });
+  });
+  const wrong = [
+    ...(strict && missing.length ? [`Missing key(s) in state_dict: ${quoted(missing)}.`] : []),
+    ...(strict && unexpected.length ? [`Unexpected key(s) in state_dict: ${quoted(unexpected)}.`] : []),
+    ...misshapen.map(
+      ({ name, got, want }) =>
+        `size mismatch for ${name}: the state dict has shape ${showShape(got)}, the model ${showShape(want)}.`,
+    ),
+  ];
+  if (wrong.length)
+    throw new StateDictError(`Error(s) in loading state_dict for ${model}:\n\t${wrong.join('\n\t')}`, {
+      missing,
+      unexpected,
+      misshapen: misshapen.map(({ name }) => name),
+    });
+  return { missing, unexpected };
+}
+
+/** The values of a state dict become the tensor's: as they are where the dtype is the same, else converted on the device. */
+export function setState(
+  t: Tensor,
+  names: readonly string[],
+  values: readonly (StateValue | undefined)[],
+  stacked: boolean,
+): void {
+  values.forEach((value, i) => value && checkValue(names[i]!, value));
+  if (!stacked) {
+    setWhole(t, values[0]!);
     return;
   }
+  const arrays = values.filter((v) => v && !(v instanceof Tensor) && v.dtype === values[0]!.dtype) as HostArray[];
+  if (arrays.length === values.length) {
+    const { dtype } = arrays[0]!;
+    const data = hostArray({ dtype, shape: t.shape });
+    const size = data.length / names.length;
+    arrays.forEach((a, i) => void data.set(a.data as never, i * size));
+    setWhole(t, { dtype, shape: t.shape, data });
+  } else t.become(stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)))).expr);
+}
+function setWhole(t: Tensor, value: StateValue): void {
+  if (value instanceof Tensor) {
+    if (value !== t) t.become(value.detach().to(t.dtype).clone().expr);
+  } else if (value.dtype === t.dtype) t.assign(value.data);
+  else t.become(tensorOf(value).to(t.dtype).expr);
+}
+const tensorOf = (value: StateValue): Tensor =>
+  value instanceof Tensor ? value.detach() : fromBuffer(value.data, { dtype: value.dtype, shape: value.shape });
+function checkValue(name: string, value: StateValue): void {
+  if (value instanceof Tensor) return;
   if (!ArrayBuffer.isView(value?.data))
     throw new ArgumentError(`loadStateDict: ${name} is ${describe(value)}: it must be a tensor or an array of a file`);
-  if (value.data.length !== t.numel())
+  if (value.data.length !== sizeOf(value.shape))
     throw new ArgumentError(`loadStateDict: ${name} is ${show(value)} and has ${value.data.length} elements`);
-  if (value.dtype === t.dtype) t.assign(value.data);
-  else t.become(fromBuffer(value.data, { dtype: value.dtype, shape: value.shape }).to(t.dtype).expr);
 }
 
 /** Members in a place where nobody looks for them would silently not be learned. */

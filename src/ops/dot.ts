@@ -1,11 +1,12 @@
 // Products of matrices: the strict primitive, and contractions of named dimensions made of it.
-import { sizeOf } from '../base/dtype.js';
+import { type DType, sizeOf } from '../base/dtype.js';
 import { DTypeError, ShapeError } from '../base/errors.js';
 import { kindOf } from '../base/promote.js';
 import { range, type Shape } from '../base/shape.js';
+import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { checkDType, define, showAll } from './define.js';
-import { padDim, permute, reshape, slice } from './move.js';
+import { convert, padDim, permute, reshape, slice } from './move.js';
 import { mul } from './pointwise.js';
 import { reduceSum } from './reduce.js';
 
@@ -16,6 +17,8 @@ interface Dot {
   readonly sum: readonly [Dims, Dims];
   /** Full precision of the dtype, where a device would round f32 operands to bf16 for speed (TPU). */
   readonly precise?: boolean;
+  /** The dtype of the result, where it is wider than the operands': sums are not rounded to theirs. */
+  readonly out?: DType;
 }
 
 const without = (rank: number, ...taken: readonly Dims[]): number[] =>
@@ -27,7 +30,7 @@ export const HIGHEST = '[#stablehlo<precision HIGHEST>, #stablehlo<precision HIG
 /** The dimensions of the result are: batch, the rest of a, the rest of b. */
 export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, Expr], Dot>({
   name: 'dotGeneral',
-  infer: ([a, b], { batch, sum }) => {
+  infer: ([a, b], { batch, sum, out = a.dtype }) => {
     checkDType('dotGeneral', [a, b], (d) => kindOf(d) > 0, 'numbers');
     if (a.dtype !== b.dtype) throw new DTypeError(`dotGeneral: dtypes of ${showAll([a, b])} differ`);
     for (const [as, bs] of [batch, sum]) {
@@ -36,7 +39,7 @@ export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, 
       }
     }
     const [freeA, freeB] = [without(a.rank, batch[0], sum[0]), without(b.rank, batch[1], sum[1])];
-    return a.withShape([...[...batch[0], ...freeA].map((d) => a.shape[d]!), ...freeB.map((d) => b.shape[d]!)]);
+    return Aval.of(out, [...[...batch[0], ...freeA].map((d) => a.shape[d]!), ...freeB.map((d) => b.shape[d]!)]);
   },
   lower: (e, xs, { batch, sum, precise }, out) => {
     const numbers = `lhs_batching_dimensions = ${list(batch[0])}, rhs_batching_dimensions = ${list(batch[1])}, lhs_contracting_dimensions = ${list(sum[0])}, rhs_contracting_dimensions = ${list(sum[1])}`;
@@ -47,7 +50,8 @@ export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, 
     return e.op('dot_general', xs, [out], attrs)[0]!;
   },
   // Each operand's gradient is the result's, contracted with the other operand over what the other brought in.
-  vjp: (g, [a, b], { batch, sum, ...options }) => {
+  vjp: (gradient, [a, b], { batch, sum, out: _, ...options }) => {
+    const g = convert(gradient, a.dtype);
     const [freeA, freeB] = [without(a.shape.length, batch[0], sum[0]), without(b.shape.length, batch[1], sum[1])];
     const n = batch[0].length;
     const [gBatch, gA, gB] = [

@@ -2,9 +2,9 @@
 import type { TypedArray } from '../base/dtype.js';
 import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
-import { collect } from '../ir/graph.js';
+import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
 import { isVariable } from '../ops/variable.js';
-import { Buffer } from '../pjrt/index.js';
+import { Buffer, type Client } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
 import { record } from './metrics.js';
 import { obtain, type Plan, type Request } from './program.js';
@@ -43,26 +43,88 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     cells = cells.filter(canBeComputed); // one by one, where there is trouble
     plan = planWith(roots, cells);
   }
-  const { parameters } = plan;
-  const missing = plan.graph.roots;
-  if (!missing.length) return;
   try {
-    parameters.forEach(checkAlive);
-    const { program, executable } = await obtain(client, plan, request);
-    described = nodeCount();
-    const { outputs, done } = await withRelief(
-      () => withBuffers(client, parameters, (args) => program.run(executable, args, [], request)),
-      () => true,
-    );
-    started(done);
-    missing.forEach((e, i) => {
-      setValue(e, outputs[i]!);
-      if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
-    });
+    const parts = equalParts(plan.graph.roots);
+    const name = `${request.name ?? 'pending'}_part`;
+    for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
+    const rest = parts.length ? planWith(plan.graph.roots, []) : plan;
+    if (rest.graph.roots.length) await run(client, rest, request);
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
     throw error;
   }
+}
+
+async function run(client: Client, plan: Plan, request: Request): Promise<void> {
+  const { parameters } = plan;
+  parameters.forEach(checkAlive);
+  const { program, executable } = await obtain(client, plan, request);
+  described = nodeCount();
+  const { outputs, done } = await withRelief(
+    () => withBuffers(client, parameters, (args) => program.run(executable, args, [], request)),
+    () => true,
+  );
+  started(done);
+  plan.graph.roots.forEach((e, i) => {
+    setValue(e, outputs[i]!);
+    if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
+  });
+}
+
+/** How many of the same kind, and of how many operations, are worth programs of their own. */
+const [MANY, LARGE] = [3, 16];
+
+/**
+ * Parts that have nothing in common and are equal, as the initial values of a network's layers: each kind of them is
+ * compiled once and run many times. In one program, they would be compiled over and over.
+ */
+function equalParts(roots: readonly Expr[]): (readonly Expr[])[] {
+  const whole = roots.flatMap(rowsOf);
+  if (whole.length < MANY) return [];
+  const parts = separate(whole).filter(({ nodes }) => nodes.length >= LARGE);
+  const kinds = grouped(parts, (part) => hashOf(structure(part, hasValue)));
+  return kinds.filter((same) => same.length >= MANY).flatMap((same) => same.map((part) => part.roots));
+}
+/** What is stacked or joined to make a node, or the node itself. */
+function rowsOf(root: Expr): readonly Expr[] {
+  let e = root;
+  while (e.inputs.length === 1 && !hasValue(e)) e = e.inputs[0]!;
+  return e.op.name === 'concat' && e.inputs.length >= MANY && !hasValue(e)
+    ? e.inputs.filter((x) => !hasValue(x))
+    : [root];
+}
+
+/** What these nodes need, in parts that share nothing but values that are there; none if there are few. */
+function separate(roots: readonly Expr[]): Graph[] {
+  const part = new Map<Expr, number>(); // of each node: the first root that needs it
+  const joined = roots.map((_, i) => i); // of each root: one that needs the same, or itself
+  const find = (i: number): number => (joined[i] === i ? i : (joined[i] = find(joined[i]!)));
+  roots.forEach((root, i) => {
+    const stack = [root];
+    while (stack.length) {
+      const e = stack.pop()!;
+      if (hasValue(e)) continue;
+      const other = part.get(e);
+      if (other !== undefined) joined[find(i)] = find(other);
+      else {
+        part.set(e, i);
+        stack.push(...e.inputs);
+      }
+    }
+  });
+  const lists = grouped(roots, (e) => find(part.get(e)!));
+  return lists.length < MANY ? [] : lists.map((list) => collect(list, hasValue));
+}
+
+function grouped<T, K>(list: readonly T[], keyOf: (x: T) => K): T[][] {
+  const groups = new Map<K, T[]>();
+  for (const x of list) {
+    const key = keyOf(x);
+    const group = groups.get(key);
+    if (group) group.push(x);
+    else groups.set(key, [x]);
+  }
+  return [...groups.values()];
 }
 
 /** What computes these nodes and what these cells hold, where they have no value yet. */

@@ -59,6 +59,8 @@ export class Program implements Described {
   readonly facts: ProgramFacts;
   readonly inputs: number;
   readonly outputs: number;
+  /** What its text was written for: the same graph is another program elsewhere. */
+  readonly platform: string;
   executions = 0;
   /** When it ran last: the number of that run. */
   lastRun = 0;
@@ -79,10 +81,12 @@ export class Program implements Described {
     this.facts = described.facts;
     this.inputs = plan.parameters.length;
     this.outputs = plan.graph.roots.length;
+    this.platform = client.platform;
     const text = emitModule(plan.graph, plan.parameters, {
       name: moduleName(request.name),
       aliases: plan.aliases,
       locations: envFlag('XLA_HLO_DEBUG'),
+      platform: client.platform,
     });
     this.#dump = GraphDump.of(plan, text, this.hash);
     this.#compiling = this.#compile(client, text, request);
@@ -197,7 +201,7 @@ const sameKey = (a: Int32Array, b: Int32Array): boolean => a.length === b.length
 export function programFor(client: Client, plan: Plan, request: Request): Program {
   const key = keyOf(plan, request.compileOptions);
   const hash = hashOf(key);
-  const known = programs.get(hash)?.find((p) => sameKey(p.key, key));
+  const known = programs.get(hash)?.find((p) => p.platform === client.platform && sameKey(p.key, key));
   if (known) {
     request.admit?.(known);
     count('CachedCompile');

@@ -16,7 +16,10 @@ export class TextEmitter implements Emitter {
   #location = '';
 
   /** `locations`: every op says where in the user's code it comes from. */
-  constructor(readonly locations = false) {}
+  constructor(
+    readonly locations = false,
+    readonly platform = 'cpu',
+  ) {}
 
   op(
     name: string,
@@ -130,15 +133,17 @@ export interface ModuleOptions {
   readonly aliases?: readonly number[];
   /** Every op says where in the user's code it comes from; XLA hands it on to the optimized program and to profiles. */
   readonly locations?: boolean;
+  /** Of the client that will compile it. */
+  readonly platform?: string;
 }
 
 /** The whole module: `parameters` are the nodes whose values are given, in the order of the arguments. */
 export function emitModule(
   graph: Graph,
   parameters: readonly Expr[],
-  { name = 'main', aliases = [], locations = false }: ModuleOptions = {},
+  { name = 'main', aliases = [], locations = false, platform = 'cpu' }: ModuleOptions = {},
 ): string {
-  const e = new TextEmitter(locations);
+  const e = new TextEmitter(locations, platform);
   const values = new Map<Expr, readonly Ssa[]>();
   const args = parameters.map((p, i) => {
     const arg = e.parameter(p.aval);

@@ -6,6 +6,7 @@ import { pendingCells } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { isParameter } from '../ops/body.js';
 import { isInput } from '../ops/variable.js';
+import { chooseDevice } from '../runtime/device.js';
 import { graphDot, graphListing } from '../runtime/dump.js';
 import { planOf } from '../runtime/evaluate.js';
 import type { Plan } from '../runtime/program.js';
@@ -18,7 +19,8 @@ const FORMATS = {
   text: graphListing,
   /** For Graphviz. */
   dot: graphDot,
-  stablehlo: ({ graph, parameters }: Plan) => emitModule(graph, parameters, { locations: envFlag('XLA_HLO_DEBUG') }),
+  stablehlo: ({ graph, parameters }: Plan) =>
+    emitModule(graph, parameters, { locations: envFlag('XLA_HLO_DEBUG'), platform: chooseDevice().device }),
 } as const;
 
 /** Inside a step or a loop's body, what comes from outside has no value yet. */

@@ -6,7 +6,7 @@ import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
 import { broadcastShapes, checkShape, type Shape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
-import { Cell } from '../ir/cell.js';
+import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { full, iota, zerosLike } from '../ops/constant.js';
@@ -19,6 +19,7 @@ import { detach, input } from '../ops/variable.js';
 import { setValue } from '../runtime/value.js';
 import { checked, named } from './arguments.js';
 import type { TensorOptions } from './create.js';
+import { currentRegion } from './region.js';
 import { type Sized, sized } from './sizes.js';
 import { made, Tensor } from './tensor.js';
 
@@ -65,8 +66,11 @@ export class Generator {
 
   /** The state for a draw of `count` counters; the next draw has others. */
   take(count: number): Expr {
+    const now = this.#state.peek();
+    const known = now.value instanceof Uint32Array && !currentRegion() && !insideBody() ? now.value : undefined;
     const state = this.#state.expr;
-    this.#state.expr = advance(state, count);
+    // Where the host knows the state, draws do not depend on one another: equal ones are the same program.
+    this.#state.expr = known ? stateWith(counted(known, count)) : advance(state, count);
     return state;
   }
 }
@@ -77,10 +81,17 @@ function checkSeed(op: string, seed: number | bigint): bigint {
   throw new ArgumentError(`${op}: the seed is ${String(seed)}: it must be a whole number of 64 bits`);
 }
 
-function stateOf(seed: bigint): Expr {
+const stateOf = (seed: bigint): Expr =>
+  stateWith(Uint32Array.of(Number(seed & 0xffffffffn), Number(seed >> 32n), 0, 0));
+function stateWith(words: Uint32Array): Expr {
   const state = input(STATE);
-  setValue(state, Uint32Array.of(Number(seed & 0xffffffffn), Number(seed >> 32n), 0, 0));
+  setValue(state, words);
   return state;
+}
+/** What advance() gives. */
+function counted([k0, k1, lo, hi]: Uint32Array, by: number): Uint32Array {
+  const sum = lo! + (by % 2 ** 32);
+  return Uint32Array.of(k0!, k1!, sum, hi! + Math.floor(by / 2 ** 32) + (sum >= 2 ** 32 ? 1 : 0));
 }
 
 /** What draws unless told otherwise. */
@@ -272,14 +283,59 @@ export const dropout = checked(
       | [p: number, training: boolean, options?: DrawOptions]
   ): Tensor => {
     const { p = 0.5, training = true, generator } = named<DropoutOptions>(['p', 'training'], given);
-    if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
-    if (!isFloat(x.dtype)) throw new DTypeError(`dropout: takes floats, got ${x.expr.aval}: use float()`);
+    return dropped('dropout', x, { p, training, generator }, x.shape);
+  },
+);
+
+/** For each element of `shape`, whether it stays; the same for all elements of x that it stands for. */
+function keepMask(x: Tensor, shape: Shape, p: number, generator?: Generator): Expr {
+  const [bits] = draw(shape, generator);
+  const limit = full(shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32');
+  return broadcastTo(ge(bits, limit), x.shape);
+}
+type Dropping = { readonly [K in keyof DropoutOptions]: DropoutOptions[K] | undefined };
+function dropped(op: string, x: Tensor, { p = 0.5, training = true, generator }: Dropping, shape: Shape): Tensor {
+  checkDropout(op, x, p);
+  if (!training || p === 0) return x;
+  if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
+  return new Tensor(where(keepMask(x, shape, p, generator), mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
+}
+function checkDropout(op: string, x: Tensor, p: number): void {
+  if (!(p >= 0 && p <= 1)) throw new ArgumentError(`${op}: p is ${p}: a probability is between 0 and 1`);
+  if (!isFloat(x.dtype)) throw new DTypeError(`${op}: takes floats, got ${x.expr.aval}: use float()`);
+}
+
+/** Its shape with 1 for each dimension of space: what whole channels have in common. */
+function channelsOf(op: string, x: Tensor, n: number): Shape {
+  if (x.ndim !== n + 1 && x.ndim !== n + 2)
+    throw new ShapeError(`${op}: takes ${n + 2} dimensions, [N, C, ...space], or ${n + 1}, got ${x.expr.aval}`);
+  const lead = n !== 2 && x.ndim === n + 1 ? 1 : 2; // as in torch: three dimensions are [N, C, L] to dropout2d
+  return x.shape.map((size, d) => (d < lead ? size : 1));
+}
+const channelDropout = (op: string, n: number) =>
+  checked(op, (x: Tensor, options: DropoutOptions = {}): Tensor => dropped(op, x, options, channelsOf(op, x, n)));
+// ---- whole channels at once. Unlike torch: a seed gives other numbers (the same on every device).
+
+export const dropout1d = channelDropout('dropout1d', 1);
+export const dropout2d = channelDropout('dropout2d', 2);
+export const dropout3d = channelDropout('dropout3d', 3);
+
+/** What selu goes to below: dropped values take it, and the rest moves so that mean and variance stay. */
+const SELU_FLOOR = -1.7580993408473766;
+const alphaDropped = (op: string, shapeFor: (x: Tensor) => Shape) =>
+  checked(op, (x: Tensor, { p = 0.5, training = false, generator }: DropoutOptions = {}): Tensor => {
+    checkDropout(op, x, p);
     if (!training || p === 0) return x;
     if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
-    const [bits] = draw(x.shape, generator);
-    const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));
-    return new Tensor(where(keep, mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
-  },
+    const a = ((1 - p) * (1 + p * SELU_FLOOR ** 2)) ** -0.5;
+    const kept = where(keepMask(x, shapeFor(x), p, generator), x.expr, full(x.shape, SELU_FLOOR, x.dtype));
+    return new Tensor(add(mul(kept, a), -a * SELU_FLOOR * p));
+  });
+/** Dropout for selu: mean and variance stay as they are. Unlike torch: a seed gives other numbers. */
+export const alphaDropout = alphaDropped('alphaDropout', (x) => x.shape);
+/** The same for whole channels. Unlike torch: a seed gives other numbers. */
+export const featureAlphaDropout = alphaDropped('featureAlphaDropout', (x) =>
+  x.shape.map((size, d) => (d < 2 ? size : 1)),
 );
 
 // ---- in place

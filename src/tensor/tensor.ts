@@ -38,6 +38,8 @@ export class Tensor {
   #expr: Expr | undefined;
   /** Where its value is once it was changed in place, or used inside a step. */
   #cell: Cell | undefined;
+  /** What it stands for while a body uses it for one of several. */
+  #lent: Expr | undefined;
   /** Why it has no value any more. */
   #spent: (() => string) | undefined;
   #grad: Tensor | null = null;
@@ -54,6 +56,7 @@ export class Tensor {
 
   /** What it stands for. */
   get expr(): Expr {
+    if (this.#lent) return this.#lent;
     if (this.#cell) return this.#cell.expr;
     if (!this.#expr) throw new SpentError(this.#spent!());
     return this.#expr.serial < stepStart() ? this.cell.expr : this.#expr;
@@ -92,7 +95,19 @@ export class Tensor {
 
   /** What it stands for now, without anyone noticing; undefined if its value is gone. */
   peek(): Expr | undefined {
+    if (this.#lent) return this.#lent;
     return this.#cell ? this.#cell.peek() : this.#expr;
+  }
+
+  /** Runs fn while these tensors stand for those values, which may have other shapes. */
+  static lend<T>(tensors: readonly Tensor[], values: readonly Tensor[], fn: () => T): T {
+    const before = tensors.map((t) => t.#lent);
+    tensors.forEach((t, i) => void (t.#lent = values[i]!.expr));
+    try {
+      return fn();
+    } finally {
+      tensors.forEach((t, i) => void (t.#lent = before[i]));
+    }
   }
 
   /** It has no value from now on, and says why when it is used. */
@@ -242,6 +257,10 @@ export class Tensor {
   }
 
   #put(expr: Expr): void {
+    if (this.#lent)
+      throw new ArgumentError(
+        `this ${expr.aval} of one of several equal layers is changed in place: run them one by one`,
+      );
     warnOfGrowth();
     this.cell.expr = expr;
     if (expr.differentiable) variables.set(expr, this);

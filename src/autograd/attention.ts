@@ -1,0 +1,407 @@
+// Attention as one node, so that a device can have a form of its own for it, forward and backward:
+// - cuDNN's flash attention, on CUDA in bf16 and f16 (ops/cudnn.ts);
+// - plain: two batched products and a softmax between, which XLA fuses;
+// - in chunks: the plain form for some queries at a time, in a loop, where all scores at once would be too large.
+// The gradient is a node, too. It computes the weights again, in the words of the forward pass: where both are in one
+// program, XLA takes the second for the first; across a loop or a checkpoint only what is [.., T, d] is kept.
+import { DTYPES, sizeOf } from '../base/dtype.js';
+import { wideType } from '../base/promote.js';
+import { range } from '../base/shape.js';
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import type { Emitter, Ssa } from '../ir/op.js';
+import { alias, Body, parameter } from '../ops/body.js';
+import { full, iota } from '../ops/constant.js';
+import { flashBackward, flashForward } from '../ops/cudnn.js';
+import { defineMulti } from '../ops/define.js';
+import { dotGeneral } from '../ops/dot.js';
+import { broadcastTo, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
+import { add, div, eq, exp, ge, gt, log, maximum, mul, sub, where } from '../ops/pointwise.js';
+import { reduceOr, reduceSum, reduceTop } from '../ops/reduce.js';
+import { advance, words } from '../ops/threefry.js';
+import { scan } from './scan.js';
+import { gradients } from './sweep.js';
+
+/**
+ * Operands: query [B, H, T, d], key [B, G, S, d], value [B, G, S, e], where G divides H; the mask, bool or float, whose
+ * sizes may be 1; the state of a random generator. Results: the output [B, H, T, e], and the statistic [B, H, T], the
+ * logarithm of each softmax's sum, which only a gradient uses.
+ */
+export interface Attention {
+  readonly scale: number;
+  /** Query i sees keys 0 to i. */
+  readonly causal: boolean;
+  readonly mask: boolean;
+  /** The part of the weights that is dropped; above 0 there is a random state. */
+  readonly dropout: number;
+  /** How many queries are taken at a time; 0: all. */
+  readonly chunk: number;
+  /** Whether cuDNN may do it. */
+  readonly flash: boolean;
+}
+interface Operands {
+  readonly q: Expr;
+  readonly k: Expr;
+  readonly v: Expr;
+  readonly mask?: Expr | undefined;
+  readonly state?: Expr | undefined;
+}
+const operandsOf = (xs: readonly Expr[], { mask, dropout }: Attention): Operands => {
+  const [q, k, v, ...rest] = xs as [Expr, Expr, Expr, ...Expr[]];
+  return { q, k, v, mask: mask ? rest[0] : undefined, state: dropout ? rest[mask ? 1 : 0] : undefined };
+};
+const given = ({ mask, dropout }: Attention): number => 3 + Number(mask) + Number(dropout > 0);
+
+// ---- the plain form, of all queries or of some
+
+type Of = Pick<Attention, 'scale' | 'causal' | 'dropout'>;
+/** [B, H, T, n] as [B * G, H / G * T, n]: heads with the same key become rows of one matrix. */
+const grouped = (x: Expr, k: Expr): Expr => {
+  const [, groups] = k.shape as [number, number];
+  const [batch, heads, rows, n] = x.shape as [number, number, number, number];
+  return reshape(x, [batch * groups, (heads / groups) * rows, n]);
+};
+/** A product with one batch dimension, in this shape; `sum`: the dimensions that are summed over, of three. */
+const product = (a: Expr, b: Expr, sum: readonly [number, number], shape: readonly number[], wide: boolean): Expr =>
+  reshape(
+    dotGeneral([a, b], {
+      batch: [[0], [0]],
+      sum: [[sum[0]], [sum[1]]],
+      ...(wide && wideType(a.dtype) !== a.dtype && { out: wideType(a.dtype) }),
+    }),
+    shape,
+  );
+const overKeys = (reduce: (x: Expr, dims: readonly number[]) => Expr, x: Expr): Expr =>
+  reshape(reduce(x, [3]), x.shape.with(3, 1));
+
+const column = (x: Expr): Expr => reshape(x, [...x.shape, 1]);
+const uncolumn = (x: Expr): Expr => reshape(x, x.shape.slice(0, -1));
+
+/** [B, H, T, S] in f32 at least; -inf where a query does not see a key. `first`: the place of the first query. */
+function scoresOf({ q, k, mask }: Operands, { scale, causal }: Of, first?: Expr): Expr {
+  const [batch, heads, rows] = q.shape as [number, number, number];
+  const shape = [batch, heads, rows, k.shape[2]!];
+  let scores = mul(product(grouped(q, k), grouped(k, k), [2, 2], shape, true), scale);
+  const hidden = full([], Number.NEGATIVE_INFINITY, scores.dtype);
+  if (mask) scores = mask.dtype === 'bool' ? where(mask, scores, hidden) : add(scores, convert(mask, scores.dtype));
+  if (!causal) return scores;
+  const [row, column] = [iota(shape.slice(2), 0, 'i32'), iota(shape.slice(2), 1, 'i32')];
+  return where(ge(first ? add(row, first) : row, column), scores, hidden);
+}
+
+interface Softmax {
+  /** exp(score - the largest of the row). Divided by the total, they are the weights. */
+  readonly powers: Expr;
+  readonly total: Expr;
+  /** exp(score - statistic) is the weight. */
+  readonly statistic: Expr;
+}
+/** A row of which nothing is seen has weights of 0. Only masks make such; or there are no keys. */
+function softmax(scores: Expr, mask: Expr | undefined): Softmax {
+  const isSafe = !mask && scores.shape[3]! > 0;
+  const top = overKeys(reduceTop, scores);
+  const shift = isSafe ? top : where(eq(top, Number.NEGATIVE_INFINITY), 0, top);
+  const powers = exp(sub(scores, shift));
+  const total = overKeys(reduceSum, powers);
+  const statistic = add(shift, log(total));
+  if (isSafe) return { powers, total, statistic };
+  const isEmpty = eq(total, 0);
+  return {
+    powers,
+    total: where(isEmpty, 1, total),
+    statistic: where(isEmpty, Number.POSITIVE_INFINITY, statistic),
+  };
+}
+
+/** Whether each weight is kept. A query's random numbers follow those of the one before it, in a chunk or not. */
+function kept(state: Expr, shape: readonly number[], dropout: number): Expr {
+  const [batch, heads, rows, keys] = shape as [number, number, number, number];
+  const [bits] = words(state, [rows, batch, heads, keys]);
+  const least = full(bits.shape, Math.min(Math.round(dropout * 2 ** 32), 2 ** 32 - 1), 'u32');
+  return permute(ge(bits, least), [1, 2, 0, 3]);
+}
+function dropped(x: Expr, { state }: Operands, { dropout }: Of): Expr {
+  return state ? where(kept(state, x.shape, dropout), mul(x, 1 / (1 - dropout)), 0) : x;
+}
+
+function plainForward(xs: Operands, of: Of, first?: Expr): Expr[] {
+  const { q, v, mask } = xs;
+  const { powers, total, statistic } = softmax(scoresOf(xs, of, first), mask);
+  const used = convert(dropped(powers, xs, of), v.dtype);
+  const sums = product(grouped(used, v), grouped(v, v), [2, 1], q.shape.with(3, v.shape[3]!), true);
+  // Divided last: what is [T, e] is smaller than what is [T, S].
+  return [convert(div(sums, total), q.dtype), uncolumn(statistic)];
+}
+
+interface Results {
+  readonly output: Expr;
+  /** Absent: the softmax is computed again as in the forward pass. */
+  readonly statistic?: Expr;
+  /** The gradient of the output. */
+  readonly g: Expr;
+}
+/** The gradients of query, key and value, the latter two in f32 at least, and of what is added to the scores. */
+function plainBackward(xs: Operands, { output, statistic, g }: Results, of: Of, first?: Expr): Expr[] {
+  const { q, k, v, mask } = xs;
+  const scores = scoresOf(xs, of, first);
+  const wide = scores.dtype;
+  const { powers, total } = statistic
+    ? { powers: exp(sub(scores, column(statistic))), total: undefined }
+    : softmax(scores, mask);
+  const weights = total ? div(powers, total) : powers;
+  // The powers are there from the forward pass; but a small f16 gradient divided by the total may be too small for it.
+  const late = total && q.dtype === wide;
+  const used = convert(dropped(late ? powers : weights, xs, of), v.dtype);
+  const byUsed = late ? div(g, total) : g;
+  const ofUsed = product(grouped(g, v), grouped(v, v), [2, 2], scores.shape, true);
+  const common = overKeys(reduceSum, mul(convert(g, wide), convert(output, wide))); // the same for all keys
+  const ofScores = mul(weights, sub(dropped(ofUsed, xs, of), common));
+  const scaled = grouped(convert(mul(ofScores, of.scale), q.dtype), k);
+  return [
+    product(scaled, grouped(k, k), [2, 1], q.shape, false),
+    product(scaled, grouped(q, k), [1, 1], k.shape, true),
+    product(grouped(used, v), grouped(byUsed, v), [1, 1], v.shape, true),
+    ofScores,
+  ];
+}
+
+/** The gradient of a mask, from that of the scores it was added to. */
+const toMask = (ofScores: Expr, mask: Aval): Expr =>
+  convert(
+    reshape(
+      reduceSum(
+        ofScores,
+        range(4).filter((d) => mask.shape[d] !== ofScores.shape[d]),
+      ),
+      mask.shape,
+    ),
+    mask.dtype,
+  );
+
+// ---- in chunks
+
+/** [B, H, T, n] as [chunks, B, H, rows, n]; what is missing of the last chunk is 0. */
+function cut(x: Expr, chunks: number): Expr {
+  const [batch, heads, all, n] = x.shape as [number, number, number, number];
+  const rows = Math.ceil(all / chunks);
+  const whole = padDim(x, 2, 0, chunks * rows - all, x.dtype === 'bool' ? false : 0);
+  return permute(reshape(whole, [batch, heads, chunks, rows, n]), [2, 0, 1, 3, 4]);
+}
+/** The other way round. */
+function joined(x: Expr, all: number): Expr {
+  const [chunks, batch, heads, rows, n] = x.shape as [number, number, number, number, number];
+  return sliceDim(reshape(permute(x, [1, 2, 0, 3, 4]), [batch, heads, chunks * rows, n]), 2, 0, all);
+}
+/**
+ * Runs `each` on some queries at a time: with their part of the operands and of `more`, and the place of the first of them.
+ * It gives sums over all chunks, which begin at 0, and rows.
+ */
+function inChunks(
+  xs: Operands,
+  more: readonly Expr[],
+  { chunk }: Attention,
+  sums: readonly Aval[],
+  each: (part: Operands, more: readonly Expr[], first: Expr) => { sums: readonly Expr[]; rows: readonly Expr[] },
+): { sums: Expr[]; rows: Expr[] } {
+  const { q, k, mask, state } = xs;
+  const [batch, heads, all] = q.shape as [number, number, number];
+  const chunks = Math.ceil(all / chunk);
+  const size = Math.ceil(all / chunks);
+  const cutMask = mask && mask.shape[2] !== 1 ? [cut(mask, chunks)] : [];
+  const firsts = mul(iota([chunks], 0, 'i32'), full([chunks], size, 'i32'));
+  const { carry, ys } = scan(
+    [...sums.map((s) => full(s.shape, 0, s.dtype)), ...(state ? [state] : [])],
+    [firsts, cut(q, chunks), ...cutMask, ...more.map((x) => cut(x, chunks))],
+    chunks,
+    (carried, [first, rows, ...rest]) => {
+      const now = state && carried[sums.length]!;
+      const part = { ...xs, q: rows!, mask: cutMask.length ? rest[0]! : mask, state: now };
+      const done = each(part, rest.slice(cutMask.length), first!);
+      const next = now ? [advance(now, sizeOf([size, batch, heads, k.shape[2]!]))] : [];
+      return { carry: [...done.sums.map((s, i) => add(carried[i]!, s)), ...next], ys: done.rows };
+    },
+  );
+  return { sums: carry.slice(0, sums.length), rows: ys.map((y) => joined(y, all)) };
+}
+
+function forward(xs: Operands, of: Attention): Expr[] {
+  if (!of.chunk) return plainForward(xs, of);
+  const { rows } = inChunks(xs, [], of, [], (part, _, first) => {
+    const [output, statistic] = plainForward(part, of, first) as [Expr, Expr];
+    return { sums: [], rows: [output, column(statistic)] };
+  });
+  return [rows[0]!, uncolumn(rows[1]!)];
+}
+
+function backward(xs: Operands, results: Results, of: Attention, maskGrad: boolean): Expr[] {
+  const { q, k, v, mask } = xs;
+  const finish = ([dq, dk, dv, dm]: readonly Expr[]) => [
+    dq!,
+    convert(dk!, k.dtype),
+    convert(dv!, v.dtype),
+    ...(maskGrad ? [convert(dm!, mask!.dtype)] : []),
+  ];
+  if (!of.chunk) {
+    const { statistic: _, ...again } = results;
+    const [dq, dk, dv, ofScores] = plainBackward(xs, again, of) as [Expr, Expr, Expr, Expr];
+    return finish([dq, dk, dv, ...(maskGrad ? [toMask(ofScores, mask!.aval)] : [])]);
+  }
+  const { output, statistic, g } = results;
+  const wide = wideType(q.dtype);
+  const isSum = maskGrad && mask!.shape[2] === 1; // of all queries; else each chunk has rows of its own
+  const sums = [k.aval, v.aval, ...(isSum ? [mask!.aval] : [])].map((a) => a.withDType(wide));
+  const done = inChunks(xs, [output, column(statistic!), g], of, sums, (part, [o, s, dy], first) => {
+    const results = { output: o!, statistic: uncolumn(s!), g: dy! };
+    const [dq, dk, dv, ofScores] = plainBackward(part, results, of, first) as [Expr, Expr, Expr, Expr];
+    const dm = maskGrad ? [toMask(ofScores, part.mask!.aval.withDType(wide))] : [];
+    return { sums: [dk, dv, ...(isSum ? dm : [])], rows: [dq, ...(isSum ? [] : dm)] };
+  });
+  return finish([done.rows[0]!, ...done.sums.slice(0, 2), ...(isSum ? done.sums.slice(2) : done.rows.slice(1))]);
+}
+
+// ---- on CUDA
+
+/** What cuDNN can do (its documentation, and XLA's): the rest is computed plainly. */
+function isFlash({ platform }: Emitter, [q, k, v]: readonly Aval[], { flash, mask, dropout }: Attention): boolean {
+  if (platform !== 'cuda' || !flash || dropout) return false; // its random numbers are its own
+  const [queries, keys, d] = [q!.shape[2]!, k!.shape[2]!, q!.shape[3]!];
+  const isEven = queries % 2 === 0 && keys % 2 === 0; // a bias has a gradient only then
+  return (
+    (q!.dtype === 'bf16' || q!.dtype === 'f16') &&
+    v!.shape[3] === d &&
+    d % 8 === 0 &&
+    d <= 128 &&
+    queries > 1 &&
+    keys > 0 &&
+    q!.size > 0 &&
+    (!mask || isEven)
+  );
+}
+
+/** Far below every score; cuDNN subtracts such numbers, and so they are finite. */
+const UNSEEN = { bf16: -(2 ** 41), f16: -(2 ** 15) } as const;
+/** A mask as cuDNN adds it, and whether each query sees anything: where not, cuDNN's answer is no use. */
+function asBias(mask: Expr, q: Aval, k: Aval): Expr[] {
+  const dtype = q.dtype as keyof typeof UNSEEN;
+  const shape = [mask.shape[0]!, mask.shape[1]!, q.shape[2]!, k.shape[2]!];
+  const all = broadcastTo(mask, shape);
+  const isBool = mask.dtype === 'bool';
+  const bias = isBool ? where(all, full([], 0, dtype), full([], UNSEEN[dtype], dtype)) : convert(all, dtype);
+  const sees = overKeys(reduceOr, isBool ? all : gt(all, Number.NEGATIVE_INFINITY));
+  return [isBool ? bias : maximum(bias, full([], UNSEEN[dtype], dtype)), sees];
+}
+const cleared = (x: Expr, sees: Expr): Expr => where(sees, x, full([], 0, x.dtype));
+
+function lowerFlash(e: Emitter, xs: readonly Ssa[], of: Attention, outs: readonly Aval[]): Ssa[] {
+  const [q, k, v, mask] = xs as [Ssa, Ssa, Ssa, Ssa?];
+  if (!of.mask) return flashForward(e, [q, k, v], of, outs);
+  const [bias, sees] = biasOf(e, mask!, q, k);
+  const [output, statistic] = flashForward(e, [q, k, v, bias], of, outs) as [Ssa, Ssa];
+  return [...write(e, 'cleared', [output, sees!], null, ([x, s]) => [cleared(x!, s!)]), statistic];
+}
+
+function lowerFlashBackward(e: Emitter, xs: readonly Ssa[], of: Backward, outs: readonly Aval[]): Ssa[] {
+  const [q, k, v] = xs as [Ssa, Ssa, Ssa];
+  const [output, statistic, g] = xs.slice(given(of)) as [Ssa, Ssa, Ssa];
+  if (!of.mask) return flashBackward(e, { q, k, v, statistic, output, g }, of, outs);
+  const mask = xs[3]!;
+  const [bias, sees] = biasOf(e, mask, q, k) as [Ssa, Ssa];
+  const [seen] = write(e, 'cleared', [g, sees], null, ([x, s]) => [cleared(x!, s!)]);
+  const types = [...outs.slice(0, 3), ...(of.maskGrad ? [e.typeOf(bias)] : [])];
+  const made = flashBackward(e, { q, k, v, bias, statistic, output, g: seen! }, of, types);
+  if (!of.maskGrad) return made;
+  const type = e.typeOf(mask);
+  return [...made.slice(0, 3), ...write(e, 'toMask', [made[3]!], type.id, ([x]) => [toMask(x!, type)])];
+}
+const biasOf = (e: Emitter, mask: Ssa, q: Ssa, k: Ssa): Ssa[] => {
+  const [a, b] = [e.typeOf(q), e.typeOf(k)];
+  return write(e, 'asBias', [mask], [a.id, b.id], ([m]) => asBias(m!, a, b));
+};
+
+// ---- the nodes
+
+const bodies = new Map<string, Body>(); // traced once for operands of the same types
+/** Writes what a function makes of values of these types. `attrs`: all else that it depends on. */
+function write(
+  e: Emitter,
+  name: string,
+  xs: readonly Ssa[],
+  attrs: unknown,
+  run: (xs: readonly Expr[]) => readonly Expr[],
+): Ssa[] {
+  const types = xs.map((x) => e.typeOf(x));
+  const key = `${name}:${types.map((t) => t.id)}:${JSON.stringify(attrs)}`;
+  let body = bodies.get(key);
+  if (!body) {
+    const params = types.map((t) => parameter(t));
+    bodies.set(key, (body = new Body(params, run(params))));
+  }
+  return body.emit(e, xs);
+}
+
+interface Backward extends Attention {
+  readonly maskGrad: boolean;
+}
+const resultsOf = (xs: readonly Expr[], of: Attention): Required<Results> => {
+  const [output, statistic, g] = xs.slice(given(of)) as [Expr, Expr, Expr];
+  return { output, statistic, g };
+};
+/** Operands: those of the attention, its results, and the gradient of its output. */
+const backwardOp = defineMulti<readonly Expr[], Backward>({
+  name: 'attentionBackward',
+  infer: ([q, k, v, mask], { maskGrad }) => [q!, k!, v!, ...(maskGrad ? [mask!] : [])],
+  lower: (e, xs, attrs, outs) =>
+    isFlash(
+      e,
+      xs.slice(0, 3).map((x) => e.typeOf(x)),
+      attrs,
+    )
+      ? lowerFlashBackward(e, xs, attrs, outs)
+      : write(e, 'backward', xs, attrs, (all) =>
+          backward(operandsOf(all, attrs), resultsOf(all, attrs), attrs, attrs.maskGrad),
+        ),
+  // Second derivatives are those of the plain form. One value may stand for several operands: each has a gradient of its own.
+  vjp: (gs, xs, attrs) => {
+    const own = xs.map((x) => (x.differentiable ? alias(x) : x));
+    const plain = { ...attrs, chunk: 0 };
+    const ys = backward(operandsOf(own, plain), resultsOf(own, plain), plain, attrs.maskGrad);
+    const seeded = range(ys.length).filter((i) => gs[i]);
+    return gradients(
+      seeded.map((i) => ys[i]!),
+      seeded.map((i) => gs[i]!),
+      own,
+    );
+  },
+});
+
+const attentionOp = defineMulti<readonly Expr[], Attention>({
+  name: 'attention',
+  infer: ([q, , v]) => [
+    q!.withShape(q!.shape.with(3, v!.shape[3]!)),
+    q!.withShape(q!.shape.slice(0, 3)).withDType(wideType(q!.dtype)),
+  ],
+  lower: (e, xs, attrs, outs) =>
+    isFlash(
+      e,
+      xs.slice(0, 3).map((x) => e.typeOf(x)),
+      attrs,
+    )
+      ? lowerFlash(e, xs, attrs, outs)
+      : write(e, 'forward', xs, attrs, (all) => forward(operandsOf(all, attrs), attrs)),
+  vjp: ([g], xs, attrs, ys) => {
+    const maskGrad = attrs.mask && xs[3]!.differentiable;
+    const back = backwardOp([...xs, ...ys, g!], { ...attrs, maskGrad });
+    return xs.map((_, i) => (i < 3 || (i === 3 && maskGrad) ? back[i]! : null));
+  },
+});
+
+/** The output of an attention. */
+export const attention = (xs: readonly Expr[], attrs: Attention): Expr => attentionOp(xs, attrs)[0]!;
+
+/** Scores of more bytes than this, of one attention, are computed in chunks of at most `part` bytes. */
+export const CHUNKED = { above: 512 * 2 ** 20, part: 64 * 2 ** 20 };
+/** How many queries at a time; 0: all. */
+export function chunkFor(q: Aval, k: Aval): number {
+  const row = sizeOf([q.shape[0]!, q.shape[1]!, k.shape[2]!]) * DTYPES[wideType(q.dtype)].bytes;
+  return row * q.shape[2]! <= CHUNKED.above ? 0 : Math.max(1, Math.floor(CHUNKED.part / row));
+}
