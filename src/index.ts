@@ -1,6 +1,7 @@
 // tsxla: torch's way of working, in TypeScript, on XLA's compiler and devices.
 export * from './base/errors.js';
 export * as metrics from './metrics.js';
+export * as models from './models/index.js';
 export * as nn from './nn/index.js';
 export type { DeviceType } from './plugins/index.js';
 export * from './rules.js';
