@@ -1,4 +1,6 @@
 // Models that people publish weights for.
+import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+
 export { type Append, type CacheSizes, KeyValueCache } from './cache.js';
 export * from './generate.js';
 export * from './qwen3.js';
