@@ -39,7 +39,7 @@ def answer(row):
     arrays = {f"in{i}": x for i, x in enumerate(inputs)}
     leaves = [x.clone().requires_grad_(row.get("grad", True)) if x.is_floating_point() else x for x in inputs]
     try:
-        results = eval(row["torch"], dict(torch=torch, F=F, np=np), dict(zip("abcdefgh", leaves)))
+        results = eval(row["torch"], dict(zip("abcdefgh", leaves), torch=torch, F=F, np=np))
     except Exception as e:
         raise RuntimeError(f"{row['name']}: {e}") from e
     results = list(results) if isinstance(results, (tuple, list)) else [results]

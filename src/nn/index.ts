@@ -1,9 +1,12 @@
 // Modules: what networks are made of.
+export * from './activation.js';
 export * from './containers.js';
+export * from './conv.js';
 export * from './dropout.js';
 export * as functional from './functional.js';
 export * as init from './init.js';
-export { Embedding, type EmbeddingOptions, Linear } from './linear.js';
+export * from './linear.js';
+export * from './loss.js';
 export {
   Buffer,
   type LoadedKeys,
@@ -15,4 +18,6 @@ export {
   type StateValue,
 } from './module.js';
 export * from './norm.js';
+export * from './pooling.js';
+export * from './reshaping.js';
 export { type Block, LayerStack, type ScanLayersOptions, scanLayers } from './stack.js';

@@ -2,16 +2,11 @@
 import { ArgumentError } from '../base/errors.js';
 import { noGrad } from '../tensor/autograd.js';
 import { empty, tensor } from '../tensor/create.js';
-import { embedding, linear } from '../tensor/functions.js';
+import { bilinear, embedding, linear } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Module, Parameter } from './module.js';
-
-/** A whole number of something, at least `least`. */
-export function checkCount(what: string, n: number, least = 1): number {
-  if (Number.isSafeInteger(n) && n >= least) return n;
-  throw new ArgumentError(`${what} is ${n}: it must be a whole number, at least ${least}`);
-}
+import { checkCount, optionsOf, showOptions } from './options.js';
 
 /** x times the weight's transpose, plus a bias: [..., inFeatures] to [..., outFeatures]. */
 export class Linear extends Module {
@@ -20,9 +15,10 @@ export class Linear extends Module {
   constructor(
     readonly inFeatures: number,
     readonly outFeatures: number,
-    { bias = true }: { readonly bias?: boolean } = {},
+    options: { readonly bias?: boolean } = {},
   ) {
     super();
+    const { bias } = optionsOf('Linear', { bias: true }, options);
     checkCount('Linear: inFeatures', inFeatures);
     checkCount('Linear: outFeatures', outFeatures);
     const bound = 1 / Math.sqrt(inFeatures);
@@ -37,6 +33,34 @@ export class Linear extends Module {
   }
 }
 
+/** Two inputs and a matrix between them for each output: [..., in1Features] and [..., in2Features] to [..., outFeatures]. */
+export class Bilinear extends Module {
+  readonly weight: Parameter;
+  readonly bias: Parameter | null;
+  constructor(
+    readonly in1Features: number,
+    readonly in2Features: number,
+    readonly outFeatures: number,
+    options: { readonly bias?: boolean } = {},
+  ) {
+    super();
+    const { bias } = optionsOf('Bilinear', { bias: true }, options);
+    checkCount('Bilinear: in1Features', in1Features);
+    checkCount('Bilinear: in2Features', in2Features);
+    checkCount('Bilinear: outFeatures', outFeatures);
+    const bound = 1 / Math.sqrt(in1Features);
+    this.weight = init.uniform_(new Parameter(empty([outFeatures, in1Features, in2Features])), -bound, bound);
+    this.bias = bias ? init.uniform_(new Parameter(empty([outFeatures])), -bound, bound) : null;
+  }
+  override forward(x1: Tensor, x2: Tensor): Tensor {
+    return bilinear(x1, x2, this.weight, this.bias);
+  }
+  override extraRepr(): string {
+    const { in1Features, in2Features, outFeatures, bias } = this;
+    return showOptions({ in1Features, in2Features, outFeatures, bias: bias !== null });
+  }
+}
+
 export interface EmbeddingOptions {
   /** The index whose row is 0 and learns nothing. */
   readonly paddingIdx?: number;
@@ -48,9 +72,10 @@ export class Embedding extends Module {
   constructor(
     readonly numEmbeddings: number,
     readonly embeddingDim: number,
-    { paddingIdx }: EmbeddingOptions = {},
+    options: EmbeddingOptions = {},
   ) {
     super();
+    const { paddingIdx } = optionsOf<EmbeddingOptions>('Embedding', { paddingIdx: undefined }, options);
     checkCount('Embedding: numEmbeddings', numEmbeddings);
     checkCount('Embedding: embeddingDim', embeddingDim);
     if (paddingIdx !== undefined && !(paddingIdx >= -numEmbeddings && paddingIdx < numEmbeddings))

@@ -3,9 +3,12 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { type Shape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { convert } from './move.js';
-import { add, mul, rsqrt, square, sub } from './pointwise.js';
-import { mean } from './reduction.js';
+import { clampMin } from './math.js';
+import { standardize, widened } from './moments.js';
+import { convert, padDim, reshape } from './move.js';
+import { add, div, mul, pow, rsqrt, square } from './pointwise.js';
+import { mean, vectorNorm } from './reduction.js';
+import { places } from './window.js';
 
 interface Affine {
   readonly weight?: Expr | null;
@@ -25,10 +28,7 @@ export interface RmsNormOptions {
 export function layerNorm(x: Expr, normalizedShape: number | Shape, options: LayerNormOptions = {}): Expr {
   const { weight, bias, eps = 1e-5 } = options;
   const dims = checkNorm('layerNorm', x, normalizedShape, { weight, bias });
-  const wide = widened(x);
-  const centered = sub(wide, mean(wide, { dim: dims, keepdim: true }));
-  const variance = mean(square(centered), { dim: dims, keepdim: true });
-  return affine(mul(centered, rsqrt(add(variance, eps))), weight, bias, x);
+  return affine(standardize(widened(x), dims, eps), weight, bias, x);
 }
 
 /** The last dimensions, of these sizes, divided by the root of the mean of their squares; then times weight. */
@@ -41,22 +41,73 @@ export function rmsNorm(x: Expr, normalizedShape: number | Shape, options: RmsNo
 }
 const PRECISION = { f32: 2 ** -23, f64: Number.EPSILON };
 
-const widened = (x: Expr): Expr => (x.dtype === 'f64' ? x : convert(x, 'f32'));
+/** [N, C, ...] with its channels in groups, each group of a sample at mean 0 and variance 1; then times weight, plus bias. */
+export function groupNorm(x: Expr, numGroups: number, options: LayerNormOptions = {}): Expr {
+  const { weight, bias, eps = 1e-5 } = options;
+  const [n, c, ...space] = x.shape as [number, number, ...number[]];
+  checkFloats('groupNorm', x);
+  if (x.shape.length < 2) throw new ShapeError(`groupNorm: takes [N, C, ...], got ${x.aval}`);
+  if (!Number.isInteger(numGroups) || numGroups < 1 || c % numGroups)
+    throw new ArgumentError(`groupNorm: ${numGroups} groups do not divide the ${c} channels of ${x.aval}`);
+  checkLearned('groupNorm', { weight, bias }, [c], `${x.aval} has ${c} channels`);
+  const grouped = reshape(widened(x), [n, numGroups, (c / numGroups) * space.reduce((a, b) => a * b, 1)]);
+  const perChannel = (t: Expr | null | undefined) => t && reshape(t, [c, ...space.map(() => 1)]);
+  return affine(reshape(standardize(grouped, [2], eps), x.shape), perChannel(weight), perChannel(bias), x);
+}
+
+export interface ResponseNormOptions {
+  readonly alpha?: number;
+  readonly beta?: number;
+  readonly k?: number;
+}
+/** [N, C, ...] divided by what `size` neighbouring channels amount to: (k + alpha * the mean of their squares) ** beta. */
+export function localResponseNorm(x: Expr, size: number, options: ResponseNormOptions = {}): Expr {
+  const { alpha = 1e-4, beta = 0.75, k = 1 } = options;
+  checkFloats('localResponseNorm', x);
+  if (x.shape.length < 3) throw new ShapeError(`localResponseNorm: takes [N, C, ...space], got ${x.aval}`);
+  if (!Number.isInteger(size) || size < 1)
+    throw new ArgumentError(`localResponseNorm: size is ${size}: it is a number of channels, at least 1`);
+  const wide = widened(x);
+  const padded = padDim(square(wide), 1, Math.floor(size / 2), Math.floor((size - 1) / 2));
+  const near = places(padded, 1, x.shape[1]!, { size, stride: 1, dilation: 1 }).reduce((a, b) => add(a, b));
+  return convert(div(wide, pow(add(mul(near, alpha / size), k), beta)), x.dtype);
+}
+
+export interface NormalizeOptions {
+  /** Of the norm; 2 unless told. */
+  readonly p?: number;
+  readonly dim?: number | Shape;
+  /** Vectors that are shorter are divided by it. */
+  readonly eps?: number;
+}
+/** Vectors along `dim` (1) divided by their norm. */
+export function normalize(x: Expr, { p = 2, dim = 1, eps = 1e-12 }: NormalizeOptions = {}): Expr {
+  checkFloats('normalize', x);
+  const wide = widened(x);
+  return convert(div(wide, clampMin(vectorNorm(wide, { p, dim, keepdim: true }), eps)), x.dtype);
+}
+
 function affine(y: Expr, weight: Expr | null | undefined, bias: Expr | null | undefined, like: Expr): Expr {
   const scaled = weight ? mul(y, convert(weight, y.dtype)) : y;
   return convert(bias ? add(scaled, convert(bias, y.dtype)) : scaled, like.dtype);
 }
 
+type Learned = Readonly<Record<string, Expr | null | undefined>>;
 /** The dimensions that are normalized, counted from the end. */
-function checkNorm(op: string, x: Expr, normalizedShape: number | Shape, learned: object): number[] {
+function checkNorm(op: string, x: Expr, normalizedShape: number | Shape, learned: Learned): number[] {
   const sizes = typeof normalizedShape === 'number' ? [normalizedShape] : normalizedShape;
-  if (!isFloat(x.dtype)) throw new DTypeError(`${op}: takes floats, got ${x.aval}: use float()`);
+  checkFloats(op, x);
   if (!sizes.length) throw new ArgumentError(`${op}: normalizedShape is empty: name at least the last dimension`);
   if (String(x.shape.slice(-sizes.length)) !== String(sizes))
     throw new ShapeError(`${op}: normalizedShape is ${showShape(sizes)}: the last dimensions of ${x.aval} differ`);
-  for (const [name, t] of Object.entries(learned) as [string, Expr | null | undefined][]) {
-    if (t && String(t.shape) !== String(sizes))
-      throw new ShapeError(`${op}: the ${name} is ${t.aval}, normalizedShape is ${showShape(sizes)}`);
-  }
+  checkLearned(op, learned, sizes, `normalizedShape is ${showShape(sizes)}`);
   return sizes.map((_, i) => i - sizes.length);
+}
+function checkFloats(op: string, x: Expr): void {
+  if (!isFloat(x.dtype)) throw new DTypeError(`${op}: takes floats, got ${x.aval}: use float()`);
+}
+function checkLearned(op: string, learned: Learned, sizes: Shape, because: string): void {
+  for (const [name, t] of Object.entries(learned)) {
+    if (t && String(t.shape) !== String(sizes)) throw new ShapeError(`${op}: the ${name} is ${t.aval}, ${because}`);
+  }
 }

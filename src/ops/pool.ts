@@ -200,6 +200,7 @@ const lpPool =
     });
 export const lpPool1d = lpPool('lpPool1d', 1);
 export const lpPool2d = lpPool('lpPool2d', 2);
+export const lpPool3d = lpPool('lpPool3d', 3);
 
 // ---- as many windows as wanted
 

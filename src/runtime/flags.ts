@@ -6,8 +6,6 @@ const DEFAULTS: Readonly<Record<string, NonNullable<CompileOptions['xlaFlags']>>
   cpu: {
     // Concurrent kernels compete for the cores: without them a small GPT's step takes 5% less. JAX does the same.
     xla_cpu_enable_concurrency_optimized_scheduler: false,
-    // With it max and min forget NaN: maximum(NaN, 1) is 1, and a loss that blew up looks healthy.
-    xla_cpu_enable_fast_min_max: false,
   },
 };
 

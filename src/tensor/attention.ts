@@ -31,7 +31,7 @@ export interface AttentionOptions extends DrawOptions {
 
 /**
  * softmax(query keyT * scale + mask) value, of [..., heads, queries, d], [..., heads, keys, d] and [..., heads, keys, e].
- * A query that sees no key gets zeros. Unlike torch: dropout draws other numbers from a seed; TSXLA_ATTENTION chooses the form.
+ * A query that sees no key gets zeros. Unlike torch: dropout draws other numbers from a seed.
  */
 export const scaledDotProductAttention = checked(
   OP,
@@ -118,6 +118,11 @@ function merged(
   groups: readonly [number, number] | undefined,
 ): { lead: Shape; four: Expr[] } {
   if (!groups) {
+    const heads = [q, k, v].map((x) => x.shape.at(-3) ?? 1);
+    if (heads.some((n) => n !== heads[0] && n !== 1 && heads[0] !== 1))
+      throw new ShapeError(
+        `${OP}: there are ${heads.join(', ')} heads in ${typesOf([q, k, v])}: where several share a key, pass { enableGqa: true }`,
+      );
     const lead = broadcastShapes(OP, ...[q, k, v].map((x) => x.shape.slice(0, -2)));
     return { lead, four: [q, k, v].map((x) => fourDims(broadcastTo(x, [...lead, ...x.shape.slice(-2)]))) };
   }

@@ -2,6 +2,7 @@
 export { GradcheckError, type GradcheckOptions } from '../autograd/gradcheck.js';
 export { type AccumulateOptions, accumulate } from './accumulate.js';
 export * from './attention.js';
+export { type AutocastOptions, autocast } from './autocast.js';
 export * from './autograd.js';
 export { afterStep } from './closures.js';
 export * from './control.js';
@@ -10,6 +11,7 @@ export * from './functions.js';
 export { getStablehlo, graphText } from './graph.js';
 export * from './indexing.js';
 export { IN_PLACE } from './inplace.js';
+export * from './norm.js';
 export * from './random.js';
 export { type Compiled, type CompileFunctionOptions, compile, type StepOptions, step } from './step.js';
 export { type SyncOptions, sync } from './sync.js';

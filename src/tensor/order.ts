@@ -26,6 +26,9 @@ export const ORDER = {
   softmin: ['dim', 'dtype'],
   layerNorm: ['weight', 'bias', 'eps'],
   rmsNorm: ['weight', 'eps'],
+  groupNorm: ['weight', 'bias', 'eps'],
+  localResponseNorm: ['alpha', 'beta', 'k'],
+  normalize: ['p', 'dim', 'eps'],
   // reductions
   sum: REDUCTION,
   prod: REDUCTION,
@@ -136,6 +139,7 @@ export const ORDER = {
   avgPool3d: AVG_POOL,
   lpPool1d: LP_POOL,
   lpPool2d: LP_POOL,
+  lpPool3d: LP_POOL,
   interpolate: ['size', 'scaleFactor', 'mode', 'alignCorners', 'recomputeScaleFactor'],
   im2col: COLUMNS,
   col2im: COLUMNS,

@@ -283,14 +283,59 @@ export const dropout = checked(
       | [p: number, training: boolean, options?: DrawOptions]
   ): Tensor => {
     const { p = 0.5, training = true, generator } = named<DropoutOptions>(['p', 'training'], given);
-    if (!(p >= 0 && p <= 1)) throw new ArgumentError(`dropout: p is ${p}: a probability is between 0 and 1`);
-    if (!isFloat(x.dtype)) throw new DTypeError(`dropout: takes floats, got ${x.expr.aval}: use float()`);
+    return dropped('dropout', x, { p, training, generator }, x.shape);
+  },
+);
+
+/** For each element of `shape`, whether it stays; the same for all elements of x that it stands for. */
+function keepMask(x: Tensor, shape: Shape, p: number, generator?: Generator): Expr {
+  const [bits] = draw(shape, generator);
+  const limit = full(shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32');
+  return broadcastTo(ge(bits, limit), x.shape);
+}
+type Dropping = { readonly [K in keyof DropoutOptions]: DropoutOptions[K] | undefined };
+function dropped(op: string, x: Tensor, { p = 0.5, training = true, generator }: Dropping, shape: Shape): Tensor {
+  checkDropout(op, x, p);
+  if (!training || p === 0) return x;
+  if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
+  return new Tensor(where(keepMask(x, shape, p, generator), mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
+}
+function checkDropout(op: string, x: Tensor, p: number): void {
+  if (!(p >= 0 && p <= 1)) throw new ArgumentError(`${op}: p is ${p}: a probability is between 0 and 1`);
+  if (!isFloat(x.dtype)) throw new DTypeError(`${op}: takes floats, got ${x.expr.aval}: use float()`);
+}
+
+/** Its shape with 1 for each dimension of space: what whole channels have in common. */
+function channelsOf(op: string, x: Tensor, n: number): Shape {
+  if (x.ndim !== n + 1 && x.ndim !== n + 2)
+    throw new ShapeError(`${op}: takes ${n + 2} dimensions, [N, C, ...space], or ${n + 1}, got ${x.expr.aval}`);
+  const lead = n !== 2 && x.ndim === n + 1 ? 1 : 2; // as in torch: three dimensions are [N, C, L] to dropout2d
+  return x.shape.map((size, d) => (d < lead ? size : 1));
+}
+const channelDropout = (op: string, n: number) =>
+  checked(op, (x: Tensor, options: DropoutOptions = {}): Tensor => dropped(op, x, options, channelsOf(op, x, n)));
+// ---- whole channels at once. Unlike torch: a seed gives other numbers (the same on every device).
+
+export const dropout1d = channelDropout('dropout1d', 1);
+export const dropout2d = channelDropout('dropout2d', 2);
+export const dropout3d = channelDropout('dropout3d', 3);
+
+/** What selu goes to below: dropped values take it, and the rest moves so that mean and variance stay. */
+const SELU_FLOOR = -1.7580993408473766;
+const alphaDropped = (op: string, shapeFor: (x: Tensor) => Shape) =>
+  checked(op, (x: Tensor, { p = 0.5, training = false, generator }: DropoutOptions = {}): Tensor => {
+    checkDropout(op, x, p);
     if (!training || p === 0) return x;
     if (p === 1) return new Tensor(mul(x.expr, zerosLike(x.expr)));
-    const [bits] = draw(x.shape, generator);
-    const keep = ge(bits, full(x.shape, Math.min(Math.round(p * 2 ** 32), 2 ** 32 - 1), 'u32'));
-    return new Tensor(where(keep, mul(x.expr, 1 / (1 - p)), zerosLike(x.expr)));
-  },
+    const a = ((1 - p) * (1 + p * SELU_FLOOR ** 2)) ** -0.5;
+    const kept = where(keepMask(x, shapeFor(x), p, generator), x.expr, full(x.shape, SELU_FLOOR, x.dtype));
+    return new Tensor(add(mul(kept, a), -a * SELU_FLOOR * p));
+  });
+/** Dropout for selu: mean and variance stay as they are. Unlike torch: a seed gives other numbers. */
+export const alphaDropout = alphaDropped('alphaDropout', (x) => x.shape);
+/** The same for whole channels. Unlike torch: a seed gives other numbers. */
+export const featureAlphaDropout = alphaDropped('featureAlphaDropout', (x) =>
+  x.shape.map((size, d) => (d < 2 ? size : 1)),
 );
 
 // ---- in place

@@ -52,6 +52,12 @@ export type AddmmOptions = Lift<ops.AddOptions>;
 export type SolveTriangularOptions = Lift<ops.TriangularOptions>;
 export type MatrixRankOptions = Lift<ops.RankOptions>;
 
+// normalization
+export type LayerNormOptions = Lift<ops.LayerNormOptions>;
+export type RmsNormOptions = Lift<ops.RmsNormOptions>;
+export type LocalResponseNormOptions = Lift<ops.ResponseNormOptions>;
+export type NormalizeOptions = Lift<ops.NormalizeOptions>;
+
 // space
 export type ConvOptions = Lift<ops.ConvOptions>;
 export type ConvTransposeOptions = Lift<ops.ConvTransposeOptions>;

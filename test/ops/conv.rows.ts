@@ -137,11 +137,12 @@ for (const [op, shape, torch, args] of indexed) {
   row(op, [input(shape, 'distinct')], run, `F.${torch}(a, ${args}, return_indices=True)`);
 }
 
-type LpName = 'lpPool1d' | 'lpPool2d';
+type LpName = 'lpPool1d' | 'lpPool2d' | 'lpPool3d';
 const norms: readonly [op: LpName, x: Shape, p: number, size: number | Shape, options?: Options][] = [
   ['lpPool1d', [2, 2, 5], 2, 2],
   ['lpPool1d', [2, 5], 3, 2, { stride: 1 }],
   ['lpPool2d', [1, 1, 5, 4], 2, [2, 3], { stride: 2, ceilMode: true }],
+  ['lpPool3d', [1, 1, 2, 3, 3], 2, 2, { stride: 1 }],
 ];
 for (const [op, x, p, size, options = {}] of norms) {
   row(

@@ -7,9 +7,24 @@ import { table as indexing } from './indexing.rows.js';
 import { table as linalg } from './linalg.rows.js';
 import { table as loss } from './loss.rows.js';
 import { table as matmul } from './matmul.rows.js';
+import { table as norm } from './norm.rows.js';
 import { table as pointwise } from './pointwise.rows.js';
 import { table as reduction } from './reduction.rows.js';
 import { table as shape } from './shape.rows.js';
 import { table as sorting } from './sorting.rows.js';
 
-export const tables = [activation, args, attention, conv, indexing, linalg, loss, matmul, pointwise, reduction, shape, sorting];
+export const tables = [
+  activation,
+  args,
+  attention,
+  conv,
+  indexing,
+  linalg,
+  loss,
+  matmul,
+  norm,
+  pointwise,
+  reduction,
+  shape,
+  sorting,
+];

@@ -1,0 +1,118 @@
+// Normalizations that keep running statistics: tensors that they change in place.
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { isFloat } from '../base/promote.js';
+import { range, type Shape, showShape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
+import { moments, widened } from '../ops/moments.js';
+import { convert, reshape } from '../ops/move.js';
+import { add, mul, rsqrt, sub } from '../ops/pointwise.js';
+import { mean } from '../ops/reduction.js';
+import { detach } from '../ops/variable.js';
+import { checked } from './arguments.js';
+import { Tensor } from './tensor.js';
+
+interface StatisticsOptions {
+  readonly weight?: Tensor | null;
+  readonly bias?: Tensor | null;
+  /** How much the running statistics take of this batch's; a tensor if it changes from step to step. */
+  readonly momentum?: number | Tensor;
+  /** Added to the variance. */
+  readonly eps?: number;
+}
+export interface BatchNormOptions extends StatisticsOptions {
+  /** Whether the statistics are this batch's (and the running ones learn from them), or the running ones. */
+  readonly training?: boolean;
+}
+export interface InstanceNormOptions extends StatisticsOptions {
+  /** Whether the statistics are each sample's own, or the running ones. */
+  readonly useInputStats?: boolean;
+}
+
+/** [N, C, ...], each channel at mean 0 and variance 1; then times weight, plus bias. */
+export const batchNorm = checked(
+  'batchNorm',
+  (
+    x: Tensor,
+    runningMean: Tensor | null,
+    runningVar: Tensor | null,
+    { training = false, ...options }: BatchNormOptions = {},
+  ): Tensor => {
+    if (training && x.ndim > 1 && x.numel() === x.shape[1])
+      throw new ShapeError(
+        `batchNorm: more than 1 value per channel is needed when training, got ${x.aval}: use a larger batch, or eval()`,
+      );
+    const dims = range(x.ndim).filter((d) => d !== 1);
+    return withStatistics('batchNorm', x, [runningMean, runningVar], training, dims, options);
+  },
+);
+
+/** [N, C, ...space], each channel of each sample at mean 0 and variance 1; then times weight, plus bias. */
+export const instanceNorm = checked(
+  'instanceNorm',
+  (
+    x: Tensor,
+    {
+      runningMean = null,
+      runningVar = null,
+      useInputStats = true,
+      ...options
+    }: InstanceNormOptions & { readonly runningMean?: Tensor | null; readonly runningVar?: Tensor | null } = {},
+  ): Tensor => {
+    const space = range(x.ndim).slice(2);
+    if (useInputStats && x.numel() === x.shape[0]! * x.shape[1]!)
+      throw new ShapeError(
+        `instanceNorm: more than 1 spatial element is needed when training, got ${x.aval}: normalize something else`,
+      );
+    return withStatistics('instanceNorm', x, [runningMean, runningVar], useInputStats, space, options);
+  },
+);
+
+/** Normalized over `dims`, by its own statistics or by the running ones. */
+function withStatistics(
+  op: string,
+  t: Tensor,
+  [runningMean, runningVar]: readonly [Tensor | null, Tensor | null],
+  own: boolean,
+  dims: readonly number[],
+  { weight, bias, momentum = 0.1, eps = 1e-5 }: StatisticsOptions,
+): Tensor {
+  check(op, t, { runningMean, runningVar, weight, bias });
+  const channels = t.shape[1]!;
+  const x = widened(t.expr);
+  const perChannel = (s: Expr) => reshape(convert(s, x.dtype), [channels, ...t.shape.slice(2).map(() => 1)]);
+  let y: Expr;
+  if (own) {
+    const { centered, mean: middle, variance } = moments(x, dims);
+    y = mul(centered, rsqrt(add(variance, eps)));
+    const count = dims.reduce((n, d) => n * t.shape[d]!, 1);
+    learn(runningMean, middle, momentum);
+    learn(runningVar, mul(variance, count / (count - 1)), momentum);
+  } else {
+    if (!runningMean || !runningVar)
+      throw new ArgumentError(`${op}: of ${t.aval}: give runningMean and runningVar, or let it use its own statistics`);
+    y = mul(sub(x, perChannel(runningMean.expr)), rsqrt(add(perChannel(runningVar.expr), eps)));
+  }
+  if (weight) y = mul(y, perChannel(weight.expr));
+  if (bias) y = add(y, perChannel(bias.expr));
+  return new Tensor(convert(y, t.dtype));
+}
+
+/** A running statistic moves towards this batch's; where each sample has its own, towards their mean. */
+function learn(running: Tensor | null, found: Expr, momentum: number | Tensor): void {
+  if (!running) return;
+  const channels = found.shape[1]!;
+  const now = mean(reshape(detach(found), [found.shape[0]!, channels]), { dim: 0 });
+  const was = convert(detach(running.expr), now.dtype);
+  const step = momentum instanceof Tensor ? convert(detach(momentum.expr), now.dtype) : momentum;
+  running.rebind(convert(add(was, mul(sub(now, was), step)), running.dtype));
+}
+
+function check(op: string, x: Tensor, perChannel: Record<string, Tensor | null | undefined>): void {
+  if (!isFloat(x.dtype)) throw new DTypeError(`${op}: takes floats, got ${x.aval}: use float()`);
+  if (x.ndim < 2) throw new ShapeError(`${op}: takes [N, C, ...], got ${x.aval}`);
+  const sizes: Shape = [x.shape[1]!];
+  for (const [name, t] of Object.entries(perChannel)) {
+    if (t && String(t.shape) !== String(sizes))
+      throw new ShapeError(`${op}: ${name} is ${t.aval}: ${x.aval} has channels ${showShape(sizes)}`);
+  }
+}
