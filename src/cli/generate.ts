@@ -5,6 +5,7 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { seconds } from '../base/format.js';
 import type { GenerateOptions, GenerateTimings } from '../models/index.js';
+import { type Progress, progress } from './progress.js';
 
 interface Options extends Omit<GenerateOptions, 'eosTokenIds'> {
   readonly model: string;
@@ -23,7 +24,7 @@ export function generateCommand(): Command {
   const option = (flags: string, text: string) => new Option(flags, text).argParser(number);
   return new Command('generate')
     .description('continue a text with a Qwen3 model')
-    .requiredOption('-m, --model <folder>', 'the folder of a model, as Hugging Face has it')
+    .requiredOption('-m, --model <name>', 'the folder of a model, or its name on the Hugging Face hub')
     .option('-p, --prompt <text>', 'the beginning of the text; what is piped in unless told')
     .addOption(new Option('--tokens <ids>', 'the same as token ids: 1,2,3').argParser(numbers).conflicts('prompt'))
     .option('--chat', "the prompt is a question: put it into the model's chat template")
@@ -55,7 +56,15 @@ const numbers = (text: string): number[] => text.split(',').map(number);
 async function run(given: Options): Promise<void> {
   const { model: folder, tokens, chat, system, thinking, greedy, dtype, scanLayers = false, json, ...options } = given;
   const { Qwen3ForCausalLM } = await import('../models/index.js');
-  const model = await Qwen3ForCausalLM.fromPretrained(folder, { ...(dtype && { dtype }), scanLayers });
+  const bars = new Map<string, Progress>();
+  const model = await Qwen3ForCausalLM.fromPretrained(folder, {
+    ...(dtype && { dtype }),
+    scanLayers,
+    onProgress: ({ file, done, total }) => {
+      if (!bars.has(file)) bars.set(file, progress(`fetching ${file}`));
+      bars.get(file)!(done, total);
+    },
+  });
   const text = tokens ? '' : (given.prompt ?? (await pipedIn()));
   const asked = () => {
     if (!model.tokenizer) throw new ArgumentError(`${folder} has no tokenizer.json, which --chat needs`);

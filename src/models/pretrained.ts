@@ -4,19 +4,11 @@ import path from 'node:path';
 import { byteLength, type DType, type TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
-import type { HostArray } from '../io/index.js';
+import { type HostArray, openSharded, writeSharded } from '../io/index.js';
 import { checkState, type Module, setState } from '../nn/module.js';
 import { defaultClient, onDevice } from '../runtime/value.js';
 import type { GenerateOptions } from './generate.js';
-import { openSharded, type TensorFile, writeSharded } from './tensor-file.js';
 import { readJson } from './tokenizer.js';
-
-/** The folder of a model: a path. */
-export async function modelFolder(name: string): Promise<string> {
-  const found = await fs.stat(name).catch(() => undefined);
-  if (found?.isDirectory()) return name;
-  throw new ArgumentError(`${name} is not a folder with a model: ${found ? 'it is a file' : 'it is not there'}`);
-}
 
 export async function readConfig(folder: string): Promise<unknown> {
   const config = await readJson(folder, 'config.json');
@@ -30,24 +22,20 @@ export async function readConfig(folder: string): Promise<unknown> {
  * is read.
  */
 export async function loadWeights(model: Module, folder: string): Promise<void> {
-  const file: TensorFile = await openSharded(folder);
-  try {
-    const entries = [...model.stateEntries()];
-    const shapeOf = (name: string) => file.entries.get(name)?.shape;
-    checkState(model.constructor.name, entries, shapeOf, [...file.entries.keys()], true);
-    const client = await defaultClient();
-    const wanted = new Map(entries.filter((e) => e.names.every(shapeOf)).map((e) => [e.tensor, e])); // tied ones once
-    for (const { tensor, names, stacked } of [...wanted.values()].sort((a, b) => size(b.tensor) - size(a.tensor))) {
-      const rows: HostArray[] = [];
-      for (const name of names) rows.push(converted(await file.read(name), tensor.dtype));
-      setState(tensor, names, rows, stacked);
-      onDevice(client, tensor.expr); // now, so that the host's copy can go
-    }
-  } finally {
-    await file.close();
+  await using file = await openSharded(folder);
+  const entries = [...model.stateEntries()];
+  const shapeOf = (name: string) => file.entries.get(name)?.shape;
+  checkState(model.constructor.name, entries, shapeOf, [...file.entries.keys()], true);
+  const client = await defaultClient();
+  const wanted = new Map(entries.filter((e) => e.names.every(shapeOf)).map((e) => [e.tensor, e])); // tied ones once
+  const largestFirst = [...wanted.values()].sort((a, b) => byteLength(b.tensor) - byteLength(a.tensor));
+  for (const { tensor, names, stacked } of largestFirst) {
+    const rows: HostArray[] = [];
+    for (const name of names) rows.push(converted(await file.read(name), tensor.dtype));
+    setState(tensor, names, rows, stacked);
+    onDevice(client, tensor.expr); // now, so that the host's copy can go
   }
 }
-const size = byteLength;
 
 /** On the host: a program for each shape would take longer. */
 const converted = ({ dtype, shape, data }: HostArray, to: DType): HostArray => {

@@ -4,6 +4,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { DType } from '../base/dtype.js';
+import { type HubOptions, resolveModel } from '../io/index.js';
 import { ModuleList } from '../nn/containers.js';
 import { normal_, zeros_ } from '../nn/init.js';
 import { Embedding, Linear } from '../nn/linear.js';
@@ -20,7 +21,6 @@ import { type CausalLM, type GeneratedSequence, type GenerateOptions, Generation
 import {
   copyTokenizer,
   loadWeights,
-  modelFolder,
   readConfig,
   readGenerationConfig,
   saveWeights,
@@ -228,7 +228,7 @@ function scanWithCache(
 /** Labels that are left out of the loss, as in torch and transformers. */
 const IGNORED = -100;
 
-export interface PretrainedOptions extends Qwen3Options {
+export interface PretrainedOptions extends Qwen3Options, HubOptions {
   /** That of the files unless told. */
   readonly dtype?: DType;
 }
@@ -295,11 +295,11 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
 
   // ---- Hugging Face's folders
 
-  /** A model from its folder. Every weight must be there, and nothing else. */
-  static async fromPretrained(name: string, { dtype, ...options }: PretrainedOptions = {}): Promise<Qwen3ForCausalLM> {
-    const folder = await modelFolder(name);
+  /** A model from its folder, or by its name on the hub (Qwen/Qwen3-0.6B). Every weight must be there, and nothing else. */
+  static async fromPretrained(name: string, options: PretrainedOptions = {}): Promise<Qwen3ForCausalLM> {
+    const folder = await resolveModel(name, options);
     const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
-    const model = new Qwen3ForCausalLM(config, options).to(dtype ?? config.dtype).eval();
+    const model = new Qwen3ForCausalLM(config, options).to(options.dtype ?? config.dtype).eval();
     await loadWeights(model, folder);
     model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };
     if (existsSync(path.join(folder, 'tokenizer.json'))) model.tokenizer = await Tokenizer.fromPretrained(folder);
