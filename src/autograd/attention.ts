@@ -17,7 +17,7 @@ import { defineMulti } from '../ops/define.js';
 import { dotGeneral } from '../ops/dot.js';
 import { broadcastTo, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
 import { add, div, eq, exp, ge, gt, log, maximum, mul, sub, where } from '../ops/pointwise.js';
-import { reduceTop, reduceOr, reduceSum } from '../ops/reduce.js';
+import { reduceOr, reduceSum, reduceTop } from '../ops/reduce.js';
 import { advance, words } from '../ops/threefry.js';
 import { scan } from './scan.js';
 import { gradients } from './sweep.js';

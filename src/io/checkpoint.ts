@@ -14,7 +14,8 @@ import { fromBuffer } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import { sync } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
-import { type HostArray, readSafetensors, writeSafetensors } from './safetensors.js';
+import type { HostArray } from './array.js';
+import { readSafetensors, writeSafetensors } from './safetensors.js';
 
 /** Something that can be saved: it has stateDict and loadStateDict, as torch's, or state and load. */
 export type Stateful =

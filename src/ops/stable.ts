@@ -64,7 +64,7 @@ export const logSoftmaxAt = custom<[Expr, Expr], At>(
   'logSoftmaxAt',
   ([x, index], { dim }) => {
     const along = { dims: [dim] };
-    const top = kept(reduceMax, x, along);
+    const top = kept(reduceTop, x, along);
     return sub(sub(gatherAlong(x, index, dim), top), log(kept(reduceSum, exp(sub(x, top)), along)));
   },
   (g, [x, index], at) => [mul(g, sub(hit(x, index, at), softmaxOver([x], { dims: [at.dim] }))), null],
