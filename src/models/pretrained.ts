@@ -6,6 +6,7 @@ import { ArgumentError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { type HostArray, openSharded, writeSharded } from '../io/index.js';
 import { checkState, type Module, setState } from '../nn/module.js';
+import { collectGarbage } from '../runtime/memory.js';
 import { defaultClient, onDevice } from '../runtime/value.js';
 import type { GenerateOptions } from './generate.js';
 import { readJson } from './tokenizer.js';
@@ -29,11 +30,18 @@ export async function loadWeights(model: Module, folder: string): Promise<void> 
   const client = await defaultClient();
   const wanted = new Map(entries.filter((e) => e.names.every(shapeOf)).map((e) => [e.tensor, e])); // tied ones once
   const largestFirst = [...wanted.values()].sort((a, b) => byteLength(b.tensor) - byteLength(a.tensor));
+  const some = largestFirst.reduce((sum, e) => sum + byteLength(e.tensor), 0) / 20;
+  let garbage = 0; // bytes
   for (const { tensor, names, stacked } of largestFirst) {
     const rows: HostArray[] = [];
     for (const name of names) rows.push(converted(await file.read(name), tensor.dtype));
     setState(tensor, names, rows, stacked);
     onDevice(client, tensor.expr); // now, so that the host's copy can go
+    garbage += byteLength(tensor);
+    if (garbage < some) continue;
+    rows.length = 0;
+    await collectGarbage(); // which waits for more of it than a model of some GB can leave
+    garbage = 0;
   }
 }
 
