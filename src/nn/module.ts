@@ -367,17 +367,18 @@ export function setState(
   stacked: boolean,
 ): void {
   values.forEach((value, i) => value && checkValue(names[i]!, value));
-  if (!stacked) return setWhole(t, values[0]!);
+  if (!stacked) {
+    setWhole(t, values[0]!);
+    return;
+  }
   const arrays = values.filter((v) => v && !(v instanceof Tensor) && v.dtype === values[0]!.dtype) as HostArray[];
   if (arrays.length === values.length) {
     const { dtype } = arrays[0]!;
     const data = hostArray({ dtype, shape: t.shape });
     const size = data.length / names.length;
     arrays.forEach((a, i) => void data.set(a.data as never, i * size));
-    return setWhole(t, { dtype, shape: t.shape, data });
-  }
-  const rows = values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)));
-  t.become(stack(rows).expr);
+    setWhole(t, { dtype, shape: t.shape, data });
+  } else t.become(stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)))).expr);
 }
 function setWhole(t: Tensor, value: StateValue): void {
   if (value instanceof Tensor) {

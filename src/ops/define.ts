@@ -129,8 +129,8 @@ export function keepingNaN(e: Emitter, hlo: string, [a, b]: readonly Ssa[], out:
   const [y] = e.op(hlo, [a!, b!], [out]);
   if (!forgetsNaN(e, hlo, out)) return y!;
   const pick = (x: Ssa, other: Ssa) => {
-    const isNaN = e.op('compare', [x, x], [out.withDType('bool')], comparing('NE', out.dtype));
-    return e.op('select', [isNaN[0]!, x, other], [out])[0]!;
+    const nans = e.op('compare', [x, x], [out.withDType('bool')], comparing('NE', out.dtype));
+    return e.op('select', [nans[0]!, x, other], [out])[0]!;
   };
   return pick(a!, pick(b!, y!));
 }

@@ -60,8 +60,8 @@ function reduction(
       if (!keepNaN || !forgetsNaN(e, hlo, out)) return y!;
       const [flags, flag, any] = [e.typeOf(x), scalar, out].map((t) => t.withDType('bool')) as [Aval, Aval, Aval];
       const either = e.region([flag, flag], (xs) => e.op('or', xs, [flag]));
-      const isNaN = e.op('compare', [x, x], [flags], comparing('NE', out.dtype));
-      const [hit] = e.op('reduce', [isNaN[0]!, scalarConstant(e, false, flag)], [any], over, [either]);
+      const nans = e.op('compare', [x, x], [flags], comparing('NE', out.dtype));
+      const [hit] = e.op('reduce', [nans[0]!, scalarConstant(e, false, flag)], [any], over, [either]);
       const nan = e.op('constant', [], [out], { value: `dense<${literal(Number.NaN, out.dtype)}> : ${out.mlir}` });
       return e.op('select', [hit!, nan[0]!, y!], [out])[0]!;
     },

@@ -11,6 +11,7 @@ import { typesOf } from '../ops/define.js';
 import { broadcastInDim, broadcastTo, reshape } from '../ops/move.js';
 import { mul } from '../ops/pointwise.js';
 import { checked, named } from './arguments.js';
+import { cast } from './autocast.js';
 import { type DrawOptions, defaultGenerator } from './random.js';
 import { Tensor } from './tensor.js';
 
@@ -59,7 +60,7 @@ export const scaledDotProductAttention = checked(
       enableGqa = false,
       generator = defaultGenerator,
     } = options;
-    const [q, k, v] = [query.expr, key.expr, value.expr];
+    const [q, k, v, bias] = cast(OP, [query.expr, key.expr, value.expr, attnMask?.expr] as const);
     checkOperands(q, k, v);
     if (!(dropoutP >= 0 && dropoutP <= 1))
       throw new ArgumentError(`${OP}: dropoutP is ${dropoutP}: a probability is between 0 and 1`);
@@ -68,7 +69,7 @@ export const scaledDotProductAttention = checked(
     const heads = enableGqa ? groupsOf(q, k, v) : undefined;
     const { lead, four } = merged(q, k, v, heads);
     const [queries, keys, d] = [q.shape.at(-2)!, k.shape.at(-2)!, q.shape.at(-1)!];
-    const mask = attnMask && maskOf(attnMask.expr, q, [...lead, queries, keys]);
+    const mask = bias && maskOf(bias, q, [...lead, queries, keys]);
     const [query4] = four as [Expr, Expr, Expr];
     const dropout = dropoutP < 1 ? dropoutP : 0; // all of it: below
     const state = dropout ? [generator.take(sizeOf([...lead, queries, keys]))] : [];

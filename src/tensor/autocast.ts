@@ -147,3 +147,6 @@ const RULES: ReadonlyMap<string, Cast> = new Map([
 ]);
 /** What autocast does to the arguments of an operation. */
 export const castOf = (op: string): Cast | undefined => RULES.get(op);
+/** Operands as autocast wants them: for an operation that is not called by lift.ts. */
+export const cast = <X extends readonly unknown[]>(op: string, operands: X): X =>
+  low ? ((castOf(op)?.(operands, low) ?? operands) as X) : operands;
