@@ -149,7 +149,25 @@ def warmed_cosine(options):
     return dict(kind="CosineLR", options=options, seen=seen, one=True)
 
 
+def saved():
+    """A file of torch's, after three steps; what the parameter is after three more."""
+    p = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    opt = torch.optim.AdamW([p], lr=0.1, amsgrad=True)
+
+    def go():
+        for _ in range(3):
+            opt.zero_grad()
+            (p * p).sum().backward()
+            opt.step()
+        return listed(p)
+
+    then = go()
+    torch.save(opt.state_dict(), "test/golden/optim.pt")
+    return dict(then=then, later=go())
+
+
 golden = dict(
+    saved=saved(),
     shapes=SHAPES,
     start=[listed(t) for t in start],
     gradients=[[listed(g) for g in gs] for gs in gradients],

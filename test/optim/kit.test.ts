@@ -1,13 +1,15 @@
 // Clipping, schedules, the scaler, averages, state dicts and errors of tsxla/optim.
 import * as tx from 'tsxla';
 import { StateDictError } from 'tsxla';
+import { readTorch } from 'tsxla/io';
 import { AdamW, clipGradNorm, clipGradValue, EMA, GradScaler, Lion, type Optimizer, RMSprop, SGD } from 'tsxla/optim';
 import { describe, expect, test } from 'vitest';
 import { describedSince } from '../../dist/runtime/evaluate.js';
 import { counts } from '../../dist/runtime/program.js';
-import { golden } from '../support.js';
+import { golden, goldenPath } from '../support.js';
 
 interface Golden {
+  readonly saved: { then: number[]; later: number[] };
   readonly shapes: number[][];
   readonly start: number[][];
   readonly gradients: number[][][];
@@ -16,7 +18,7 @@ interface Golden {
   readonly schedules: { kind: string; options: object; seen: number[][][]; one?: boolean }[];
 }
 
-const { shapes, start, gradients, clipped, scaled, schedules } = JSON.parse(golden('optim.json')) as Golden;
+const { saved, shapes, start, gradients, clipped, scaled, schedules } = JSON.parse(golden('optim.json')) as Golden;
 const first = gradients[0]!;
 const list = async (t: tx.Tensor) => Array.from((await t.to('f64').flatten().data()) as Float64Array);
 const close = (got: readonly number[], want: readonly number[], digits = 6) =>
@@ -227,6 +229,14 @@ describe('state dicts', () => {
     const want = await run(one!, a, 3);
     expect(await run(two!, b, 3)).toEqual(want);
     expect(await run(three!, c, 3)).toEqual(want);
+  });
+
+  test("a file of torch's goes on where torch was", async () => {
+    const p = parameter(...saved.then);
+    const optimizer = new AdamW([p], { amsgrad: true });
+    optimizer.loadStateDict((await readTorch(goldenPath('optim.pt'))) as object);
+    expect(optimizer.paramGroups[0]!.lr).toBe(0.1);
+    close(await run(optimizer, p, 3), saved.later);
   });
 
   test("torch's SGD has no count: its buffer goes on", async () => {
