@@ -393,3 +393,20 @@ describe('layers that are made wrongly say so', () => {
     expect(make).toThrow(says);
   });
 });
+
+test('an error deep inside a layer names the line that called it', () => {
+  const encoder = new nn.TransformerEncoder(() => new nn.TransformerEncoderLayer(4, 2), 1);
+  const net = new nn.Sequential(new nn.Sequential(encoder));
+  const messageOf = (f: () => unknown) => {
+    try {
+      f();
+    } catch (error) {
+      return String(error);
+    }
+    return '';
+  };
+  expect(messageOf(() => encoder.forward(tx.ones([3, 1, 5])))).toMatch(
+    /linear: .*f32\[1, 3, 5\].*\n.*module\.test\.ts:\d+/,
+  );
+  expect(messageOf(() => net.forward(tx.ones([3, 1, 5])))).toMatch(/linear: .*\n.*module\.test\.ts:\d+/);
+});
