@@ -45,7 +45,13 @@ function differences(): Map<string, [of: string, text: string]> {
   // A section's line, or an export with the comment above it, in a file or in the class Tensor.
   const parts =
     /(?<section>\n\/\/ ----(?:.*\n\/\/)*.*)|(?:\/\*\*(?<comment>(?:(?!\*\/)[\s\S])*?)\*\/\n)?(?:export (?:const|function)| {2}(?:async|get)|(?<=\*\/\n) ) (?<name>\w+)/g;
-  for (const file of [...files, 'src/tensor/create.ts', 'src/tensor/random.ts', 'src/tensor/attention.ts', 'src/tensor/tensor.ts']) {
+  for (const file of [
+    ...files,
+    'src/tensor/create.ts',
+    'src/tensor/random.ts',
+    'src/tensor/attention.ts',
+    'src/tensor/tensor.ts',
+  ]) {
     let section: [string, string] | undefined;
     for (const { groups } of read(file).matchAll(parts)) {
       if (groups!.section) section = said(groups!.section);

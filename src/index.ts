@@ -1,7 +1,12 @@
 // tsxla: torch's way of working, in TypeScript, on XLA's compiler and devices.
+export * as amp from './amp.js';
 export * from './base/errors.js';
+export * as data from './data/index.js';
+export * as io from './io/index.js';
 export * as metrics from './metrics.js';
+export * as models from './models/index.js';
 export * as nn from './nn/index.js';
+export * as optim from './optim/index.js';
 export type { DeviceType } from './plugins/index.js';
 export * from './rules.js';
 export { type Choice, chooseDevice, type OpenOptions, openClient } from './runtime/device.js';

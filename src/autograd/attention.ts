@@ -17,7 +17,7 @@ import { defineMulti } from '../ops/define.js';
 import { dotGeneral } from '../ops/dot.js';
 import { broadcastTo, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
 import { add, div, eq, exp, ge, gt, log, maximum, mul, sub, where } from '../ops/pointwise.js';
-import { reduceMax, reduceOr, reduceSum } from '../ops/reduce.js';
+import { reduceOr, reduceSum, reduceTop } from '../ops/reduce.js';
 import { advance, words } from '../ops/threefry.js';
 import { scan } from './scan.js';
 import { gradients } from './sweep.js';
@@ -74,6 +74,9 @@ const product = (a: Expr, b: Expr, sum: readonly [number, number], shape: readon
 const overKeys = (reduce: (x: Expr, dims: readonly number[]) => Expr, x: Expr): Expr =>
   reshape(reduce(x, [3]), x.shape.with(3, 1));
 
+const column = (x: Expr): Expr => reshape(x, [...x.shape, 1]);
+const uncolumn = (x: Expr): Expr => reshape(x, x.shape.slice(0, -1));
+
 /** [B, H, T, S] in f32 at least; -inf where a query does not see a key. `first`: the place of the first query. */
 function scoresOf({ q, k, mask }: Operands, { scale, causal }: Of, first?: Expr): Expr {
   const [batch, heads, rows] = q.shape as [number, number, number];
@@ -82,21 +85,32 @@ function scoresOf({ q, k, mask }: Operands, { scale, causal }: Of, first?: Expr)
   const hidden = full([], Number.NEGATIVE_INFINITY, scores.dtype);
   if (mask) scores = mask.dtype === 'bool' ? where(mask, scores, hidden) : add(scores, convert(mask, scores.dtype));
   if (!causal) return scores;
-  const [row, column] = [iota(shape.slice(2), 0, 'i32'), iota(shape.slice(2), 1, 'i32')];
-  return where(ge(first ? add(row, first) : row, column), scores, hidden);
+  const [query, key] = [iota(shape.slice(2), 0, 'i32'), iota(shape.slice(2), 1, 'i32')];
+  return where(ge(first ? add(query, first) : query, key), scores, hidden);
 }
 
-/** The softmax of scores, and its statistic. A row of which nothing is seen (only masks make such) has weights of 0. */
-function softmax(scores: Expr, mask: Expr | undefined): { weights: Expr; statistic: Expr } {
-  const top = overKeys(reduceMax, scores);
-  const shift = mask ? where(eq(top, Number.NEGATIVE_INFINITY), 0, top) : top;
+interface Softmax {
+  /** exp(score - the largest of the row). Divided by the total, they are the weights. */
+  readonly powers: Expr;
+  readonly total: Expr;
+  /** exp(score - statistic) is the weight. */
+  readonly statistic: Expr;
+}
+/** A row of which nothing is seen has weights of 0. Only masks make such; or there are no keys. */
+function softmax(scores: Expr, mask: Expr | undefined): Softmax {
+  const isSafe = !mask && scores.shape[3]! > 0;
+  const top = overKeys(reduceTop, scores);
+  const shift = isSafe ? top : where(eq(top, Number.NEGATIVE_INFINITY), 0, top);
   const powers = exp(sub(scores, shift));
   const total = overKeys(reduceSum, powers);
-  const weights = div(powers, mask ? where(eq(total, 0), 1, total) : total);
   const statistic = add(shift, log(total));
-  // exp(score - statistic) is the weight: 0 for such a row.
-  const sure = mask ? where(eq(total, 0), Number.POSITIVE_INFINITY, statistic) : statistic;
-  return { weights, statistic: reshape(sure, scores.shape.slice(0, 3)) };
+  if (isSafe) return { powers, total, statistic };
+  const isEmpty = eq(total, 0);
+  return {
+    powers,
+    total: where(isEmpty, 1, total),
+    statistic: where(isEmpty, Number.POSITIVE_INFINITY, statistic),
+  };
 }
 
 /** Whether each weight is kept. A query's random numbers follow those of the one before it, in a chunk or not. */
@@ -112,10 +126,11 @@ function dropped(x: Expr, { state }: Operands, { dropout }: Of): Expr {
 
 function plainForward(xs: Operands, of: Of, first?: Expr): Expr[] {
   const { q, v, mask } = xs;
-  const { weights, statistic } = softmax(scoresOf(xs, of, first), mask);
-  const used = convert(dropped(weights, xs, of), v.dtype);
-  const shape = q.shape.with(3, v.shape[3]!);
-  return [product(grouped(used, v), grouped(v, v), [2, 1], shape, false), statistic];
+  const { powers, total, statistic } = softmax(scoresOf(xs, of, first), mask);
+  const used = convert(dropped(powers, xs, of), v.dtype);
+  const sums = product(grouped(used, v), grouped(v, v), [2, 1], q.shape.with(3, v.shape[3]!), true);
+  // Divided last: what is [T, e] is smaller than what is [T, S].
+  return [convert(div(sums, total), q.dtype), uncolumn(statistic)];
 }
 
 interface Results {
@@ -129,19 +144,23 @@ interface Results {
 function plainBackward(xs: Operands, { output, statistic, g }: Results, of: Of, first?: Expr): Expr[] {
   const { q, k, v, mask } = xs;
   const scores = scoresOf(xs, of, first);
-  const weights = statistic
-    ? exp(sub(scores, reshape(statistic, [...statistic.shape, 1])))
-    : softmax(scores, mask).weights;
-  const used = convert(dropped(weights, xs, of), v.dtype);
-  const ofUsed = product(grouped(g, v), grouped(v, v), [2, 2], scores.shape, true);
   const wide = scores.dtype;
+  const { powers, total } = statistic
+    ? { powers: exp(sub(scores, column(statistic))), total: undefined }
+    : softmax(scores, mask);
+  const weights = total ? div(powers, total) : powers;
+  // The powers are there from the forward pass; but a small f16 gradient divided by the total may be too small for it.
+  const late = total && q.dtype === wide;
+  const used = convert(dropped(late ? powers : weights, xs, of), v.dtype);
+  const byUsed = late ? div(g, total) : g;
+  const ofUsed = product(grouped(g, v), grouped(v, v), [2, 2], scores.shape, true);
   const common = overKeys(reduceSum, mul(convert(g, wide), convert(output, wide))); // the same for all keys
   const ofScores = mul(weights, sub(dropped(ofUsed, xs, of), common));
   const scaled = grouped(convert(mul(ofScores, of.scale), q.dtype), k);
   return [
     product(scaled, grouped(k, k), [2, 1], q.shape, false),
     product(scaled, grouped(q, k), [1, 1], k.shape, true),
-    product(grouped(used, v), grouped(g, v), [1, 1], v.shape, true),
+    product(grouped(used, v), grouped(byUsed, v), [1, 1], v.shape, true),
     ofScores,
   ];
 }
@@ -173,8 +192,6 @@ function joined(x: Expr, all: number): Expr {
   const [chunks, batch, heads, rows, n] = x.shape as [number, number, number, number, number];
   return sliceDim(reshape(permute(x, [1, 2, 0, 3, 4]), [batch, heads, chunks * rows, n]), 2, 0, all);
 }
-const column = (x: Expr): Expr => reshape(x, [...x.shape, 1]);
-const uncolumn = (x: Expr): Expr => reshape(x, x.shape.slice(0, -1));
 
 /**
  * Runs `each` on some queries at a time: with their part of the operands and of `more`, and the place of the first of them.
@@ -269,10 +286,9 @@ function asBias(mask: Expr, q: Aval, k: Aval): Expr[] {
   const dtype = q.dtype as keyof typeof UNSEEN;
   const shape = [mask.shape[0]!, mask.shape[1]!, q.shape[2]!, k.shape[2]!];
   const all = broadcastTo(mask, shape);
-  const isBool = mask.dtype === 'bool';
-  const bias = isBool ? where(all, full([], 0, dtype), full([], UNSEEN[dtype], dtype)) : convert(all, dtype);
-  const sees = overKeys(reduceOr, isBool ? all : gt(all, Number.NEGATIVE_INFINITY));
-  return [isBool ? bias : maximum(bias, full([], UNSEEN[dtype], dtype)), sees];
+  const unseen = full([], UNSEEN[dtype], dtype);
+  if (mask.dtype === 'bool') return [where(all, full([], 0, dtype), unseen), overKeys(reduceOr, all)];
+  return [maximum(convert(all, dtype), unseen), overKeys(reduceOr, gt(all, Number.NEGATIVE_INFINITY))];
 }
 const cleared = (x: Expr, sees: Expr): Expr => where(sees, x, full([], 0, x.dtype));
 

@@ -52,7 +52,7 @@ export type DType = keyof typeof DTYPES;
 
 /** torch's names. */
 // biome-ignore format: a table
-const TORCH: Readonly<Record<string, DType>> = {
+export const TORCH: Readonly<Record<string, DType>> = {
   float16: 'f16', half: 'f16', bfloat16: 'bf16', float32: 'f32', float: 'f32', float64: 'f64', double: 'f64',
   uint8: 'u8', byte: 'u8', uint16: 'u16', uint32: 'u32', uint64: 'u64',
   int8: 'i8', char: 'i8', int16: 'i16', short: 'i16', int32: 'i32', int: 'i32', int64: 'i64', long: 'i64',
@@ -95,6 +95,11 @@ export function dtypeFrom(vocabulary: keyof typeof FROM, value: string | number)
 export interface ArrayType {
   readonly dtype: DType;
   readonly shape: readonly number[];
+}
+
+/** An array in the host's memory: its elements in row-major order, in the array type of its dtype. */
+export interface HostArray extends ArrayType {
+  readonly data: TypedArray;
 }
 
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1);

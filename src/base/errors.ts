@@ -30,6 +30,9 @@ export class StateDictError extends ArgumentError {
   }
 }
 
+/** A checkpoint that cannot be written, is not whole, or does not have what is asked of it. */
+export class CheckpointError extends TsxlaError {}
+
 /** A handle that was disposed, or whose client was. */
 export class DisposedError extends TsxlaError {}
 
@@ -39,11 +42,30 @@ export class DonatedError extends TsxlaError {}
 /** A tensor whose value is gone: made inside a step and not returned from it, disposed, or given to its successor. */
 export class SpentError extends ArgumentError {}
 
+/** A file that cannot be read or written, or is not what it should be: cut short, damaged, of another kind. */
+export class FileError extends ArgumentError {}
+
+/** A pickle that wants to import and call something. Nothing of it was run; `global` is what it asked for. */
+export class UnsafePickleError extends FileError {
+  constructor(
+    message: string,
+    readonly global: string,
+  ) {
+    super(message);
+  }
+}
+
+/** A model that is not in the cache and cannot be fetched: offline, unknown, not permitted, or a hub that fails. */
+export class HubError extends TsxlaError {}
+
 /** Reading a tensor where there are no values yet: inside a step, or in the body of a loop. */
 export class ReadError extends ArgumentError {}
 
 /** A compile that took longer than it was given. It goes on, and its result is used when it is there. */
 export class CompileTimeoutError extends TsxlaError {}
+
+/** Data that cannot be had: a file that is broken, an item that cannot be read, a dataset that is empty, a worker that died. */
+export class DataError extends TsxlaError {}
 
 /** A program that failed on the device after it was started. `cause` is what the device said. */
 export class StepFailedError extends TsxlaError {}

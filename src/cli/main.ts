@@ -6,6 +6,7 @@ import pc from 'picocolors';
 import { TsxlaError } from '../base/errors.js';
 import { cacheCommand } from './cache.js';
 import { doctorCommand } from './doctor.js';
+import { generateCommand } from './generate.js';
 import { hloCommand } from './hlo.js';
 import { pluginsCommand } from './plugins.js';
 
@@ -17,6 +18,7 @@ const program = new Command('tsxla')
   .addCommand(doctorCommand())
   .addCommand(pluginsCommand())
   .addCommand(hloCommand())
+  .addCommand(generateCommand())
   .addCommand(cacheCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 

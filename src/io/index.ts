@@ -1,2 +1,24 @@
-// Files: arrays in safetensors.
-export { type HostArray, readSafetensors, writeSafetensors } from './safetensors.js';
+// Files: arrays in safetensors, torch's and numpy's files, checkpoints, and models of the Hugging Face hub.
+export type { HostArray, NamedArrays } from './array.js';
+export {
+  type CheckpointInfo,
+  CheckpointManager,
+  type CheckpointOptions,
+  type Items,
+  type Restored,
+  type Stateful,
+} from './checkpoint.js';
+export { type HubOptions, hubCache, resolveModel } from './hub.js';
+export { readNpy, readNpz, writeNpy, writeNpz } from './numpy.js';
+export {
+  openSafetensors,
+  readAll,
+  readSafetensors,
+  SafetensorsFile,
+  type TensorEntry,
+  type TensorFile,
+  type WriteOptions,
+  writeSafetensors,
+} from './safetensors.js';
+export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
+export { readTorch, type TorchValue } from './torch.js';

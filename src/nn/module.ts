@@ -378,10 +378,7 @@ export function setState(
     const size = data.length / names.length;
     arrays.forEach((a, i) => void data.set(a.data as never, i * size));
     setWhole(t, { dtype, shape: t.shape, data });
-    return;
-  }
-  const rows = values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)));
-  t.become(stack(rows).expr);
+  } else t.become(stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)))).expr);
 }
 function setWhole(t: Tensor, value: StateValue): void {
   if (value instanceof Tensor) {

@@ -119,3 +119,18 @@ export const comparing = (direction: string, dtype: DType): { comparison_directi
 
 export const i64s = (xs: readonly number[]): string => `array<i64${xs.length ? `: ${xs.join(', ')}` : ''}>`;
 export const i64 = (x: number): string => `${x} : i64`;
+
+/** Whether an operation forgets NaN. XLA's CPU compiler does so for the larger and the smaller of two: it is fast that way. */
+export const forgetsNaN = (e: Emitter, hlo: string, { dtype }: Aval): boolean =>
+  e.platform === 'cpu' && (hlo === 'maximum' || hlo === 'minimum') && isFloat(dtype);
+
+/** An operation on two operands: NaN if one is. */
+export function keepingNaN(e: Emitter, hlo: string, [a, b]: readonly Ssa[], out: Aval): Ssa {
+  const [y] = e.op(hlo, [a!, b!], [out]);
+  if (!forgetsNaN(e, hlo, out)) return y!;
+  const pick = (x: Ssa, other: Ssa) => {
+    const nans = e.op('compare', [x, x], [out.withDType('bool')], comparing('NE', out.dtype));
+    return e.op('select', [nans[0]!, x, other], [out])[0]!;
+  };
+  return pick(a!, pick(b!, y!));
+}

@@ -8,7 +8,7 @@ import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Operand } from './align.js';
 import { constants, full, zerosLike } from './constant.js';
-import { checkDType, define, i64s, showAll } from './define.js';
+import { checkDType, define, i64s, keepingNaN, showAll } from './define.js';
 import { broadcastInDim, broadcastTo, concat, convert, reshape, slice } from './move.js';
 import { div, eq, ge, le, logicalAnd, maximum, minimum, mul, where } from './pointwise.js';
 import { reduceAnd } from './reduce.js';
@@ -91,7 +91,9 @@ const scatterOp = define<[Expr, Expr, Expr], Scatter>({
   lower: (e, xs, p, out) => {
     const scalar = out.withShape([]);
     const op = COMBINE[p.combine];
-    const body = e.region([scalar, scalar], ([old, update]) => (op ? e.op(op, [old!, update!], [scalar]) : [update!]));
+    const body = e.region([scalar, scalar], ([old, update]) => [
+      op ? keepingNaN(e, op, [old!, update!], scalar) : update!,
+    ]);
     const numbers =
       `#stablehlo.scatter<update_window_dims = ${list(p.offset)}, inserted_window_dims = ${list(p.collapsed)}, ` +
       `input_batching_dims = ${list(p.batch)}, scatter_indices_batching_dims = ${list(p.startBatch)}, ` +

@@ -1,11 +1,12 @@
 // Losses, as torch.nn.functional has them: element by element first, then reduced.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat, isInteger, wideType } from '../base/promote.js';
-import { broadcastShapes, normalizeDim, range, type Shape, sameShape, showShape } from '../base/shape.js';
+import { broadcastShapes, normalizeDim, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
-import { full, iota } from './constant.js';
+import { full } from './constant.js';
 import { custom } from './custom.js';
+import { takeAt } from './gather.js';
 import { clamp, xlogy } from './math.js';
 import { broadcastInDim, convert, reshape } from './move.js';
 import {
@@ -14,10 +15,13 @@ import {
   div,
   eq,
   exp,
+  ge,
   gt,
   log,
   log1p,
   logicalAnd,
+  logicalOr,
+  lt,
   maximum,
   minimum,
   mul,
@@ -30,7 +34,7 @@ import {
 } from './pointwise.js';
 import { reduceSum } from './reduce.js';
 import { norm, sum } from './reduction.js';
-import { log1pExp, logSoftmaxOver } from './stable.js';
+import { elementAt, log1pExp, logSoftmaxAt, logSoftmaxOver } from './stable.js';
 import { detach } from './variable.js';
 
 export type Reduction = 'mean' | 'sum' | 'none';
@@ -97,12 +101,13 @@ export interface ClassOptions extends Reduced {
   readonly ignoreIndex?: number;
 }
 interface Classes {
-  /** Where the class of each target is, in the input's shape. */
-  readonly hit: Expr;
-  /** Targets that count. */
+  /** The class of each target, i32, in the input's shape with one class. Out of range where it does not count. */
+  readonly index: Expr;
+  /** Targets that count, and those of them that name no class. */
   readonly counted: Expr;
-  /** Sums over the classes what it is given in the input's shape. */
-  readonly over: (x: Expr) => Expr;
+  readonly unknown: Expr;
+  /** The weight of each target's class. */
+  readonly weights: Expr;
   /** The weight of each class, in the input's shape. */
   readonly weight: Expr | undefined;
 }
@@ -110,8 +115,7 @@ interface Classes {
 /** Input [C], [N, C] or [N, C, ...]; target the same without C. */
 function classesOf(op: string, input: Expr, target: Expr, { weight, ignoreIndex = -100 }: ClassOptions): Classes {
   const dim = classDim(op, input);
-  const others = range(input.shape.length).filter((d) => d !== dim);
-  const expected = others.map((d) => input.shape[d]!);
+  const expected = input.shape.filter((_, d) => d !== dim);
   if (!isInteger(target.dtype)) {
     throw new DTypeError(`${op}: class indices are integers, the target is ${target.aval}: convert it to i64`);
   }
@@ -120,13 +124,16 @@ function classesOf(op: string, input: Expr, target: Expr, { weight, ignoreIndex 
       `${op}: the target of ${input.aval} has shape ${showShape(expected)} (a class for each), this is ${target.aval}`,
     );
   }
-  const index = convert(target, 'i64');
-  const hit = eq(broadcastInDim(index, input.shape, others), iota(input.shape, dim, 'i64'));
-  const counted = ne(index, ignoreIndex);
+  const given = convert(target, 'i64');
+  const counted = ne(given, ignoreIndex);
+  const index = convert(given, 'i32'); // half as wide: it is compared with every class of every target
   return {
-    hit: logicalAnd(hit, broadcastInDim(counted, input.shape, others)),
+    index: reshape(index, input.shape.with(dim, 1)),
     counted,
-    over: (x) => reduceSum(x, [dim]),
+    unknown: logicalAnd(counted, logicalOr(lt(given, 0), ge(given, input.shape[dim]!))),
+    weights: weight
+      ? where(counted, takeAt(convert(checkClassWeight(op, input, weight), input.dtype), [0], [index]), 0)
+      : convert(counted, input.dtype),
     weight: weight && classWeight(op, input, weight),
   };
 }
@@ -135,35 +142,45 @@ function classDim(op: string, input: Expr): number {
     throw new ShapeError(`${op}: the input is ${input.aval}: it needs a dimension for the classes`);
   return input.shape.length === 1 ? 0 : 1;
 }
-function classWeight(op: string, input: Expr, weight: Expr): Expr {
-  const dim = classDim(op, input);
-  if (!sameShape(weight.shape, [input.shape[dim]!])) {
-    throw new ShapeError(`${op}: the weight is ${weight.aval}: ${input.aval} has ${input.shape[dim]} classes`);
-  }
-  return broadcastInDim(convert(weight, input.dtype), input.shape, [dim]);
+function checkClassWeight(op: string, input: Expr, weight: Expr): Expr {
+  const classes = input.shape[classDim(op, input)]!;
+  if (sameShape(weight.shape, [classes])) return weight;
+  throw new ShapeError(`${op}: the weight is ${weight.aval}: ${input.aval} has ${classes} classes`);
 }
+const classWeight = (op: string, input: Expr, weight: Expr): Expr =>
+  broadcastInDim(convert(checkClassWeight(op, input, weight), input.dtype), input.shape, [classDim(op, input)]);
 
-/** Losses of log probabilities at the targets' classes, which smoothing spreads over all classes. */
-function negativeLog(op: string, logp: Expr, target: Expr, options: ClassOptions, smoothing = 0): Expr {
-  const { hit, counted, over, weight } = classesOf(op, logp, target, options);
-  const zero = full([], 0, logp.dtype);
-  const all = neg(weigh(logp, weight));
-  const weights = weight ? over(where(hit, weight, zero)) : convert(counted, logp.dtype);
+/** Losses of the log probabilities `at` the targets' classes; smoothing spreads them over all classes' `logp`. */
+function negativeLog(
+  op: string,
+  { counted, unknown, weights, weight }: Classes,
+  at: Expr,
+  { reduction }: Reduced,
+  smoothed?: { readonly logp: Expr; readonly smoothing: number },
+): Expr {
   // A class that is not there can be no error on the device: it is NaN, not a loss of nothing.
-  const unknown = logicalAnd(counted, eq(over(convert(hit, 'i32')), 0));
-  let losses = where(unknown, Number.NaN, over(where(hit, all, zero)));
-  if (smoothing) {
-    const spread = where(counted, over(all), zero);
-    losses = add(mul(losses, 1 - smoothing), mul(spread, smoothing / logp.shape[classDim(op, logp)]!));
+  let losses = where(unknown, Number.NaN, where(counted, neg(mul(reshape(at, counted.shape), weights)), 0));
+  if (smoothed) {
+    const { logp, smoothing } = smoothed;
+    const dim = classDim(op, logp);
+    const spread = where(counted, neg(reduceSum(weigh(logp, weight), [dim])), 0);
+    losses = add(mul(losses, 1 - smoothing), mul(spread, smoothing / logp.shape[dim]!));
   }
-  return reduced(op, losses, options.reduction, reduceSum(weights));
+  return reduced(op, losses, reduction, reduceSum(weights));
 }
 /**
  * The negative log likelihood of classes, given log probabilities. Unlike torch: a class out of range gives NaN, no
  * error.
  */
-export const nllLoss = (input: Expr, target: Expr, options: ClassOptions = {}): Expr =>
-  negativeLog('nllLoss', input, target, options);
+export function nllLoss(input: Expr, target: Expr, options: ClassOptions = {}): Expr {
+  const classes = classesOf('nllLoss', input, target, options);
+  return negativeLog(
+    'nllLoss',
+    classes,
+    elementAt([input, classes.index], { dim: classDim('nllLoss', input) }),
+    options,
+  );
+}
 
 /**
  * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C, or floats, the
@@ -187,11 +204,17 @@ export function crossEntropy(
     );
   }
   return inWide(probabilities ? pair(op, input, target)[0] : floating(input), (x) => {
-    const logp = logSoftmaxOver([x], { dims: [dim] });
-    if (!probabilities) return negativeLog(op, logp, target, options, labelSmoothing);
+    if (!probabilities) {
+      const classes = classesOf(op, x, target, options);
+      if (!labelSmoothing) return negativeLog(op, classes, logSoftmaxAt([x, classes.index], { dim }), options);
+      const logp = logSoftmaxOver([x], { dims: [dim] });
+      const smoothed = { logp, smoothing: labelSmoothing };
+      return negativeLog(op, classes, elementAt([logp, classes.index], { dim }), options, smoothed);
+    }
     if (options.ignoreIndex !== undefined) {
       throw new ArgumentError(`${op}: ignoreIndex is for class indices, the target is ${target.aval}: leave it out`);
     }
+    const logp = logSoftmaxOver([x], { dims: [dim] });
     const p = convert(target, x.dtype);
     const smooth = labelSmoothing ? add(mul(p, 1 - labelSmoothing), labelSmoothing / x.shape[dim]!) : p;
     const losses = neg(reduceSum(weigh(mul(logp, smooth), weight && classWeight(op, x, weight)), [dim]));

@@ -19,7 +19,7 @@ import {
 import { full, zerosLike } from './constant.js';
 import { whileLoop } from './control.js';
 import { custom } from './custom.js';
-import { checkDType, checkSame, comparing, define, type Each } from './define.js';
+import { checkDType, checkSame, comparing, define, type Each, keepingNaN } from './define.js';
 import { bitcast, broadcastTo, convert } from './move.js';
 import { reduceOr } from './reduce.js';
 
@@ -46,7 +46,10 @@ function pointwise<X extends readonly Expr[]>(
       checkDType(name, avals, ...accepts);
       return checkSame(name, avals);
     },
-    lower: (e, xs, _, out) => e.op(hlo, Object.values(xs) as string[], [out])[0]!,
+    lower: (e, xs, _, out) => {
+      const given = Object.values(xs) as string[];
+      return given.length === 2 ? keepingNaN(e, hlo, given, out) : e.op(hlo, given, [out])[0]!;
+    },
     ...(vjp && { vjp: (g, xs, _, y) => vjp(g, xs, y) }),
   });
   return (...xs) => op(xs, null);

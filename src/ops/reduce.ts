@@ -8,7 +8,7 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Emitter, Ssa } from '../ir/op.js';
 import { iota, zerosLike } from './constant.js';
-import { checkDType, comparing, define, defineMulti, i64, i64s } from './define.js';
+import { checkDType, comparing, define, defineMulti, forgetsNaN, i64, i64s } from './define.js';
 import { broadcastInDim, convert, reshape } from './move.js';
 import { div, eq, isnan, logicalAnd, logicalOr, mul, where } from './pointwise.js';
 import { productOfOthers } from './scanning.js';
@@ -39,6 +39,7 @@ function reduction(
   initial: (d: DType) => number | bigint | boolean,
   accepts: Accepts,
   vjp?: (g: Expr, x: Expr, y: Expr, share: Share, dims: readonly number[]) => Expr,
+  keepNaN = true,
 ): Reduce {
   const wide = hlo === 'add' || hlo === 'multiply';
   const op = define<[Expr], Dims>({
@@ -53,8 +54,16 @@ function reduction(
       const given = inner === out ? x : e.op('convert', [x], [e.typeOf(x).withDType(inner.dtype)])[0]!;
       const body = e.region([scalar, scalar], (xs) => e.op(hlo, xs, [scalar]));
       const start = scalarConstant(e, initial(inner.dtype), scalar);
-      const [y] = e.op('reduce', [given, start], [inner], { dimensions: i64s(dims) }, [body]);
-      return inner === out ? y! : e.op('convert', [y!], [out])[0]!;
+      const over = { dimensions: i64s(dims) };
+      const [y] = e.op('reduce', [given, start], [inner], over, [body]);
+      if (inner !== out) return e.op('convert', [y!], [out])[0]!;
+      if (!keepNaN || !forgetsNaN(e, hlo, out)) return y!;
+      const [flags, flag, any] = [e.typeOf(x), scalar, out].map((t) => t.withDType('bool')) as [Aval, Aval, Aval];
+      const either = e.region([flag, flag], (xs) => e.op('or', xs, [flag]));
+      const nans = e.op('compare', [x, x], [flags], comparing('NE', out.dtype));
+      const [hit] = e.op('reduce', [nans[0]!, scalarConstant(e, false, flag)], [any], over, [either]);
+      const nan = e.op('constant', [], [out], { value: `dense<${literal(Number.NaN, out.dtype)}> : ${out.mlir}` });
+      return e.op('select', [hit!, nan[0]!, y!], [out])[0]!;
     },
     ...(vjp && {
       // What comes back is stretched to the operand's shape; the rule then only says how much of it each element gets.
@@ -93,6 +102,8 @@ const toExtremes = (g: Expr, x: Expr, y: Expr, share: Share): Expr => {
 };
 export const reduceMax = reduction('reduceMax', 'maximum', lowest, anything, toExtremes);
 export const reduceMin = reduction('reduceMin', 'minimum', highest, anything, toExtremes);
+/** The largest that is a number: where NaN is noticed anyway, and in half the time. */
+export const reduceTop = reduction('reduceTop', 'maximum', lowest, anything, toExtremes, false);
 export const reduceAnd = reduction('reduceAnd', 'and', () => true, booleans);
 export const reduceOr = reduction('reduceOr', 'or', () => false, booleans);
 

@@ -49,6 +49,7 @@ import {
   reduceOver,
   reduceProd,
   reduceSum,
+  reduceTop,
   shared,
 } from './reduce.js';
 import { associativeScan, runningProduct, runningSum } from './scanning.js';
@@ -235,7 +236,7 @@ const anchor = (x: Expr): Expr => where(isfinite(detach(x)), detach(x), 0);
 export const logsumexp = (x: Expr, dim?: DimOption): Expr =>
   reduceOver('logsumexp', floating(x), dim, (y, dims) =>
     inWide(y, (w) => {
-      const top = anchor(reduceMax(w, dims));
+      const top = anchor(reduceTop(w, dims));
       return add(log(reduceSum(exp(sub(w, reshape(top, kept(w, dims)))), dims)), top);
     }),
   );

@@ -1,10 +1,12 @@
 // Functions whose plain form overflows, in the form that does not, with the gradient that loses no digits. Strict, not public.
 import { sizeOf } from '../base/dtype.js';
 import type { Expr } from '../ir/expr.js';
+import { iota } from './constant.js';
 import { custom } from './custom.js';
-import { reshape } from './move.js';
+import { gatherAlong } from './gather.js';
+import { broadcastTo, convert, reshape } from './move.js';
 import { abs, add, div, eq, exp, log, log1p, maximum, mul, neg, sigmoid, sqrt, sub, where } from './pointwise.js';
-import { reduceMax, reduceSum } from './reduce.js';
+import { reduceSum, reduceTop } from './reduce.js';
 
 const softplusOp = custom<[Expr]>(
   'log1pExp',
@@ -24,7 +26,7 @@ const kept = (reduce: (x: Expr, dims: readonly number[]) => Expr, x: Expr, { dim
     reduce(x, dims),
     x.shape.map((n, d) => (dims.includes(d) ? 1 : n)),
   );
-const shifted = (x: Expr, along: Along) => sub(x, kept(reduceMax, x, along));
+const shifted = (x: Expr, along: Along) => sub(x, kept(reduceTop, x, along));
 
 /** exp(x) over its sum along some dimensions. */
 export const softmaxOver = custom<[Expr], Along>(
@@ -43,6 +45,29 @@ export const logSoftmaxOver = custom<[Expr], Along>(
     return sub(z, log(kept(reduceSum, exp(z), along)));
   },
   (g, _, along, y) => [sub(g, mul(exp(y), kept(reduceSum, g, along)))],
+);
+
+/** What an index [..., 1, ...] picks of a dimension. */
+interface At {
+  readonly dim: number;
+}
+const hit = (x: Expr, index: Expr, { dim }: At): Expr =>
+  convert(eq(broadcastTo(index, x.shape), iota(x.shape, dim, index.dtype)), x.dtype);
+/** The element at the index. Its gradient is written as a comparison, which fuses with what follows; a scatter does not. */
+export const elementAt = custom<[Expr, Expr], At>(
+  'elementAt',
+  ([x, index], { dim }) => gatherAlong(x, index, dim),
+  (g, [x, index], at) => [mul(g, hit(x, index, at)), null],
+);
+/** logSoftmax at the index: neither it nor its gradient makes the other logarithms. */
+export const logSoftmaxAt = custom<[Expr, Expr], At>(
+  'logSoftmaxAt',
+  ([x, index], { dim }) => {
+    const along = { dims: [dim] };
+    const top = kept(reduceTop, x, along);
+    return sub(sub(gatherAlong(x, index, dim), top), log(kept(reduceSum, exp(sub(x, top)), along)));
+  },
+  (g, [x, index], at) => [mul(g, sub(hit(x, index, at), softmaxOver([x], { dims: [at.dim] }))), null],
 );
 
 const rootOp = custom<[Expr]>(

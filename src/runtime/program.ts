@@ -190,7 +190,8 @@ export class Program implements Described {
 export const counts = { compiled: 0, executed: 0 };
 
 /** The text of an MLIR symbol. */
-const moduleName = (name: string | undefined): string => name?.replace(/\W+/g, '_').replace(/^(?=\d|$)/, '_') || 'main';
+export const moduleName = (name: string | undefined): string =>
+  name?.replace(/\W+/g, '_').replace(/^(?=\d|$)/, '_') || 'main';
 
 // ---- the cache in memory
 

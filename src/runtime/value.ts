@@ -102,6 +102,12 @@ export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buf
   }
 }
 
+/** Sends the host's arrays among these values on their way to the device, before anyone asks for them. */
+export async function startUploads(nodes: readonly Expr[]): Promise<void> {
+  const device = await defaultClient();
+  for (const e of nodes) if (ArrayBuffer.isView(e.value) && !isNumber(e.value)) onDevice(device, e);
+}
+
 /** Whether a node's value is not there yet, or not any more. */
 export const isUnsettled = ({ value }: Expr): boolean =>
   value instanceof Buffer ? value.disposed || failures.has(value) : value === PROMISED || value instanceof Failed;

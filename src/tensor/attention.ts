@@ -1,7 +1,7 @@
 // Attention, as torch has it. What it becomes on a device: autograd/attention.ts.
 import { attention, chunkFor } from '../autograd/attention.js';
-import { env } from '../base/env.js';
 import { sizeOf } from '../base/dtype.js';
+import { env } from '../base/env.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { broadcastShapes, type Shape } from '../base/shape.js';
@@ -11,6 +11,7 @@ import { typesOf } from '../ops/define.js';
 import { broadcastInDim, broadcastTo, reshape } from '../ops/move.js';
 import { mul } from '../ops/pointwise.js';
 import { checked, named } from './arguments.js';
+import { cast } from './autocast.js';
 import { type DrawOptions, defaultGenerator } from './random.js';
 import { Tensor } from './tensor.js';
 
@@ -31,7 +32,7 @@ export interface AttentionOptions extends DrawOptions {
 
 /**
  * softmax(query keyT * scale + mask) value, of [..., heads, queries, d], [..., heads, keys, d] and [..., heads, keys, e].
- * A query that sees no key gets zeros. Unlike torch: dropout draws other numbers from a seed; TSXLA_ATTENTION chooses the form.
+ * A query that sees no key gets zeros. Unlike torch: dropout draws other numbers from a seed.
  */
 export const scaledDotProductAttention = checked(
   OP,
@@ -51,8 +52,15 @@ export const scaledDotProductAttention = checked(
         ]
   ): Tensor => {
     const options = named<AttentionOptions>(['attnMask', 'dropoutP', 'isCausal'], rest);
-    const { attnMask, dropoutP = 0, isCausal = false, scale, enableGqa = false, generator = defaultGenerator } = options;
-    const [q, k, v] = [query.expr, key.expr, value.expr];
+    const {
+      attnMask,
+      dropoutP = 0,
+      isCausal = false,
+      scale,
+      enableGqa = false,
+      generator = defaultGenerator,
+    } = options;
+    const [q, k, v, bias] = cast(OP, [query.expr, key.expr, value.expr, attnMask?.expr] as const);
     checkOperands(q, k, v);
     if (!(dropoutP >= 0 && dropoutP <= 1))
       throw new ArgumentError(`${OP}: dropoutP is ${dropoutP}: a probability is between 0 and 1`);
@@ -61,7 +69,7 @@ export const scaledDotProductAttention = checked(
     const heads = enableGqa ? groupsOf(q, k, v) : undefined;
     const { lead, four } = merged(q, k, v, heads);
     const [queries, keys, d] = [q.shape.at(-2)!, k.shape.at(-2)!, q.shape.at(-1)!];
-    const mask = attnMask && maskOf(attnMask.expr, q, [...lead, queries, keys]);
+    const mask = bias && maskOf(bias, q, [...lead, queries, keys]);
     const [query4] = four as [Expr, Expr, Expr];
     const dropout = dropoutP < 1 ? dropoutP : 0; // all of it: below
     const state = dropout ? [generator.take(sizeOf([...lead, queries, keys]))] : [];
@@ -85,7 +93,8 @@ function checkOperands(q: Expr, k: Expr, v: Expr): void {
   if (q.dtype !== k.dtype || q.dtype !== v.dtype)
     throw new DTypeError(`${OP}: dtypes of ${types} differ: convert one first`);
   const [d, other] = [q.shape.at(-1), k.shape.at(-1)];
-  if (d !== other) throw new ShapeError(`${OP}: sizes of the last dim of query and key, ${d} and ${other}, differ: ${types}`);
+  if (d !== other)
+    throw new ShapeError(`${OP}: sizes of the last dim of query and key, ${d} and ${other}, differ: ${types}`);
   const [keys, values] = [k.shape.at(-2), v.shape.at(-2)];
   if (keys !== values) throw new ShapeError(`${OP}: there are ${keys} keys and ${values} values: ${types}`);
 }
@@ -103,8 +112,18 @@ function groupsOf(q: Expr, k: Expr, v: Expr): readonly [key: number, value: numb
 }
 
 /** The operands as [B, heads, tokens, d], and the leading dimensions of the result. */
-function merged(q: Expr, k: Expr, v: Expr, groups: readonly [number, number] | undefined): { lead: Shape; four: Expr[] } {
+function merged(
+  q: Expr,
+  k: Expr,
+  v: Expr,
+  groups: readonly [number, number] | undefined,
+): { lead: Shape; four: Expr[] } {
   if (!groups) {
+    const heads = [q, k, v].map((x) => x.shape.at(-3) ?? 1);
+    if (heads.some((n) => n !== heads[0] && n !== 1 && heads[0] !== 1))
+      throw new ShapeError(
+        `${OP}: there are ${heads.join(', ')} heads in ${typesOf([q, k, v])}: where several share a key, pass { enableGqa: true }`,
+      );
     const lead = broadcastShapes(OP, ...[q, k, v].map((x) => x.shape.slice(0, -2)));
     return { lead, four: [q, k, v].map((x) => fourDims(broadcastTo(x, [...lead, ...x.shape.slice(-2)]))) };
   }
@@ -134,9 +153,12 @@ function maskOf(mask: Expr, q: Expr, scores: Shape): Expr {
   const fits =
     mask.shape.length <= scores.length &&
     mask.shape.every((n, i) => n === 1 || n === scores[i + scores.length - mask.shape.length]);
-  if (!fits) throw new ShapeError(`${OP}: attnMask ${mask.aval} does not broadcast to the scores [${scores.join(', ')}]`);
+  if (!fits)
+    throw new ShapeError(`${OP}: attnMask ${mask.aval} does not broadcast to the scores [${scores.join(', ')}]`);
   if (mask.dtype !== 'bool' && mask.dtype !== q.dtype && mask.dtype !== 'f32')
-    throw new DTypeError(`${OP}: attnMask is ${mask.aval}: it must be bool, f32 or ${q.dtype}, as the query: convert it`);
+    throw new DTypeError(
+      `${OP}: attnMask is ${mask.aval}: it must be bool, f32 or ${q.dtype}, as the query: convert it`,
+    );
   const all = [...scores.slice(mask.shape.length).map(() => 1), ...mask.shape];
   const isShared = all.slice(0, -3).every((n) => n === 1); // by all of the batch
   return fourDims(isShared ? reshape(mask, all) : broadcastTo(mask, [...scores.slice(0, -3), ...all.slice(-3)]));
@@ -152,7 +174,9 @@ function formOf(q: Expr, k: Expr): { chunk: number; flash: boolean } {
   if (wanted === 'plain') return { chunk: 0, flash: false };
   const chunk = Number(wanted);
   if (!Number.isSafeInteger(chunk) || chunk < 1)
-    throw new ArgumentError(`TSXLA_ATTENTION=${wanted} is not understood: give auto, plain, or how many queries to take at a time`);
+    throw new ArgumentError(
+      `TSXLA_ATTENTION=${wanted} is not understood: give auto, plain, or how many queries to take at a time`,
+    );
   return { chunk: chunk < q.shape[2]! ? chunk : 0, flash: false };
 }
 

@@ -2,6 +2,7 @@
 export { GradcheckError, type GradcheckOptions } from '../autograd/gradcheck.js';
 export { type AccumulateOptions, accumulate } from './accumulate.js';
 export * from './attention.js';
+export { type AutocastOptions, autocast } from './autocast.js';
 export * from './autograd.js';
 export { afterStep } from './closures.js';
 export * from './control.js';

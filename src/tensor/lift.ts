@@ -4,6 +4,7 @@ import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { alias } from '../ops/body.js';
 import { checkOf, isPlain } from './arguments.js';
+import { autocastDType, castOf } from './autocast.js';
 import { ORDER } from './order.js';
 import { Tensor } from './tensor.js';
 
@@ -101,11 +102,14 @@ const ITSELF = [
 function lifted(op: string, f: Operation, isMethod: boolean): (args: unknown[]) => unknown {
   const check = checkOf(op, ORDER[op.replace(/_$/, '') as keyof typeof ORDER], isMethod);
   const itself = ITSELF.includes(op);
+  const cast = castOf(op);
   return (args) => {
     const list = check(args);
     const tensors: Operands = new Map();
     for (let i = 0; i < list.length; i++) list[i] = lower(list[i], tensors);
-    return raise(f(...(list as never[])), tensors, itself);
+    const low = autocastDType();
+    const given = low && cast ? cast(list, low) : list;
+    return raise(f(...(given as never[])), tensors, itself);
   };
 }
 export function liftFunction(op: string, f: Operation): (...args: unknown[]) => unknown {

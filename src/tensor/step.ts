@@ -5,8 +5,11 @@ import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { insideBody } from '../ir/cell.js';
 import { captureSource, entry, type Source } from '../ir/source.js';
 import type { CompileOptions } from '../pjrt/index.js';
+import type { DeviceType } from '../plugins/index.js';
+import { chooseDevice } from '../runtime/device.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
-import { type Described, describePlan, type Request } from '../runtime/program.js';
+import { type Described, describePlan, moduleName, type Request } from '../runtime/program.js';
+import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from './arguments.js';
 import { checkClosures } from './closures.js';
 import { call } from './launch.js';
@@ -140,6 +143,8 @@ export interface Compiled<A extends unknown[], R> {
   readonly fn: (...args: A) => R;
   /** How many programs it has become so far. */
   readonly programs: number;
+  /** Its program for such arguments, as StableHLO, for a device that need not be here. Nothing is computed, arguments neither. */
+  stablehlo(args: { [K in keyof A]: Lax<A[K]> }, options?: { readonly platform?: DeviceType }): string;
 }
 
 /**
@@ -185,6 +190,12 @@ export function compile<A extends unknown[], R>(
     name: { value: name },
     fn: { value: fn },
     programs: { get: () => known.size },
+    stablehlo: {
+      value(args: readonly unknown[], { platform = chooseDevice().device }: { platform?: DeviceType } = {}): string {
+        const { plan } = find(readArguments(name, args, staticArguments), captureSource(this.stablehlo));
+        return emitModule(plan.graph, plan.parameters, { name: moduleName(name), aliases: plan.aliases, platform });
+      },
+    },
   }) as unknown as Compiled<A, R>;
 }
 

@@ -11,6 +11,7 @@ import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
 import type { Plan, Program } from '../runtime/program.js';
 import { hasValue } from '../runtime/value.js';
+import { autocastDType } from './autocast.js';
 import { type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
 import { callUser, tensorsOf } from './trees.js';
@@ -293,7 +294,7 @@ export function readArguments(name: string, args: readonly unknown[], fixed: rea
   const marked = fixed.length ? args.map((arg, i) => (fixed.includes(i) ? new Fixed(arg) : arg)) : args;
   const flat = flatten(`${name}: the arguments`, marked, isLeaf, KINDS);
   const place = new Map<Tensor, number>(); // the same tensor twice is one
-  let signature = gradEnabled() ? flat.form : `noGrad ${flat.form}`;
+  let signature = `${gradEnabled() ? '' : 'noGrad '}${autocastDType() ?? ''} ${flat.form}`;
   flat.leaves.forEach((x, i) => {
     if (x instanceof Tensor) {
       if (x.requiresGrad && !x.isLeaf)

@@ -83,8 +83,11 @@ test('state dicts keep the names and shapes of the layers, both ways', async () 
 
 test('dropout differs from layer to layer and from step to step', async () => {
   const layers = Array.from({ length: 3 }, () => new nn.Sequential(new nn.Linear(4, 4), new nn.Dropout(0.5)));
-  for (const layer of layers)
-    nn.init.eye_((layer.at(0) as tx.nn.Linear).weight), nn.init.zeros_((layer.at(0) as tx.nn.Linear).bias!);
+  for (const layer of layers) {
+    const { weight, bias } = layer.at(0) as tx.nn.Linear;
+    nn.init.eye_(weight);
+    nn.init.zeros_(bias!);
+  }
   const stack = new nn.LayerStack(layers);
   const run = tx.compile((x: tx.Tensor) => stack.forward(x));
   const [a, b] = [await (await run(tx.ones([64, 4]))).tolist(), await (await run(tx.ones([64, 4]))).tolist()];

@@ -60,7 +60,12 @@ attend(qkv([4, 2, 2], [2, 2, 2], [2, 2, 2]), { enableGqa: true }, 'enable_gqa=Tr
 attend(qkv([2, 4, 3, 4], [1, 2, 5, 4], [1, 2, 5, 4]), { enableGqa: true }, 'enable_gqa=True');
 attend([...qkv(...gqa(4, 2)), bools([2, 4, 3, 3])], { enableGqa: true }, 'enable_gqa=True');
 // masks that broadcast, of booleans and of numbers that are added
-for (const shape of [[3, 5], [2, 1, 3, 5], [1, 2, 1, 5], [2, 2, 3, 1]] as Shape[]) {
+for (const shape of [
+  [3, 5],
+  [2, 1, 3, 5],
+  [1, 2, 1, 5],
+  [2, 2, 3, 1],
+] as Shape[]) {
   attend([...qkv([2, 2, 3, 4], [2, 2, 5, 4], [2, 2, 5, 2]), bools(shape)], {}, '');
   // What is added to all scores of a query changes nothing: its gradient is 0, and as computed the noise about it.
   attend([...qkv([2, 2, 3, 4], [2, 2, 5, 4], [2, 2, 5, 2]), input(shape)], {}, '', { grad: shape.at(-1) !== 1 });

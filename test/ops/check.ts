@@ -41,7 +41,11 @@ export function checkClose(
   }
 }
 
-export const fetch = async (t: Tensor): Promise<HostArray> => ({ dtype: t.dtype, shape: t.shape, data: await t.data() });
+export const fetch = async (t: Tensor): Promise<HostArray> => ({
+  dtype: t.dtype,
+  shape: t.shape,
+  data: await t.data(),
+});
 const listOf = (y: Tensor | readonly Tensor[]): readonly Tensor[] => (Array.isArray(y) ? y : [y]) as readonly Tensor[];
 export const upload = (a: HostArray, requiresGrad: boolean) =>
   tensor(a.data, { dtype: a.dtype, shape: a.shape, requiresGrad });

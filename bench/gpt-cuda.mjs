@@ -1,0 +1,72 @@
+// The "large" GPT training step of bench/peers/gpt_torch.py on a GPU: bf16 by autocast, attention through cuDNN, Adam.
+// node bench/gpt-cuda.mjs [large|small|tiny] (after npm run build; PJRT_DEVICE chooses the device).
+import * as tx from '../dist/index.js';
+
+const SIZES = {
+  tiny: { L: 2, D: 256, H: 4, F: 1024, V: 2048, B: 4, T: 128 },
+  small: { L: 4, D: 512, H: 8, F: 2048, V: 8192, B: 8, T: 256 },
+  large: { L: 12, D: 1024, H: 16, F: 4096, V: 32768, B: 8, T: 1024 },
+};
+const size = process.argv[2] ?? 'large';
+const { L, D, H, F, V, B, T } = SIZES[size];
+const { nn } = tx;
+
+const weight = (...shape) => new nn.Parameter(tx.randn(shape).mul(0.02));
+const heads = (x) => x.reshape([B, T, H, D / H]).transpose(1, 2); // [B, H, T, D / H]
+class Block extends nn.Module {
+  n1 = new nn.RMSNorm(D, { eps: 1e-6 });
+  n2 = new nn.RMSNorm(D, { eps: 1e-6 });
+  q = weight(D, D);
+  k = weight(D, D);
+  v = weight(D, D);
+  o = weight(D, D);
+  g = weight(D, F);
+  u = weight(D, F);
+  d = weight(F, D);
+  forward(x) {
+    let h = this.n1.forward(x);
+    const [q, k, v] = [this.q, this.k, this.v].map((w) => heads(h.matmul(w)));
+    const seen = tx.scaledDotProductAttention(q, k, v, { isCausal: true });
+    x = x.add(seen.transpose(1, 2).reshape([B, T, D]).matmul(this.o));
+    h = this.n2.forward(x);
+    return x.add(tx.silu(h.matmul(this.g)).mul(h.matmul(this.u)).matmul(this.d));
+  }
+}
+class GPT extends nn.Module {
+  emb = weight(V, D);
+  layers = Array.from({ length: L }, () => new Block());
+  norm = new nn.RMSNorm(D, { eps: 1e-6 });
+  forward(ids) {
+    let x = tx.embedding(ids, this.emb);
+    for (const layer of this.layers) x = layer.forward(x);
+    return this.norm.forward(x).matmul(this.emb.t());
+  }
+}
+
+const model = new GPT();
+const optimizer = new tx.optim.Adam(model.parameters(), { lr: 1e-3 });
+const ids = tx.randint(0, V, [B, T]);
+const targets = ids.roll(-1, 1).reshape([-1]);
+await tx.sync();
+const train = tx.compile(function train() {
+  const logits = tx.autocast({ dtype: 'bf16', enabled: size === 'large' }, () => model.forward(ids));
+  const loss = tx.crossEntropy(logits.reshape([-1, V]).float(), targets);
+  loss.backward();
+  optimizer.step();
+  optimizer.zeroGrad(); // here, and not before: gradients that are still set would be results of the step
+  return loss;
+});
+const times = [];
+const begin = performance.now();
+const losses = [];
+for (let i = 0; i < 3; i++) losses.push(await (await train()).item());
+const warm = (performance.now() - begin) / 1e3;
+for (let i = 0; i < 12; i++) {
+  const start = performance.now();
+  losses.push(await (await train()).item());
+  times.push(performance.now() - start);
+}
+times.sort((a, b) => a - b);
+console.log(
+  `tsxla ${size}: ${times[6].toFixed(1)} ms/step (best ${times[0].toFixed(1)}), first 3 ${warm.toFixed(1)} s, loss ${losses[0].toFixed(4)} to ${losses.at(-1).toFixed(4)}`,
+);

@@ -1,0 +1,149 @@
+// Padding to buckets: sequences of any length become arrays of a few, so that few programs are compiled.
+import { DTYPES, type HostArray, sizeOf } from '../base/dtype.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { encodeNumbers } from '../base/float.js';
+import { isFloat } from '../base/promote.js';
+import { leafName } from '../base/tree.js';
+import type { Tensor } from '../tensor/tensor.js';
+import {
+  type Collated,
+  type CollateOptions,
+  dtypeOfColumn,
+  type Leaf,
+  sameForm,
+  stackArrays,
+  toHostArray,
+} from './collate.js';
+import { checkWhole } from './random.js';
+
+export interface BucketOptions extends CollateOptions {
+  /** Lengths are padded to multiples of this (128 unless told), or to the next of `buckets`. */
+  readonly multiple?: number;
+  readonly buckets?: readonly number[];
+  /** With `multiple`: no longer than this. */
+  readonly maxLength?: number;
+  /** What a sequence that is longer than the last bucket, or maxLength, is: an error, or cut off. */
+  readonly tooLong?: 'error' | 'truncate';
+  /** The paths of the sequences; every array of an item, unless told. */
+  readonly sequences?: readonly string[];
+  /** What is put behind a sequence: a number for all, or by the leaf's path: { '.labels': -100 }. */
+  readonly padValue?: number | Readonly<Record<string, number>>;
+}
+
+/** A batch of sequences, or of objects with sequences in them. */
+export type Bucketed<T> = (T extends ArrayLike<number | bigint> | HostArray | Tensor
+  ? { readonly values: HostArray }
+  : Collated<T, HostArray>) & {
+  /** bool [items, length]: where there is something. */
+  readonly mask: HostArray;
+  /** i32 [items]. */
+  readonly lengths: HostArray;
+};
+
+/** The length that a sequence of n is padded to. */
+function bucketOf(
+  n: number,
+  { multiple = 128, buckets, maxLength = Number.POSITIVE_INFINITY }: BucketOptions,
+): number | undefined {
+  if (buckets) return buckets.find((b) => b >= n);
+  return n <= maxLength ? Math.min(Math.max(1, Math.ceil(n / multiple)) * multiple, maxLength) : undefined;
+}
+
+function checkOptions(o: BucketOptions): BucketOptions {
+  if (o.buckets && (o.multiple !== undefined || o.maxLength !== undefined))
+    throw new ArgumentError('bucketCollate: buckets and multiple or maxLength: give one of them');
+  if (o.buckets && !o.buckets.length) throw new ArgumentError('bucketCollate: buckets is empty');
+  for (const b of o.buckets ?? []) checkWhole('bucketCollate: a bucket', b, 1);
+  checkWhole('bucketCollate: multiple', o.multiple ?? 128, 1);
+  if (o.maxLength !== undefined) checkWhole('bucketCollate: maxLength', o.maxLength, 1);
+  return o.buckets ? { ...o, buckets: o.buckets.toSorted((a, b) => a - b) } : o;
+}
+
+/**
+ * Pads the sequences of a batch (the first dimension of every array in an item) to the next bucket, and adds `mask` and
+ * `lengths`. An item that is one sequence gives { values, mask, lengths }; an object gives itself with them. Numbers and
+ * texts of an item are stacked.
+ */
+export function bucketCollate(options: BucketOptions = {}) {
+  const o = checkOptions(options);
+  return async <T>(items: readonly T[]): Promise<Bucketed<T>> => {
+    const flats = sameForm(items);
+    const { paths, rebuild } = flats[0]!;
+    const columns = await Promise.all(
+      paths.map((path, leaf) =>
+        columnOf(
+          flats.map((f) => f.leaves[leaf]!),
+          path,
+          o,
+        ),
+      ),
+    );
+    const sequences = columns.filter((c) => c.isSequence);
+    if (!sequences.length)
+      throw new ShapeError('bucketCollate: the items have no sequence (an array): use the usual collate');
+    const lengths = flats.map((_, item) => lengthOf(sequences, item, o));
+    const length = bucketOf(Math.max(...lengths), o)!;
+    const padded = columns.map(({ texts, arrays, isSequence, path }) => {
+      if (texts) return texts;
+      return stackArrays(isSequence ? arrays.map((x) => pad(x, length, padOf(o, path), path)) : arrays, path);
+    });
+    const tree = rebuild(padded);
+    const mask = new Uint8Array(items.length * length);
+    lengths.forEach((n, i) => mask.fill(1, i * length, i * length + n));
+    return {
+      ...(paths.length === 1 && !paths[0] ? { values: tree } : (tree as object)),
+      mask: { dtype: 'bool', shape: [items.length, length], data: mask },
+      lengths: { dtype: 'i32', shape: [items.length], data: Int32Array.from(lengths) },
+    } as Bucketed<T>;
+  };
+}
+
+/** What all items have in one place: texts, or arrays. */
+interface Column {
+  readonly path: string;
+  readonly texts?: readonly string[];
+  readonly arrays: readonly HostArray[];
+  readonly isSequence: boolean;
+}
+async function columnOf(leaves: readonly Leaf[], path: string, { dtype, sequences }: BucketOptions): Promise<Column> {
+  const texts = leaves.filter((x) => typeof x === 'string');
+  if (texts.length === leaves.length) return { path, texts, arrays: [], isSequence: false };
+  const numbers = leaves.filter((x) => typeof x !== 'string');
+  const type = dtypeOfColumn(numbers, path, dtype);
+  const arrays = await Promise.all(numbers.map((x) => toHostArray(x, type)));
+  return { path, arrays, isSequence: sequences?.includes(path) ?? arrays.every((a) => a.shape.length > 0) };
+}
+const padOf = ({ padValue = 0 }: BucketOptions, path: string): number =>
+  typeof padValue === 'number' ? padValue : (padValue[path] ?? 0);
+
+/** How much of an item's sequences is kept. */
+function lengthOf(columns: readonly Column[], item: number, o: BucketOptions): number {
+  const [n, ...others] = columns.map((c) => c.arrays[item]!.shape[0]!);
+  const odd = others.findIndex((m) => m !== n);
+  if (odd >= 0)
+    throw new ShapeError(
+      `bucketCollate: in item ${item} of the batch ${columns[0]!.path} has ${n} elements and ${columns[odd + 1]!.path} ${others[odd]}: ` +
+        'they must be equal; { sequences: [...] } names those to be padded',
+    );
+  if (bucketOf(n!, o) !== undefined) return n!;
+  const most = o.buckets?.at(-1) ?? o.maxLength!;
+  if (o.tooLong === 'truncate') return most;
+  throw new ShapeError(
+    `bucketCollate: item ${item} of the batch has ${n} elements, more than ${most}: pass { tooLong: 'truncate' } to cut it off, ` +
+      'or a larger bucket',
+  );
+}
+
+/** A sequence with `value` behind it, or cut off. */
+function pad({ dtype, shape: [n, ...rest], data }: HostArray, length: number, value: number, path: string): HostArray {
+  const size = sizeOf(rest);
+  const out = new DTYPES[dtype].array(length * size);
+  out.set(data.subarray(0, Math.min(n!, length) * size) as never);
+  if (value !== 0 && n! < length) {
+    if (!isFloat(dtype) && dtype !== 'bool' && !Number.isInteger(value))
+      throw new ArgumentError(`bucketCollate: padValue ${value} of ${leafName('the item', path)} is no ${dtype}`);
+    const raw = encodeNumbers(dtype, [value])[0]!;
+    out.fill(raw as never, n! * size);
+  }
+  return { dtype, shape: [length, ...rest], data: out };
+}

@@ -1,0 +1,124 @@
+// Map-style datasets: items that can be asked for by number.
+import { DTYPES, type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { describe } from '../base/tree.js';
+import { Tensor } from '../tensor/tensor.js';
+import { checkWhole, permutation } from './random.js';
+
+/** Any object with a length and get(i) is a dataset. */
+export interface Dataset<T> {
+  readonly length: number;
+  get(index: number): T | Promise<T>;
+}
+
+export const isDataset = (x: unknown): x is Dataset<unknown> =>
+  typeof (x as Dataset<unknown>)?.get === 'function' && typeof (x as Dataset<unknown>).length === 'number';
+
+/** An item of a dataset by its number; one that is not there is an error. */
+function checkIndex(index: number, length: number): number {
+  if (Number.isSafeInteger(index) && index >= 0 && index < length) return index;
+  throw new ArgumentError(`there is no item ${index}: the dataset has items 0 to ${length - 1}`);
+}
+
+/** The elements of an array. */
+export class ArrayDataset<T> implements Dataset<T> {
+  readonly length: number;
+  constructor(readonly items: ArrayLike<T>) {
+    if (typeof items?.length !== 'number')
+      throw new ArgumentError(`ArrayDataset: takes an array, got ${describe(items)}`);
+    this.length = items.length;
+  }
+  get(index: number): T {
+    return this.items[checkIndex(index, this.length)]!;
+  }
+}
+
+/** The rows of tensors of the same length, together: get(i) is a list with row i of each. They are read once, and kept by the host. */
+export class TensorDataset implements Dataset<HostArray[]> {
+  readonly length: number;
+  readonly #tensors: readonly Tensor[];
+  #arrays: Promise<readonly TypedArray[]> | undefined;
+
+  constructor(...tensors: readonly Tensor[]) {
+    const wrong = tensors.findIndex((t) => !(t instanceof Tensor) || !t.shape.length);
+    if (wrong >= 0 || !tensors.length)
+      throw new ArgumentError(
+        `TensorDataset: takes tensors of one dimension or more, got ${tensors.length ? describe(tensors[wrong]) : 'none'}`,
+      );
+    this.length = tensors[0]!.shape[0]!;
+    const odd = tensors.find((t) => t.shape[0] !== this.length);
+    if (odd) throw new ShapeError(`TensorDataset: the tensors differ in length: ${tensors[0]!.aval} and ${odd.aval}`);
+    this.#tensors = tensors;
+  }
+
+  async get(index: number): Promise<HostArray[]> {
+    checkIndex(index, this.length);
+    const arrays = await (this.#arrays ??= Promise.all(this.#tensors.map((t) => t.data())));
+    return this.#tensors.map(({ dtype, shape: [, ...shape] }, i) => {
+      const size = sizeOf(shape);
+      return { dtype, shape, data: arrays[i]!.subarray(index * size, (index + 1) * size) };
+    });
+  }
+}
+
+/** One dataset after the other. */
+export class ConcatDataset<T> implements Dataset<T> {
+  /** Where each ends. */
+  readonly #ends: number[] = [];
+  readonly length: number;
+
+  constructor(readonly datasets: readonly Dataset<T>[]) {
+    let end = 0;
+    for (const d of datasets) this.#ends.push((end += d.length));
+    this.length = end;
+  }
+  get(index: number): T | Promise<T> {
+    checkIndex(index, this.length);
+    const which = this.#ends.findIndex((end) => index < end);
+    return this.datasets[which]!.get(index - (this.#ends[which - 1] ?? 0));
+  }
+}
+
+/** Some items of a dataset, in this order. */
+export class Subset<T> implements Dataset<T> {
+  readonly length: number;
+  constructor(
+    readonly dataset: Dataset<T>,
+    readonly indices: ArrayLike<number>,
+  ) {
+    this.length = indices.length;
+    for (let i = 0; i < indices.length; i++) checkIndex(indices[i]!, dataset.length);
+  }
+  get(index: number): T | Promise<T> {
+    return this.dataset.get(this.indices[checkIndex(index, this.length)]!);
+  }
+}
+
+/** Splits at random, into parts of these lengths, or of these fractions that add up to 1. */
+export function randomSplit<T>(
+  dataset: Dataset<T>,
+  parts: readonly number[],
+  { seed = 0 }: { readonly seed?: number } = {},
+): Subset<T>[] {
+  const n = dataset.length;
+  const sum = parts.reduce((a, b) => a + b, 0);
+  const areFractions = n !== 1 && Math.abs(sum - 1) < 1e-9;
+  const lengths = areFractions ? parts.map((f) => Math.floor(f * n + 1e-9)) : parts;
+  if (areFractions)
+    for (let i = 0, rest = n - total(lengths); rest > 0; rest--, i++) (lengths as number[])[i % parts.length]!++;
+  for (const length of lengths) checkWhole('randomSplit: a length', length);
+  if (total(lengths) !== n)
+    throw new ArgumentError(
+      `randomSplit: the parts have ${sum} items, the dataset ${n}: they must add up to that, or to 1`,
+    );
+  const order = permutation(n, checkWhole('randomSplit: seed', seed));
+  let start = 0;
+  return lengths.map((length) => new Subset(dataset, order.subarray(start, (start += length))));
+}
+const total = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
+
+/** Whether it is an array of the host's with dtype and shape. */
+export const isHostArray = (x: unknown): x is HostArray => {
+  const { dtype, shape, data } = (x ?? {}) as Partial<HostArray>;
+  return typeof dtype === 'string' && Object.hasOwn(DTYPES, dtype) && Array.isArray(shape) && ArrayBuffer.isView(data);
+};

@@ -1,0 +1,381 @@
+// The loader: batches of a dataset as trees of tensors, on their way to the device before they are asked for.
+import type { DType, HostArray, TypedArray } from '../base/dtype.js';
+import { ArgumentError, DataError, DTypeError } from '../base/errors.js';
+import { plural } from '../base/format.js';
+import { noticeOnce } from '../base/log.js';
+import { messageOf } from '../base/thrown.js';
+import { describe, flatten, isPlain, leafName } from '../base/tree.js';
+import { Aval } from '../ir/aval.js';
+import { input } from '../ops/variable.js';
+import { setValue, startUploads } from '../runtime/value.js';
+import { Tensor } from '../tensor/tensor.js';
+import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';
+import { ArrayDataset, type Dataset, isDataset, isHostArray } from './dataset.js';
+import { IterableDataset, type State } from './iterable.js';
+import { checkWhole } from './random.js';
+import { ReadAhead } from './read-ahead.js';
+import { type BatchOrder, BatchSampler, RandomSampler, type Sampler, SequentialSampler } from './sampler.js';
+import { checkWorkers, type WorkerOptions, Workers } from './workers.js';
+
+export interface DataLoaderOptions<T, R> {
+  readonly batchSize?: number;
+  /** Another order in each epoch, made from the seed. */
+  readonly shuffle?: boolean;
+  readonly seed?: number;
+  /** Leaves the last items out where they do not fill a batch: a shorter batch is another program. On unless told. */
+  readonly dropLast?: boolean;
+  /**
+   * Makes one tree of a batch's items; typed arrays and { dtype, shape, data } in it become tensors. Without it items are
+   * stacked.
+   */
+  readonly collate?: (items: T[]) => R | Promise<R>;
+  /** Threads for heavy transforms. */
+  readonly workers?: WorkerOptions;
+  /** How many; the same as `workers.count`. */
+  readonly numWorkers?: number;
+  /** How many batches are on the device before they are asked for; 2 unless told. */
+  readonly prefetch?: number;
+  readonly sampler?: Sampler;
+  readonly batchSampler?: BatchOrder;
+  /** 'xla:0', or 'host' to leave arrays with the host until something computes with them. */
+  readonly device?: 'xla:0' | 'host' | { toString(): string };
+}
+
+/** Where a loader is: plain data, for JSON. `batch` is the number of batches that were taken in this epoch. */
+export interface LoaderState {
+  readonly epoch: number;
+  readonly batch: number;
+  /** Of what the loader has; a state of another loader is refused. */
+  readonly length: number | null;
+  readonly batchSize: number | null;
+  readonly seed: number | null;
+  readonly order: string;
+  readonly dropLast: boolean;
+  /** The place in an iterable dataset. */
+  readonly source?: State;
+}
+type Position = Pick<LoaderState, 'epoch' | 'batch' | 'source'>;
+
+/** The items of a batch before they are fetched, and where the loader is after it. */
+interface Job {
+  readonly items: () => Promise<unknown[]>;
+  readonly indices: readonly number[];
+  readonly after: Position;
+}
+/** A batch that was fetched and collated. */
+interface Ready {
+  readonly tree: unknown;
+  readonly after: Position;
+}
+/** The same with its tensors, those of them that the loader made, and where the loader is after it. */
+interface Batch<B> {
+  readonly tree: B;
+  readonly made: readonly Tensor[];
+  readonly after: Position;
+}
+
+/** What can be iterated, epoch after epoch, and resumed anywhere. */
+export interface Loader<B> extends AsyncIterable<B> {
+  readonly length: number | undefined;
+  readonly epoch: number;
+  state(): LoaderState;
+  load(state: LoaderState): void;
+}
+
+/** Batches of items of type T, of which the collate function makes R. */
+export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
+  readonly #order: BatchOrder | undefined;
+  readonly #stream: IterableDataset<T> | undefined;
+  readonly #dataset: Dataset<T> | undefined;
+  readonly #collate: (items: T[]) => unknown;
+  readonly #workers: Required<WorkerOptions> | undefined;
+  readonly #batchSize: number;
+  readonly #dropLast: boolean;
+  readonly #prefetch: number;
+  readonly #onHost: boolean;
+  readonly #kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast'>;
+  #position: Position = { epoch: 0, batch: 0 };
+  /** Whether the next loop goes on from the position, and does not begin a new epoch. */
+  #resumes = true;
+  /** The loop that moves the position: the last that was begun. */
+  #loop: object | undefined;
+  /** Threads that have nothing to do between epochs. */
+  #idle: Workers | undefined;
+  #dtypes: Map<string, DType> | undefined;
+
+  constructor(
+    dataset: Dataset<T> | readonly T[] | IterableDataset<T> | AsyncIterable<T>,
+    options: DataLoaderOptions<T, R> = {},
+  ) {
+    checkOptions(options);
+    const { batchSize = 1, shuffle = false, seed = 0, dropLast = true, sampler, batchSampler, prefetch = 2 } = options;
+    this.#batchSize = checkWhole('DataLoader: batchSize', batchSize, 1);
+    this.#prefetch = checkWhole('DataLoader: prefetch', prefetch);
+    this.#dropLast = dropLast;
+    this.#collate = options.collate ?? stackCollate();
+    this.#workers = checkWorkers(options.numWorkers, options.workers);
+    this.#onHost = isHost(options.device);
+    checkWhole('DataLoader: seed', seed);
+    if (Array.isArray(dataset)) dataset = new ArrayDataset(dataset as readonly T[]);
+    if (dataset instanceof IterableDataset || !isDataset(dataset)) {
+      this.#stream = streamOf(dataset as AsyncIterable<T>, options);
+    } else {
+      this.#dataset = dataset as Dataset<T>;
+      if (!dataset.length) throw new DataError('DataLoader: the dataset is empty: it has 0 items');
+      const order =
+        sampler ?? (shuffle ? new RandomSampler(dataset.length, { seed }) : new SequentialSampler(dataset.length));
+      this.#order = batchSampler ?? new BatchSampler(order, batchSize, dropLast);
+      if (!batchSampler) this.#checkDropped(order.length);
+    }
+    this.#kind = {
+      length: this.#dataset?.length ?? this.#stream?.length ?? null,
+      batchSize: batchSampler ? null : batchSize,
+      seed: this.#order?.seed ?? null,
+      order:
+        (batchSampler ?? sampler)?.constructor.name ?? (this.#stream ? 'stream' : shuffle ? 'shuffled' : 'sequential'),
+      dropLast,
+    };
+  }
+
+  /** How many batches an epoch has; undefined where an iterable dataset does not know. */
+  get length(): number | undefined {
+    const items = this.#stream?.length;
+    if (this.#order) return this.#order.length;
+    return items === undefined ? undefined : Math[this.#dropLast ? 'floor' : 'ceil'](items / this.#batchSize);
+  }
+
+  /** The epoch that is under way; between loops the one that comes next. */
+  get epoch(): number {
+    return this.#position.epoch;
+  }
+
+  /** Where the loader is: after the last batch that was taken, whatever was fetched ahead. */
+  state(): LoaderState {
+    return { ...this.#kind, ...this.#position };
+  }
+
+  /** The next loop goes on where the loader was that gave this state. */
+  load(state: LoaderState): void {
+    for (const [key, value] of Object.entries(this.#kind)) {
+      const theirs = state?.[key as keyof LoaderState];
+      if (theirs !== value)
+        throw new ArgumentError(
+          `DataLoader: the state is of another loader: its ${NAMES[key as keyof typeof NAMES]} is ${theirs}, here it is ${value}`,
+        );
+    }
+    const { epoch, batch, source } = state;
+    checkWhole("DataLoader: the state's epoch", epoch);
+    checkWhole("DataLoader: the state's batch", batch);
+    if (this.#stream && batch > 0 && source === undefined)
+      throw new ArgumentError('DataLoader: the state has no place in the dataset: it is of a map-style one');
+    this.#position = { epoch, batch, ...(source !== undefined && { source }) };
+    this.#resumes = true;
+    this.#loop = undefined;
+  }
+
+  /** The batches of one epoch: the rest of it after load(), else a new one. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Placed<R>, void, undefined> {
+    const loop = (this.#loop = {});
+    if (!this.#resumes) this.#position = { epoch: this.#position.epoch + 1, batch: 0 };
+    this.#resumes = false;
+    const { epoch } = this.#position;
+    const jobs = (this.#order ? this.#plan(this.#position) : this.#group(this.#position))[Symbol.asyncIterator]();
+    const workers = this.#workers && this.#takeWorkers(this.#workers);
+    const ahead = new ReadAhead<Job, Ready, Batch<Placed<R>>>(jobs, {
+      depth: this.#prefetch * (this.#workers?.count ?? 1),
+      near: this.#prefetch,
+      prepare: (job) => this.#prepare(job, workers),
+      place: (ready) => this.#place(ready),
+      drop: ({ made }) => made.forEach((t) => t.dispose()),
+    });
+    let ended = false;
+    try {
+      for (let taken = this.#position.batch; ; taken++) {
+        const batch = await ahead.next();
+        if (!batch && !taken) throw new DataError('DataLoader: the dataset is empty: it gave no batch');
+        if (!batch) break;
+        if (this.#loop === loop) this.#position = batch.after;
+        yield batch.tree;
+      }
+      ended = true;
+    } finally {
+      ahead.stop();
+      if (!ended) workers?.close();
+    }
+    this.#idle = workers?.rest();
+    if (this.#loop !== loop) return;
+    this.#position = { epoch: epoch + 1, batch: 0 };
+    this.#resumes = true;
+  }
+
+  /** The threads of the epoch before, or new ones. */
+  #takeWorkers(options: Required<WorkerOptions>): Workers {
+    const workers = this.#idle?.wake() ?? new Workers(options);
+    if (!this.#idle) forgotten.register(this, workers);
+    this.#idle = undefined;
+    return workers;
+  }
+
+  /** Fetches the items of a batch, has them transformed, and collates them. */
+  async #prepare({ items, indices, after }: Job, workers: Workers | undefined): Promise<Ready> {
+    const given = await items();
+    const transformed = workers ? await workers.transform(given, indices) : given;
+    try {
+      return { tree: await this.#collate(transformed as T[]), after };
+    } catch (e) {
+      if (e instanceof Error)
+        e.message += `\n    in the batch of items ${indices.slice(0, 8).join(', ')}${indices.length > 8 ? ', ...' : ''}`;
+      throw e;
+    }
+  }
+
+  /** The batches of a map-style dataset. */
+  async *#plan({ epoch, batch: skip }: Position): AsyncIterable<Job> {
+    let batch = 0;
+    for (const indices of this.#order!.batches(epoch)) {
+      if (batch++ < skip) continue;
+      const items = () => Promise.all(indices.map((i) => this.#get(i)));
+      yield { items, indices, after: { epoch, batch } };
+    }
+  }
+  async #get(index: number): Promise<T> {
+    try {
+      return await this.#dataset!.get(index);
+    } catch (e) {
+      throw new DataError(`item ${index} of the dataset: ${messageOf(e)}`, { cause: e });
+    }
+  }
+
+  /** The batches of an iterable one. */
+  async *#group({ epoch, batch, source }: Position): AsyncIterable<Job> {
+    let items: T[] = [];
+    let index = batch * this.#batchSize;
+    const job = (after: State): Job => {
+      const taken = items;
+      items = [];
+      const indices = taken.map((_, i) => index - taken.length + i);
+      return { items: async () => taken, indices, after: { epoch, batch: ++batch, source: after } };
+    };
+    let last: State = null;
+    try {
+      for await (const { item, after } of this.#stream!.read(epoch, source)) {
+        items.push(item);
+        index++;
+        last = after;
+        if (items.length === this.#batchSize) yield job(after);
+      }
+    } catch (e) {
+      throw e instanceof DataError ? e : new DataError(`item ${index} of the dataset: ${messageOf(e)}`, { cause: e });
+    }
+    if (items.length && !this.#dropLast) yield job(last);
+    else if (items.length) this.#checkDropped(index);
+    else if (!index) throw new DataError('DataLoader: the dataset is empty: it gave no item');
+  }
+
+  /** Says once what is left out; that nothing would be left is an error. */
+  #checkDropped(items: number): void {
+    const rest = items % this.#batchSize;
+    if (!rest || !this.#dropLast) return;
+    const what = `${rest === items ? 'all' : 'the last'} ${rest} of ${plural(items, 'item')} do not fill a batch of ${this.#batchSize}`;
+    if (rest === items) throw new DataError(`DataLoader: ${what}: use a smaller batchSize, or { dropLast: false }`);
+    noticeOnce(`${what} and are left out: a shorter batch would be another program. { dropLast: false } keeps them`);
+  }
+
+  /** The batch as tensors, on their way to the device. */
+  async #place({ tree, after }: Ready): Promise<Batch<Placed<R>>> {
+    const isLeaf = (x: unknown): x is unknown => isHostArray(x) || !(Array.isArray(x) || isPlain(x));
+    const flat = flatten('the batch', tree, isLeaf, '');
+    const made: Tensor[] = [];
+    const leaves = flat.leaves.map((leaf) => {
+      const array = ArrayBuffer.isView(leaf) ? hostArrayOf(leaf as TypedArray) : leaf;
+      if (!isHostArray(array)) return leaf;
+      const t = toTensor(array);
+      made.push(t);
+      return t;
+    });
+    this.#checkDTypes(leaves, flat.paths);
+    if (!this.#onHost) await startUploads(leaves.flatMap((x) => (x instanceof Tensor ? (x.peek() ?? []) : [])));
+    return { tree: flat.rebuild(leaves) as Placed<R>, made, after };
+  }
+
+  /** A leaf whose dtype changes is another program, and with JavaScript's numbers most likely an accident: 1.0 is written 1. */
+  #checkDTypes(leaves: readonly unknown[], paths: readonly string[]): void {
+    const seen = (this.#dtypes ??= new Map());
+    leaves.forEach((x, i) => {
+      if (!(x instanceof Tensor)) return;
+      const path = paths[i]!;
+      const before = seen.get(path) ?? x.dtype;
+      seen.set(path, before);
+      if (before !== x.dtype)
+        throw new DTypeError(
+          `DataLoader: ${leafName('the batch', path)} was ${before} and is ${x.dtype} now: give typed arrays, or a dtype ` +
+            `(collate: stackCollate({ dtype: { '${path}': 'f32' } }))`,
+        );
+    });
+  }
+}
+
+/** The threads of loaders that are gone. */
+const forgotten = new FinalizationRegistry<Workers>((workers) => workers.close());
+
+const NAMES = {
+  length: 'number of items',
+  batchSize: 'batchSize',
+  seed: 'seed',
+  order: 'order',
+  dropLast: 'dropLast',
+};
+
+const hostArrayOf = (data: TypedArray): HostArray => ({ dtype: dtypeOf(data), shape: [data.length], data });
+function toTensor({ dtype, shape, data }: HostArray): Tensor {
+  const expr = input(Aval.of(dtype, shape));
+  setValue(expr, data);
+  return new Tensor(expr);
+}
+
+const OPTIONS = [
+  'batchSize',
+  'shuffle',
+  'seed',
+  'dropLast',
+  'collate',
+  'workers',
+  'numWorkers',
+  'prefetch',
+  'sampler',
+  'batchSampler',
+  'device',
+];
+function checkOptions(o: DataLoaderOptions<never, unknown>): void {
+  const unknown = Object.keys(o).find((key) => !OPTIONS.includes(key));
+  if (unknown) throw new ArgumentError(`DataLoader: there is no option '${unknown}': it takes ${OPTIONS.join(', ')}`);
+  if (o.collate !== undefined && typeof o.collate !== 'function')
+    throw new ArgumentError(`DataLoader: collate is ${describe(o.collate)}: it must be a function`);
+  if (o.shuffle && (o.sampler || o.batchSampler))
+    throw new ArgumentError('DataLoader: shuffle and a sampler: the sampler decides the order; give one of them');
+  if (o.batchSampler && (o.batchSize !== undefined || o.sampler || o.dropLast !== undefined))
+    throw new ArgumentError('DataLoader: a batchSampler decides batchSize, sampler and dropLast: leave them out');
+}
+
+function streamOf<T>(
+  dataset: AsyncIterable<T>,
+  o: DataLoaderOptions<T, never> | DataLoaderOptions<T, unknown>,
+): IterableDataset<T> {
+  if (!dataset || !(Symbol.asyncIterator in Object(dataset)))
+    throw new ArgumentError(
+      `DataLoader: takes a dataset (length and get(i)), an array, or an IterableDataset, got ${describe(dataset)}`,
+    );
+  if (o.shuffle || o.sampler || o.batchSampler)
+    throw new ArgumentError(
+      'DataLoader: an iterable dataset is read in its own order: no shuffle and no sampler; use dataset.shuffle(bufferSize, seed)',
+    );
+  return IterableDataset.from(dataset);
+}
+
+function isHost(device: { toString(): string } = 'xla:0'): boolean {
+  if (String(device) === 'host') return true;
+  if (/^xla(:0)?$/.test(String(device))) return false;
+  throw new ArgumentError(
+    `DataLoader: there is no device ${device}: a process computes on one, 'xla:0'; 'host' keeps batches back`,
+  );
+}

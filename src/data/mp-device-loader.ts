@@ -1,0 +1,36 @@
+// torch_xla.distributed.parallel_loader's MpDeviceLoader, for code that comes from PyTorch/XLA.
+import { ArgumentError } from '../base/errors.js';
+import { sync } from '../tensor/sync.js';
+import type { Loader, LoaderState } from './loader.js';
+
+/**
+ * A DataLoader whose loop ends a step with each batch, as PyTorch/XLA's does: what the loop changed is computed (tx.sync).
+ * The DataLoader brings batches to the device itself.
+ */
+export class MpDeviceLoader<B> implements Loader<B> {
+  constructor(
+    readonly loader: Loader<B>,
+    device: { toString(): string } = 'xla:0',
+  ) {
+    if (!/^xla(:0)?$/.test(String(device)))
+      throw new ArgumentError(`MpDeviceLoader: there is no device ${device}: a process computes on one, xla:0`);
+  }
+  get length(): number | undefined {
+    return this.loader.length;
+  }
+  get epoch(): number {
+    return this.loader.epoch;
+  }
+  state(): LoaderState {
+    return this.loader.state();
+  }
+  load(state: LoaderState): void {
+    this.loader.load(state);
+  }
+  async *[Symbol.asyncIterator](): AsyncGenerator<B, void, undefined> {
+    for await (const batch of this.loader) {
+      yield batch;
+      await sync();
+    }
+  }
+}

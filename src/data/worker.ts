@@ -1,0 +1,33 @@
+// What runs in a loader's worker thread.
+import { parentPort, workerData } from 'node:worker_threads';
+import { messageOf } from '../base/thrown.js';
+import { type Answer, parcel, type Task, type WorkerData } from './workers.js';
+
+const { module, data } = workerData as WorkerData;
+type Transform = (item: unknown, index: number, data: unknown) => unknown;
+
+const imported = import(module).then((m: { transform?: Transform }) => {
+  if (typeof m.transform === 'function') return m.transform;
+  throw new Error(`it exports no function named transform (it has: ${Object.keys(m).join(', ') || 'nothing'})`);
+});
+imported.catch(() => {}); // said with the first task
+
+async function answer({ id, items, indices }: Task): Promise<void> {
+  let at = 0;
+  try {
+    const transform = await imported;
+    const results: unknown[] = [];
+    for (; at < items.length; at++) results.push(await transform(items[at], indices[at]!, data));
+    const { tree, transfer } = parcel(results, true);
+    parentPort!.postMessage({ id, items: tree } as Answer, transfer);
+  } catch (e) {
+    parentPort!.postMessage({
+      id,
+      error: messageOf(e),
+      index: indices[Math.min(at, indices.length - 1)]!,
+    } satisfies Answer);
+  }
+}
+
+let last = Promise.resolve(); // one at a time
+parentPort!.on('message', (task: Task) => void (last = last.then(() => answer(task))));

@@ -1,0 +1,163 @@
+// Arrays in host memory, as files hold them: read into their own memory without a second copy, checked before written.
+import {
+  type ArrayType,
+  byteLength,
+  DTYPES,
+  dtypeMistake,
+  hostArray,
+  show,
+  sizeOf,
+  type TypedArray,
+} from '../base/dtype.js';
+import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
+import { range, type Shape } from '../base/shape.js';
+import { messageOf } from '../base/thrown.js';
+import type { Tensor } from '../tensor/index.js';
+import type { ReadAt } from './file.js';
+
+/** An array in host memory: what files are read into. */
+export interface HostArray extends ArrayType {
+  readonly data: TypedArray;
+}
+
+/** What can be written to a file: arrays of the host's, and tensors, which are read when their turn comes. */
+export type NamedArrays = ReadonlyMap<string, HostArray | Tensor>;
+
+const PIECE = 2 ** 30;
+/** The bytes of an array, in order. In pieces, as Node 20 makes no array of more than 2^32 elements, of bytes neither. */
+export const piecesOf = ({ buffer, byteOffset, byteLength: length }: ArrayBufferView): Uint8Array[] =>
+  range(Math.ceil(length / PIECE)).map(
+    (i) => new Uint8Array(buffer, byteOffset + i * PIECE, Math.min(PIECE, length - i * PIECE)),
+  );
+
+/** Checks an array that is to be written, which plain JavaScript may have got wrong. */
+export function checkArray(name: string, array: HostArray | Tensor): ArrayType {
+  const { dtype, shape, data } = array;
+  const mistake = dtypeMistake(String(dtype));
+  if (mistake) throw new DTypeError(`${name}: ${mistake}`);
+  if (typeof data === 'function') return array; // a tensor
+  if (!(data instanceof DTYPES[dtype].array) || data.byteLength !== byteLength({ dtype, shape })) {
+    throw new ArgumentError(
+      `${name}: ${show({ dtype, shape })} has ${data.byteLength} bytes of data in a ${data.constructor.name}`,
+    );
+  }
+  return array;
+}
+
+/** Computes tensors that are not yet, in one program: read one by one, each would be a program of its own. */
+export async function compute(arrays: NamedArrays): Promise<void> {
+  const pending = [...arrays.values()].filter((a) => 'expr' in a && a.expr.value === undefined) as Tensor[];
+  if (!pending.length) return;
+  const { evaluate } = await import('../runtime/evaluate.js'); // those who only read files need no device
+  await evaluate([...new Set(pending.map((t) => t.expr))], { cause: 'read' });
+}
+
+/** The bytes of an array that is to be written. */
+export const dataOf = async (array: HostArray | Tensor): Promise<Uint8Array[]> =>
+  piecesOf(typeof array.data === 'function' ? await array.data() : array.data);
+
+export const rowMajor = (shape: Shape): number[] => shape.map((_, i) => sizeOf(shape.slice(i + 1)));
+export const columnMajor = (shape: Shape): number[] => shape.map((_, i) => sizeOf(shape.slice(0, i)));
+/** Whether elements with these strides lie one after another. */
+export const isRowMajor = (shape: Shape, strides: Shape): boolean =>
+  sizeOf(shape) === 0 || rowMajor(shape).every((s, i) => s === strides[i] || shape[i] === 1);
+/** How many elements lie from an array's first to its last. */
+export const spanOf = (shape: Shape, strides: Shape): number =>
+  sizeOf(shape) && shape.reduce((n, d, i) => n + (d - 1) * strides[i]!, 1);
+
+export interface Layout {
+  /** In elements; row-major unless told. */
+  readonly strides?: Shape;
+  readonly bigEndian?: boolean;
+}
+
+/** The array that lies at a position of a file, row-major here however it lies there. */
+export async function readArray(
+  read: ReadAt,
+  { dtype, shape }: ArrayType,
+  position: number,
+  { strides = rowMajor(shape), bigEndian = false }: Layout = {},
+): Promise<HostArray> {
+  const data = allocate({ dtype, shape });
+  const readSwapped: ReadAt = async (into, at) => {
+    await read(into, at);
+    if (bigEndian) swapBytes(into, DTYPES[dtype].bytes);
+  };
+  if (isRowMajor(shape, strides)) await readInto(readSwapped, data, position);
+  else await scatter(readSwapped, { dtype, shape, data }, strides, position);
+  return { dtype, shape, data };
+}
+
+function allocate(type: ArrayType): TypedArray {
+  try {
+    return hostArray(type);
+  } catch (e) {
+    throw new FileError(`${show(type)} cannot be held in one array here (${messageOf(e)}): read it in parts`, {
+      cause: e,
+    });
+  }
+}
+
+/** Fills memory with the bytes at a position of a file. */
+export async function readInto(read: ReadAt, memory: ArrayBufferView, position: number): Promise<void> {
+  for (const piece of piecesOf(memory)) await read(piece, position + piece.byteOffset - memory.byteOffset);
+}
+
+export function swapBytes(bytes: Uint8Array, size: number): void {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (size === 2) buffer.swap16();
+  else if (size === 4) buffer.swap32();
+  else if (size === 8) buffer.swap64();
+}
+
+const WINDOW = 4 * 2 ** 20; // bytes of the file in memory beside the array that is made of them
+
+/**
+ * Reads elements that lie apart, or in another order. The widest stride is walked first: so the file is passed once, front to
+ * back, and a window of it is enough. Only where elements overlap (expanded and unfolded views) is all of it held.
+ */
+async function scatter(
+  read: ReadAt,
+  { dtype, shape, data }: HostArray,
+  strides: Shape,
+  position: number,
+): Promise<void> {
+  const rows = rowMajor(shape);
+  const outer = range(shape.length).sort((a, b) => strides[b]! - strides[a]!);
+  const of = (dims: Shape, of: Shape) => dims.map((d) => of[d]!);
+  const ascending = outer.every((d, i) => {
+    const inside = outer.slice(i + 1);
+    return shape[d] === 1 || strides[d]! >= spanOf(of(inside, shape), of(inside, strides));
+  });
+  const span = spanOf(shape, strides);
+  const cells = hostArray({ dtype, shape: [ascending ? Math.min(span, WINDOW / data.BYTES_PER_ELEMENT) : span] });
+  let [start, end] = [0, 0];
+  const load = async (at: number) => {
+    start = at;
+    end = Math.min(at + cells.length, span);
+    await readInto(read, cells.subarray(0, end - start), position + at * data.BYTES_PER_ELEMENT);
+  };
+  const inner = outer.pop()!;
+  const [n, stride, step] = [shape[inner]!, strides[inner]!, rows[inner]!];
+  const index = outer.map(() => 0);
+  for (let from = 0, to = 0; ; ) {
+    for (let k = 0; k < n; ) {
+      const at = from + k * stride;
+      if (at < start || at >= end) await load(at);
+      const fit = stride ? Math.min(n, k + Math.ceil((end - at) / stride)) : n;
+      for (; k < fit; k++) (data as Float64Array)[to + k * step] = cells[from + k * stride - start] as number;
+    }
+    let i = outer.length - 1;
+    for (; i >= 0; i--) {
+      const d = outer[i]!;
+      index[i]!++;
+      from += strides[d]!;
+      to += rows[d]!;
+      if (index[i]! < shape[d]!) break;
+      from -= shape[d]! * strides[d]!;
+      to -= shape[d]! * rows[d]!;
+      index[i] = 0;
+    }
+    if (i < 0) return;
+  }
+}

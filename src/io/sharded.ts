@@ -1,0 +1,166 @@
+// Models in several safetensors files, in Hugging Face's layout: an index tells which file holds which array.
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import { byteLength } from '../base/dtype.js';
+import { ArgumentError, FileError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
+import type { Tensor } from '../tensor/index.js';
+import { checkArray, compute, type HostArray, type NamedArrays } from './array.js';
+import { replaceFiles, type WriteFile } from './file.js';
+import {
+  entryOf,
+  openSafetensors,
+  type SafetensorsFile,
+  safetensors,
+  type TensorEntry,
+  type TensorFile,
+  type WriteOptions,
+} from './safetensors.js';
+
+const INDEX = 'model.safetensors.index.json';
+const WHOLE = 'model.safetensors';
+const SHARD = /^model-\d{5}-of-\d{5}\.safetensors$/;
+const INDEX_LIMIT = 100 * 2 ** 20; // bytes: an index names arrays, it holds none
+
+class ShardedFile implements TensorFile {
+  readonly metadata: ReadonlyMap<string, string>;
+  readonly entries: ReadonlyMap<string, TensorEntry>;
+
+  constructor(
+    readonly path: string,
+    private readonly holders: ReadonlyMap<string, SafetensorsFile>, // by array
+    private readonly shards: readonly SafetensorsFile[],
+  ) {
+    this.metadata = new Map(shards.flatMap((s) => [...s.metadata]));
+    this.entries = new Map([...holders].map(([name, shard]) => [name, shard.entries.get(name)!]));
+  }
+
+  keys(): IterableIterator<string> {
+    return this.entries.keys();
+  }
+  async read(name: string): Promise<HostArray> {
+    return entryOf(this.path, this.holders, name).read(name);
+  }
+  async readRange(name: string, start: number, end: number): Promise<HostArray> {
+    return entryOf(this.path, this.holders, name).readRange(name, start, end);
+  }
+  async close(): Promise<void> {
+    await Promise.all(this.shards.map((s) => s.close()));
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/**
+ * Opens a model's arrays: a folder with an index or with one `model.safetensors`, or the path of an index. Each shard is opened
+ * once; its arrays are read when asked for.
+ */
+export async function openSharded(folderOrIndex: string): Promise<TensorFile> {
+  const isFolder = (await fs.stat(folderOrIndex).catch(() => undefined))?.isDirectory();
+  const index = isFolder ? path.join(folderOrIndex, INDEX) : folderOrIndex;
+  const whole = path.join(folderOrIndex, WHOLE);
+  if (isFolder && !(await exists(index))) {
+    if (await exists(whole)) return openSafetensors(whole);
+    throw new FileError(`${folderOrIndex} holds no model: neither ${INDEX} nor ${WHOLE} is there`);
+  }
+  const map = await readIndex(index);
+  const folder = path.dirname(index);
+  const names = [...new Set(map.values())];
+  const missing = [];
+  for (const name of names) if (!(await exists(path.join(folder, name)))) missing.push(name);
+  if (missing.length) {
+    throw new FileError(
+      `${index} names ${names.length} shards, ${missing.length} of which ${missing.length > 1 ? 'are' : 'is'} not there: ${list(missing)}`,
+    );
+  }
+  const shards = new Map<string, SafetensorsFile>();
+  const close = () => Promise.all([...shards.values()].map((s) => s.close()));
+  try {
+    for (const name of names) shards.set(name, await openSafetensors(path.join(folder, name)));
+    const holders = new Map([...map].map(([array, name]) => [array, shards.get(name)!]));
+    const absent = [...holders].filter(([array, shard]) => !shard.entries.has(array));
+    if (absent.length) {
+      const where = absent.map(([array, shard]) => `${array} (of ${path.basename(shard.path)})`);
+      throw new FileError(`${index} promises arrays that its shards lack: ${list(where)}`);
+    }
+    return new ShardedFile(index, holders, [...shards.values()]);
+  } catch (e) {
+    await close();
+    throw e;
+  }
+}
+
+const exists = (file: string): Promise<boolean> =>
+  fs.access(file).then(
+    () => true,
+    () => false,
+  );
+const list = (names: readonly string[]): string =>
+  names.length > 10 ? `${names.slice(0, 10).join(', ')} and ${names.length - 10} more` : names.join(', ');
+
+/** Which file holds which array. */
+export async function readIndex(index: string): Promise<Map<string, string>> {
+  let parsed: { readonly weight_map?: unknown };
+  try {
+    const { size } = await fs.stat(index);
+    if (size > INDEX_LIMIT) throw new Error(`it has ${size} bytes`);
+    parsed = JSON.parse(await fs.readFile(index, 'utf8'));
+  } catch (e) {
+    throw new FileError(`${index} is no index of shards: ${messageOf(e)}`, { cause: e });
+  }
+  const map = Object.entries((parsed?.weight_map ?? {}) as Record<string, string>);
+  // A plain name: an index that came from elsewhere is not to reach files outside its folder.
+  const wrong = map.find(([, f]) => typeof f !== 'string' || path.basename(f) !== f || /[\\/\0]|^\.*$/.test(f));
+  if (!map.length) throw new FileError(`${index} is no index of shards: it has no weight_map`);
+  if (wrong) throw new FileError(`${index} says that ${wrong[0]} is in ${wrong[1]}: that is not a file beside it`);
+  return new Map(map);
+}
+
+export interface ShardOptions extends WriteOptions {
+  /** The largest size of a file, unless one array is larger. As Hugging Face has it: 5 GB. */
+  readonly maxShardBytes?: number;
+}
+
+/**
+ * Writes arrays and tensors to a folder as Hugging Face does: `model.safetensors`, or shards and their index if they are larger
+ * than one shard may be. What a model that was there before leaves over is removed.
+ */
+export async function writeSharded(
+  folder: string,
+  arrays: NamedArrays,
+  { maxShardBytes = 5e9, metadata = { format: 'pt' } }: ShardOptions = {},
+): Promise<void> {
+  if (!(maxShardBytes > 0))
+    throw new ArgumentError(`writeSharded: maxShardBytes is ${maxShardBytes}: give a size in bytes`);
+  const shards: Map<string, HostArray | Tensor>[] = [];
+  let [total, filled] = [0, Number.POSITIVE_INFINITY];
+  for (const [name, array] of arrays) {
+    const bytes = byteLength(checkArray(name, array));
+    if (filled + bytes > maxShardBytes) {
+      shards.push(new Map());
+      filled = 0;
+    }
+    shards.at(-1)!.set(name, array);
+    filled += bytes;
+    total += bytes;
+  }
+  const count = String(shards.length).padStart(5, '0');
+  const nameOf = (i: number) =>
+    shards.length > 1 ? `model-${String(i + 1).padStart(5, '0')}-of-${count}.safetensors` : WHOLE;
+  const files = new Map<string, WriteFile>();
+  const add = (name: string, write: WriteFile) => files.set(path.join(folder, name), write);
+  for (const [i, shard] of (shards.length ? shards : [new Map()]).entries())
+    add(nameOf(i), safetensors(shard, { metadata }));
+  if (shards.length > 1) {
+    const map = Object.fromEntries(shards.flatMap((shard, i) => [...shard.keys()].map((name) => [name, nameOf(i)])));
+    const text = JSON.stringify({ metadata: { total_size: total }, weight_map: map }, null, 2);
+    add(INDEX, (write) => write(Buffer.from(`${text}\n`)));
+  }
+  await compute(arrays);
+  await fs.mkdir(folder, { recursive: true });
+  const ours = (name: string) => name === INDEX || name === WHOLE || SHARD.test(name);
+  const before = (await fs.readdir(folder)).filter(ours).map((name) => path.join(folder, name));
+  const left = before.filter((file) => !files.has(file));
+  await replaceFiles(files, left);
+}

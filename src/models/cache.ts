@@ -1,0 +1,96 @@
+// The keys and values of the tokens so far, of a fixed size, so that every step of a generation is the same program.
+import type { DType } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import type { Expr } from '../ir/expr.js';
+import { full } from '../ops/constant.js';
+import { dynamicUpdateSlice } from '../ops/dynamic.js';
+import { arange, zeros } from '../tensor/create.js';
+import { Tensor } from '../tensor/tensor.js';
+
+export interface CacheSizes {
+  readonly numHiddenLayers: number;
+  readonly numKeyValueHeads: number;
+  readonly headDim: number;
+}
+
+/** Takes new keys and values, [B, G, T, d], of one layer, and gives all that its queries are to see, [B, G, S, d]. */
+export type Append = (k: Tensor, v: Tensor) => readonly [keys: Tensor, values: Tensor];
+
+/**
+ * Room for S tokens of each of B sequences. Prompts are aligned at their ends (padded on the left), so that all sequences
+ * write to the same slot. A compiled function changes it in place: nothing is copied.
+ */
+export class KeyValueCache {
+  /** [B, G, S, d], one for each layer; or, stacked, one [L, B, G, S, d] for all, for a model whose layers are a loop. */
+  readonly keys: readonly Tensor[];
+  readonly values: readonly Tensor[];
+  /** i32[B]: the slot of each sequence's first token. */
+  readonly starts: Tensor;
+  /** i32[]: how many slots are filled. */
+  readonly filled: Tensor;
+
+  constructor(
+    { numHiddenLayers: L, numKeyValueHeads: G, headDim: d }: CacheSizes,
+    batch: number,
+    readonly slots: number,
+    { dtype, stacked = false }: { readonly dtype: DType; readonly stacked?: boolean },
+  ) {
+    const layer = [batch, G, slots, d];
+    const make = () =>
+      stacked ? [zeros([L, ...layer], { dtype })] : Array.from({ length: L }, () => zeros(layer, { dtype }));
+    this.keys = make();
+    this.values = make();
+    this.starts = zeros([batch], { dtype: 'i32' });
+    this.filled = zeros([], { dtype: 'i32' });
+  }
+  dispose(): void {
+    for (const t of [...this.keys, ...this.values, this.starts, this.filled]) t.dispose();
+  }
+
+  /** The slots that T new tokens take: a prompt the first ones, a single token the next one. i32[T] */
+  slotsOf(T: number): Tensor {
+    return T > 1 ? arange(T, { dtype: 'i32' }) : this.filled.reshape([1]);
+  }
+  /** Where in its sequence each of them is, i32[B, T]; padding counts as the first. */
+  positionsOf(T: number): Tensor {
+    return this.slotsOf(T).sub(this.starts.unsqueeze(1)).clamp({ min: 0 });
+  }
+  /** The slots they can see, i32[S], and which of those are no padding, bool[B, S]. */
+  seenBy(T: number): { readonly slots: Tensor; readonly kept: Tensor } {
+    const slots = arange(T > 1 ? T : this.slots, { dtype: 'i32' }); // nothing comes before a prompt
+    return { slots, kept: slots.ge(this.starts.unsqueeze(1)) };
+  }
+
+  /** For layer i, by itself. */
+  layer(i: number): Append {
+    return (k, v) => {
+      const put = (all: Tensor, x: Tensor) => all.rebind(this.#written(all, x));
+      const all = [put(this.keys[i]!, k), put(this.values[i]!, v)] as const;
+      return k.size(2) > 1 ? [k, v] : all;
+    };
+  }
+  /** For layer i, a number of the device's, of stacked keys and values, which are not changed: `after` gets those with the new ones. */
+  row(i: Tensor, keys: Tensor, values: Tensor, after: (keys: Tensor, values: Tensor) => void): Append {
+    return (k, v) => {
+      const put = (all: Tensor, x: Tensor) => new Tensor(this.#written(all, x.unsqueeze(0), i.expr));
+      const all = [put(keys, k), put(values, v)] as const;
+      after(...all);
+      const own = (all: Tensor) => all.narrow(0, i, 1).squeeze(0);
+      return k.size(2) > 1 ? [k, v] : [own(all[0]), own(all[1])];
+    };
+  }
+  #written(all: Tensor, x: Tensor, ...lead: Expr[]): Expr {
+    const T = x.size(-2);
+    if (T > this.slots)
+      throw new ArgumentError(`a prompt of ${T} tokens does not fit the ${this.slots} slots of the cache`);
+    const zero = full([], 0, 'i32');
+    const starts = [...lead, zero, zero, T > 1 ? zero : this.filled.expr, zero];
+    return dynamicUpdateSlice(all.expr, x.to(all.dtype).expr, starts);
+  }
+
+  /** After all layers have appended T tokens. */
+  advance(T: number): void {
+    if (T > 1) this.filled.fill_(T);
+    else this.filled.add_(1);
+  }
+}

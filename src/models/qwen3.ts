@@ -1,0 +1,316 @@
+// Qwen3 (arXiv:2505.09388): a decoder of pre-normalized layers, with grouped heads, norms on queries and keys, rotary
+// positions and gated MLPs. Names of fields are Hugging Face's in camelCase, so its files load by name.
+//   B sequences, T tokens, S tokens to be seen, D = hiddenSize, H heads that share G key-value heads, d = headDim
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import type { DType } from '../base/dtype.js';
+import { type HubOptions, resolveModel } from '../io/index.js';
+import { ModuleList } from '../nn/containers.js';
+import { Embedding } from '../nn/embedding.js';
+import { normal_, zeros_ } from '../nn/init.js';
+import { Linear } from '../nn/linear.js';
+import { Module, Parameter } from '../nn/module.js';
+import { LayerStack, type ScanLayersOptions } from '../nn/stack.js';
+import { scaledDotProductAttention } from '../tensor/attention.js';
+import { checkpoint, noGrad } from '../tensor/autograd.js';
+import { scan } from '../tensor/control.js';
+import { arange, ones, tensor, zeros } from '../tensor/create.js';
+import { cat, crossEntropy, silu } from '../tensor/functions.js';
+import { Tensor } from '../tensor/tensor.js';
+import { type Append, KeyValueCache } from './cache.js';
+import { type CausalLM, type GeneratedSequence, type GenerateOptions, Generation, type Prompt } from './generate.js';
+import {
+  copyTokenizer,
+  loadWeights,
+  readConfig,
+  readGenerationConfig,
+  saveWeights,
+  writeGenerationConfig,
+} from './pretrained.js';
+import { type Qwen3Config, qwen3Config, readQwen3Config, writeQwen3Config } from './qwen3-config.js';
+import { Tokenizer } from './tokenizer.js';
+
+export interface Qwen3Inputs {
+  /** [B, T]: 1 for a token, 0 for padding. */
+  readonly attentionMask?: Tensor | undefined;
+  /** [B, T] or [1, T]: 0, 1, 2... unless told. */
+  readonly positionIds?: Tensor | undefined;
+  /** What came before, to which these tokens are added; it knows masks and positions itself. */
+  readonly cache?: KeyValueCache | undefined;
+}
+
+/** In Hugging Face's order: normalized in f32, rounded to x's dtype, then scaled. */
+export class Qwen3RMSNorm extends Module {
+  readonly weight: Parameter;
+  constructor(
+    size: number,
+    readonly eps: number,
+  ) {
+    super();
+    this.weight = new Parameter(ones([size]));
+  }
+  override forward(x: Tensor): Tensor {
+    const wide = x.float();
+    const variance = wide.square().mean({ dim: -1, keepdim: true });
+    return wide.mul(variance.add(this.eps).rsqrt()).to(x.dtype).mul(this.weight);
+  }
+  override extraRepr(): string {
+    return `${this.weight.shape[0]}, eps=${this.eps}`;
+  }
+}
+
+type Rotation = readonly [cos: Tensor, sin: Tensor];
+
+/** Position p turns the pair (i, i + d/2) by the angle p / theta ** (2i / d). */
+export class Qwen3RotaryEmbedding extends Module {
+  readonly #frequencies: Tensor; // no buffer: it stays f32 when the model becomes bf16
+  constructor({ headDim, ropeTheta }: Qwen3Config) {
+    super();
+    const f = Math.fround; // torch computes them in f32
+    const frequencies = Array.from({ length: headDim / 2 }, (_, i) => f(1 / f(ropeTheta ** f((2 * i) / headDim))));
+    this.#frequencies = tensor(Float32Array.from(frequencies));
+  }
+  /** positions [B, T] to the cosines and sines of angles, each [B, 1, T, d]. */
+  override forward(positions: Tensor): Rotation {
+    const half = positions.float().unsqueeze(-1).mul(this.#frequencies); // [B, T, d/2]
+    const angles = cat([half, half], -1).unsqueeze(1); // [B, 1, T, d]: the same for every head
+    return [angles.cos(), angles.sin()];
+  }
+}
+
+/** x: [B, heads, T, d] */
+function rotate(x: Tensor, [cos, sin]: Rotation): Tensor {
+  const [a, b] = x.chunk(2, -1) as [Tensor, Tensor];
+  return x.mul(cos.to(x.dtype)).add(cat([b.neg(), a], -1).mul(sin.to(x.dtype)));
+}
+
+export class Qwen3Attention extends Module {
+  readonly qProj: Linear;
+  readonly kProj: Linear;
+  readonly vProj: Linear;
+  readonly oProj: Linear;
+  readonly qNorm: Qwen3RMSNorm;
+  readonly kNorm: Qwen3RMSNorm;
+  constructor(config: Qwen3Config) {
+    super();
+    const { hiddenSize: D, numAttentionHeads: H, numKeyValueHeads: G, headDim: d, attentionBias: bias } = config;
+    this.qProj = new Linear(D, H * d, { bias });
+    this.kProj = new Linear(D, G * d, { bias });
+    this.vProj = new Linear(D, G * d, { bias });
+    this.oProj = new Linear(H * d, D, { bias });
+    this.qNorm = new Qwen3RMSNorm(d, config.rmsNormEps); // of each head by itself
+    this.kNorm = new Qwen3RMSNorm(d, config.rmsNormEps);
+  }
+  override forward(x: Tensor, rotation: Rotation, visible: Tensor | null, append?: Append): Tensor {
+    const [B, T] = x.shape as [number, number];
+    const heads = (y: Tensor) => y.reshape([B, T, -1, this.qNorm.weight.shape[0]!]); // [B, T, H or G, d]
+    const q = rotate(this.qNorm.forward(heads(this.qProj.forward(x))).transpose(1, 2), rotation); // [B, H, T, d]
+    const k = rotate(this.kNorm.forward(heads(this.kProj.forward(x))).transpose(1, 2), rotation); // [B, G, T, d]
+    const v = heads(this.vProj.forward(x)).transpose(1, 2); // [B, G, T, d]
+    const [keys, values] = append?.(k, v) ?? [k, v]; // [B, G, S, d]
+    const mask = visible ? { attnMask: visible } : { isCausal: true };
+    const y = scaledDotProductAttention(q, keys, values, { ...mask, enableGqa: true }); // [B, H, T, d]
+    return this.oProj.forward(y.transpose(1, 2).reshape([B, T, -1])); // [B, T, D]
+  }
+}
+
+/** SwiGLU (arXiv:2002.05202): one branch opens and closes the other. */
+export class Qwen3MLP extends Module {
+  readonly gateProj: Linear;
+  readonly upProj: Linear;
+  readonly downProj: Linear;
+  constructor({ hiddenSize: D, intermediateSize: F }: Qwen3Config) {
+    super();
+    this.gateProj = new Linear(D, F, { bias: false });
+    this.upProj = new Linear(D, F, { bias: false });
+    this.downProj = new Linear(F, D, { bias: false });
+  }
+  override forward(x: Tensor): Tensor {
+    return this.downProj.forward(silu(this.gateProj.forward(x)).mul(this.upProj.forward(x)));
+  }
+}
+
+export class Qwen3DecoderLayer extends Module {
+  readonly selfAttn: Qwen3Attention;
+  readonly mlp: Qwen3MLP;
+  readonly inputLayernorm: Qwen3RMSNorm;
+  readonly postAttentionLayernorm: Qwen3RMSNorm;
+  constructor(config: Qwen3Config) {
+    super();
+    this.selfAttn = new Qwen3Attention(config);
+    this.mlp = new Qwen3MLP(config);
+    this.inputLayernorm = new Qwen3RMSNorm(config.hiddenSize, config.rmsNormEps);
+    this.postAttentionLayernorm = new Qwen3RMSNorm(config.hiddenSize, config.rmsNormEps);
+  }
+  override forward(x: Tensor, rotation: Rotation, visible: Tensor | null, append?: Append): Tensor {
+    const y = x.add(this.selfAttn.forward(this.inputLayernorm.forward(x), rotation, visible, append));
+    return y.add(this.mlp.forward(this.postAttentionLayernorm.forward(y)));
+  }
+}
+
+/** Which keys a query sees, bool[B, 1, T, S], by their slots: none that come later, and no padding. */
+const visibility = (queries: Tensor, keys: Tensor, kept: Tensor): Tensor =>
+  keys.unsqueeze(0).le(queries.unsqueeze(1)).logicalAnd(kept.unsqueeze(1)).unsqueeze(1);
+
+export interface Qwen3Options extends ScanLayersOptions {
+  /** The layers as one loop: compiling takes as long as for one of them. Their parameters are stacked. */
+  readonly scanLayers?: boolean;
+}
+
+/** Tokens [B, T] to what the last layer makes of them, [B, T, D]. */
+export class Qwen3Model extends Module {
+  readonly embedTokens: Embedding;
+  readonly layers: ModuleList<Qwen3DecoderLayer> | LayerStack<Qwen3DecoderLayer>;
+  readonly norm: Qwen3RMSNorm;
+  readonly rotaryEmb: Qwen3RotaryEmbedding;
+  readonly checkpoint: boolean;
+  constructor(
+    readonly config: Qwen3Config,
+    { scanLayers = false, ...options }: Qwen3Options = {},
+  ) {
+    super();
+    const padding = config.padTokenId === null ? {} : { paddingIdx: config.padTokenId };
+    this.embedTokens = new Embedding(config.vocabSize, config.hiddenSize, padding);
+    const layers = Array.from({ length: config.numHiddenLayers }, () => new Qwen3DecoderLayer(config));
+    this.layers = scanLayers ? new LayerStack(layers, options) : new ModuleList(layers);
+    this.norm = new Qwen3RMSNorm(config.hiddenSize, config.rmsNormEps);
+    this.rotaryEmb = new Qwen3RotaryEmbedding(config);
+    this.checkpoint = options.checkpoint ?? false;
+  }
+  override forward(inputIds: Tensor, { attentionMask, positionIds, cache }: Qwen3Inputs = {}): Tensor {
+    const T = inputIds.size(1);
+    const slots = cache?.slotsOf(T) ?? arange(T, { dtype: 'i32' });
+    const seen = cache?.seenBy(T) ?? (attentionMask && { slots, kept: attentionMask.ne(0) });
+    const visible = seen ? visibility(slots, seen.slots, seen.kept) : null; // without padding: causal
+    const rotation = this.rotaryEmb.forward(positionIds ?? cache?.positionsOf(T) ?? slots.unsqueeze(0));
+    const x = this.embedTokens.forward(inputIds); // [B, T, D]
+    const y = this.#throughLayers(x, rotation, visible, cache);
+    cache?.advance(T);
+    return this.norm.forward(y);
+  }
+
+  #throughLayers(x: Tensor, rotation: Rotation, visible: Tensor | null, cache?: KeyValueCache): Tensor {
+    const { layers } = this;
+    if (layers instanceof LayerStack)
+      return cache ? scanWithCache(layers, x, cache, rotation, visible) : layers.forward(x, rotation, visible);
+    const run = this.checkpoint && !cache ? checkpoint : (f: (x: Tensor) => Tensor, x: Tensor) => f(x);
+    for (const [i, layer] of [...layers].entries())
+      x = run((x: Tensor) => layer.forward(x, rotation, visible, cache?.layer(i)), x);
+    return x;
+  }
+}
+
+/** The loop over layers with the cache among what it carries, so that it is written in place. */
+function scanWithCache(
+  { layer }: LayerStack<Qwen3DecoderLayer>,
+  x: Tensor,
+  cache: KeyValueCache,
+  rotation: Rotation,
+  visible: Tensor | null,
+): Tensor {
+  const own = layer.parameters();
+  const [k, v] = [cache.keys[0]!, cache.values[0]!];
+  const init = { x, i: zeros([], { dtype: 'i32' }), keys: k.detach(), values: v.detach() };
+  const [after] = scan(
+    ({ x, i, keys, values }: typeof init, rows: readonly Tensor[]): [typeof init, readonly []] => {
+      const next = { i: i.add(1), keys, values };
+      const append = cache.row(i, keys, values, (keys, values) => void Object.assign(next, { keys, values }));
+      const y = Tensor.lend(own, rows, () => layer.forward(x, rotation, visible, append));
+      return [{ x: y, ...next }, []];
+    },
+    init,
+    own as readonly Tensor[],
+  );
+  k.rebind(after.keys.expr);
+  v.rebind(after.values.expr);
+  return after.x;
+}
+
+/** Labels that are left out of the loss, as in torch and transformers. */
+const IGNORED = -100;
+
+export interface PretrainedOptions extends Qwen3Options, HubOptions {
+  /** That of the files unless told. */
+  readonly dtype?: DType;
+}
+
+export class Qwen3ForCausalLM extends Module implements CausalLM {
+  readonly config: Qwen3Config;
+  readonly model: Qwen3Model;
+  readonly lmHead: Linear;
+  tokenizer: Tokenizer | null = null;
+  /** What generate does unless told. */
+  generationConfig: CausalLM['generationConfig'] = {};
+  #folder: string | undefined;
+
+  /** With random weights, which are drawn only if they are used. */
+  constructor(config: Parameters<typeof qwen3Config>[0], options: Qwen3Options = {}) {
+    super();
+    this.config = qwen3Config(config);
+    const { hiddenSize, vocabSize, tieWordEmbeddings, initializerRange: std, eosTokenId } = this.config;
+    this.model = new Qwen3Model(this.config, options);
+    this.lmHead = new Linear(hiddenSize, vocabSize, { bias: false });
+    if (tieWordEmbeddings) Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
+    this.apply((m) => {
+      if (m instanceof Linear || m instanceof Embedding) normal_(m.weight, 0, std);
+      if (m instanceof Linear && m.bias) zeros_(m.bias);
+      if (m instanceof Embedding && m.paddingIdx !== undefined) {
+        const row = tensor([m.paddingIdx]);
+        noGrad(() => m.weight.indexFill_(0, row, 0));
+      }
+    });
+    if (eosTokenId !== null) this.generationConfig = { eosTokenIds: eosTokenId };
+  }
+
+  /** Tokens [B, T] to the logits of what comes next, [B, T, V]. */
+  override forward(inputIds: Tensor, inputs: Qwen3Inputs = {}): Tensor {
+    return this.lmHead.forward(this.model.forward(inputIds, inputs));
+  }
+
+  /** How badly each token is foreseen from those before it: the mean over the labels [B, T] that are not -100. */
+  loss(inputIds: Tensor, labels: Tensor = inputIds, inputs: Qwen3Inputs = {}): Tensor {
+    const logits = this.forward(inputIds, inputs).narrow(1, 0, inputIds.size(1) - 1); // nothing comes after the last
+    const next = labels.narrow(1, 1, labels.size(1) - 1);
+    const options = { ignoreIndex: IGNORED };
+    return crossEntropy(logits.reshape([-1, this.config.vocabSize]).float(), next.reshape([-1]), options);
+  }
+
+  // ---- generating
+
+  /** Tokens i32[B, T] to the logits of the one after the last, [B, V]. */
+  next(inputIds: Tensor, cache: KeyValueCache): Tensor {
+    return this.lmHead.forward(this.model.forward(inputIds, { cache }).select(1, -1));
+  }
+  makeCache(batch: number, slots: number): KeyValueCache {
+    const stacked = this.model.layers instanceof LayerStack;
+    return new KeyValueCache(this.config, batch, slots, { dtype: this.lmHead.weight.dtype, stacked });
+  }
+  /** What follows each prompt (text or tokens), when all of it is there. */
+  generate(prompts: Prompt | readonly Prompt[], options: GenerateOptions = {}): Promise<GeneratedSequence[]> {
+    return new Generation(this, prompts, options).collect();
+  }
+  /** The same part by part: `for await (const { text } of model.generateStream('Once'))`. */
+  generateStream(prompts: Prompt | readonly Prompt[], options: GenerateOptions = {}): Generation {
+    return new Generation(this, prompts, options);
+  }
+
+  // ---- Hugging Face's folders
+
+  /** A model from its folder, or by its name on the hub (Qwen/Qwen3-0.6B). Every weight must be there, and nothing else. */
+  static async fromPretrained(name: string, options: PretrainedOptions = {}): Promise<Qwen3ForCausalLM> {
+    const folder = await resolveModel(name, options);
+    const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
+    const model = new Qwen3ForCausalLM(config, options).to(options.dtype ?? config.dtype).eval();
+    await loadWeights(model, folder);
+    model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };
+    if (existsSync(path.join(folder, 'tokenizer.json'))) model.tokenizer = await Tokenizer.fromPretrained(folder);
+    model.#folder = folder;
+    return model;
+  }
+  /** Writes such a folder, with the tokenizer it was loaded with. */
+  async savePretrained(folder: string): Promise<void> {
+    await saveWeights(this, folder, writeQwen3Config(this.config, this.lmHead.weight.dtype));
+    await writeGenerationConfig(folder, this.generationConfig);
+    if (this.#folder) await copyTokenizer(this.#folder, folder);
+  }
+}

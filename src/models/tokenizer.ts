@@ -1,0 +1,142 @@
+// Text to tokens and back, with Hugging Face's own libraries, which are loaded when first needed.
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import type { Template } from '@huggingface/jinja';
+import type { Tokenizer as Library } from '@huggingface/tokenizers';
+import { ArgumentError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+  readonly [field: string]: unknown;
+}
+export interface ChatOptions {
+  /** Ends with the beginning of an answer. */
+  readonly addGenerationPrompt?: boolean;
+  readonly tools?: readonly unknown[];
+  /** Whatever else a template knows (enable_thinking), by the names it uses. */
+  readonly [variable: string]: unknown;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** A file of JSON in a model's folder; undefined if it is not there. */
+export async function readJson(folder: string, name: string): Promise<Json | undefined> {
+  const file = path.join(folder, name);
+  const text = await fs.readFile(file, 'utf8').catch((e: NodeJS.ErrnoException) => {
+    if (e.code === 'ENOENT') return undefined;
+    throw new ArgumentError(`cannot read ${file}: ${e.message}`, { cause: e });
+  });
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as Json;
+  } catch (e) {
+    throw new ArgumentError(`${file} is not JSON: ${messageOf(e)}`, { cause: e });
+  }
+}
+
+export class Tokenizer {
+  readonly #library: Library;
+  readonly #special: ReadonlySet<number>;
+  readonly #added: ReadonlyMap<number, string>;
+  readonly #template: Template | undefined;
+  /** bos_token, eos_token and so on, as templates call them. */
+  readonly specialTokens: Readonly<Record<string, string>>;
+
+  private constructor(library: Library, config: Json, template: Template | undefined) {
+    this.#library = library;
+    const added = [...library.get_added_tokens_decoder()];
+    this.#added = new Map(added.map(([id, t]) => [id, t.content]));
+    this.#special = new Set(added.filter(([, t]) => t.special).map(([id]) => id));
+    this.#template = template;
+    const named = Object.entries(config).filter(([name]) => /^[a-z]+_token$/.test(name) && !name.startsWith('add'));
+    const text = (t: unknown) => (typeof t === 'string' ? t : (t as { content?: string } | null)?.content);
+    this.specialTokens = Object.fromEntries(named.flatMap(([name, t]) => (text(t) ? [[name, text(t)!]] : [])));
+  }
+
+  /** From a folder with tokenizer.json; its chat template from chat_template.jinja or tokenizer_config.json. */
+  static async fromPretrained(folder: string): Promise<Tokenizer> {
+    const json = await readJson(folder, 'tokenizer.json');
+    if (!json) throw new ArgumentError(`${folder} has no tokenizer.json: give token ids instead of text`);
+    if (!JSON.stringify(json.decoder ?? null).includes('"ByteLevel"'))
+      throw new ArgumentError(`${folder}: this reads byte-level tokenizers, as Qwen's; its decoder is another`);
+    const config = (await readJson(folder, 'tokenizer_config.json')) ?? {};
+    const own = await fs.readFile(path.join(folder, 'chat_template.jinja'), 'utf8').catch(() => undefined);
+    const template = own ?? templateOf(config.chat_template);
+    const { Tokenizer: Library } = await import('@huggingface/tokenizers');
+    const { Template } = await import('@huggingface/jinja');
+    try {
+      return new Tokenizer(new Library(json, config), config, template ? new Template(template) : undefined);
+    } catch (e) {
+      throw new ArgumentError(`the tokenizer of ${folder} cannot be used: ${messageOf(e)}`, { cause: e });
+    }
+  }
+
+  encode(text: string, { addSpecialTokens = true }: { readonly addSpecialTokens?: boolean } = {}): number[] {
+    return this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids;
+  }
+  decode(ids: readonly number[], { skipSpecialTokens = true }: { readonly skipSpecialTokens?: boolean } = {}): string {
+    const stream = new TextStream((id) => this.#bytesOf(id, skipSpecialTokens));
+    return ids.map((id) => stream.push(id)).join('') + stream.end();
+  }
+  /** Text token by token, in whole characters. */
+  stream({ skipSpecialTokens = true }: { readonly skipSpecialTokens?: boolean } = {}): TextStream {
+    return new TextStream((id) => this.#bytesOf(id, skipSpecialTokens));
+  }
+
+  /** The text of a conversation, as the model was trained on it. */
+  applyChatTemplate(messages: readonly ChatMessage[], options: ChatOptions = {}): string {
+    if (!this.#template)
+      throw new ArgumentError('applyChatTemplate: the model has no chat template: it continues plain text');
+    const { addGenerationPrompt = true, ...variables } = options;
+    try {
+      return this.#template.render({
+        ...this.specialTokens,
+        ...variables,
+        messages,
+        add_generation_prompt: addGenerationPrompt,
+      });
+    } catch (e) {
+      throw new ArgumentError(`applyChatTemplate: ${messageOf(e)}`, { cause: e });
+    }
+  }
+
+  #bytesOf(id: number, skipSpecial: boolean): Uint8Array {
+    if (skipSpecial && this.#special.has(id)) return NOTHING;
+    const added = this.#added.get(id);
+    if (added !== undefined) return new TextEncoder().encode(added);
+    return Uint8Array.from([...(this.#library.id_to_token(id) ?? '')], (c) => BYTES.get(c) ?? 0);
+  }
+}
+const NOTHING = new Uint8Array();
+
+/** Half a character is kept until the rest of it comes. */
+export class TextStream {
+  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  readonly #bytesOf: (id: number) => Uint8Array;
+  constructor(bytesOf: (id: number) => Uint8Array) {
+    this.#bytesOf = bytesOf;
+  }
+  push(id: number): string {
+    return this.#decoder.decode(this.#bytesOf(id), { stream: true });
+  }
+  /** What is left: half a character becomes U+FFFD. */
+  end(): string {
+    return this.#decoder.decode();
+  }
+}
+
+/** Byte-level vocabularies write each byte as a printable character: itself where it is one, else one from U+0100 on. */
+const BYTES: ReadonlyMap<string, number> = (() => {
+  const printable = (b: number) => (b >= 33 && b <= 126) || (b >= 161 && b <= 255 && b !== 173);
+  let next = 256;
+  return new Map(Array.from({ length: 256 }, (_, b) => [String.fromCharCode(printable(b) ? b : next++), b]));
+})();
+
+/** tokenizer_config.json has one template, or several with names. */
+function templateOf(given: unknown): string | undefined {
+  if (!Array.isArray(given)) return given as string | undefined;
+  const list = given as { name: string; template: string }[];
+  return (list.find((t) => t.name === 'default') ?? list[0])?.template;
+}

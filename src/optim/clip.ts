@@ -1,0 +1,74 @@
+// Gradients that are too large, made smaller: torch's clip_grad_norm_ and clip_grad_value_, described inside the step.
+import { ArgumentError, TsxlaError } from '../base/errors.js';
+import { wideType } from '../base/promote.js';
+import type { Expr } from '../ir/expr.js';
+import { entry } from '../ir/source.js';
+import { full } from '../ops/constant.js';
+import { clamp } from '../ops/math.js';
+import { convert } from '../ops/move.js';
+import { abs, add, div, maximum, minimum, mul, pow, sqrt, square } from '../ops/pointwise.js';
+import { reduceMax, reduceSum } from '../ops/reduce.js';
+import { detach } from '../ops/variable.js';
+import { afterStep } from '../tensor/closures.js';
+import { Tensor } from '../tensor/tensor.js';
+
+/** Gradients are not finite where that is an error. */
+export class NonfiniteGradientError extends TsxlaError {}
+
+export interface ClipOptions {
+  /** The order of the norm; Infinity for the largest element. */
+  readonly normType?: number;
+  /** A norm that is not finite is an error: thrown by the next step or sync(), as nothing is known before. */
+  readonly errorIfNonfinite?: boolean;
+}
+type Given = Tensor | Iterable<Tensor>;
+
+const gradsOf = (params: Given): Tensor[] =>
+  [...(params instanceof Tensor ? [params] : params)].flatMap((p) => (p.grad ? [p.grad] : []));
+const wide = (x: Tensor): Expr => convert(detach(x.expr), wideType(x.dtype));
+
+/** The norm of all of a list, as if they were one vector. */
+function totalNorm(xs: readonly Expr[], order: number): Expr {
+  if (order === Number.POSITIVE_INFINITY) return xs.map((x) => reduceMax(abs(x))).reduce((a, b) => maximum(a, b));
+  const total = (power: (x: Expr) => Expr) => xs.map((x) => reduceSum(power(x))).reduce((a, b) => add(a, b));
+  if (order === 2) return sqrt(total(square));
+  return order === 1
+    ? total(abs)
+    : pow(
+        total((x) => pow(abs(x), order)),
+        1 / order,
+      );
+}
+
+/**
+ * Scales all gradients down, together, where their norm is larger than maxNorm; gives that norm as it was. Unlike torch: the
+ * norm of bf16 and f16 gradients is f32.
+ */
+export const clipGradNorm = entry(
+  (params: Given, maxNorm: number, { normType = 2, errorIfNonfinite = false }: ClipOptions = {}): Tensor => {
+    if (!(maxNorm >= 0)) throw new ArgumentError(`clipGradNorm: maxNorm is ${maxNorm}: it must be 0 or more`);
+    if (!(normType > 0))
+      throw new ArgumentError(`clipGradNorm: normType is ${normType}: it must be positive, or Infinity`);
+    const grads = gradsOf(params).filter((g) => g.numel());
+    if (!grads.length) return new Tensor(full([], 0, 'f32'));
+    const norm = totalNorm(grads.map(wide), normType);
+    const factor = minimum(div(maxNorm, add(norm, 1e-6)), 1);
+    for (const g of grads) g.rebind(convert(mul(wide(g), factor), g.dtype));
+    const result = new Tensor(norm);
+    if (errorIfNonfinite) afterStep(checkFinite, result);
+    return result;
+  },
+);
+async function checkFinite(norm: Tensor): Promise<void> {
+  const value = await norm.item();
+  if (!Number.isFinite(value))
+    throw new NonfiniteGradientError(
+      `clipGradNorm: the total norm of the gradients was ${value} in an earlier step, and the parameters may be lost: go back to a checkpoint, or pass errorIfNonfinite: false`,
+    );
+}
+
+/** Limits every element of the gradients to -clipValue and clipValue. */
+export const clipGradValue = entry((params: Given, clipValue: number): void => {
+  if (!(clipValue >= 0)) throw new ArgumentError(`clipGradValue: clipValue is ${clipValue}: it must be 0 or more`);
+  for (const g of gradsOf(params)) g.rebind(clamp(detach(g.expr), { min: -clipValue, max: clipValue }));
+});

@@ -1,0 +1,125 @@
+// The running average of parameters, which is often better than the parameters themselves: updated inside the step, swapped in
+// for evaluation.
+import { ArgumentError } from '../base/errors.js';
+import { wideType } from '../base/promote.js';
+import { entry } from '../ir/source.js';
+import { convert } from '../ops/move.js';
+import { add, div, eq, maximum, mul, sub, where } from '../ops/pointwise.js';
+import { detach } from '../ops/variable.js';
+import { tensor, zeros } from '../tensor/create.js';
+import { Tensor } from '../tensor/tensor.js';
+import { loadTensors } from './state-dict.js';
+
+export interface EMAOptions {
+  /** How much of the average stays in each update. */
+  readonly decay?: number;
+  /** Early averages follow the parameters faster: the decay of update n is at most (1 + n) / (10 + n). */
+  readonly warmup?: boolean;
+}
+
+export class EMA {
+  readonly params: readonly Tensor[];
+  /** The averages, in the order of the parameters; f32 for bf16 and f16. */
+  readonly averages: readonly Tensor[];
+  /** How many updates there were, and 1 - decay: on the device. */
+  readonly #updates: Tensor;
+  readonly #rest: Tensor;
+  readonly #warmup: boolean;
+  readonly #names: readonly string[];
+  #decay: number;
+  /** Whether update() was described: before, the averages are nothing. */
+  #begun = false;
+  /** What the parameters were, while the averages are in their place. */
+  #kept: readonly Tensor[] | undefined;
+
+  constructor(
+    params: Iterable<Tensor | readonly [name: string, parameter: Tensor]>,
+    { decay = 0.999, warmup = false }: EMAOptions = {},
+  ) {
+    const entries = [...params].map((x, i) => (x instanceof Tensor ? ([String(i), x] as const) : x));
+    this.params = entries.map(([, p]) => p);
+    this.#names = entries.map(([name]) => name);
+    if (!this.params.length) throw new ArgumentError('EMA: there are no parameters: pass model.parameters()');
+    this.averages = this.params.map((p) => zeros(p.shape, { dtype: wideType(p.dtype) }));
+    this.#updates = zeros([], { dtype: 'f32' });
+    this.#decay = checkDecay(decay);
+    this.#rest = tensor(1 - decay, { dtype: 'f32' });
+    this.#warmup = warmup;
+  }
+
+  get decay(): number {
+    return this.#decay;
+  }
+  /** From the host: the program stays the same. */
+  set decay(decay: number) {
+    this.#decay = checkDecay(decay);
+    this.#rest.copy_(1 - decay);
+  }
+
+  /** The averages follow the parameters. The first update copies them. */
+  update(): void {
+    if (this.#kept) throw new ArgumentError('EMA: update() while the averages are swapped in: swap() back first');
+    this.#begun = true;
+    const n = this.#updates.expr;
+    const early = div(9, add(n, 10)); // 1 - (1 + n) / (10 + n)
+    const rest = where(eq(n, 0), 1, this.#warmup ? maximum(this.#rest.expr, early) : this.#rest.expr);
+    this.params.forEach((p, i) => {
+      const average = this.averages[i]!;
+      const value = convert(detach(p.expr), average.dtype);
+      average.rebind(add(average.expr, mul(sub(value, average.expr), rest)));
+    });
+    this.#updates.rebind(add(n, 1));
+  }
+
+  /** Puts the averages into other tensors (the parameters of a copy of the model), in the same order. */
+  applyTo(targets: Iterable<Tensor>): void {
+    this.#checkBegun('applyTo');
+    const list = [...targets];
+    const wrong =
+      list.length !== this.params.length || list.find((t, i) => String(t.shape) !== String(this.params[i]!.shape));
+    if (wrong)
+      throw new ArgumentError(
+        wrong === true
+          ? `EMA: applyTo: ${list.length} tensors for ${this.params.length} averages`
+          : `EMA: applyTo: ${wrong.aval} is not of its average's shape: pass parameters in the order of the EMA's own`,
+      );
+    list.forEach((t, i) => t.rebind(convert(this.averages[i]!.expr, t.dtype)));
+  }
+
+  /** Puts the averages in the parameters' place; the next call puts the parameters back. */
+  swap(): void {
+    if (this.#kept) {
+      this.params.forEach((p, i) => p.rebind(this.#kept![i]!.expr));
+      this.#kept = undefined;
+      return;
+    }
+    this.#checkBegun('swap');
+    const kept = this.params.map((p) => p.detach());
+    this.applyTo(this.params);
+    this.#kept = kept;
+  }
+
+  #checkBegun(method: string): void {
+    if (!this.#begun) throw new ArgumentError(`EMA: ${method}() before any update(): there are no averages yet`);
+  }
+
+  /** Its tensors by name: the parameters' names, where it was given those, or numbers. */
+  stateDict(): Map<string, Tensor> {
+    return new Map([
+      ['updates', this.#updates],
+      ...this.averages.map((t, i) => [`averages.${this.#names[i]}`, t] as const),
+    ]);
+  }
+  loadStateDict(state: object): void {
+    loadTensors('EMA', this.stateDict(), state);
+    this.#begun = true;
+  }
+}
+for (const name of ['update', 'applyTo', 'swap'] as const) {
+  Object.defineProperty(EMA.prototype, name, { value: entry(EMA.prototype[name] as () => unknown) });
+}
+
+function checkDecay(decay: number): number {
+  if (decay >= 0 && decay <= 1) return decay;
+  throw new ArgumentError(`EMA: decay is ${decay}: it must be from 0 to 1`);
+}

@@ -1,0 +1,280 @@
+// The optimizers: each is a table of options and one update rule, from simple to hard. The formulas are torch's, the order of
+// operations too, so that numbers agree to the last digits.
+import { ArgumentError } from '../base/errors.js';
+import type { Expr } from '../ir/expr.js';
+import { reshape } from '../ops/move.js';
+import {
+  add,
+  div,
+  eq,
+  expm1,
+  maximum,
+  minimum,
+  mul,
+  neg,
+  pow,
+  rsqrt,
+  sign,
+  sqrt,
+  square,
+  sub,
+  where,
+} from '../ops/pointwise.js';
+import { reduceSum } from '../ops/reduce.js';
+import { Optimizer, type Params } from './optimizer.js';
+import {
+  atLeastOne,
+  COMMON,
+  type CommonOptions,
+  epsilons,
+  finite,
+  flag,
+  fractions,
+  notNegative,
+  notPositive,
+  type Rule,
+} from './rule.js';
+
+/** From a towards b; for weights that are scalars of the program. */
+const towards = (a: Expr, b: Expr, weight: Expr): Expr => add(a, mul(weight, sub(b, a)));
+/** The running mean of squares. */
+const meanSquare = (v: Expr, g: Expr, keep: Expr, rest: Expr): Expr => add(mul(v, keep), mul(mul(g, g), rest));
+const log = (beta: number): number => Math.log(beta); // -Infinity for 0, whose powers are then 0
+/** 1 - beta^t, from log(beta): all digits, where beta is near 1. */
+const correction = (t: Expr, logBeta: Expr): Expr => neg(expm1(mul(t, logBeta)));
+/** What weight decay that is apart from the gradient leaves. */
+const left = (lr: number, weightDecay: number): number => 1 - lr * weightDecay;
+
+// ---- stochastic gradient descent
+
+export interface SGDOptions extends CommonOptions {
+  lr?: number;
+  momentum?: number;
+  dampening?: number;
+  weightDecay?: number;
+  nesterov?: boolean;
+}
+const sgd: Rule<SGDOptions> = {
+  name: 'SGD',
+  options: {
+    lr: notNegative(1e-3),
+    momentum: notNegative(0),
+    dampening: finite(0),
+    weightDecay: notNegative(0),
+    nesterov: flag(),
+    ...COMMON,
+  },
+  check: ({ nesterov, momentum, dampening }) => {
+    if (nesterov && (momentum <= 0 || dampening !== 0))
+      throw new ArgumentError(
+        `SGD: nesterov with momentum ${momentum} and dampening ${dampening}: it needs a momentum and no dampening`,
+      );
+  },
+  numbers: ({ lr, momentum, dampening, weightDecay }) => ({ lr, momentum, weightDecay, fresh: 1 - dampening }),
+  state: (shape, { momentum }) => (momentum ? { momentumBuffer: shape } : {}) as Record<string, typeof shape>,
+  begin: ({ lr, momentum, weightDecay, fresh, t }, { nesterov }) => {
+    const part = where(eq(t!, 1), 1, fresh!); // the first gradient starts the buffer, undamped
+    return ({ p, g, momentumBuffer }) => {
+      const d = add(g!, mul(p!, weightDecay!));
+      if (!momentumBuffer) return { p: sub(p!, mul(d, lr!)) };
+      const buffer = add(mul(momentumBuffer, momentum!), mul(d, part));
+      return { p: sub(p!, mul(nesterov ? add(d, mul(buffer, momentum!)) : buffer, lr!)), momentumBuffer: buffer };
+    };
+  },
+};
+export class SGD extends Optimizer<SGDOptions> {
+  constructor(params: Params<SGDOptions>, options: SGDOptions = {}) {
+    super(sgd, params, options);
+  }
+}
+
+// ---- the sign of a mean (Lion, Chen et al. 2023)
+
+export interface LionOptions extends CommonOptions {
+  lr?: number;
+  betas?: readonly [number, number];
+  weightDecay?: number;
+}
+const lion: Rule<LionOptions> = {
+  name: 'Lion',
+  options: { lr: notNegative(1e-4), betas: fractions([0.9, 0.99]), weightDecay: notNegative(0), ...COMMON },
+  numbers: ({ lr, betas: [b1, b2], weightDecay }) => ({
+    lr,
+    kept: left(lr, weightDecay),
+    rest1: 1 - b1,
+    rest2: 1 - b2,
+  }),
+  state: (shape) => ({ expAvg: shape }),
+  begin:
+    ({ lr, kept, rest1, rest2 }) =>
+    ({ p, g, expAvg }) => ({
+      p: sub(mul(p!, kept!), mul(sign(towards(expAvg!, g!, rest1!)), lr!)),
+      expAvg: towards(expAvg!, g!, rest2!),
+    }),
+};
+export class Lion extends Optimizer<LionOptions> {
+  constructor(params: Params<LionOptions>, options: LionOptions = {}) {
+    super(lion, params, options);
+  }
+}
+
+// ---- the root of a mean square
+
+export interface RMSpropOptions extends CommonOptions {
+  lr?: number;
+  alpha?: number;
+  eps?: number;
+  weightDecay?: number;
+  momentum?: number;
+  centered?: boolean;
+}
+const rmsprop: Rule<RMSpropOptions> = {
+  name: 'RMSprop',
+  options: {
+    lr: notNegative(1e-2),
+    alpha: notNegative(0.99),
+    eps: notNegative(1e-8),
+    weightDecay: notNegative(0),
+    momentum: notNegative(0),
+    centered: flag(),
+    ...COMMON,
+  },
+  numbers: ({ lr, alpha, eps, weightDecay, momentum }) => ({ lr, alpha, eps, weightDecay, momentum, rest: 1 - alpha }),
+  state: (shape, { momentum, centered }) => ({
+    squareAvg: shape,
+    ...(momentum && { momentumBuffer: shape }),
+    ...(centered && { gradAvg: shape }),
+  }),
+  begin:
+    ({ lr, alpha, eps, weightDecay, momentum, rest }) =>
+    ({ p, g, squareAvg, momentumBuffer, gradAvg }) => {
+      const d = add(g!, mul(p!, weightDecay!));
+      const v = meanSquare(squareAvg!, d, alpha!, rest!);
+      const mean = gradAvg && towards(gradAvg, d, rest!);
+      const direction = div(d, add(sqrt(mean ? sub(v, mul(mean, mean)) : v), eps!));
+      const buffer = momentumBuffer && add(mul(momentumBuffer, momentum!), direction);
+      return {
+        p: sub(p!, mul(buffer ?? direction, lr!)),
+        squareAvg: v,
+        ...(mean && { gradAvg: mean }),
+        ...(buffer && { momentumBuffer: buffer }),
+      };
+    },
+};
+export class RMSprop extends Optimizer<RMSpropOptions> {
+  constructor(params: Params<RMSpropOptions>, options: RMSpropOptions = {}) {
+    super(rmsprop, params, options);
+  }
+}
+
+// ---- Adam, and AdamW, whose weight decay is apart from the gradient
+
+export interface AdamOptions extends CommonOptions {
+  lr?: number;
+  betas?: readonly [number, number];
+  eps?: number;
+  weightDecay?: number;
+  amsgrad?: boolean;
+}
+const adamLike = (name: string, weightDecay: number, decoupled: boolean): Rule<AdamOptions> => ({
+  name,
+  options: {
+    lr: notNegative(1e-3),
+    betas: fractions([0.9, 0.999]),
+    eps: notNegative(1e-8),
+    weightDecay: notNegative(weightDecay),
+    amsgrad: flag(),
+    ...COMMON,
+  },
+  numbers: ({ lr, betas: [b1, b2], eps, weightDecay }) => ({
+    ...{ lr, eps, weightDecay, beta2: b2, kept: left(lr, weightDecay) },
+    ...{ rest1: 1 - b1, rest2: 1 - b2, log1: log(b1), log2: log(b2) },
+  }),
+  state: (shape, { amsgrad }) => ({ expAvg: shape, expAvgSq: shape, ...(amsgrad && { maxExpAvgSq: shape }) }),
+  begin: (s) => {
+    const size = div(s.lr!, correction(s.t!, s.log1!));
+    const root = sqrt(correction(s.t!, s.log2!));
+    return ({ p, g, expAvg, expAvgSq, maxExpAvgSq }) => {
+      const d = decoupled ? g! : add(g!, mul(p!, s.weightDecay!));
+      const m = towards(expAvg!, d, s.rest1!);
+      const v = meanSquare(expAvgSq!, d, s.beta2!, s.rest2!);
+      const most = maxExpAvgSq && maximum(maxExpAvgSq, v);
+      const change = mul(div(m, add(div(sqrt(most ?? v), root), s.eps!)), size);
+      return {
+        p: sub(decoupled ? mul(p!, s.kept!) : p!, change),
+        expAvg: m,
+        expAvgSq: v,
+        ...(most && { maxExpAvgSq: most }),
+      };
+    };
+  },
+});
+const [adam, adamW] = [adamLike('Adam', 0, false), adamLike('AdamW', 1e-2, true)];
+export class Adam extends Optimizer<AdamOptions> {
+  constructor(params: Params<AdamOptions>, options: AdamOptions = {}) {
+    super(adam, params, options);
+  }
+}
+export class AdamW extends Optimizer<AdamOptions> {
+  constructor(params: Params<AdamOptions>, options: AdamOptions = {}) {
+    super(adamW, params, options);
+  }
+}
+
+// ---- mean squares of rows and columns instead of all elements (Shazeer and Stern, 2018)
+
+export interface AdafactorOptions extends CommonOptions {
+  lr?: number;
+  beta2Decay?: number;
+  /** Of squares (null: the dtype's own), and of the size of parameters. */
+  eps?: readonly [number | null, number];
+  /** Updates with a larger root mean square are scaled down to it. */
+  d?: number;
+  weightDecay?: number;
+}
+const rootMeanSquare = (x: Expr): Expr => sqrt(div(reduceSum(square(x)), Math.max(1, x.aval.size)));
+const meanOf = (x: Expr, dim: number): Expr => {
+  const [at, shape] = [x.shape.length + dim, x.shape.with(dim, 1)];
+  return div(reshape(reduceSum(x, [at]), shape), x.shape.at(dim)!);
+};
+const adafactor: Rule<AdafactorOptions> = {
+  name: 'Adafactor',
+  options: {
+    lr: notNegative(1e-2),
+    beta2Decay: notPositive(-0.8),
+    eps: epsilons([null, 1e-3]),
+    d: atLeastOne(1),
+    weightDecay: notNegative(0),
+    ...COMMON,
+  },
+  numbers: ({ lr, beta2Decay, eps, d, weightDecay }) => ({
+    lr,
+    beta2Decay,
+    eps2: eps[1],
+    d,
+    kept: left(lr, weightDecay),
+  }),
+  state: (shape): Record<string, typeof shape> =>
+    shape.length > 1 ? { rowVar: shape.with(-1, 1), colVar: shape.with(-2, 1) } : { variance: shape },
+  begin: (s, { eps: [given] }) => {
+    const rest = pow(s.t!, s.beta2Decay!);
+    const rate = minimum(s.lr!, rsqrt(s.t!));
+    return ({ p, g, rowVar, colVar, variance }, epsilon) => {
+      const eps = given ?? epsilon;
+      const alpha = mul(maximum(s.eps2!, rootMeanSquare(p!)), rate);
+      const squares = square(g!);
+      const row = rowVar && towards(rowVar, meanOf(squares, -1), rest);
+      const col = colVar && towards(colVar, meanOf(squares, -2), rest);
+      const v = variance && towards(variance, squares, rest);
+      const estimate = v ?? div(mul(row!, col!), maximum(meanOf(row!, -2), eps));
+      const update = mul(rsqrt(maximum(estimate, eps * eps)), g!);
+      const size = div(alpha, maximum(1, div(rootMeanSquare(update), s.d!)));
+      return { p: sub(mul(p!, s.kept!), mul(update, size)), ...(v ? { variance: v } : { rowVar: row!, colVar: col! }) };
+    };
+  },
+};
+export class Adafactor extends Optimizer<AdafactorOptions> {
+  constructor(params: Params<AdafactorOptions>, options: AdafactorOptions = {}) {
+    super(adafactor, params, options);
+  }
+}

@@ -1,0 +1,152 @@
+// Automatic mixed precision: operations that are called inside take their tensors in another dtype, by torch's lists for GPUs.
+// The one place that asks is lift.ts, where an operation of the tensor language is called by its name.
+import { ArgumentError } from '../base/errors.js';
+import { promote } from '../base/promote.js';
+import { describe, isPlain } from '../base/tree.js';
+import { Expr } from '../ir/expr.js';
+import { convert } from '../ops/move.js';
+
+/** Products: fast, and good enough, in few bits. */
+const LOW = [
+  ...['conv1d', 'conv2d', 'conv3d', 'convTranspose1d', 'convTranspose2d', 'convTranspose3d'],
+  ...['matmul', 'mm', 'mv', 'bmm', 'addmm', 'addmv', 'addr', 'addbmm', 'baddbmm', 'chainMatmul', 'multiDot', 'einsum'],
+  ...['linear', 'prelu', 'vecdot', 'scaledDotProductAttention'],
+];
+/** Where few bits overflow or lose too much. */
+const F32 = [
+  ...[
+    'acos',
+    'asin',
+    'cosh',
+    'erfinv',
+    'exp',
+    'expm1',
+    'log',
+    'log10',
+    'log2',
+    'log1p',
+    'reciprocal',
+    'rsqrt',
+    'sinh',
+    'tan',
+  ],
+  ...['pow', 'softplus', 'layerNorm', 'rmsNorm', 'groupNorm', 'nuclearNorm', 'cosineSimilarity', 'poissonNllLoss'],
+  ...['cosineEmbeddingLoss', 'nllLoss', 'crossEntropy', 'hingeEmbeddingLoss', 'klDiv', 'l1Loss', 'smoothL1Loss'],
+  ...[
+    'huberLoss',
+    'mseLoss',
+    'marginRankingLoss',
+    'softMarginLoss',
+    'tripletMarginLoss',
+    'binaryCrossEntropyWithLogits',
+  ],
+  ...['dist', 'cdist', 'logsumexp', 'interpolate', 'prod', 'softmax', 'softmin', 'logSoftmax', 'cumprod', 'cumsum'],
+  ...[
+    'norm',
+    'vectorNorm',
+    'spectralNorm',
+    'sum',
+    'square',
+    'cbrt',
+    'lpPool1d',
+    'lpPool2d',
+    'trapezoid',
+    'trapz',
+    'cumulativeTrapezoid',
+    'arccos',
+    'arcsin',
+  ],
+];
+/** Where torch itself would refuse operands of two dtypes: all in the widest of them. */
+const WIDEST = [
+  'addcdiv',
+  'addcmul',
+  'atan2',
+  'arctan2',
+  'bilinear',
+  'cross',
+  'dot',
+  'vdot',
+  'inner',
+  'indexPut',
+  'tensordot',
+  'scatterAdd',
+];
+
+type Low = 'bf16' | 'f16';
+let low: Low | undefined;
+/** The dtype of products, or nothing where autocast is off. Another one is another trace of a compiled function. */
+export const autocastDType = (): Low | undefined => low;
+
+export interface AutocastOptions {
+  readonly dtype?: Low;
+  /** false: off inside, within another autocast. */
+  readonly enabled?: boolean;
+}
+
+/** What fn describes is computed in mixed precision: products in `dtype`, sums, losses and exponentials in f32. */
+export function autocast<T>(options: AutocastOptions, fn: () => T): T {
+  const { dtype = 'bf16', enabled = true } = options;
+  if (dtype !== 'bf16' && dtype !== 'f16')
+    throw new ArgumentError(`autocast: dtype is ${String(dtype)}: it must be bf16 or f16`);
+  if (typeof fn !== 'function') throw new ArgumentError(`autocast: takes options and a function, got ${describe(fn)}`);
+  const was = low;
+  low = enabled ? dtype : undefined;
+  try {
+    const result = fn();
+    if (result instanceof Promise) {
+      result.catch(() => {}); // what went wrong in it is said here
+      throw new ArgumentError(
+        'autocast: the function is async: describe inside autocast, and await the results after it',
+      );
+    }
+    return result;
+  } finally {
+    low = was;
+  }
+}
+
+type Cast = (args: readonly unknown[], low: Low) => readonly unknown[];
+const isEligible = (x: unknown): x is Expr => x instanceof Expr && ['f16', 'bf16', 'f32'].includes(x.dtype);
+/** Arguments with the floats in them, also those in lists and options, in another dtype. */
+function castTo(x: unknown, dtype: Low | 'f32'): unknown {
+  if (isEligible(x)) return convert(x, dtype);
+  if (Array.isArray(x)) return x.map((e) => castTo(e, dtype));
+  return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, castTo(v, dtype)])) : x;
+}
+const floatsIn = (x: unknown): Expr[] =>
+  isEligible(x) ? [x] : Array.isArray(x) ? x.flatMap(floatsIn) : isPlain(x) ? Object.values(x).flatMap(floatsIn) : [];
+const all =
+  (dtypeOf: (args: readonly unknown[], low: Low) => Low | 'f32'): Cast =>
+  (args, low) =>
+    castTo(args, dtypeOf(args, low)) as readonly unknown[];
+
+const RULES: ReadonlyMap<string, Cast> = new Map([
+  ...LOW.map((op) => [op, all((_, low) => low)] as const),
+  ...F32.map((op) => [op, all(() => 'f32')] as const),
+  ...WIDEST.map(
+    (op) =>
+      [
+        op,
+        all(
+          (args, low) =>
+            floatsIn(args)
+              .map((x) => x.dtype)
+              .reduce(promote, low) as Low,
+        ),
+      ] as const,
+  ),
+  [
+    'binaryCrossEntropy',
+    () => {
+      throw new ArgumentError(
+        'binaryCrossEntropy inside autocast: its gradient is too large for few bits: use binaryCrossEntropyWithLogits without the sigmoid, or autocast({ enabled: false }, ...)',
+      );
+    },
+  ],
+]);
+/** What autocast does to the arguments of an operation. */
+export const castOf = (op: string): Cast | undefined => RULES.get(op);
+/** Operands as autocast wants them: for an operation that is not called by lift.ts. */
+export const cast = <X extends readonly unknown[]>(op: string, operands: X): X =>
+  low ? ((castOf(op)?.(operands, low) ?? operands) as X) : operands;

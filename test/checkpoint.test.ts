@@ -1,0 +1,186 @@
+// Checkpoints: what is saved comes back, what is damaged is noticed, and the last good one is never lost.
+import { execFile, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import * as tx from 'tsxla';
+import { afterAll, expect, test } from 'vitest';
+
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-checkpoint-'));
+afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
+let folders = 0;
+const folder = () => path.join(scratch, String(folders++));
+const { CheckpointManager } = tx.io;
+
+const twoLayers = () => new tx.nn.Sequential(new tx.nn.Linear(3, 4), new tx.nn.BatchNorm1d(4), new tx.nn.Linear(4, 2));
+const valuesOf = async (module: tx.nn.Module) =>
+  Object.fromEntries(
+    await Promise.all([...module.stateDict()].map(async ([name, t]) => [name, await t.tolist()] as const)),
+  );
+
+test('a model, an optimizer, the random generator and plain values come back', async () => {
+  const dir = folder();
+  const model = twoLayers();
+  const optimizer = new tx.optim.AdamW(model.parameters(), { lr: 0.1 });
+  const learn = async () => {
+    model
+      .forward(tx.ones([5, 3]))
+      .sum()
+      .backward();
+    optimizer.step();
+    optimizer.zeroGrad();
+    await tx.sync();
+  };
+  await learn();
+  const manager = new CheckpointManager(dir);
+  const notes = {
+    epoch: 3,
+    names: ['a', 'b'],
+    big: 2n ** 60n,
+    worst: Number.POSITIVE_INFINITY,
+    table: new Map([[1, tx.arange(3)]]),
+  };
+  await manager.save(10, { model, optimizer, notes }, { metrics: { loss: 0.5 } });
+  const [saved, draw] = [await valuesOf(model), await tx.rand([4]).tolist()];
+  await learn();
+  const after = await valuesOf(model);
+  expect(after).not.toEqual(saved);
+
+  const restored = await new CheckpointManager(dir).load({ model, optimizer });
+  expect(restored).toMatchObject({ step: 10, metrics: { loss: 0.5 } });
+  expect(await valuesOf(model)).toEqual(saved);
+  expect(await tx.rand([4]).tolist()).toEqual(draw);
+  const { table, ...others } = restored!.values.notes as typeof notes;
+  expect(others).toEqual({ epoch: 3, names: ['a', 'b'], big: 2n ** 60n, worst: Number.POSITIVE_INFINITY });
+  expect(Array.from((table.get(1) as unknown as { data: BigInt64Array }).data)).toEqual([0n, 1n, 2n]);
+  await learn(); // with the moments of then
+  expect(await valuesOf(model)).toEqual(after);
+});
+
+test('stacked layers are saved by the names of each', async () => {
+  const dir = folder();
+  const stack = new tx.nn.LayerStack([new tx.nn.Linear(2, 2), new tx.nn.Linear(2, 2), new tx.nn.Linear(2, 2)]);
+  const manager = new CheckpointManager(dir, { background: false });
+  await manager.save(1, { stack });
+  const file = await tx.io.readSafetensors(path.join(dir, 'step-00000001/stack.safetensors'));
+  expect([...file.keys()].sort()).toEqual(['0.bias', '0.weight', '1.bias', '1.weight', '2.bias', '2.weight']);
+  const other = new tx.nn.LayerStack([new tx.nn.Linear(2, 2), new tx.nn.Linear(2, 2), new tx.nn.Linear(2, 2)]);
+  await manager.load({ stack: other });
+  expect(await valuesOf(other)).toEqual(await valuesOf(stack));
+});
+
+test('the newest are kept, and the best', async () => {
+  const manager = new CheckpointManager(folder(), { keep: 2, best: { metric: 'loss' } });
+  for (const [i, loss] of [3, 1, 2, 5, 4].entries()) await manager.save(i, { n: i }, { metrics: { loss } });
+  await manager.done();
+  expect(manager.list().map((c) => c.step)).toEqual([1, 3, 4]);
+  expect(manager.best?.step).toBe(1);
+  expect((await manager.load({}, { step: 'best' }))?.values).toEqual({ n: 1 });
+  await expect(manager.load({}, { step: 2 })).rejects.toThrow('has no checkpoint of step 2: it has 1, 3, 4');
+  expect(await new CheckpointManager(folder()).load()).toBeUndefined();
+});
+
+test('a file that is cut off, changed or missing is noticed, and the one before is used', async () => {
+  const dir = folder();
+  const manager = new CheckpointManager(dir);
+  const model = twoLayers();
+  for (const step of [1, 2]) await manager.save(step, { model, step });
+  await manager.done();
+  const file = path.join(dir, 'step-00000002/model.safetensors');
+  const whole = fs.readFileSync(file);
+  const damage: [string, () => void, string][] = [
+    ['cut', () => fs.writeFileSync(file, whole.subarray(0, whole.length - 1)), 'bytes, and had'],
+    [
+      'changed',
+      () =>
+        fs.writeFileSync(
+          file,
+          whole.map((b, i) => (i === whole.length - 3 ? b ^ 1 : b)),
+        ),
+      'has changed since',
+    ],
+    ['gone', () => fs.rmSync(file), 'model.safetensors is missing'],
+  ];
+  for (const [, harm, message] of damage) {
+    harm();
+    await expect(manager.load({ model }, { step: 2 })).rejects.toThrow(message);
+    expect((await manager.load({ model }))?.values).toEqual({ step: 1 });
+    fs.writeFileSync(file, whole);
+  }
+  // Cut off at any byte, the list of what is there is no list.
+  const manifest = path.join(dir, 'step-00000002/checkpoint.json');
+  const text = fs.readFileSync(manifest);
+  for (let n = 0; n < text.length - 1; n += 13) {
+    fs.writeFileSync(manifest, text.subarray(0, n));
+    expect((await manager.load({ model }))?.step).toBe(1);
+  }
+});
+
+test('what cannot be saved or does not fit is said, and nothing is changed', async () => {
+  const dir = folder();
+  const manager = new CheckpointManager(dir, { background: false });
+  const model = twoLayers();
+  await manager.save(1, { model });
+  await expect(manager.save(2, { when: new Date(0) })).rejects.toThrow(
+    'when is a Date: save something with stateDict()',
+  );
+  await expect(manager.save(2, { rng: 1 })).rejects.toThrow("rng is the random generator's");
+  await expect(manager.save(-1, {})).rejects.toThrow('the step is -1');
+  await expect(manager.load({ model, optimizer: new tx.optim.SGD(model.parameters(), { lr: 1 }) })).rejects.toThrow(
+    'has no optimizer: it has model',
+  );
+  await expect(manager.load({ model: new tx.nn.Linear(2, 2) })).rejects.toThrow('Unexpected key(s)');
+  expect(manager.latest?.step).toBe(1);
+  fs.writeFileSync(path.join(dir, '..', 'file'), '');
+  expect(() => new CheckpointManager(path.join(dir, '../file'))).toThrow('for checkpoints');
+});
+
+const run = (dir: string, steps: number, every: number) =>
+  promisify(execFile)(process.execPath, [
+    '--import',
+    'tsx',
+    'test/checkpoint-case.ts',
+    dir,
+    String(steps),
+    String(every),
+  ]);
+
+test('a disk that fills while saving: an error that says so, the last good checkpoint untouched', async () => {
+  const dir = folder();
+  // The shell's limit on the size of files stands for a full disk: what does not fit is refused.
+  const code = `
+    import * as tx from 'tsxla';
+    const manager = new tx.io.CheckpointManager(${JSON.stringify(dir)}, { background: false });
+    await manager.save(1, { small: tx.zeros([10]) });
+    await manager.save(2, { large: tx.zeros([1 << 20]) }).catch((e) => console.log(e.name + ': ' + e.message));
+    console.log(JSON.stringify((await manager.load())?.step), manager.list().length);
+  `;
+  const file = path.join(scratch, 'full.mjs');
+  fs.writeFileSync(file, code.replace("'tsxla'", JSON.stringify(path.resolve('dist/index.js'))));
+  const { stdout } = await promisify(execFile)('bash', ['-c', `trap '' XFSZ; ulimit -f 1024; exec node ${file}`], {
+    env: { ...process.env, TSXLA_CACHE: 'off' },
+  });
+  expect(stdout).toContain('CheckpointError: cannot save the checkpoint of step 2');
+  expect(stdout).toContain('EFBIG');
+  expect(stdout.trim().split('\n').at(-1)).toBe('1 1');
+  expect(fs.readdirSync(dir)).toEqual(['step-00000001']);
+});
+
+test('SIGTERM saves; a resumed run ends as one that was never stopped', async () => {
+  const [whole, cut] = [folder(), folder()];
+  const { stdout } = await run(whole, 20, 6);
+  const child = spawn(process.execPath, ['--import', 'tsx', 'test/checkpoint-case.ts', cut, '20', '1000']);
+  let said = '';
+  child.stdout.on('data', (data) => {
+    said += data;
+    if (/^9 /m.test(said)) child.kill('SIGTERM');
+  });
+  await new Promise((resolve) => child.on('close', resolve));
+  const at = new CheckpointManager(cut).latest!.step;
+  expect(at).toBeGreaterThanOrEqual(9);
+  expect(at).toBeLessThan(20);
+  const again = await run(cut, 20, 6);
+  expect(again.stdout).toContain(`from ${at}`);
+  expect(again.stdout.split('hash')[1]).toBe(stdout.split('hash')[1]);
+});

@@ -1,0 +1,131 @@
+// Readers of files: what they give, and that what is broken is told with its place.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import * as tx from 'tsxla';
+import { JsonlDataset, ParquetDataset, TextDataset } from 'tsxla/data';
+import { afterAll, describe, expect, test } from 'vitest';
+import { goldenPath } from '../support.js';
+import { readsOrRefuses } from './mutate.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-files-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const file = (name: string, content: string | Uint8Array) => {
+  writeFileSync(path.join(folder, name), content);
+  return path.join(folder, name);
+};
+const collect = async <T>(source: AsyncIterable<T>): Promise<T[]> => {
+  const seen: T[] = [];
+  for await (const x of source) seen.push(x);
+  return seen;
+};
+const refuses = (source: AsyncIterable<unknown>, message: string | RegExp) =>
+  expect(collect(source)).rejects.toThrow(typeof message === 'string' ? new tx.DataError(message) : message);
+
+describe('JSON Lines', () => {
+  test('a value a line, of several files, packed or not', async () => {
+    const a = file('a.jsonl', '{"x": 1}\r\n\n[2]\n"é"');
+    const b = file('b.jsonl.gz', gzipSync('3\n4\n'));
+    expect(await collect(new JsonlDataset([a, b]))).toEqual([{ x: 1 }, [2], 'é', 3, 4]);
+    expect(await collect(new JsonlDataset<number>(b).map((x) => x * 2).filter((x) => x > 6))).toEqual([8]);
+  });
+
+  test('what is wrong is told with file and line', async () => {
+    const a = file('a.jsonl', '{"x": 1}\n\n{"x": oops}\n');
+    await expect(collect(new JsonlDataset(a))).rejects.toThrow(`${a}:3: the line is no JSON: Unexpected token`);
+    const b = file('b.jsonl', Uint8Array.of(0x31, 0x0a, 0x22, 0xff, 0x22));
+    await refuses(new JsonlDataset(b), `${b}:2: the line is not UTF-8`);
+    const c = file('c.jsonl', `1\n"${'x'.repeat(100)}"\n`);
+    await refuses(
+      new JsonlDataset(c, { maxBytes: 50 }),
+      `${c}:2: the line is longer than 50 B: pass a larger { maxBytes }, if it is right`,
+    );
+    const d = file('d.jsonl.gz', gzipSync('1\n2\n'.repeat(1000)).subarray(0, 12));
+    await refuses(new JsonlDataset(d), `cannot read ${d} behind line 0: unexpected end of file`);
+    await refuses(new JsonlDataset(path.join(folder, 'none')), /cannot read .*none behind line 0: ENOENT/);
+  });
+
+  test('an empty dataset is an error that says so', async () => {
+    const a = file('a.jsonl', '\n\n');
+    await refuses(new JsonlDataset([a, a]), `JsonlDataset: the dataset is empty: there is nothing in ${a}, ${a}`);
+    expect(() => new JsonlDataset([])).toThrow('JsonlDataset: the list of files is empty');
+  });
+});
+
+test('text: lines and paragraphs', async () => {
+  const a = file('a.txt', 'one\ntwo\n\n \nthree\n');
+  expect(await collect(new TextDataset(a))).toEqual(['one', 'two', 'three']);
+  expect(await collect(new TextDataset(a, { by: 'paragraph' }))).toEqual(['one\ntwo', 'three']);
+  await refuses(new TextDataset(a, { by: 'paragraph', maxBytes: 6 }), /a.txt:2: the paragraph is longer than 6 B/);
+});
+
+describe('Parquet', () => {
+  const row = (id: number) => ({
+    id: BigInt(id),
+    text: id % 10 === 9 ? null : `row ${id}`,
+    score: id / 4,
+    tokens: Array.from({ length: id % 5 }, (_, j) => id + j),
+  });
+  test.each(['none', 'snappy', 'gzip', 'zstd', 'brotli'])('as pyarrow wrote it: %s', async (codec) => {
+    const rows = await collect(new ParquetDataset(goldenPath(`parquet/${codec}.parquet`)));
+    expect(JSON.stringify(rows.map((r) => ({ ...r, id: Number(r['id']) })))).toBe(
+      JSON.stringify(Array.from({ length: 100 }, (_, i) => ({ ...row(i), id: i }))),
+    );
+  });
+
+  test('some columns', async () => {
+    const some = new ParquetDataset(goldenPath('parquet/zstd.parquet'), { columns: ['score', 'id'] }).take(2);
+    expect(await collect(some)).toEqual([
+      { score: 0, id: 0n },
+      { score: 0.25, id: 1n },
+    ]);
+  });
+
+  test('a column that is not there, an empty file, one that is something else', async () => {
+    const good = goldenPath('parquet/none.parquet');
+    await refuses(
+      new ParquetDataset(good, { columns: ['id', 'txt'] }),
+      `${good} has no column 'txt': it has id, text, score, tokens`,
+    );
+    const empty = goldenPath('parquet/empty.parquet');
+    await refuses(new ParquetDataset(empty), `ParquetDataset: the dataset is empty: there is no row in ${empty}`);
+    const other = file('x.parquet', '{"a": 1}\n');
+    await refuses(
+      new ParquetDataset(other),
+      `${other} is no whole Parquet file: parquet file invalid (footer != PAR1)`,
+    );
+    await refuses(new ParquetDataset(file('0.parquet', '')), /0.parquet is no whole Parquet file/);
+  });
+});
+
+test('a Parquet file that takes forever to decode is given up, and the next one is read', async () => {
+  // A mutation of zstd.parquet, on which the JavaScript decoder loops; the one in newer Nodes says what is wrong at once.
+  const endless = new ParquetDataset(goldenPath('parquet/endless.parquet'), { timeoutSeconds: 1 });
+  await refuses(endless, /endless.parquet(: its rows from 0 on were not decoded in 1 s| is no whole Parquet file)/);
+  expect(await collect(new ParquetDataset(goldenPath('parquet/zstd.parquet')))).toHaveLength(100);
+});
+
+describe('mutated files are read, or refused with a typed error', () => {
+  test('JSON Lines', async () => {
+    const lines = Array.from({ length: 40 }, (_, i) =>
+      JSON.stringify({ id: i, text: `é ${i} ${'words '.repeat(20)}`, list: [i, [null, true]] }),
+    );
+    const text = Buffer.from(lines.join('\n'));
+    const originals = [
+      { name: 'a.jsonl', bytes: text },
+      { name: 'b.jsonl.gz', bytes: gzipSync(text) },
+    ];
+    const { read, refused } = await readsOrRefuses(300, originals, (f) => new JsonlDataset(f));
+    expect(Math.min(read, refused)).toBeGreaterThan(10); // both happen
+  });
+
+  test('Parquet', async () => {
+    const originals = ['none', 'snappy', 'gzip', 'zstd', 'brotli'].map((codec) => ({
+      name: `${codec}.parquet`,
+      bytes: readFileSync(goldenPath(`parquet/${codec}.parquet`)),
+    }));
+    const { read, refused } = await readsOrRefuses(300, originals, (f) => new ParquetDataset(f, { timeoutSeconds: 5 }));
+    expect(Math.min(read, refused)).toBeGreaterThan(10); // both happen
+  });
+});

@@ -1,0 +1,141 @@
+// Folders of models: loaded by name and strictly, in little memory, and written again.
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import * as tx from 'tsxla';
+import { readSafetensors } from 'tsxla/io';
+import { QWEN3, Qwen3ForCausalLM, readQwen3Config } from 'tsxla/models';
+import { afterAll, expect, test } from 'vitest';
+import { folderOf, NAMES } from './support.js';
+
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'qwen3-'));
+afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
+
+// As transformers counts them.
+const COUNTS = {
+  '0.6B': 596_049_920,
+  '1.7B': 1_720_574_976,
+  '4B': 4_022_468_096,
+  '8B': 8_190_735_360,
+  '14B': 14_768_307_200,
+  '32B': 32_762_123_264,
+} as const;
+test.each(Object.keys(COUNTS) as (keyof typeof COUNTS)[])('Qwen3 %s has its number of parameters', (size) => {
+  const model = new Qwen3ForCausalLM(QWEN3[size]); // nothing is computed
+  expect(model.parameters().reduce((n, p) => n + p.numel(), 0)).toBe(COUNTS[size]);
+});
+
+test.each(NAMES)('%s: read in its own dtype, written, and read again, all is the same', async (name) => {
+  const model = await Qwen3ForCausalLM.fromPretrained(folderOf(name));
+  expect(new Set(model.parameters().map((p) => p.dtype))).toEqual(new Set(['bf16']));
+  const folder = path.join(scratch, name);
+  await model.savePretrained(folder);
+  const shards = fs.readdirSync(folderOf(name)).filter((f) => f.endsWith('.safetensors'));
+  const before = (await Promise.all(shards.map((f) => readSafetensors(path.join(folderOf(name), f))))).flatMap((m) => [
+    ...m,
+  ]);
+  const after = await readSafetensors(path.join(folder, 'model.safetensors'));
+  expect(new Map([...after].sort())).toEqual(new Map(before.sort()));
+  const again = await Qwen3ForCausalLM.fromPretrained(folder, { scanLayers: true });
+  expect(again.config).toEqual(model.config);
+  expect(again.generationConfig).toEqual(model.generationConfig);
+  expect(again.tokenizer?.encode('hello')).toEqual(model.tokenizer?.encode('hello'));
+  const [p, q] = [model, again].map((m) => [...m.stateDict()].sort(([a], [b]) => (a < b ? -1 : 1)));
+  expect(q!.map(([n, t]) => [n, t.dtype, t.shape])).toEqual(p!.map(([n, t]) => [n, t.dtype, t.shape]));
+});
+
+/** A folder with a model of zeros, of which only the header takes room on the disk. */
+function hollow(config: Record<string, unknown>): string {
+  const folder = fs.mkdtempSync(path.join(scratch, 'hollow-'));
+  fs.writeFileSync(path.join(folder, 'config.json'), JSON.stringify(config));
+  let end = 0;
+  const place = (n: number) => [end, (end += 2 * n)];
+  const state = [...new Qwen3ForCausalLM(readQwen3Config(config)).namedParameters()];
+  const header = state.map(([n, t]) => [n, { dtype: 'BF16', shape: t.shape, data_offsets: place(t.numel()) }]);
+  const text = Buffer.from(JSON.stringify(Object.fromEntries(header)));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  const file = path.join(folder, 'model.safetensors');
+  fs.writeFileSync(file, Buffer.concat([length, text]));
+  fs.truncateSync(file, 8 + text.length + end);
+  return folder;
+}
+const config = JSON.parse(fs.readFileSync(path.join(folderOf('tied'), 'config.json'), 'utf8')) as Record<
+  string,
+  unknown
+>;
+
+test('loading takes at most 1.3 times the size of the model, and computes no random weights', async () => {
+  const sizes = { hidden_size: 1024, intermediate_size: 3072, num_hidden_layers: 6, vocab_size: 32000 };
+  const folder = hollow({
+    ...config,
+    ...sizes,
+    num_attention_heads: 16,
+    num_key_value_heads: 8,
+    head_dim: 128,
+    layer_types: null,
+  });
+  const child = fileURLToPath(new URL('load-memory.mjs', import.meta.url));
+  for (const options of [{}, { dtype: 'f32', scanLayers: true }]) {
+    const { stdout } = await promisify(execFile)(process.execPath, [child, folder, JSON.stringify(options)]);
+    const { size, peak, compiles } = JSON.parse(stdout) as Record<'size' | 'peak' | 'compiles', number>;
+    expect(size).toBeGreaterThan(2e8);
+    expect(peak / size, JSON.stringify(options)).toBeLessThan(1.3);
+    expect(compiles).toBe(1); // of the child's own, before it loads
+  }
+}, 120_000);
+
+// ---- what is wrong with a folder
+
+const odd = (change: Record<string, unknown>): string => {
+  const folder = fs.mkdtempSync(path.join(scratch, 'odd-'));
+  fs.cpSync(folderOf('tied'), folder, { recursive: true });
+  fs.writeFileSync(path.join(folder, 'config.json'), JSON.stringify({ ...config, ...change }));
+  return folder;
+};
+test.each([
+  [{ model_type: 'llama' }, 'is of another architecture: llama; this reads dense Qwen3 models (qwen3)'],
+  [{ model_type: 'qwen3_moe' }, 'is of another architecture: qwen3_moe'],
+  [
+    { rope_parameters: null, rope_scaling: { rope_type: 'yarn', factor: 4 } },
+    'positions of kind yarn are not supported',
+  ],
+  [{ use_sliding_window: true }, 'sliding windows are not supported'],
+  [{ hidden_act: 'gelu' }, 'hidden_act is gelu: Qwen3 has silu'],
+  [{ hidden_size: '64' }, 'hidden_size is the string 64, not a number'],
+  [{ hidden_size: null }, 'hidden_size is missing'],
+  [{ num_key_value_heads: 3 }, '4 attention heads cannot share 3 key-value heads'],
+  [{ dtype: 'int4' }, 'weights in int4 are not supported'],
+  [{ num_hidden_layers: 3 }, 'Missing key(s) in state_dict: "model.layers.2.self_attn.q_proj.weight"'],
+  [{ num_hidden_layers: 1 }, 'Unexpected key(s) in state_dict: "model.layers.1.'],
+  [{ tie_word_embeddings: false }, 'Missing key(s) in state_dict: "lm_head.weight"'],
+  [{ hidden_size: 32 }, 'size mismatch for model.embed_tokens.weight'],
+])('%o: an error that says so', async (change, text) => {
+  await expect(Qwen3ForCausalLM.fromPretrained(odd(change))).rejects.toThrow(text);
+});
+
+test('a folder that is not there, or is no model, is an error', async () => {
+  await expect(Qwen3ForCausalLM.fromPretrained('/nowhere/at/all')).rejects.toThrow('neither a folder that is there');
+  await expect(Qwen3ForCausalLM.fromPretrained(scratch)).rejects.toThrow('has no config.json');
+  const folder = odd({});
+  fs.rmSync(path.join(folder, 'model.safetensors'));
+  await expect(Qwen3ForCausalLM.fromPretrained(folder)).rejects.toThrow('holds no model');
+});
+
+test('prompts that the model cannot take are errors', () => {
+  const model = new Qwen3ForCausalLM({ ...tx.models.QWEN3['0.6B'], maxPositionEmbeddings: 64 });
+  const generate =
+    (prompt: string | number[], options = {}) =>
+    () =>
+      model.generateStream(prompt, options);
+  expect(generate('text')).toThrow('the model has no tokenizer: give token ids');
+  expect(generate([1, 151936])).toThrow('token 151936 of prompt 0 is out of range: the model has 0 to 151935');
+  expect(generate([1, -1])).toThrow('token -1 of prompt 0 is out of range');
+  expect(generate([])).toThrow('prompt');
+  expect(generate(Array(64).fill(1))).toThrow('a prompt of 64 tokens leaves no room: the model has 64 positions');
+  expect(generate([1], { maxNewTokens: 1.5 })).toThrow('maxNewTokens is 1.5');
+  expect(generate([1], { stop: 'x' })).toThrow('stop texts need a tokenizer');
+});

@@ -1,0 +1,43 @@
+// Killed at thirty random moments of training and resumed each time, a run ends bit for bit as one that never stopped.
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-killed-'));
+afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
+const STEPS = 120;
+
+/** Runs it; killed after this many more lines and milliseconds, if told. */
+function train(dir: string, lines = Number.POSITIVE_INFINITY, after = 0): Promise<string> {
+  const args = ['--import', 'tsx', 'test/checkpoint-case.ts', dir, String(STEPS), '2'];
+  const child = spawn(process.execPath, args, { env: { ...process.env, TSXLA_CACHE: 'on' } });
+  let said = '';
+  let killing = false;
+  child.stdout.on('data', (data) => {
+    said += data;
+    if (killing || said.split('\n').length <= lines) return;
+    killing = true;
+    setTimeout(() => child.kill('SIGKILL'), after);
+  });
+  return new Promise((resolve) => child.on('close', () => resolve(said)));
+}
+
+test('kill -9 at 30 random moments', async () => {
+  const whole = await train(path.join(scratch, 'whole'));
+  const dir = path.join(scratch, 'killed');
+  let [kills, said] = [0, ''];
+  while (kills < 30) {
+    said = await train(dir, 2 + Math.floor(Math.random() * 6), Math.random() * 30);
+    if (said.includes('hash')) break; // it was done before: fewer than 30 would be no test
+    kills++;
+  }
+  expect(kills).toBe(30);
+  said = await train(dir);
+  const hash = (text: string) => text.match(/hash (\w+)/)?.[1];
+  expect(hash(said)).toBe(hash(whole));
+  const losses = (text: string) => new Map(text.split('\n').map((line) => line.split(' ') as [string, string]));
+  for (const [step, loss] of losses(said)) if (/^\d+$/.test(step)) expect(losses(whole).get(step)).toBe(loss);
+  expect(fs.readdirSync(dir).filter((name) => !name.startsWith('step-'))).toEqual([]);
+});

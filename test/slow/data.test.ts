@@ -1,0 +1,112 @@
+// Data, at length: 10,000 broken files of each kind, files larger than the memory they may take, and a busy device.
+
+import { once } from 'node:events';
+import { createWriteStream, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { DataLoader, JsonlDataset, ParquetDataset } from 'tsxla/data';
+import { afterAll, expect, test } from 'vitest';
+import { compare } from '../../bench/loader-case.js';
+import { readsOrRefuses } from '../data/mutate.js';
+import { goldenPath } from '../support.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-slow-data-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const MB = 2 ** 20;
+/** The most resident memory while something runs, above what there was before. */
+async function peakOf(work: () => Promise<void>): Promise<number> {
+  globalThis.gc!();
+  const before = process.memoryUsage.rss();
+  let peak = before;
+  const watch = setInterval(() => void (peak = Math.max(peak, process.memoryUsage.rss())), 20);
+  await work();
+  clearInterval(watch);
+  return (peak - before) / MB;
+}
+
+test('10,000 mutated JSON Lines files', async () => {
+  const lines = Array.from({ length: 40 }, (_, i) =>
+    JSON.stringify({ id: i, text: `é ${i} ${'words '.repeat(20)}`, list: [i, [null]] }),
+  );
+  const text = Buffer.from(lines.join('\n'));
+  const originals = [
+    { name: 'a.jsonl', bytes: text },
+    { name: 'b.jsonl.gz', bytes: gzipSync(text) },
+  ];
+  const { read, refused } = await readsOrRefuses(10_000, originals, (f) => new JsonlDataset(f));
+  console.log(`JSON Lines: ${read} read, ${refused} refused`);
+  expect(Math.min(read, refused)).toBeGreaterThan(300);
+});
+
+test('10,000 mutated Parquet files, in bounded memory', async () => {
+  const originals = ['none', 'snappy', 'gzip', 'zstd', 'brotli'].map((codec) => ({
+    name: `${codec}.parquet`,
+    bytes: readFileSync(goldenPath(`parquet/${codec}.parquet`)),
+  }));
+  const peak = await peakOf(async () => {
+    const { read, refused } = await readsOrRefuses(
+      10_000,
+      originals,
+      (f) => new ParquetDataset(f, { timeoutSeconds: 5 }),
+    );
+    console.log(`Parquet: ${read} read, ${refused} refused`);
+    expect(Math.min(read, refused)).toBeGreaterThan(300);
+  });
+  console.log(`at most ${peak.toFixed(0)} MB more memory`);
+  expect(peak).toBeLessThan(1000);
+});
+
+test('a JSON Lines file of 300 MB is streamed in 150 MB of memory, and resumed in its middle at once', async () => {
+  const file = path.join(folder, 'large.jsonl');
+  const out = createWriteStream(file);
+  const words = 'lorem ipsum dolor sit amet '.repeat(36); // lines of about 1 kB
+  const n = 300_000;
+  for (let i = 0; i < n; i += 100) {
+    const block = Array.from({ length: 100 }, (_, j) => `{"id": ${i + j}, "text": "${words}"}\n`).join('');
+    if (!out.write(block)) await once(out, 'drain');
+  }
+  out.end();
+  await once(out, 'close');
+
+  const make = () =>
+    new DataLoader(new JsonlDataset<{ id: number }>(file).map(({ id }) => Int32Array.of(id, id)).shuffle(1000), {
+      batchSize: 500,
+    });
+  for await (const _ of make()) break; // starts the device
+  const loader = make();
+  let sum = 0;
+  const middle = { state: loader.state(), next: undefined as unknown };
+  const peak = await peakOf(async () => {
+    let batches = 0;
+    for await (const x of loader) {
+      sum += 500;
+      if (++batches === 400) middle.state = loader.state();
+      if (batches === 401) middle.next = await x.tolist();
+      x.dispose();
+    }
+  });
+  console.log(`300 MB streamed with at most ${peak.toFixed(0)} MB more memory`);
+  expect(sum).toBe(n);
+  expect(peak).toBeLessThan(150);
+
+  const resumed = make();
+  resumed.load(middle.state);
+  const start = performance.now();
+  for await (const x of resumed) {
+    expect(await x.tolist()).toEqual(middle.next);
+    break;
+  }
+  expect(performance.now() - start).toBeLessThan(2000); // 200 MB were not read again
+});
+
+test('the loader keeps the device busy: a step with it takes at most 5% more than on a constant batch', async () => {
+  const tries = [await compare({ rounds: 5, steps: 20 })];
+  if (tries[0]!.ratio >= 1.05) tries.push(await compare({ rounds: 5, steps: 20 })); // the machine may have been busy
+  const { constant, loaded, ratio, late } = tries.at(-1)!;
+  console.log(
+    `constant batch ${constant.toFixed(2)} ms, loader ${loaded.toFixed(2)} ms: ${((ratio - 1) * 100).toFixed(1)}%`,
+  );
+  expect(late).toBe(0); // every batch was on the device before its step was called
+  expect(ratio).toBeLessThan(1.05);
+});
