@@ -49,11 +49,11 @@ const ids = tx.randint(0, V, [B, T]);
 const targets = ids.roll(-1, 1).reshape([-1]);
 await tx.sync();
 const train = tx.compile(function train() {
-  optimizer.zeroGrad();
   const logits = tx.autocast({ dtype: 'bf16', enabled: size === 'large' }, () => model.forward(ids));
   const loss = tx.crossEntropy(logits.reshape([-1, V]).float(), targets);
   loss.backward();
   optimizer.step();
+  optimizer.zeroGrad(); // here, and not before: gradients that are still set would be results of the step
   return loss;
 });
 const times = [];

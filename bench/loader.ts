@@ -1,10 +1,10 @@
 // Does the loader keep the device busy? A step on its batches beside the same step on one batch, in turns.
-// npm run bench:loader [-- --rounds 9 --steps 30]
+// npm run bench:loader [-- --rounds 5 --steps 20]
 import { parseArgs } from 'node:util';
 import { compare } from './loader-case.js';
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '9' }, steps: { type: 'string', default: '30' } },
+  options: { rounds: { type: 'string', default: '5' }, steps: { type: 'string', default: '20' } },
 });
 const { constant, loaded, ratio, late } = await compare({ rounds: Number(values.rounds), steps: Number(values.steps) });
 const isOver = ratio > 1.05 || late > 0;

@@ -1,4 +1,5 @@
 // tsxla: torch's way of working, in TypeScript, on XLA's compiler and devices.
+export * as amp from './amp.js';
 export * from './base/errors.js';
 export * as data from './data/index.js';
 export * as io from './io/index.js';

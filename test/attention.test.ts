@@ -243,6 +243,16 @@ describe('dropout', () => {
   });
 });
 
+test('a step has six products: the weights of the gradient are those of the forward pass', async () => {
+  const client = await startCpu();
+  const shape = [2, 4, 32, 8];
+  const made = withGradients(await operands('f32', shape, shape, shape), (q, k, v) => attend(q!, k!, v!));
+  const text = textOf('cpu', made);
+  expect(text.split('dot_general').length - 1).toBe(7); // the scores are written twice
+  const program = await client.compile(text);
+  expect((await program.optimizedHlo()).match(/ dot\(/g)).toHaveLength(6);
+});
+
 test('one tensor may be query, key and value: its gradients, of first and second order, add up', async () => {
   const x = wave([1, 3, 2]);
   const run = (f: (x: T) => T) => {

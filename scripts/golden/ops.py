@@ -54,9 +54,10 @@ def answer(row):
     return {name: x.contiguous().clone() for name, x in arrays.items()}
 
 
-for family in json.load(sys.stdin):
-    golden = {}
-    for i, row in enumerate(family["rows"]):
-        golden |= {f"{row['name']}/{key}": x for key, x in answer(row).items()}
-    save_file(golden, f"{sys.argv[1]}/{family['family']}.safetensors")
-    print(f"{family['family']}: {len(family['rows'])} rows", file=sys.stderr)
+if __name__ == "__main__":
+    for family in json.load(sys.stdin):
+        golden = {}
+        for i, row in enumerate(family["rows"]):
+            golden |= {f"{row['name']}/{key}": x for key, x in answer(row).items()}
+        save_file(golden, f"{sys.argv[1]}/{family['family']}.safetensors")
+        print(f"{family['family']}: {len(family['rows'])} rows", file=sys.stderr)

@@ -3,6 +3,8 @@
     python parquet.py OUT_DIR        (pip install pyarrow)
 
 id (i64: 0, 1, ...), text ("row 0", ...; every 10th is null), score (f64: id / 4), tokens (a list of id % 5 numbers: id, id + 1, ...)
+
+endless.parquet is not written here: it is a mutation of zstd.parquet that test/slow/data.test.ts found.
 """
 import sys
 from pathlib import Path

@@ -85,8 +85,8 @@ function scoresOf({ q, k, mask }: Operands, { scale, causal }: Of, first?: Expr)
   const hidden = full([], Number.NEGATIVE_INFINITY, scores.dtype);
   if (mask) scores = mask.dtype === 'bool' ? where(mask, scores, hidden) : add(scores, convert(mask, scores.dtype));
   if (!causal) return scores;
-  const [row, column] = [iota(shape.slice(2), 0, 'i32'), iota(shape.slice(2), 1, 'i32')];
-  return where(ge(first ? add(row, first) : row, column), scores, hidden);
+  const [query, key] = [iota(shape.slice(2), 0, 'i32'), iota(shape.slice(2), 1, 'i32')];
+  return where(ge(first ? add(query, first) : query, key), scores, hidden);
 }
 
 interface Softmax {
@@ -192,6 +192,7 @@ function joined(x: Expr, all: number): Expr {
   const [chunks, batch, heads, rows, n] = x.shape as [number, number, number, number, number];
   return sliceDim(reshape(permute(x, [1, 2, 0, 3, 4]), [batch, heads, chunks * rows, n]), 2, 0, all);
 }
+
 /**
  * Runs `each` on some queries at a time: with their part of the operands and of `more`, and the place of the first of them.
  * It gives sums over all chunks, which begin at 0, and rows.
@@ -285,10 +286,9 @@ function asBias(mask: Expr, q: Aval, k: Aval): Expr[] {
   const dtype = q.dtype as keyof typeof UNSEEN;
   const shape = [mask.shape[0]!, mask.shape[1]!, q.shape[2]!, k.shape[2]!];
   const all = broadcastTo(mask, shape);
-  const isBool = mask.dtype === 'bool';
-  const bias = isBool ? where(all, full([], 0, dtype), full([], UNSEEN[dtype], dtype)) : convert(all, dtype);
-  const sees = overKeys(reduceOr, isBool ? all : gt(all, Number.NEGATIVE_INFINITY));
-  return [isBool ? bias : maximum(bias, full([], UNSEEN[dtype], dtype)), sees];
+  const unseen = full([], UNSEEN[dtype], dtype);
+  if (mask.dtype === 'bool') return [where(all, full([], 0, dtype), unseen), overKeys(reduceOr, all)];
+  return [maximum(convert(all, dtype), unseen), overKeys(reduceOr, gt(all, Number.NEGATIVE_INFINITY))];
 }
 const cleared = (x: Expr, sees: Expr): Expr => where(sees, x, full([], 0, x.dtype));
 

@@ -5,7 +5,15 @@ import { encodeNumbers } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
 import { leafName } from '../base/tree.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { type CollateOptions, dtypeAt, sameForm, stackArrays, toHostArray } from './collate.js';
+import {
+  type Collated,
+  type CollateOptions,
+  dtypeOfColumn,
+  type Leaf,
+  sameForm,
+  stackArrays,
+  toHostArray,
+} from './collate.js';
 import { checkWhole } from './random.js';
 
 export interface BucketOptions extends CollateOptions {
@@ -16,17 +24,21 @@ export interface BucketOptions extends CollateOptions {
   readonly maxLength?: number;
   /** What a sequence that is longer than the last bucket, or maxLength, is: an error, or cut off. */
   readonly tooLong?: 'error' | 'truncate';
+  /** The paths of the sequences; every array of an item, unless told. */
+  readonly sequences?: readonly string[];
   /** What is put behind a sequence: a number for all, or by the leaf's path: { '.labels': -100 }. */
   readonly padValue?: number | Readonly<Record<string, number>>;
 }
 
-/** What bucketCollate adds to a batch. */
-export interface Lengths {
+/** A batch of sequences, or of objects with sequences in them. */
+export type Bucketed<T> = (T extends ArrayLike<number | bigint> | HostArray | Tensor
+  ? { readonly values: HostArray }
+  : Collated<T, HostArray>) & {
   /** bool [items, length]: where there is something. */
-  readonly mask: Tensor;
+  readonly mask: HostArray;
   /** i32 [items]. */
-  readonly lengths: Tensor;
-}
+  readonly lengths: HostArray;
+};
 
 /** The length that a sequence of n is padded to. */
 function bucketOf(
@@ -54,51 +66,64 @@ function checkOptions(o: BucketOptions): BucketOptions {
  */
 export function bucketCollate(options: BucketOptions = {}) {
   const o = checkOptions(options);
-  return async (items: readonly unknown[]): Promise<Record<string, unknown>> => {
+  return async <T>(items: readonly T[]): Promise<Bucketed<T>> => {
     const flats = sameForm(items);
     const { paths, rebuild } = flats[0]!;
     const columns = await Promise.all(
-      paths.map((path, leaf) => Promise.all(flats.map(({ leaves }) => arrayOrText(leaves[leaf]!, path, o)))),
+      paths.map((path, leaf) =>
+        columnOf(
+          flats.map((f) => f.leaves[leaf]!),
+          path,
+          o,
+        ),
+      ),
     );
-    const isSequence = (column: readonly (HostArray | string)[]) =>
-      column.every((x) => typeof x !== 'string' && x.shape.length > 0);
-    const sequences = columns.filter(isSequence) as HostArray[][];
+    const sequences = columns.filter((c) => c.isSequence);
     if (!sequences.length)
       throw new ShapeError('bucketCollate: the items have no sequence (an array): use the usual collate');
     const lengths = flats.map((_, item) => lengthOf(sequences, item, o));
     const length = bucketOf(Math.max(...lengths), o)!;
-    const tree = rebuild(
-      columns.map((column, leaf) => {
-        if (column.every((x) => typeof x === 'string')) return column;
-        const path = paths[leaf]!;
-        return stackArrays(
-          (column as HostArray[]).map((x) => (isSequence(column) ? pad(x, length, padOf(o, path), path) : x)),
-          path,
-        );
-      }),
-    );
+    const padded = columns.map(({ texts, arrays, isSequence, path }) => {
+      if (texts) return texts;
+      return stackArrays(isSequence ? arrays.map((x) => pad(x, length, padOf(o, path), path)) : arrays, path);
+    });
+    const tree = rebuild(padded);
     const mask = new Uint8Array(items.length * length);
     lengths.forEach((n, i) => mask.fill(1, i * length, i * length + n));
     return {
       ...(paths.length === 1 && !paths[0] ? { values: tree } : (tree as object)),
-      mask: { dtype: 'bool', shape: [items.length, length], data: mask } satisfies HostArray,
-      lengths: { dtype: 'i32', shape: [items.length], data: Int32Array.from(lengths) } satisfies HostArray,
-    };
+      mask: { dtype: 'bool', shape: [items.length, length], data: mask },
+      lengths: { dtype: 'i32', shape: [items.length], data: Int32Array.from(lengths) },
+    } as Bucketed<T>;
   };
 }
 
-const arrayOrText = (leaf: Parameters<typeof toHostArray>[0] | string, path: string, o: BucketOptions) =>
-  typeof leaf === 'string' ? leaf : toHostArray(leaf, dtypeAt(o.dtype, path));
+/** What all items have in one place: texts, or arrays. */
+interface Column {
+  readonly path: string;
+  readonly texts?: readonly string[];
+  readonly arrays: readonly HostArray[];
+  readonly isSequence: boolean;
+}
+async function columnOf(leaves: readonly Leaf[], path: string, { dtype, sequences }: BucketOptions): Promise<Column> {
+  const texts = leaves.filter((x) => typeof x === 'string');
+  if (texts.length === leaves.length) return { path, texts, arrays: [], isSequence: false };
+  const numbers = leaves.filter((x) => typeof x !== 'string');
+  const type = dtypeOfColumn(numbers, path, dtype);
+  const arrays = await Promise.all(numbers.map((x) => toHostArray(x, type)));
+  return { path, arrays, isSequence: sequences?.includes(path) ?? arrays.every((a) => a.shape.length > 0) };
+}
 const padOf = ({ padValue = 0 }: BucketOptions, path: string): number =>
   typeof padValue === 'number' ? padValue : (padValue[path] ?? 0);
 
 /** How much of an item's sequences is kept. */
-function lengthOf(sequences: readonly (readonly HostArray[])[], item: number, o: BucketOptions): number {
-  const [n, ...others] = sequences.map((s) => s[item]!.shape[0]!);
-  const odd = others.find((m) => m !== n);
-  if (odd !== undefined)
+function lengthOf(columns: readonly Column[], item: number, o: BucketOptions): number {
+  const [n, ...others] = columns.map((c) => c.arrays[item]!.shape[0]!);
+  const odd = others.findIndex((m) => m !== n);
+  if (odd >= 0)
     throw new ShapeError(
-      `bucketCollate: the sequences of item ${item} of the batch have lengths ${n} and ${odd}: they must be equal`,
+      `bucketCollate: in item ${item} of the batch ${columns[0]!.path} has ${n} elements and ${columns[odd + 1]!.path} ${others[odd]}: ` +
+        'they must be equal; { sequences: [...] } names those to be padded',
     );
   if (bucketOf(n!, o) !== undefined) return n!;
   const most = o.buckets?.at(-1) ?? o.maxLength!;

@@ -7,30 +7,35 @@ import { type Nested, Tensor } from '../tensor/tensor.js';
 import { isHostArray } from './dataset.js';
 
 type Scalar = number | bigint | boolean;
-/** What a batch of such items is: tensors in place of numbers and arrays, lists in place of texts. */
-export type Collated<T> = T extends string
+/** What a batch of such items is: an array in place of numbers and arrays, lists in place of texts. */
+export type Collated<T, A = Tensor> = T extends string
   ? string[]
-  : T extends Scalar | TypedArray | HostArray | Tensor | readonly (number | bigint | boolean | readonly unknown[])[]
-    ? T extends readonly [unknown, ...unknown[]]
-      ? { -readonly [K in keyof T]: Collated<T[K]> }
-      : Tensor
-    : T extends null | undefined
-      ? T
+  : T extends readonly [unknown, ...unknown[]]
+    ? { -readonly [K in keyof T]: Collated<T[K], A> }
+    : T extends Scalar | TypedArray | HostArray | Tensor | readonly (Scalar | readonly unknown[])[]
+      ? A
       : T extends object
-        ? { -readonly [K in keyof T]: Collated<T[K]> }
-        : never;
+        ? { -readonly [K in keyof T]: Collated<T[K], A> }
+        : T;
+
+/** What the loader makes of what a collate function gives: tensors of its arrays. */
+export type Placed<R> = R extends TypedArray | HostArray
+  ? Tensor
+  : R extends Tensor
+    ? R
+    : R extends object
+      ? { [K in keyof R]: Placed<R[K]> }
+      : R;
 
 /** One dtype for all numbers, or by the leaf's path as errors show it: { '.label': 'i32' }. */
 export type DTypes = DType | Readonly<Record<string, DType>>;
-export const dtypeAt = (dtypes: DTypes | undefined, path: string): DType | undefined =>
-  typeof dtypes === 'string' ? dtypes : dtypes?.[path];
 
 export interface CollateOptions {
   /** The dtype of numbers. Without: whole ones are i64, others f32. Typed arrays and tensors have their own. */
   readonly dtype?: DTypes;
 }
 
-type Leaf = Scalar | string | TypedArray | HostArray | Tensor | Nested;
+export type Leaf = Scalar | string | TypedArray | HostArray | Tensor | Nested;
 /** An array of numbers, of any depth, is one leaf; an array with anything else in it is a tuple of leaves. */
 const isNumeric = (x: unknown): boolean =>
   Array.isArray(x) ? x.every(isNumeric) : ['number', 'bigint', 'boolean'].includes(typeof x);
@@ -84,6 +89,11 @@ function dtypeOfNumbers(numbers: Nested): DType {
   return flat.every((x) => typeof x !== 'number' || Number.isInteger(x)) ? 'i64' : 'f32';
 }
 
+/** The dtype that numbers in one place of the items are to have; undefined for arrays that have their own. */
+export const dtypeOfColumn = (leaves: readonly Leaf[], path: string, dtypes: DTypes | undefined): DType | undefined =>
+  (typeof dtypes === 'string' ? dtypes : dtypes?.[path]) ??
+  (leaves.every(isNumeric) ? dtypeOfNumbers(leaves as Nested) : undefined);
+
 /** Stacks what each item has in one place. */
 async function stackLeaves(
   leaves: readonly Leaf[],
@@ -97,7 +107,7 @@ async function stackLeaves(
       `collate: ${leafName('the item', path)} is a text in some items of the batch and numbers in others`,
     );
   const numbers = leaves as Exclude<Leaf, string>[];
-  const dtype = dtypeAt(dtypes, path) ?? (numbers.every(isNumeric) ? dtypeOfNumbers(numbers as Nested) : undefined);
+  const dtype = dtypeOfColumn(numbers, path, dtypes);
   if (dtype && numbers.every((x) => typeof x !== 'object'))
     return toHostArray(tensor(numbers as Nested, { dtype }), dtype);
   return stackArrays(await Promise.all(numbers.map((x) => toHostArray(x, dtype))), path);
@@ -123,18 +133,10 @@ export function stackArrays(arrays: readonly HostArray[], path: string): HostArr
  */
 export const stackCollate =
   ({ dtype }: CollateOptions = {}) =>
-  async (items: readonly unknown[]): Promise<unknown> => {
+  async <T>(items: readonly T[]): Promise<Collated<T, HostArray>> => {
     const flats = sameForm(items);
     const { paths, rebuild } = flats[0]!;
-    return rebuild(
-      await Promise.all(
-        paths.map((path, leaf) =>
-          stackLeaves(
-            flats.map((f) => f.leaves[leaf]!),
-            path,
-            dtype,
-          ),
-        ),
-      ),
-    );
+    const column = (leaf: number) => flats.map((f) => f.leaves[leaf]!);
+    const stacked = await Promise.all(paths.map((path, leaf) => stackLeaves(column(leaf), path, dtype)));
+    return rebuild(stacked) as Collated<T, HostArray>;
   };

@@ -87,6 +87,8 @@ async function* linesOf(file: string, from: { byte: number; line: number }, maxB
       throw new DataError(`${file}:${number}: the line is not UTF-8`, { cause: e });
     }
   };
+  if (from.byte && !file.endsWith('.gz') && (await fs.promises.stat(file)).size < from.byte)
+    throw new DataError(`${file} has become shorter: reading was to go on at its byte ${from.byte}`);
   let skip = file.endsWith('.gz') ? from.byte : 0; // what is packed can only be read from its start
   try {
     for await (let chunk of openBytes(file, from.byte) as AsyncIterable<Uint8Array>) {

@@ -1,10 +1,10 @@
 // Data: datasets, the order they are read in, and the loader that brings them to the device in batches.
-export { type BucketOptions, bucketCollate, type Lengths } from './bucket.js';
-export { type Collated, type CollateOptions, type DTypes, stackCollate } from './collate.js';
+export { type Bucketed, type BucketOptions, bucketCollate } from './bucket.js';
+export { type Collated, type CollateOptions, type DTypes, type Placed, stackCollate } from './collate.js';
 export { ArrayDataset, ConcatDataset, type Dataset, randomSplit, Subset, TensorDataset } from './dataset.js';
 export { type FilesOptions, JsonlDataset, TextDataset, type TextOptions } from './files.js';
 export { IterableDataset, type Read, type Source, type State } from './iterable.js';
-export { DataLoader, type DataLoaderOptions, type LoaderState } from './loader.js';
+export { DataLoader, type DataLoaderOptions, type Loader, type LoaderState } from './loader.js';
 export { MpDeviceLoader } from './mp-device-loader.js';
 export {
   type ChunkOptions,

@@ -67,12 +67,14 @@ export abstract class IterableDataset<T> implements AsyncIterable<T> {
   shuffle(bufferSize: number, seed = 0): IterableDataset<T> {
     checkWhole('shuffle: bufferSize', bufferSize, 1);
     checkWhole('shuffle: seed', seed);
-    return new Blocks(this, bufferSize, (items, epoch, block) => shuffle(items, randomFrom(seed, epoch, block)));
+    return new Blocks(this, 'shuffle', { size: bufferSize, seed }, (items, epoch, block) =>
+      shuffle(items, randomFrom(seed, epoch, block)),
+    );
   }
   /** Lists of n items; the last may be shorter, unless it is dropped. */
   batch(n: number, { dropLast = false }: { readonly dropLast?: boolean } = {}): IterableDataset<T[]> {
     checkWhole('batch: n', n, 1);
-    return new Blocks(this, n, (items) => (dropLast && items.length < n ? [] : [items]));
+    return new Blocks(this, 'batch', { size: n }, (items) => (dropLast && items.length < n ? [] : [items]));
   }
 }
 export type Source<T> =
@@ -136,10 +138,11 @@ class Take<T> extends IterableDataset<T> {
 }
 
 interface BlockState {
-  readonly [key: string]: State;
   /** How many blocks came before, and how much was given of this one. */
   readonly block: number;
   readonly given: number;
+  /** The source's state where the block begins; none at its start. */
+  readonly before?: State;
 }
 
 /**
@@ -149,35 +152,49 @@ interface BlockState {
 export class Blocks<T, U> extends IterableDataset<U> {
   constructor(
     readonly source: IterableDataset<T>,
-    readonly size: number,
+    readonly name: string,
+    /** What decides what is made: a state of something else is refused. `size` is that of a block. */
+    readonly options: { readonly [key: string]: State; readonly size: number },
     readonly make: (items: T[], epoch: number, block: number) => readonly U[],
   ) {
     super();
   }
+
   override async *read(epoch: number, from?: State): AsyncIterable<Read<U>> {
-    const resumed = (from ?? { block: 0, given: 0 }) as BlockState;
-    let { block, given } = resumed;
-    let before = resumed['before']; // the source's state where the block begins; none at its start
+    if (from !== undefined) this.#check(from);
+    let { block, given, before } = (from ?? { block: 0, given: 0 }) as unknown as BlockState;
     let items: T[] = [];
-    const place = (at: { block: number; given: number }, source: State | undefined): BlockState =>
-      source === undefined ? at : { ...at, before: source };
-    const flush = function* (this: Blocks<T, U>, end?: State): Iterable<Read<U>> {
-      const made = this.make(items, epoch, block);
-      for (let i = given; i < made.length; i++) {
-        const isLast = i === made.length - 1 && end !== undefined;
-        const after = isLast ? place({ block: block + 1, given: 0 }, end) : place({ block, given: i + 1 }, before);
-        yield { item: made[i]!, after };
-      }
-    }.bind(this);
+    const state = (block: number, given: number, source: State | undefined): State => ({
+      ...this.options,
+      block,
+      given,
+      ...(source !== undefined && { before: source }),
+    });
     for await (const { item, after } of this.source.read(epoch, before)) {
       items.push(item);
-      if (items.length < this.size) continue;
-      yield* flush(after);
+      if (items.length < this.options.size) continue;
+      const made = this.make(items, epoch, block);
+      for (; given < made.length; given++) {
+        const isLast = given === made.length - 1;
+        yield { item: made[given]!, after: isLast ? state(block + 1, 0, after) : state(block, given + 1, before) };
+      }
       items = [];
       given = 0;
       before = after;
       block++;
     }
-    if (items.length) yield* flush();
+    if (!items.length) return;
+    const made = this.make(items, epoch, block);
+    for (; given < made.length; given++) yield { item: made[given]!, after: state(block, given + 1, before) };
+  }
+
+  #check(from: State): void {
+    for (const [key, value] of Object.entries(this.options)) {
+      const theirs = (from as Record<string, State> | null)?.[key];
+      if (theirs !== value)
+        throw new ArgumentError(
+          `${this.name}: the state is of another dataset: its ${key} is ${theirs}, here it is ${value}`,
+        );
+    }
   }
 }

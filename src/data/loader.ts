@@ -1,5 +1,4 @@
 // The loader: batches of a dataset as trees of tensors, on their way to the device before they are asked for.
-import { setImmediate } from 'node:timers/promises';
 import type { DType, HostArray, TypedArray } from '../base/dtype.js';
 import { ArgumentError, DataError, DTypeError } from '../base/errors.js';
 import { plural } from '../base/format.js';
@@ -9,15 +8,16 @@ import { describe, flatten, isPlain, leafName } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { input } from '../ops/variable.js';
 import { setValue, startUploads } from '../runtime/value.js';
-import { made, Tensor } from '../tensor/tensor.js';
-import { type Collated, dtypeOf, stackCollate } from './collate.js';
+import { Tensor } from '../tensor/tensor.js';
+import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';
 import { ArrayDataset, type Dataset, isDataset, isHostArray } from './dataset.js';
 import { IterableDataset, type State } from './iterable.js';
 import { checkWhole } from './random.js';
+import { ReadAhead } from './read-ahead.js';
 import { type BatchOrder, BatchSampler, RandomSampler, type Sampler, SequentialSampler } from './sampler.js';
 import { checkWorkers, type WorkerOptions, Workers } from './workers.js';
 
-export interface DataLoaderOptions<T, B> {
+export interface DataLoaderOptions<T, R> {
   readonly batchSize?: number;
   /** Another order in each epoch, made from the seed. */
   readonly shuffle?: boolean;
@@ -26,9 +26,9 @@ export interface DataLoaderOptions<T, B> {
   readonly dropLast?: boolean;
   /**
    * Makes one tree of a batch's items; typed arrays and { dtype, shape, data } in it become tensors. Without it items are
-   * stacked. B is what the loader gives then.
+   * stacked.
    */
-  readonly collate?: (items: T[]) => B | Promise<B>;
+  readonly collate?: (items: T[]) => R | Promise<R>;
   /** Threads for heavy transforms. */
   readonly workers?: WorkerOptions;
   /** How many; the same as `workers.count`. */
@@ -62,18 +62,28 @@ interface Job {
   readonly indices: readonly number[];
   readonly after: Position;
 }
-/** A batch, and the tensors that the loader made for it. */
+/** A batch that was fetched and collated. */
+interface Ready {
+  readonly tree: unknown;
+  readonly after: Position;
+}
+/** The same with its tensors, those of them that the loader made, and where the loader is after it. */
 interface Batch<B> {
   readonly tree: B;
-  readonly tensors: readonly Tensor[];
-}
-interface Ahead<B> {
-  /** Where it is after this batch; undefined if there was none. */
-  readonly fetched: Promise<{ readonly tree: unknown; readonly after: Position } | undefined>;
-  placed?: Promise<Batch<B>>;
+  readonly made: readonly Tensor[];
+  readonly after: Position;
 }
 
-export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
+/** What can be iterated, epoch after epoch, and resumed anywhere. */
+export interface Loader<B> extends AsyncIterable<B> {
+  readonly length: number | undefined;
+  readonly epoch: number;
+  state(): LoaderState;
+  load(state: LoaderState): void;
+}
+
+/** Batches of items of type T, of which the collate function makes R. */
+export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #order: BatchOrder | undefined;
   readonly #stream: IterableDataset<T> | undefined;
   readonly #dataset: Dataset<T> | undefined;
@@ -95,7 +105,7 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
 
   constructor(
     dataset: Dataset<T> | readonly T[] | IterableDataset<T> | AsyncIterable<T>,
-    options: DataLoaderOptions<T, B> = {},
+    options: DataLoaderOptions<T, R> = {},
   ) {
     checkOptions(options);
     const { batchSize = 1, shuffle = false, seed = 0, dropLast = true, sampler, batchSampler, prefetch = 2 } = options;
@@ -164,71 +174,38 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
   }
 
   /** The batches of one epoch: the rest of it after load(), else a new one. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<B, void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<Placed<R>, void, undefined> {
     const loop = (this.#loop = {});
     if (!this.#resumes) this.#position = { epoch: this.#position.epoch + 1, batch: 0 };
     this.#resumes = false;
     const { epoch } = this.#position;
     const jobs = (this.#order ? this.#plan(this.#position) : this.#group(this.#position))[Symbol.asyncIterator]();
     const workers = this.#workers && this.#takeWorkers(this.#workers);
-    const depth = Math.max(1, this.#prefetch * (this.#workers?.count ?? 1));
-    const queue: Ahead<B>[] = [];
-    let stopped = false;
+    const ahead = new ReadAhead<Job, Ready, Batch<Placed<R>>>(jobs, {
+      depth: this.#prefetch * (this.#workers?.count ?? 1),
+      near: this.#prefetch,
+      prepare: (job) => this.#prepare(job, workers),
+      place: (ready) => this.#place(ready),
+      drop: ({ made }) => made.forEach((t) => t.dispose()),
+    });
     let ended = false;
-    let pulling: Promise<unknown> = Promise.resolve();
-    /** Begins to fetch until enough is under way. The batches that come next are sent to the device. */
-    const readAhead = (from: () => Promise<unknown>) => {
-      while (queue.length < depth) {
-        const pulled = (pulling = pulling.then(from).then(() => (stopped ? undefined : jobs.next())));
-        const fetched = (pulled as Promise<IteratorResult<Job> | undefined>).then(async (next) => {
-          if (!next || next.done) return undefined;
-          const { items, indices, after } = next.value;
-          const given = await items();
-          const ready = workers ? await workers.transform(given, indices) : given;
-          return { tree: await this.#collate(ready as T[]), after };
-        });
-        fetched.catch(() => {}); // told when it is asked for
-        queue.push({ fetched });
-      }
-      for (const ahead of queue.slice(0, Math.max(1, this.#prefetch))) {
-        if (ahead.placed) continue;
-        ahead.placed = ahead.fetched.then((batch) => this.#place(batch?.tree, () => stopped));
-        ahead.placed.catch(() => {});
-      }
-    };
     try {
-      readAhead(now);
-      for (let given = this.#position.batch; ; given++) {
-        const ahead = queue.shift()!;
-        // Reading ahead begins in a later turn, so that a step that the consumer now calls is started before it.
-        if (this.#prefetch) readAhead(setImmediate);
-        const batch = await ahead.fetched;
-        if (!batch) {
-          if (!given) throw new DataError(NOTHING);
-          break;
-        }
-        const { tree } = await ahead.placed!;
+      for (let taken = this.#position.batch; ; taken++) {
+        const batch = await ahead.next();
+        if (!batch && !taken) throw new DataError('DataLoader: the dataset is empty: it gave no batch');
+        if (!batch) break;
         if (this.#loop === loop) this.#position = batch.after;
-        yield tree;
-        if (!this.#prefetch) readAhead(now);
-      }
-      if (this.#loop === loop) {
-        this.#position = { epoch: epoch + 1, batch: 0 };
-        this.#resumes = true;
+        yield batch.tree;
       }
       ended = true;
     } finally {
-      stopped = true;
-      if (ended) this.#idle = workers?.rest();
-      else workers?.close();
-      for (const { placed } of queue)
-        void placed?.then(
-          ({ tensors }) => tensors.forEach((t) => t.dispose()),
-          () => {},
-        );
-      // A source that is being read is told when it has read what it is at.
-      void pulling.then(() => jobs.return?.()).catch(() => {});
+      ahead.stop();
+      if (!ended) workers?.close();
     }
+    this.#idle = workers?.rest();
+    if (this.#loop !== loop) return;
+    this.#position = { epoch: epoch + 1, batch: 0 };
+    this.#resumes = true;
   }
 
   /** The threads of the epoch before, or new ones. */
@@ -237,6 +214,19 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
     if (!this.#idle) forgotten.register(this, workers);
     this.#idle = undefined;
     return workers;
+  }
+
+  /** Fetches the items of a batch, has them transformed, and collates them. */
+  async #prepare({ items, indices, after }: Job, workers: Workers | undefined): Promise<Ready> {
+    const given = await items();
+    const transformed = workers ? await workers.transform(given, indices) : given;
+    try {
+      return { tree: await this.#collate(transformed as T[]), after };
+    } catch (e) {
+      if (e instanceof Error)
+        e.message += `\n    in the batch of items ${indices.slice(0, 8).join(', ')}${indices.length > 8 ? ', ...' : ''}`;
+      throw e;
+    }
   }
 
   /** The batches of a map-style dataset. */
@@ -292,21 +282,20 @@ export class DataLoader<T, B = Collated<T>> implements AsyncIterable<B> {
   }
 
   /** The batch as tensors, on their way to the device. */
-  async #place(collated: unknown, stopped: () => boolean): Promise<Batch<B>> {
-    if (collated === undefined || stopped()) return { tree: undefined as B, tensors: [] };
+  async #place({ tree, after }: Ready): Promise<Batch<Placed<R>>> {
     const isLeaf = (x: unknown): x is unknown => isHostArray(x) || !(Array.isArray(x) || isPlain(x));
-    const flat = flatten('the batch', collated, isLeaf, '');
-    const tensors: Tensor[] = [];
+    const flat = flatten('the batch', tree, isLeaf, '');
+    const made: Tensor[] = [];
     const leaves = flat.leaves.map((leaf) => {
       const array = ArrayBuffer.isView(leaf) ? hostArrayOf(leaf as TypedArray) : leaf;
       if (!isHostArray(array)) return leaf;
       const t = toTensor(array);
-      tensors.push(t);
+      made.push(t);
       return t;
     });
     this.#checkDTypes(leaves, flat.paths);
     if (!this.#onHost) await startUploads(leaves.flatMap((x) => (x instanceof Tensor ? (x.peek() ?? []) : [])));
-    return { tree: flat.rebuild(leaves) as B, tensors };
+    return { tree: flat.rebuild(leaves) as Placed<R>, made, after };
   }
 
   /** A leaf whose dtype changes is another program, and with JavaScript's numbers most likely an accident: 1.0 is written 1. */
@@ -336,14 +325,12 @@ const NAMES = {
   order: 'order',
   dropLast: 'dropLast',
 };
-const NOTHING = 'DataLoader: the dataset is empty: it gave no batch';
-const now = async (): Promise<void> => {};
 
 const hostArrayOf = (data: TypedArray): HostArray => ({ dtype: dtypeOf(data), shape: [data.length], data });
 function toTensor({ dtype, shape, data }: HostArray): Tensor {
   const expr = input(Aval.of(dtype, shape));
   setValue(expr, data);
-  return made(expr);
+  return new Tensor(expr);
 }
 
 const OPTIONS = [

@@ -1,15 +1,15 @@
 // torch_xla.distributed.parallel_loader's MpDeviceLoader, for code that comes from PyTorch/XLA.
 import { ArgumentError } from '../base/errors.js';
 import { sync } from '../tensor/sync.js';
-import type { DataLoader, LoaderState } from './loader.js';
+import type { Loader, LoaderState } from './loader.js';
 
 /**
  * A DataLoader whose loop ends a step with each batch, as PyTorch/XLA's does: what the loop changed is computed (tx.sync).
  * The DataLoader brings batches to the device itself.
  */
-export class MpDeviceLoader<B> implements AsyncIterable<B> {
+export class MpDeviceLoader<B> implements Loader<B> {
   constructor(
-    readonly loader: DataLoader<never, B>,
+    readonly loader: Loader<B>,
     device: { toString(): string } = 'xla:0',
   ) {
     if (!/^xla(:0)?$/.test(String(device)))

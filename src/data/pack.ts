@@ -34,10 +34,10 @@ export interface PackOptions {
 
 /** Packs documents into rows: each goes to the first row that has room for it. */
 export function packSequences(source: Source<Document>, options: PackOptions): IterableDataset<PackedRow> {
-  const { length, padValue = 0, window = 1024 } = options;
+  const { length, padValue = 0, window = 1024, tooLong = 'error' } = options;
   checkWhole('packSequences: length', length, 2);
   checkWhole('packSequences: window', window, 1);
-  return new Blocks(IterableDataset.from(source), window, (documents) =>
+  return new Blocks(IterableDataset.from(source), 'packSequences', { size: window, length, tooLong }, (documents) =>
     firstFit(
       documents.flatMap((d) => piecesOf(checkDocument(d), options)),
       length,

@@ -1,14 +1,17 @@
-// Parquet files, read row group by row group: they may be larger than memory.
-import fs from 'node:fs/promises';
+// Parquet files, read row group by row group: they may be larger than memory. They are decoded in a thread, which leaves the
+// one that feeds the device free, and which can be ended: what decodes zstd in JavaScript runs forever on some broken files.
 import path from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { ArgumentError, DataError } from '../base/errors.js';
-import { messageOf } from '../base/thrown.js';
 import { checkFiles, type FileState, resumeFiles } from './files.js';
 import { IterableDataset, type Read, type State } from './iterable.js';
+import type { GroupAnswer, GroupRequest } from './parquet-thread.js';
 
 export interface ParquetOptions {
   /** The columns to read; all unless told. */
   readonly columns?: readonly string[];
+  /** A row group that takes longer is an error: the file is broken. 120 unless told. */
+  readonly timeoutSeconds?: number;
 }
 type Columns = Readonly<Record<string, unknown>>;
 type RowState = FileState & { readonly row: number };
@@ -17,13 +20,16 @@ type RowState = FileState & { readonly row: number };
 export class ParquetDataset<T = Columns> extends IterableDataset<T> {
   readonly files: readonly string[];
   readonly columns: readonly string[] | undefined;
+  readonly #timeoutSeconds: number;
 
-  constructor(files: string | readonly string[], { columns }: ParquetOptions = {}) {
+  constructor(files: string | readonly string[], { columns, timeoutSeconds = 120 }: ParquetOptions = {}) {
     super();
     this.files = checkFiles('ParquetDataset', files);
     this.columns = columns;
+    this.#timeoutSeconds = timeoutSeconds;
     if (columns && !(Array.isArray(columns) && columns.length && columns.every((c) => typeof c === 'string')))
       throw new ArgumentError(`ParquetDataset: columns must be a list of names`);
+    if (!(timeoutSeconds > 0)) throw new ArgumentError(`ParquetDataset: timeoutSeconds is ${timeoutSeconds}`);
   }
 
   override async *read(_epoch: number, from?: State): AsyncIterable<Read<T>> {
@@ -32,67 +38,78 @@ export class ParquetDataset<T = Columns> extends IterableDataset<T> {
     for (let file = start.file; file < this.files.length; file++) {
       const name = path.basename(this.files[file]!);
       let row = file === start.file ? start.row : 0;
-      for await (const item of rowsOf(this.files[file]!, this.columns, row)) {
-        isEmpty = false;
-        yield { item: item as T, after: { file, name, row: ++row } };
+      for await (const rows of this.#groups(this.files[file]!, row)) {
+        for (const item of rows) yield { item: item as T, after: { file, name, row: ++row } };
+        isEmpty &&= !rows.length;
       }
     }
     if (isEmpty)
       throw new DataError(`ParquetDataset: the dataset is empty: there is no row in ${this.files.join(', ')}`);
   }
+
+  /** The rows of a file from one on, a row group at a time. */
+  async *#groups(file: string, first: number): AsyncIterable<readonly Columns[]> {
+    const decoder = Decoder.take();
+    const reading = readings++;
+    try {
+      for (let row: number | undefined = first; row !== undefined; ) {
+        const answer: GroupAnswer = await decoder.ask(
+          { reading, file, columns: this.columns, row },
+          this.#timeoutSeconds,
+        );
+        if ('error' in answer) throw new DataError(answer.error);
+        yield answer.rows;
+        row = answer.next;
+      }
+    } finally {
+      decoder.giveBack();
+    }
+  }
 }
 
-/** The rows of a file from one on. Memory holds one row group at a time. */
-async function* rowsOf(file: string, columns: readonly string[] | undefined, first: number): AsyncIterable<Columns> {
-  const [{ parquetMetadataAsync, parquetReadObjects, parquetSchema }, { compressors }] = await Promise.all([
-    import('hyparquet'),
-    import('hyparquet-compressors'),
-  ]);
-  const broken = (e: unknown) =>
-    e instanceof DataError ? e : new DataError(`${file} is no whole Parquet file: ${messageOf(e)}`, { cause: e });
-  const handle = await fs.open(file).catch((e) => {
-    throw new DataError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
-  });
-  try {
-    const { size } = await handle.stat();
-    const slice = async (start: number, end = size): Promise<ArrayBuffer> => {
-      if (!(start >= 0 && end >= start && end <= size))
-        throw new DataError(
-          `${file} is no whole Parquet file: it has ${size} bytes, and says there is something at ${start} to ${end}`,
-        );
-      const bytes = new Uint8Array(end - start);
-      for (let done = 0; done < bytes.length; ) {
-        const { bytesRead } = await handle.read(bytes, done, bytes.length - done, start + done);
-        if (!bytesRead) throw new DataError(`${file} became shorter while it was read`);
-        done += bytesRead;
-      }
-      return bytes.buffer;
-    };
-    const buffer = { byteLength: size, slice };
-    const metadata = await parquetMetadataAsync(buffer).catch((e) => {
-      throw broken(e);
+let readings = 0;
+
+/** A thread that decodes; one that has nothing to do is kept for the next. */
+class Decoder {
+  static readonly #idle: Decoder[] = [];
+  static take(): Decoder {
+    const decoder = Decoder.#idle.pop() ?? new Decoder();
+    decoder.#worker.ref();
+    return decoder;
+  }
+
+  readonly #worker = new Worker(new URL('./parquet-thread.js', import.meta.url), { execArgv: [] });
+  #isGone = false;
+  #answer: ((answer: GroupAnswer) => void) | undefined;
+
+  private constructor() {
+    this.#worker.on('message', (answer: GroupAnswer) => this.#answer?.(answer));
+    this.#worker.on('error', (e) => this.#end(`it ended the thread that decodes it: ${e.message}`));
+    this.#worker.on('exit', (code) => this.#end(`the thread that decodes it ended with code ${code}`));
+  }
+  #end(why: string): void {
+    this.#isGone = true;
+    this.#answer?.({ error: why });
+    void this.#worker.terminate();
+  }
+
+  async ask(request: GroupRequest, seconds: number): Promise<GroupAnswer> {
+    const late = `its rows from ${request.row} on were not decoded in ${seconds} s: it is broken, or pass a larger { timeoutSeconds }`;
+    const timer = setTimeout(() => this.#end(late), seconds * 1000);
+    const answer = await new Promise<GroupAnswer>((resolve) => {
+      this.#answer = resolve;
+      this.#worker.postMessage(request);
     });
-    let there: string[];
-    try {
-      there = parquetSchema(metadata).children.map((c) => c.element.name);
-    } catch (e) {
-      throw broken(e);
-    }
-    const missing = columns?.find((c) => !there.includes(c));
-    if (missing !== undefined) throw new DataError(`${file} has no column '${missing}': it has ${there.join(', ')}`);
-    let rowStart = 0;
-    for (const group of metadata.row_groups) {
-      const rowEnd = rowStart + Number(group.num_rows);
-      if (rowEnd > first) {
-        const options = { file: buffer, metadata, compressors, rowStart: Math.max(first, rowStart), rowEnd };
-        const rows = await parquetReadObjects({ ...options, ...(columns && { columns: [...columns] }) }).catch((e) => {
-          throw broken(e);
-        });
-        yield* rows;
-      }
-      rowStart = rowEnd;
-    }
-  } finally {
-    await handle.close();
+    clearTimeout(timer);
+    this.#answer = undefined;
+    return this.#isGone && 'error' in answer ? { error: `cannot read ${request.file}: ${answer.error}` } : answer;
+  }
+
+  giveBack(): void {
+    if (this.#answer) this.#end('nobody waits for it'); // it was left while it worked
+    if (this.#isGone) return;
+    this.#worker.unref();
+    if (Decoder.#idle.length < 2) Decoder.#idle.push(this);
+    else void this.#worker.terminate();
   }
 }

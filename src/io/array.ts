@@ -1,6 +1,15 @@
 // Arrays in host memory, as files hold them: read into their own memory without a second copy, checked before written.
-import { type ArrayType, byteLength, DTYPES, hostArray, show, sizeOf, type TypedArray } from '../base/dtype.js';
-import { ArgumentError, FileError } from '../base/errors.js';
+import {
+  type ArrayType,
+  byteLength,
+  DTYPES,
+  dtypeMistake,
+  hostArray,
+  show,
+  sizeOf,
+  type TypedArray,
+} from '../base/dtype.js';
+import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
 import { range, type Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
@@ -24,6 +33,8 @@ export const piecesOf = ({ buffer, byteOffset, byteLength: length }: ArrayBuffer
 /** Checks an array that is to be written, which plain JavaScript may have got wrong. */
 export function checkArray(name: string, array: HostArray | Tensor): ArrayType {
   const { dtype, shape, data } = array;
+  const mistake = dtypeMistake(String(dtype));
+  if (mistake) throw new DTypeError(`${name}: ${mistake}`);
   if (typeof data === 'function') return array; // a tensor
   if (!(data instanceof DTYPES[dtype].array) || data.byteLength !== byteLength({ dtype, shape })) {
     throw new ArgumentError(
@@ -31,6 +42,14 @@ export function checkArray(name: string, array: HostArray | Tensor): ArrayType {
     );
   }
   return array;
+}
+
+/** Computes tensors that are not yet, in one program: read one by one, each would be a program of its own. */
+export async function compute(arrays: NamedArrays): Promise<void> {
+  const pending = [...arrays.values()].filter((a) => 'expr' in a && a.expr.value === undefined) as Tensor[];
+  if (!pending.length) return;
+  const { evaluate } = await import('../runtime/evaluate.js'); // those who only read files need no device
+  await evaluate([...new Set(pending.map((t) => t.expr))], { cause: 'read' });
 }
 
 /** The bytes of an array that is to be written. */

@@ -2,7 +2,7 @@
 import { type ArrayType, byteLength, DTYPES, type DType, show } from '../base/dtype.js';
 import { DTypeError, FileError } from '../base/errors.js';
 import type { Tensor } from '../tensor/index.js';
-import { checkArray, columnMajor, dataOf, type HostArray, type NamedArrays, readArray } from './array.js';
+import { checkArray, columnMajor, compute, dataOf, type HostArray, type NamedArrays, readArray } from './array.js';
 import { type ReadAt, replaceFiles, type Write, withFile } from './file.js';
 import { withZip, writeZip } from './zip.js';
 
@@ -99,6 +99,7 @@ export const writeNpz = async (path: string, arrays: NamedArrays): Promise<void>
     const header = headerOf(name, array);
     return [`${name}.npy`, async () => [header, ...(await dataOf(array))]] as const;
   });
+  await compute(arrays);
   await replaceFiles(new Map([[path, (write) => writeZip(write, members)]]));
 };
 

@@ -12,6 +12,7 @@ export interface PickleWorld {
 }
 
 const OBJECTS = 2 ** 21; // lists, tuples, dicts and sets in one pickle: enough for 200,000 tensors
+const MEMO = 2 ** 22; // values kept to be recalled
 const INTEGER_BYTES = 1024;
 const LINE = 4096;
 
@@ -74,7 +75,7 @@ class Machine {
     const at = this.#take(n);
     return this.#bytes.subarray(at, at + n);
   }
-  text = (n: number): string => new TextDecoder().decode(this.slice(n));
+  text = (n: number): string => UTF8.decode(this.slice(n));
   latin1 = (n: number): string => Buffer.from(this.slice(n)).toString('latin1');
   line(): string {
     const end = this.#bytes.indexOf(10, this.#at);
@@ -137,6 +138,10 @@ class Machine {
     if (!(dict instanceof Map) || items.length % 2) throw this.bad('its pickle sets items of what is no dict');
     for (let i = 0; i < items.length; i += 2) dict.set(items[i], items[i + 1]);
   }
+  keep(index: number): void {
+    this.memo.set(index, this.top());
+    if (this.memo.size > MEMO) throw this.bad(`its pickle keeps more than ${MEMO} values`);
+  }
   recall(index: number): void {
     if (!this.memo.has(index)) throw this.bad(`its pickle recalls ${index}, which it has not kept`);
     this.push(this.memo.get(index));
@@ -181,6 +186,7 @@ function decimal(m: Machine, text: string): number | bigint | boolean {
   return whole(BigInt(text.replace('L', '')));
 }
 
+const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const STOP = 0x2e;
 type Op = (m: Machine) => void;
 const char = (c: string): number => c.charCodeAt(0);
@@ -230,10 +236,10 @@ const OPCODES: ReadonlyMap<number, Op> = new Map<number, Op>([
   [0x8f, (m) => m.make(new Set())], // EMPTY_SET
   [0x90, (m) => m.append(m.items())], // ADDITEMS
   [0x91, (m) => m.make(new Set(m.items()))], // FROZENSET
-  [char('p'), (m) => void m.memo.set(Number(decimal(m, m.line())), m.top())], // PUT
-  [char('q'), (m) => void m.memo.set(m.u8(), m.top())], // BINPUT
-  [char('r'), (m) => void m.memo.set(m.u32(), m.top())], // LONG_BINPUT
-  [0x94, (m) => void m.memo.set(m.memo.size, m.top())], // MEMOIZE
+  [char('p'), (m) => m.keep(Number(decimal(m, m.line())))], // PUT
+  [char('q'), (m) => m.keep(m.u8())], // BINPUT
+  [char('r'), (m) => m.keep(m.u32())], // LONG_BINPUT
+  [0x94, (m) => m.keep(m.memo.size)], // MEMOIZE
   [char('g'), (m) => m.recall(Number(decimal(m, m.line())))], // GET
   [char('h'), (m) => m.recall(m.u8())], // BINGET
   [char('j'), (m) => m.recall(m.u32())], // LONG_BINGET

@@ -2,7 +2,7 @@
 import { type ArrayType, byteLength, DTYPES, dtypeFrom, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
-import { checkArray, dataOf, type HostArray, type NamedArrays, readArray } from './array.js';
+import { checkArray, compute, dataOf, type HostArray, type NamedArrays, readArray } from './array.js';
 import { type OpenFile, openFile, replaceFiles, type WriteFile } from './file.js';
 
 const HEADER_LIMIT = 100 * 2 ** 20; // the format's own
@@ -234,8 +234,11 @@ export interface WriteOptions {
 }
 
 /** Writes arrays and tensors under a temporary name, flushed, then renamed: no reader ever sees half a file. */
-export const writeSafetensors = async (path: string, arrays: NamedArrays, options: WriteOptions = {}): Promise<void> =>
-  replaceFiles(new Map([[path, safetensors(arrays, options)]]));
+export async function writeSafetensors(path: string, arrays: NamedArrays, options: WriteOptions = {}): Promise<void> {
+  const file = safetensors(arrays, options);
+  await compute(arrays);
+  await replaceFiles(new Map([[path, file]]));
+}
 
 /** What writes these arrays to a file. */
 export function safetensors(arrays: NamedArrays, { metadata = {} }: WriteOptions = {}): WriteFile {
@@ -244,14 +247,14 @@ export function safetensors(arrays: NamedArrays, { metadata = {} }: WriteOptions
   );
   const wrong = Object.keys(texts).find((key) => typeof texts[key] !== 'string');
   if (wrong) throw new ArgumentError(`metadata holds texts: ${wrong} is a ${typeof texts[wrong]}, write it as one`);
+  for (const [name, array] of arrays) checkArray(name, array);
   // Wide elements first, as the official writer has it: then each array lies at a multiple of its element's size.
   const inOrder = [...arrays].sort(([, a], [, b]) => DTYPES[b.dtype].bytes - DTYPES[a.dtype].bytes);
   const places = new Map<string, Entry>();
   let offset = 0;
-  for (const [name, array] of inOrder) {
+  for (const [name, { dtype, shape }] of inOrder) {
     if (name === '__metadata__')
       throw new ArgumentError(`an array cannot be called ${name}: the format keeps that name for itself`);
-    const { dtype, shape } = checkArray(name, array);
     const end = offset + byteLength({ dtype, shape });
     places.set(name, { dtype: DTYPES[dtype].safetensors, shape, data_offsets: [offset, end] });
     offset = end;

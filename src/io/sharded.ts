@@ -4,7 +4,8 @@ import path from 'node:path';
 import { byteLength } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
-import { checkArray, type HostArray, type NamedArrays } from './array.js';
+import type { Tensor } from '../tensor/index.js';
+import { checkArray, compute, type HostArray, type NamedArrays } from './array.js';
 import { replaceFiles, type WriteFile } from './file.js';
 import {
   entryOf,
@@ -132,7 +133,7 @@ export async function writeSharded(
 ): Promise<void> {
   if (!(maxShardBytes > 0))
     throw new ArgumentError(`writeSharded: maxShardBytes is ${maxShardBytes}: give a size in bytes`);
-  const shards: Map<string, NamedArrays extends ReadonlyMap<string, infer A> ? A : never>[] = [];
+  const shards: Map<string, HostArray | Tensor>[] = [];
   let [total, filled] = [0, Number.POSITIVE_INFINITY];
   for (const [name, array] of arrays) {
     const bytes = byteLength(checkArray(name, array));
@@ -156,6 +157,7 @@ export async function writeSharded(
     const text = JSON.stringify({ metadata: { total_size: total }, weight_map: map }, null, 2);
     add(INDEX, (write) => write(Buffer.from(`${text}\n`)));
   }
+  await compute(arrays);
   await fs.mkdir(folder, { recursive: true });
   const ours = (name: string) => name === INDEX || name === WHOLE || SHARD.test(name);
   const before = (await fs.readdir(folder)).filter(ours).map((name) => path.join(folder, name));

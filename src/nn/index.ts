@@ -1,8 +1,10 @@
 // Modules: what networks are made of.
 export * from './activation.js';
+export * from './attention.js';
 export * from './containers.js';
 export * from './conv.js';
 export * from './dropout.js';
+export * from './embedding.js';
 export * as functional from './functional.js';
 export * as init from './init.js';
 export * from './linear.js';
@@ -20,4 +22,6 @@ export {
 export * from './norm.js';
 export * from './pooling.js';
 export * from './reshaping.js';
+export * from './rnn.js';
 export { type Block, LayerStack, type ScanLayersOptions, scanLayers } from './stack.js';
+export * from './transformer.js';

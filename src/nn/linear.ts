@@ -1,8 +1,6 @@
-// Layers with one weight.
-import { ArgumentError } from '../base/errors.js';
-import { noGrad } from '../tensor/autograd.js';
-import { empty, tensor } from '../tensor/create.js';
-import { bilinear, embedding, linear } from '../tensor/functions.js';
+// Layers that are products.
+import { empty } from '../tensor/create.js';
+import { bilinear, linear } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Module, Parameter } from './module.js';
@@ -58,39 +56,5 @@ export class Bilinear extends Module {
   override extraRepr(): string {
     const { in1Features, in2Features, outFeatures, bias } = this;
     return showOptions({ in1Features, in2Features, outFeatures, bias: bias !== null });
-  }
-}
-
-export interface EmbeddingOptions {
-  /** The index whose row is 0 and learns nothing. */
-  readonly paddingIdx?: number;
-}
-/** A table of rows: whole numbers become rows of it. */
-export class Embedding extends Module {
-  readonly weight: Parameter;
-  readonly paddingIdx: number | undefined;
-  constructor(
-    readonly numEmbeddings: number,
-    readonly embeddingDim: number,
-    options: EmbeddingOptions = {},
-  ) {
-    super();
-    const { paddingIdx } = optionsOf<EmbeddingOptions>('Embedding', { paddingIdx: undefined }, options);
-    checkCount('Embedding: numEmbeddings', numEmbeddings);
-    checkCount('Embedding: embeddingDim', embeddingDim);
-    if (paddingIdx !== undefined && !(paddingIdx >= -numEmbeddings && paddingIdx < numEmbeddings))
-      throw new ArgumentError(`Embedding: paddingIdx is ${paddingIdx}: there are ${numEmbeddings} rows`);
-    this.paddingIdx = paddingIdx === undefined || paddingIdx >= 0 ? paddingIdx : paddingIdx + numEmbeddings;
-    this.weight = init.normal_(new Parameter(empty([numEmbeddings, embeddingDim])));
-    const row = this.paddingIdx;
-    if (row !== undefined) noGrad(() => this.weight.indexFill_(0, tensor([row]), 0));
-  }
-  override forward(indices: Tensor): Tensor {
-    const { paddingIdx } = this;
-    return embedding(indices, this.weight, paddingIdx === undefined ? {} : { paddingIdx });
-  }
-  override extraRepr(): string {
-    const padding = this.paddingIdx === undefined ? '' : `, paddingIdx=${this.paddingIdx}`;
-    return `${this.numEmbeddings}, ${this.embeddingDim}${padding}`;
   }
 }

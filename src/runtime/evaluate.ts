@@ -154,6 +154,8 @@ function canBeComputed(cell: Cell): boolean {
 }
 
 let described = 0;
+/** A step was started: what it was traced from does not wait to be computed. */
+export const stepStarted = (): void => void (described = nodeCount());
 /** How many operations were described since something was computed. */
 export const describedSince = (): number => nodeCount() - described;
 

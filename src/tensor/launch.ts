@@ -5,7 +5,7 @@ import type { Expr } from '../ir/expr.js';
 import { withSource } from '../ir/source.js';
 import { input } from '../ops/variable.js';
 import { Buffer, type Execution } from '../pjrt/index.js';
-import { changesArePending, evaluateNow } from '../runtime/evaluate.js';
+import { changesArePending, evaluateNow, stepStarted } from '../runtime/evaluate.js';
 import { withRelief } from '../runtime/memory.js';
 import { timed } from '../runtime/metrics.js';
 import { obtain, type Request } from '../runtime/program.js';
@@ -70,6 +70,7 @@ async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promi
   });
   execution.done.catch((error) => fail(execution.outputs, failureOf(t, request.name!, error)));
   started(execution.done);
+  stepStarted();
   return execution;
 }
 

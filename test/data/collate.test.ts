@@ -99,7 +99,7 @@ describe('buckets', () => {
     const collate = bucketCollate();
     const shapes = new Set<string>();
     for (let n = 1; n <= 1000; n += 13) {
-      const { values } = (await collate([new Int32Array(n)])) as { values: { shape: number[] } };
+      const { values } = await collate([new Int32Array(n)]);
       shapes.add(String(values.shape));
     }
     expect([...shapes]).toEqual(Array.from({ length: 8 }, (_, i) => `1,${128 * (i + 1)}`));
@@ -108,10 +108,19 @@ describe('buckets', () => {
   test('given buckets; frames of several numbers; half floats', async () => {
     const collate = bucketCollate({ buckets: [8, 2], padValue: 1 });
     const frames = { dtype: 'f16' as const, shape: [3, 2], data: new Uint16Array(6) };
-    const { values, lengths } = (await collate([frames])) as Record<string, { shape: number[]; data: Uint16Array }>;
-    expect(values!.shape).toEqual([1, 8, 2]);
-    expect([...values!.data.subarray(5, 8)]).toEqual([0, 0x3c00, 0x3c00]); // 1 as f16
-    expect([...lengths!.data]).toEqual([3]);
+    const { values, lengths } = await collate([frames]);
+    expect(values.shape).toEqual([1, 8, 2]);
+    expect([...values.data.subarray(5, 8)]).toEqual([0, 0x3c00, 0x3c00]); // 1 as f16
+    expect([...lengths.data]).toEqual([3]);
+  });
+
+  test('only the sequences that are named are padded; numbers of all items decide their dtype together', async () => {
+    const collate = bucketCollate({ multiple: 4, sequences: ['.ids'] });
+    const { ids, box, weight } = await collate([
+      { ids: [1], box: [5, 6], weight: 1 },
+      { ids: [2, 3], box: [7, 8], weight: 0.5 },
+    ]);
+    expect([ids.shape, box.shape, weight.dtype]).toEqual([[2, 4], [2, 2], 'f32']);
   });
 
   test('what is too long is an error, or cut off', async () => {
@@ -123,7 +132,9 @@ describe('buckets', () => {
       values: { shape: [1, 4], data: Int32Array.of(1, 2, 3, 4) },
       lengths: { data: Int32Array.of(4) },
     });
-    await expect(bucketCollate()([{ a: [1], b: [1, 2] }])).rejects.toThrow('have lengths 1 and 2: they must be equal');
+    await expect(bucketCollate()([{ a: [1], b: [1, 2] }])).rejects.toThrow(
+      'in item 0 of the batch .a has 1 elements and .b 2: they must be equal; { sequences: [...] } names those to be padded',
+    );
     expect(() => bucketCollate({ buckets: [4], multiple: 2 })).toThrow('give one of them');
   });
 });

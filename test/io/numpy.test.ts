@@ -1,5 +1,5 @@
 // numpy's files: what numpy saved is what is read, and what is written numpy's own reader would take.
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import * as tx from 'tsxla';
@@ -52,16 +52,16 @@ test('what is written is what is read, and byte for byte what numpy writes', asy
   expect(await readNpz(file('names.npz'))).toEqual(names);
 });
 
-test('archives pass the check of a common unzip', async () => {
-  await writeNpz(
-    file('checked.npz'),
-    new Map([
-      ['a', array('f32', 2, 3)],
-      ['b', array('u8', 100_000)],
-    ]),
-  );
-  const program = 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); print(z.testzip(), len(z.namelist()))';
-  expect(execFileSync('python3', ['-c', program, file('checked.npz')], { encoding: 'utf8' }).trim()).toBe('None 2');
+const python = spawnSync('python3', ['--version']).status === 0;
+test.skipIf(!python)('another reader of zip files finds archives whole', async () => {
+  const arrays = new Map([
+    ['a', array('f32', 2, 3)],
+    ['b', array('u8', 100_000)],
+  ]);
+  await writeNpz(file('checked.npz'), arrays);
+  const program = 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); print(z.testzip(), z.namelist())';
+  const { stdout } = spawnSync('python3', ['-c', program, file('checked.npz')], { encoding: 'utf8' });
+  expect(stdout.trim()).toBe("None ['a.npy', 'b.npy']");
 });
 
 test('tensors', async () => {

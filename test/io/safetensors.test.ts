@@ -143,8 +143,10 @@ test('a file is opened without reading its arrays, which are read one by one or 
   await expect(opened.read('v.w')).rejects.toThrow(/x\.safetensors has no array v\.w: it has 3, w, \.\.\./);
 });
 
-test('tensors are written as they are when their turn comes', async () => {
+test('tensors are computed in one program and written', async () => {
   const x = tx.arange(3);
+  const compiles = () => tx.metrics.counter('UncachedCompile') ?? 0;
+  const before = compiles();
   await writeSafetensors(file, new Map([['x', x], ['y', x.add(1).to('bf16')]])); // biome-ignore format: short
   expect(await readSafetensors(file)).toEqual(
     new Map([
@@ -152,6 +154,7 @@ test('tensors are written as they are when their turn comes', async () => {
       ['y', { dtype: 'bf16', shape: [3], data: Uint16Array.of(0x3f80, 0x4000, 0x4040) }],
     ]),
   );
+  expect(compiles() - before).toBe(1);
 });
 
 test('a disk that is full leaves the file that was there, and nothing beside it', async () => {

@@ -9,7 +9,7 @@ import type { Row } from './row.js';
 
 process.env['TSXLA_LOG'] = 'quiet'; // hundreds of programs from one line are what is meant here
 
-const isFloat = (d: DType) => DTYPES[d].mlir.includes('f');
+export const isFloat = (d: DType) => DTYPES[d].mlir.includes('f');
 /** Relative to the larger of the two and to the array's own scale: sums of roundings grow with it. */
 const TOLERANCE: Partial<Record<DType, number>> = {
   f64: 1e-9,
@@ -41,13 +41,17 @@ export function checkClose(
   }
 }
 
-const fetch = async (t: Tensor): Promise<HostArray> => ({ dtype: t.dtype, shape: t.shape, data: await t.data() });
+export const fetch = async (t: Tensor): Promise<HostArray> => ({
+  dtype: t.dtype,
+  shape: t.shape,
+  data: await t.data(),
+});
 const listOf = (y: Tensor | readonly Tensor[]): readonly Tensor[] => (Array.isArray(y) ? y : [y]) as readonly Tensor[];
-const upload = (a: HostArray, requiresGrad: boolean) =>
+export const upload = (a: HostArray, requiresGrad: boolean) =>
   tensor(a.data, { dtype: a.dtype, shape: a.shape, requiresGrad });
 
 /** A number that depends on every result: each times its seed, summed. */
-const weighted = (ys: readonly Tensor[], seeds: readonly (Tensor | undefined)[]): Tensor =>
+export const weighted = (ys: readonly Tensor[], seeds: readonly (Tensor | undefined)[]): Tensor =>
   ys.flatMap((y, i) => (seeds[i] ? [y.mul(seeds[i]).sum()] : [])).reduce((a, b) => a.add(b));
 
 export async function againstTorch(row: Row, golden: (key: string) => HostArray | undefined): Promise<void> {

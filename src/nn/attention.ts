@@ -1,0 +1,217 @@
+// Attention with several heads, with its own projections, as torch.nn.MultiheadAttention.
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { scaledDotProductAttention } from '../tensor/attention.js';
+import { empty, ones, zeros } from '../tensor/create.js';
+import { cat, linear, matmul, pad, softmax, where } from '../tensor/functions.js';
+import { dropout } from '../tensor/random.js';
+import type { Tensor } from '../tensor/tensor.js';
+import * as init from './init.js';
+import { Linear } from './linear.js';
+import { Module, Parameter } from './module.js';
+import { checkCount, optionsOf, showOptions } from './options.js';
+
+export interface MultiheadAttentionOptions {
+  /** Of the weights of attention, while training. */
+  readonly dropout?: number;
+  readonly bias?: boolean;
+  /** A key and a value that are learned, after those that are given. */
+  readonly addBiasKv?: boolean;
+  /** A key and a value of zeros, after all others: nothing to attend to. */
+  readonly addZeroAttn?: boolean;
+  /** The widths of keys and values; embedDim unless told. */
+  readonly kdim?: number;
+  readonly vdim?: number;
+  /** Whether tensors are [N, L, E], not [L, N, E]. */
+  readonly batchFirst?: boolean;
+}
+export interface AttendOptions {
+  /** [N, S]: true (or -infinity, if floats) for keys that nobody attends to. */
+  readonly keyPaddingMask?: Tensor | null;
+  /** [L, S] or [N * heads, L, S]: true for pairs that do not attend; floats are added to the scores. */
+  readonly attnMask?: Tensor | null;
+  /** Each position attends to those up to itself. In torch a hint about attnMask; here it is the mask. */
+  readonly isCausal?: boolean;
+  /** Whether the weights are a result too. */
+  readonly needWeights?: boolean;
+  /** Their mean over the heads, not those of each head. */
+  readonly averageAttnWeights?: boolean;
+}
+type Projected = [q: Tensor, k: Tensor, v: Tensor];
+type Attended = [output: Tensor, weights: Tensor | null];
+
+export class MultiheadAttention extends Module {
+  readonly inProjWeight: Parameter | null;
+  /** Instead of it, where keys or values have widths of their own. */
+  readonly qProjWeight: Parameter | null;
+  readonly kProjWeight: Parameter | null;
+  readonly vProjWeight: Parameter | null;
+  readonly inProjBias: Parameter | null;
+  readonly biasK: Parameter | null;
+  readonly biasV: Parameter | null;
+  readonly outProj: Linear;
+  readonly kdim: number;
+  readonly vdim: number;
+  readonly dropout: number;
+  readonly batchFirst: boolean;
+  readonly addZeroAttn: boolean;
+
+  constructor(
+    readonly embedDim: number,
+    readonly numHeads: number,
+    options: MultiheadAttentionOptions = {},
+  ) {
+    super();
+    const name = 'MultiheadAttention';
+    const given = optionsOf<Required<MultiheadAttentionOptions>>(
+      name,
+      {
+        dropout: 0,
+        bias: true,
+        addBiasKv: false,
+        addZeroAttn: false,
+        kdim: embedDim,
+        vdim: embedDim,
+        batchFirst: false,
+      },
+      options,
+    );
+    checkCount(`${name}: embedDim`, embedDim);
+    checkCount(`${name}: numHeads`, numHeads);
+    if (embedDim % numHeads)
+      throw new ArgumentError(`${name}: ${numHeads} heads do not divide embedDim, which is ${embedDim}`);
+    this.kdim = checkCount(`${name}: kdim`, given.kdim);
+    this.vdim = checkCount(`${name}: vdim`, given.vdim);
+    this.dropout = given.dropout;
+    this.batchFirst = given.batchFirst;
+    this.addZeroAttn = given.addZeroAttn;
+    const projection = (...shape: [number, number]) => init.xavierUniform_(new Parameter(empty(shape)));
+    const together = this.kdim === embedDim && this.vdim === embedDim;
+    this.inProjWeight = together ? projection(3 * embedDim, embedDim) : null;
+    this.qProjWeight = together ? null : projection(embedDim, embedDim);
+    this.kProjWeight = together ? null : projection(embedDim, this.kdim);
+    this.vProjWeight = together ? null : projection(embedDim, this.vdim);
+    this.inProjBias = given.bias ? new Parameter(zeros([3 * embedDim])) : null;
+    this.outProj = new Linear(embedDim, embedDim, { bias: given.bias });
+    if (this.outProj.bias) init.zeros_(this.outProj.bias);
+    const extra = () => (given.addBiasKv ? init.xavierNormal_(new Parameter(empty([1, 1, embedDim]))) : null);
+    this.biasK = extra();
+    this.biasV = extra();
+  }
+
+  /** What each query finds in the values, and how much it looked at each (null unless asked for). */
+  override forward(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions = {}): Attended {
+    const given = optionsOf<AttendOptions>(
+      'MultiheadAttention.forward',
+      { keyPaddingMask: null, attnMask: null, isCausal: false, needWeights: true, averageAttnWeights: true },
+      options,
+    );
+    if (query.ndim !== 3 && query.ndim !== 2)
+      throw new ShapeError(
+        `MultiheadAttention: takes ${this.batchFirst ? '[N, L, E]' : '[L, N, E]'}, or that without N, got ${query.aval}`,
+      );
+    const batched = query.ndim === 3;
+    const arrange = (x: Tensor) => (!batched ? x.unsqueeze(0) : this.batchFirst ? x : x.transpose(0, 1)); // [N, L, E]
+    const same = key === query && value === query;
+    const [q, k, v] = same
+      ? this.#projectOne(arrange(query))
+      : this.#project(arrange(query), arrange(key), arrange(value));
+    const [heads, others] = [this.#split(q), this.#extend(k, v)];
+    const { k: keys, v: values, added } = others;
+    const dropoutP = this.training ? this.dropout : 0;
+    // Causal alone needs no mask, where the weights are not asked for.
+    const isCausal = Boolean(
+      given.isCausal && !given.needWeights && !given.attnMask && !given.keyPaddingMask && !added,
+    );
+    const mask = isCausal ? null : this.#mask(given, heads, others.length, added, batched);
+    const { found, weights } = given.needWeights
+      ? attendWithWeights(heads, keys, values, mask, dropoutP)
+      : {
+          weights: null,
+          found: scaledDotProductAttention(heads, keys, values, { attnMask: mask, isCausal, dropoutP }),
+        };
+    const [n, , length] = heads.shape as [number, number, number, number];
+    const output = this.outProj.forward(found.transpose(1, 2).reshape([n, length, this.embedDim]));
+    const shown = weights && given.averageAttnWeights ? weights.mean({ dim: 1 }) : weights;
+    if (!batched) return [output.squeeze(0), shown?.squeeze(0) ?? null];
+    return [this.batchFirst ? output : output.transpose(0, 1), shown];
+  }
+
+  /** Queries, keys and values of one input: one product. */
+  #projectOne(x: Tensor): Projected {
+    if (!this.inProjWeight) return this.#project(x, x, x);
+    return linear(x, this.inProjWeight, this.inProjBias).chunk(3, { dim: -1 }) as Projected;
+  }
+  #project(...xs: Projected): Projected {
+    const weights = this.inProjWeight?.chunk(3) ?? [this.qProjWeight!, this.kProjWeight!, this.vProjWeight!];
+    const biases = this.inProjBias?.chunk(3);
+    return xs.map((x, i) => linear(x, weights[i]!, biases?.[i] ?? null)) as Projected;
+  }
+  /** [N, L, E] to [N, heads, L, E / heads]. */
+  #split(x: Tensor): Tensor {
+    const [n, length] = x.shape as [number, number];
+    return x.reshape([n, length, this.numHeads, this.embedDim / this.numHeads]).transpose(1, 2);
+  }
+  /** Keys and values with those that are added to what is given: how many are given, and how many added. */
+  #extend(k: Tensor, v: Tensor): { k: Tensor; v: Tensor; length: number; added: number } {
+    const [n, length] = k.shape as [number, number];
+    const learned = (x: Tensor, more: Tensor | null) => (more ? cat([x, more.expand([n, 1, this.embedDim])], 1) : x);
+    const [keys, values] = [this.#split(learned(k, this.biasK)), this.#split(learned(v, this.biasV))];
+    const zero = (x: Tensor) => (this.addZeroAttn ? pad(x, [0, 0, 0, 1]) : x);
+    return { k: zero(keys), v: zero(values), length, added: Number(this.biasK !== null) + Number(this.addZeroAttn) };
+  }
+  /** What is added to the scores [N, heads, L, S + added]; what is added to keys is never masked. */
+  #mask(
+    { keyPaddingMask, attnMask, isCausal }: AttendOptions,
+    heads: Tensor,
+    keys: number,
+    added: number,
+    batched: boolean,
+  ): Tensor | null {
+    const [n, h, length] = heads.shape as [number, number, number];
+    const parts: Tensor[] = [];
+    if (attnMask) {
+      const shapes = [
+        [length, keys],
+        [n * h, length, keys],
+      ];
+      if (!shapes.some((s) => String(s) === String(attnMask.shape)))
+        throw new ShapeError(
+          `MultiheadAttention: attnMask is ${attnMask.aval}: it must be [${shapes[0]!.join(', ')}] or [${shapes[1]!.join(', ')}]`,
+        );
+      parts.push(additive(attnMask, heads).reshape(attnMask.ndim === 2 ? [1, 1, length, keys] : [n, h, length, keys]));
+    } else if (isCausal) {
+      const later = ones([length, keys], { dtype: 'bool' }).triu(1);
+      parts.push(additive(later, heads).reshape([1, 1, length, keys]));
+    }
+    if (keyPaddingMask) {
+      const expected = batched ? [n, keys] : [keys];
+      if (String(keyPaddingMask.shape) !== String(expected))
+        throw new ShapeError(
+          `MultiheadAttention: keyPaddingMask is ${keyPaddingMask.aval}: it must be [${expected.join(', ')}]`,
+        );
+      parts.push(additive(keyPaddingMask, heads).reshape([n, 1, 1, keys]));
+    }
+    if (!parts.length) return null;
+    const mask = parts.reduce((a, b) => a.add(b));
+    return added ? pad(mask, [0, added]) : mask;
+  }
+
+  override extraRepr(): string {
+    const { embedDim, numHeads, dropout, kdim, vdim, batchFirst, addZeroAttn, inProjBias } = this;
+    const widths = this.inProjWeight ? {} : { kdim, vdim };
+    const flags = { ...(batchFirst && { batchFirst }), ...(addZeroAttn && { addZeroAttn }) };
+    const rest = { ...(dropout && { dropout }), ...(!inProjBias && { bias: false }), ...widths, ...flags };
+    return [`${embedDim}, ${numHeads}`, ...(Object.keys(rest).length ? [showOptions(rest)] : [])].join(', ');
+  }
+}
+
+/** A mask as what is added to scores: true is never. */
+const additive = (mask: Tensor, like: Tensor): Tensor =>
+  mask.dtype === 'bool' ? where(mask, Number.NEGATIVE_INFINITY, zeros([], { dtype: like.dtype })) : mask.to(like.dtype);
+
+/** scaledDotProductAttention, of which the weights are seen. */
+function attendWithWeights(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | null, dropoutP: number) {
+  const scores = matmul(q.mul(1 / Math.sqrt(q.size(-1))), k.adjoint());
+  const weights = dropout(softmax(mask ? scores.add(mask) : scores, -1), dropoutP);
+  return { found: matmul(weights, v), weights };
+}

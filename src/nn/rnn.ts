@@ -1,0 +1,332 @@
+// Recurrent layers: a scan over time, so that neither the program nor its gradient grows with the sequence.
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { range, type Shape, showShape } from '../base/shape.js';
+import { scan } from '../tensor/control.js';
+import { empty, zeros } from '../tensor/create.js';
+import { cat, linear, relu, stack, tanh } from '../tensor/functions.js';
+import { dropout } from '../tensor/random.js';
+import type { Tensor } from '../tensor/tensor.js';
+import * as init from './init.js';
+import { Module, Parameter } from './module.js';
+import { checkCount, optionsOf, showOptions } from './options.js';
+
+/** What is carried from step to step: the hidden state, and for an LSTM its cell. */
+type State = readonly Tensor[];
+interface Kind {
+  /** How many blocks of rows the weights have. */
+  readonly gates: number;
+  /** How many tensors the state has. */
+  readonly states: number;
+  /** The next state, of what comes from the input and from the hidden state: each [..., gates * hidden]. */
+  readonly step: (fromInput: Tensor, fromHidden: Tensor, state: State) => State;
+}
+
+const elman = (activation: (x: Tensor) => Tensor): Kind => ({
+  gates: 1,
+  states: 1,
+  step: (x, h) => [activation(x.add(h))],
+});
+const KINDS = {
+  tanh: elman((x) => tanh(x)),
+  relu: elman((x) => relu(x)),
+  lstm: {
+    gates: 4,
+    states: 2,
+    step: (x, h, state) => {
+      const [input, forget, cell, output] = x.add(h).chunk(4, { dim: -1 }) as [Tensor, Tensor, Tensor, Tensor];
+      const c = forget.sigmoid().mul(state[1]!).add(input.sigmoid().mul(cell.tanh()));
+      return [output.sigmoid().mul(c.tanh()), c];
+    },
+  },
+  gru: {
+    gates: 3,
+    states: 1,
+    step: (x, h, [was]) => {
+      const [xr, xz, xn] = x.chunk(3, { dim: -1 }) as [Tensor, Tensor, Tensor];
+      const [hr, hz, hn] = h.chunk(3, { dim: -1 }) as [Tensor, Tensor, Tensor];
+      const fresh = xn.add(xr.add(hr).sigmoid().mul(hn)).tanh();
+      return [fresh.add(xz.add(hz).sigmoid().mul(was!.sub(fresh)))];
+    },
+  },
+} satisfies Record<string, Kind>;
+
+/** The weights of one direction of one layer, by torch's names without their endings. */
+const weight = (bound: number, ...shape: Shape): Parameter => init.uniform_(new Parameter(empty(shape)), -bound, bound);
+
+// ---- over time
+
+interface CommonOptions {
+  readonly numLayers?: number;
+  readonly bias?: boolean;
+  /** Whether the input and the result are [N, L, ...], not [L, N, ...]. */
+  readonly batchFirst?: boolean;
+  /** Of the values between layers, while training. */
+  readonly dropout?: number;
+  readonly bidirectional?: boolean;
+}
+export interface RNNOptions extends CommonOptions {
+  readonly nonlinearity?: 'tanh' | 'relu';
+}
+export interface LSTMOptions extends CommonOptions {
+  /** The size of what the hidden state is projected to; 0 is none. */
+  readonly projSize?: number;
+}
+export type GRUOptions = CommonOptions;
+
+const NORMALLY = { numLayers: 1, bias: true, batchFirst: false, dropout: 0, bidirectional: false };
+
+/**
+ * Parameters are called as in torch: weightIhL0 (weight_ih_l0 in state dicts) is the first layer's weight of the input,
+ * weightHhL0Reverse its weight of the hidden state in the other direction.
+ */
+class Recurrent extends Module {
+  readonly [name: `weight${string}L${number}`]: Parameter;
+  readonly [name: `bias${string}L${number}`]: Parameter;
+  readonly numLayers: number;
+  readonly bias: boolean;
+  readonly batchFirst: boolean;
+  readonly dropout: number;
+  readonly bidirectional: boolean;
+  readonly #kind: Kind;
+
+  constructor(
+    kind: Kind,
+    readonly inputSize: number,
+    readonly hiddenSize: number,
+    options: Required<CommonOptions>,
+    readonly projSize = 0,
+  ) {
+    super();
+    const { name } = new.target;
+    this.#kind = kind;
+    this.numLayers = checkCount(`${name}: numLayers`, options.numLayers);
+    this.bias = options.bias;
+    this.batchFirst = options.batchFirst;
+    this.dropout = options.dropout;
+    this.bidirectional = options.bidirectional;
+    checkCount(`${name}: inputSize`, inputSize);
+    checkCount(`${name}: hiddenSize`, hiddenSize);
+    checkCount(`${name}: projSize`, projSize, 0);
+    if (!(this.dropout >= 0 && this.dropout <= 1))
+      throw new ArgumentError(`${name}: dropout is ${this.dropout}: a probability is between 0 and 1`);
+    if (projSize >= hiddenSize)
+      throw new ArgumentError(`${name}: projSize is ${projSize}: it must be less than hiddenSize, ${hiddenSize}`);
+    const [bound, rows] = [1 / Math.sqrt(hiddenSize), kind.gates * hiddenSize];
+    for (const layer of range(this.numLayers)) {
+      const width = layer ? this.#outputSize * this.#directions : inputSize;
+      for (const suffix of this.#suffixes(layer)) {
+        Object.assign(this, {
+          [`weightIh${suffix}`]: weight(bound, rows, width),
+          [`weightHh${suffix}`]: weight(bound, rows, this.#outputSize),
+          ...(this.bias && { [`biasIh${suffix}`]: weight(bound, rows), [`biasHh${suffix}`]: weight(bound, rows) }),
+          ...(projSize && { [`weightHr${suffix}`]: weight(bound, projSize, hiddenSize) }),
+        });
+      }
+    }
+  }
+  get #directions(): number {
+    return this.bidirectional ? 2 : 1;
+  }
+  get #outputSize(): number {
+    return this.projSize || this.hiddenSize;
+  }
+  #suffixes(layer: number): string[] {
+    return this.bidirectional ? [`L${layer}`, `L${layer}Reverse`] : [`L${layer}`];
+  }
+  #weight(name: string, suffix: string): Parameter | null {
+    return (this as unknown as Record<string, Parameter>)[name + suffix] ?? null;
+  }
+
+  /** The results of all times, and the last state of each layer and direction: [numLayers * directions, N, size] each. */
+  protected run(x: Tensor, initial: State | undefined): [output: Tensor, last: State] {
+    const { name } = this.constructor;
+    if ((x.ndim !== 3 && x.ndim !== 2) || x.size(-1) !== this.inputSize)
+      throw new ShapeError(
+        `${name}: takes ${this.batchFirst ? '[N, L, ' : '[L, N, '}${this.inputSize}], or that without N, got ${x.aval}`,
+      );
+    const batched = x.ndim === 3;
+    const swaps = batched && this.batchFirst;
+    let output = swaps ? x.transpose(0, 1) : batched ? x : x.unsqueeze(1); // [L, N, ...]
+    const first = this.#firstState(output.size(1), batched, output, initial);
+    const last: State[] = [];
+    for (const layer of range(this.numLayers)) {
+      if (layer) output = dropout(output, this.dropout, this.training);
+      const ran = this.#suffixes(layer).map((suffix, d) => {
+        const state = first.map((s) => s.select(0, layer * this.#directions + d));
+        return this.#overTime(output, state, suffix, d === 1);
+      });
+      output = cat(
+        ran.map(([ys]) => ys),
+        -1,
+      );
+      last.push(...ran.map(([, state]) => state));
+    }
+    const states = range(this.#kind.states).map((i) => stack(last.map((state) => state[i]!)));
+    return [
+      swaps ? output.transpose(0, 1) : batched ? output : output.squeeze(1),
+      batched ? states : states.map((s) => s.squeeze(1)),
+    ];
+  }
+  #overTime(xs: Tensor, state: State, suffix: string, reverse: boolean): [ys: Tensor, last: State] {
+    const [hh, biasHh, hr] = ['weightHh', 'biasHh', 'weightHr'].map((name) => this.#weight(name, suffix));
+    const fromInput = linear(xs, this.#weight('weightIh', suffix)!, this.#weight('biasIh', suffix)); // of all times at once
+    const pass = (was: State, x: Tensor): [State, Tensor] => {
+      const [h, ...others] = this.#kind.step(x, linear(was[0]!, hh!, biasHh), was) as [Tensor, ...Tensor[]];
+      const shown = hr ? linear(h, hr) : h;
+      return [[shown, ...others], shown];
+    };
+    const [last, ys] = scan(pass, state, fromInput, { reverse });
+    return [ys, last];
+  }
+  #firstState(n: number, batched: boolean, like: Tensor, given: State | undefined): State {
+    const { name } = this.constructor;
+    return range(this.#kind.states).map((i) => {
+      const shape = [this.numLayers * this.#directions, n, i ? this.hiddenSize : this.#outputSize];
+      const state = given?.[i];
+      if (!state) return zeros(shape, { dtype: like.dtype });
+      const expected = batched ? shape : shape.toSpliced(1, 1);
+      if (String(state.shape) !== String(expected))
+        throw new ShapeError(`${name}: the first state is ${state.aval}: its shape must be ${showShape(expected)}`);
+      return batched ? state : state.unsqueeze(1);
+    });
+  }
+  override extraRepr(): string {
+    const { numLayers, bias, batchFirst, dropout, bidirectional, projSize } = this;
+    const unusual = Object.entries({ numLayers, bias, batchFirst, dropout, bidirectional, projSize }).filter(
+      ([key, value]) => value !== ({ ...NORMALLY, projSize: 0 } as Record<string, unknown>)[key],
+    );
+    return [`${this.inputSize}, ${this.hiddenSize}`, ...unusual.map(([k, v]) => showOptions({ [k]: v }))].join(', ');
+  }
+}
+
+/** h = tanh(W x + U h): [L, N, inputSize] to [L, N, hiddenSize], and the last h of each layer. */
+export class RNN extends Recurrent {
+  readonly nonlinearity: 'tanh' | 'relu';
+  constructor(inputSize: number, hiddenSize: number, options: RNNOptions = {}) {
+    const { nonlinearity, ...common } = optionsOf<Required<RNNOptions>>(
+      'RNN',
+      { ...NORMALLY, nonlinearity: 'tanh' },
+      options,
+    );
+    checkNonlinearity('RNN', nonlinearity);
+    super(KINDS[nonlinearity], inputSize, hiddenSize, common);
+    this.nonlinearity = nonlinearity;
+  }
+  override forward(x: Tensor, h0?: Tensor): [output: Tensor, h: Tensor] {
+    const [output, [h]] = this.run(x, h0 && [h0]);
+    return [output, h!];
+  }
+}
+
+/** A gated recurrent unit: [L, N, inputSize] to [L, N, hiddenSize], and the last h of each layer. */
+export class GRU extends Recurrent {
+  constructor(inputSize: number, hiddenSize: number, options: GRUOptions = {}) {
+    super(KINDS.gru, inputSize, hiddenSize, optionsOf<Required<GRUOptions>>('GRU', NORMALLY, options));
+  }
+  override forward(x: Tensor, h0?: Tensor): [output: Tensor, h: Tensor] {
+    const [output, [h]] = this.run(x, h0 && [h0]);
+    return [output, h!];
+  }
+}
+
+/** Long short-term memory: [L, N, inputSize] to [L, N, hiddenSize], and the last h and c of each layer. */
+export class LSTM extends Recurrent {
+  constructor(inputSize: number, hiddenSize: number, options: LSTMOptions = {}) {
+    const { projSize, ...common } = optionsOf<Required<LSTMOptions>>('LSTM', { ...NORMALLY, projSize: 0 }, options);
+    super(KINDS.lstm, inputSize, hiddenSize, common, projSize);
+  }
+  override forward(
+    x: Tensor,
+    state?: readonly [h0: Tensor, c0: Tensor],
+  ): [output: Tensor, state: [h: Tensor, c: Tensor]] {
+    const [output, [h, c]] = this.run(x, state);
+    return [output, [h!, c!]];
+  }
+}
+
+// ---- one step
+
+class Cell extends Module {
+  readonly weightIh: Parameter;
+  readonly weightHh: Parameter;
+  readonly biasIh: Parameter | null;
+  readonly biasHh: Parameter | null;
+  readonly #kind: Kind;
+  constructor(
+    kind: Kind,
+    readonly inputSize: number,
+    readonly hiddenSize: number,
+    bias: boolean,
+  ) {
+    super();
+    const { name } = new.target;
+    checkCount(`${name}: inputSize`, inputSize);
+    checkCount(`${name}: hiddenSize`, hiddenSize);
+    this.#kind = kind;
+    const [bound, rows] = [1 / Math.sqrt(hiddenSize), kind.gates * hiddenSize];
+    this.weightIh = weight(bound, rows, inputSize);
+    this.weightHh = weight(bound, rows, hiddenSize);
+    this.biasIh = bias ? weight(bound, rows) : null;
+    this.biasHh = bias ? weight(bound, rows) : null;
+  }
+  protected step(x: Tensor, given: State | undefined): State {
+    const shape = [...x.shape.slice(0, -1), this.hiddenSize];
+    const state = given ?? range(this.#kind.states).map(() => zeros(shape, { dtype: x.dtype }));
+    const wrong = state.find((s) => String(s.shape) !== String(shape));
+    if (wrong)
+      throw new ShapeError(
+        `${this.constructor.name}: the state is ${wrong.aval}: its shape must be ${showShape(shape)}`,
+      );
+    const fromInput = linear(x, this.weightIh, this.biasIh);
+    return this.#kind.step(fromInput, linear(state[0]!, this.weightHh, this.biasHh), state);
+  }
+  override extraRepr(): string {
+    return `${this.inputSize}, ${this.hiddenSize}${this.biasIh ? '' : ', bias=false'}`;
+  }
+}
+interface CellOptions {
+  readonly bias?: boolean;
+}
+/** One step of an RNN: [N, inputSize] and h to the next h. */
+export class RNNCell extends Cell {
+  constructor(
+    inputSize: number,
+    hiddenSize: number,
+    options: CellOptions & { readonly nonlinearity?: 'tanh' | 'relu' } = {},
+  ) {
+    const { bias, nonlinearity } = optionsOf(
+      'RNNCell',
+      { bias: true, nonlinearity: 'tanh' as 'tanh' | 'relu' },
+      options,
+    );
+    checkNonlinearity('RNNCell', nonlinearity);
+    super(KINDS[nonlinearity], inputSize, hiddenSize, bias);
+  }
+  override forward(x: Tensor, h?: Tensor): Tensor {
+    return this.step(x, h && [h])[0]!;
+  }
+}
+/** One step of a GRU: [N, inputSize] and h to the next h. */
+export class GRUCell extends Cell {
+  constructor(inputSize: number, hiddenSize: number, options: CellOptions = {}) {
+    super(KINDS.gru, inputSize, hiddenSize, optionsOf('GRUCell', { bias: true }, options).bias);
+  }
+  override forward(x: Tensor, h?: Tensor): Tensor {
+    return this.step(x, h && [h])[0]!;
+  }
+}
+/** One step of an LSTM: [N, inputSize], h and c to the next h and c. */
+export class LSTMCell extends Cell {
+  constructor(inputSize: number, hiddenSize: number, options: CellOptions = {}) {
+    super(KINDS.lstm, inputSize, hiddenSize, optionsOf('LSTMCell', { bias: true }, options).bias);
+  }
+  override forward(x: Tensor, state?: readonly [h: Tensor, c: Tensor]): [h: Tensor, c: Tensor] {
+    const [h, c] = this.step(x, state);
+    return [h!, c!];
+  }
+}
+
+function checkNonlinearity(layer: string, given: string): void {
+  if (given !== 'tanh' && given !== 'relu')
+    throw new ArgumentError(`${layer}: nonlinearity is '${given}': use 'tanh' or 'relu'`);
+}
