@@ -4,6 +4,7 @@ import {
   byteLength,
   DTYPES,
   dtypeMistake,
+  type HostArray,
   hostArray,
   show,
   sizeOf,
@@ -15,11 +16,7 @@ import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
 import type { ReadAt } from './file.js';
 
-/** An array in host memory: what files are read into. */
-export interface HostArray extends ArrayType {
-  readonly data: TypedArray;
-}
-
+export type { HostArray };
 /** What can be written to a file: arrays of the host's, and tensors, which are read when their turn comes. */
 export type NamedArrays = ReadonlyMap<string, HostArray | Tensor>;
 

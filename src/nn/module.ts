@@ -1,7 +1,7 @@
 // A module: parameters, buffers and other modules as fields of a class. Nothing is registered: a module's fields are its
 // members, and a field's name in torch's spelling (qProj: q_proj) is its name in state dicts.
 import { inspect } from 'node:util';
-import { DTYPES, type DType, hostArray, show, sizeOf, type TypedArray } from '../base/dtype.js';
+import { DTYPES, type DType, type HostArray, hostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, StateDictError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { isFloat } from '../base/promote.js';
@@ -31,12 +31,6 @@ export class Buffer extends Tensor {
   }
 }
 
-/** An array as files have it. */
-interface HostArray {
-  readonly dtype: DType;
-  readonly shape: Shape;
-  readonly data: TypedArray;
-}
 /** A value for a parameter or a buffer. */
 export type StateValue = Tensor | HostArray;
 export type StateDict = ReadonlyMap<string, StateValue> | Readonly<Record<string, StateValue>>;

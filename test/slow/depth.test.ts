@@ -1,7 +1,7 @@
 // With its layers as one loop, a training step of 28 layers compiles about as fast as one of 4: here, and for a TPU.
 import * as tx from 'tsxla';
-import { compileAhead } from 'tsxla/plan';
 import type { Client } from 'tsxla/pjrt';
+import { compileAhead } from 'tsxla/plan';
 import { expect, test } from 'vitest';
 import { startCpu } from '../support.js';
 
