@@ -43,8 +43,8 @@ export class KeyValueCache {
     this.starts = zeros([batch], { dtype: 'i32' });
     this.filled = zeros([], { dtype: 'i32' });
   }
-  dispose(): void {
-    for (const t of [...this.keys, ...this.values, this.starts, this.filled]) t.dispose();
+  get tensors(): Tensor[] {
+    return [...this.keys, ...this.values, this.starts, this.filled];
   }
 
   /** The slots that T new tokens take: a prompt the first ones, a single token the next one. i32[T] */

@@ -1,4 +1,5 @@
 // Text from a model, token by token: one program for each size of prompts, one for all further tokens.
+import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Module } from '../nn/module.js';
 import { metricData } from '../runtime/metrics.js';
@@ -7,6 +8,7 @@ import { arange, tensor, zeros } from '../tensor/create.js';
 import { where } from '../tensor/functions.js';
 import { Generator } from '../tensor/random.js';
 import { compile } from '../tensor/step.js';
+import { sync } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { KeyValueCache } from './cache.js';
 import { type SamplingOptions, sample, samplingSettings } from './sampling.js';
@@ -87,6 +89,7 @@ class Session {
   readonly #tokens: Tensor;
   /** bool[B, V]: the tokens that are in the sequences. */
   readonly #seen: Tensor;
+  readonly dtype: DType;
   busy = false;
 
   constructor(
@@ -95,6 +98,7 @@ class Session {
     readonly slots: number,
   ) {
     this.cache = model.makeCache(batch, slots);
+    this.dtype = model.parameters()[0]!.dtype;
     this.#tokens = zeros([batch], { dtype: 'i32' });
     this.#seen = zeros([batch, model.config.vocabSize], { dtype: 'bool' });
   }
@@ -128,24 +132,31 @@ class Session {
       .narrow(1, 0, V);
   }
 
+  /** All but the settings. */
+  get state(): Tensor[] {
+    return [...this.cache.tensors, this.#tokens, this.#seen];
+  }
   dispose(): void {
-    this.cache.dispose();
-    for (const t of [this.settings, this.#tokens, this.#seen]) t.dispose();
+    for (const t of [...this.state, this.settings]) t.dispose();
   }
 }
 
 /** The last session of each model, for the next generation of its size. */
 const sessions = new WeakMap<CausalLM, Session>();
 
-function sessionFor(model: CausalLM, batch: number, slots: number, exactly: boolean): Session {
+/** A session that nobody else uses until `busy` is false. */
+async function sessionFor(model: CausalLM, batch: number, slots: number, exactly: boolean): Promise<Session> {
   const last = sessions.get(model);
   if (last && !last.busy) {
     const fits = exactly ? last.slots === slots : last.slots >= slots && last.slots <= 4 * slots;
-    if (last.batch === batch && fits && last.cache.keys[0]!.dtype === model.parameters()[0]!.dtype) return last;
+    last.busy = fits && last.batch === batch && last.dtype === model.parameters()[0]!.dtype;
+    if (last.busy) return last;
     last.dispose();
   }
   const session = new Session(model, batch, slots);
+  session.busy = true;
   if (!last?.busy) sessions.set(model, session);
+  await sync(...session.state); // by itself: with whatever else is pending it would be another program each time
   return session;
 }
 
@@ -256,8 +267,7 @@ export class Generation implements AsyncIterable<GeneratedPart> {
       throw new ArgumentError(
         `generate: cacheLength is ${cacheLength}: a prompt padded to ${P} and ${this.#newTokens} tokens need ${needed}`,
       );
-    const session = sessionFor(model, prompts.length, cacheLength, options.cacheLength !== undefined);
-    session.busy = true;
+    const session = await sessionFor(model, prompts.length, cacheLength, options.cacheLength !== undefined);
     const rows = prompts.map(() => ({ text: new StopText(this.#stops, model.tokenizer?.stream()), done: false }));
     const clock = new Clock();
     let newTokens = 0;

@@ -7,7 +7,7 @@ import type { DType } from '../base/dtype.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
 import { ModuleList } from '../nn/containers.js';
 import { Embedding } from '../nn/embedding.js';
-import { normal_, zeros_ } from '../nn/init.js';
+import { normal_, skipInit, zeros_ } from '../nn/init.js';
 import { Linear } from '../nn/linear.js';
 import { Module, Parameter } from '../nn/module.js';
 import { LayerStack, type ScanLayersOptions } from '../nn/stack.js';
@@ -243,14 +243,17 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   generationConfig: CausalLM['generationConfig'] = {};
   #folder: string | undefined;
 
-  /** With random weights, which are drawn only if they are used. */
+  /** With random weights, which are drawn when they are first used. */
   constructor(config: Parameters<typeof qwen3Config>[0], options: Qwen3Options = {}) {
     super();
     this.config = qwen3Config(config);
     const { hiddenSize, vocabSize, tieWordEmbeddings, initializerRange: std, eosTokenId } = this.config;
-    this.model = new Qwen3Model(this.config, options);
-    this.lmHead = new Linear(hiddenSize, vocabSize, { bias: false });
-    if (tieWordEmbeddings) Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
+    this.model = skipInit(() => new Qwen3Model(this.config, options));
+    this.lmHead = skipInit(() => new Linear(hiddenSize, vocabSize, { bias: false }));
+    if (tieWordEmbeddings) {
+      this.lmHead.weight.dispose(); // or it would be computed with whatever is computed next
+      Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
+    }
     this.apply((m) => {
       if (m instanceof Linear || m instanceof Embedding) normal_(m.weight, 0, std);
       if (m instanceof Linear && m.bias) zeros_(m.bias);
@@ -300,7 +303,9 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   static async fromPretrained(name: string, options: PretrainedOptions = {}): Promise<Qwen3ForCausalLM> {
     const folder = await resolveModel(name, options);
     const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
-    const model = new Qwen3ForCausalLM(config, options).to(options.dtype ?? config.dtype).eval();
+    const model = skipInit(() => new Qwen3ForCausalLM(config, options))
+      .to(options.dtype ?? config.dtype)
+      .eval();
     await loadWeights(model, folder);
     model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };
     if (existsSync(path.join(folder, 'tokenizer.json'))) model.tokenizer = await Tokenizer.fromPretrained(folder);

@@ -6,10 +6,22 @@ import { erfinv } from '../tensor/functions.js';
 import { type DrawOptions, rand, randn } from '../tensor/random.js';
 import type { Tensor } from '../tensor/tensor.js';
 
+let skipping = false;
+/** Makes modules without drawing their initial values, which are zeros then: for weights that are loaded or drawn otherwise. */
+export function skipInit<T>(make: () => T): T {
+  const before = skipping;
+  skipping = true;
+  try {
+    return make();
+  } finally {
+    skipping = before;
+  }
+}
+
 export const uniform_ = <T extends Tensor>(t: T, a = 0, b = 1, options: DrawOptions = {}): T =>
-  noGrad(() => t.uniform_(a, b, options));
+  skipping ? t : noGrad(() => t.uniform_(a, b, options));
 export const normal_ = <T extends Tensor>(t: T, mean = 0, std = 1, options: DrawOptions = {}): T =>
-  noGrad(() => t.normal_(mean, std, options));
+  skipping ? t : noGrad(() => t.normal_(mean, std, options));
 export const constant_ = <T extends Tensor>(t: T, value: number): T => noGrad(() => t.fill_(value) as T);
 export const zeros_ = <T extends Tensor>(t: T): T => constant_(t, 0);
 export const ones_ = <T extends Tensor>(t: T): T => constant_(t, 1);

@@ -23,14 +23,66 @@ test('64 tokens after each prompt are those of transformers, alone and together,
   expect(together.map((s) => s.tokens)).toEqual(wanted);
 });
 
-test('layers as a loop generate the same, and nothing piles up', async () => {
+test('layers as a loop generate the same, nothing piles up, and the cache is written in place', async () => {
   const model = await load('untied', { scanLayers: true });
   const { prompts, greedy: wanted } = facts.untied;
   const all = await model.generate(prompts, greedy);
   expect(all.map((s) => s.tokens)).toEqual(wanted);
+  const { samples } = tx.metrics.metricData('InputOutputAliasCount')!;
+  expect(samples.at(-1)![1], 'keys, values, filled, tokens, seen').toBeGreaterThanOrEqual(5);
   const counts: number[] = [];
   for await (const { index } of model.generateStream(prompts, greedy)) if (index === 0) counts.push(live());
   expect(Math.max(...counts.slice(2)) - Math.min(...counts.slice(2)), `live buffers: ${counts}`).toBeLessThanOrEqual(1);
+});
+
+test('text comes in parts, ends at stop texts and at tokens that end it, and seeds repeat it', async () => {
+  const model = await load('tied');
+  const run = { maxNewTokens: 40, seed: 7, temperature: 1, topK: 0, topP: 1, eosTokenIds: [] };
+  const parts: tx.models.GeneratedPart[] = [];
+  const stream = model.generateStream('hello there', run);
+  for await (const part of stream) parts.push(part);
+  const tokens = parts.map((p) => p.token);
+  const text = parts.map((p) => p.text).join('');
+  expect(parts.map((p) => p.finishReason)).toEqual([...Array(39).fill(null), 'length']);
+  expect(text).toBe(model.tokenizer!.decode(tokens));
+  expect(stream.timings).toMatchObject({ promptTokens: model.tokenizer!.encode('hello there').length, newTokens: 40 });
+
+  const [again] = await model.generate('hello there', run);
+  expect(again!.tokens).toEqual(tokens);
+  const [other] = await model.generate('hello there', { ...run, seed: 8 });
+  expect(other!.tokens).not.toEqual(tokens);
+
+  const eos = tokens[10]!;
+  const [ended] = await model.generate('hello there', { ...run, eosTokenIds: eos });
+  expect(ended).toMatchObject({ tokens: tokens.slice(0, tokens.indexOf(eos) + 1), finishReason: 'eos' });
+  const stop = text.slice(12, 15); // it may begin in one token and end in another
+  const [stopped] = await model.generate('hello there', { ...run, stop: ['never there', stop] });
+  expect(stopped).toMatchObject({ text: text.slice(0, text.indexOf(stop)), finishReason: 'stop' });
+  expect(tokens.slice(0, stopped!.tokens.length)).toEqual(stopped!.tokens);
+
+  const before = compiles();
+  for await (const { token } of model.generateStream('hello there', run)) if (token === tokens[3]) break; // enough
+  const both = await Promise.all([again, other].map(() => model.generate('hello there', run))); // a cache each
+  expect(both.map(([s]) => s!.tokens)).toEqual([tokens, tokens]);
+  expect(compiles() - before, 'a second cache is made by the same programs').toBe(0);
+  tx.models.releaseCache(model);
+});
+
+test('tokens are drawn as often as they are likely', async () => {
+  const [draws, tokens] = [4000, 50];
+  const logits = given('filter.logits').narrow(0, 0, 1).narrow(1, 0, tokens);
+  const seen = tx.zeros([draws, tokens], { dtype: 'bool' });
+  const settings = tx.tensor(tx.models.samplingSettings({ temperature: 1.5, topK: 30 }, tokens));
+  const kept = tx.models.filterLogits(logits, seen.narrow(0, 0, 1), settings);
+  const drawn = tx.models.sample(logits.expand([draws, tokens]), seen, settings, new tx.Generator(5));
+  const wanted = (await kept.softmax(-1).data()) as Float32Array;
+  const counts = new Float64Array(tokens);
+  for (const t of await drawn.data()) counts[Number(t)]!++;
+  wanted.forEach((p, i) => {
+    if (p === 0) expect(counts[i]).toBe(0);
+    expect(Math.abs(counts[i]! - draws * p)).toBeLessThan(5 * Math.sqrt(draws * p * (1 - p)) + 1e-9);
+  });
+  expect(wanted.filter((p) => p > 0).length).toBe(30);
 });
 
 test.each(facts.filters.map((o, i) => [o, i] as const))('what %o leaves is what transformers leaves', async (o, i) => {

@@ -40,14 +40,19 @@ test('50 steps of AdamW from the same weights and batches have the losses of tor
   const model = (await load(name, { scanLayers: true })).train();
   const optimizer = new tx.optim.AdamW(model.parameters(), { lr, weightDecay });
   const train = tx.compile((ids: tx.Tensor) => {
-    optimizer.zeroGrad();
     const loss = model.loss(ids);
     loss.backward();
     optimizer.step();
+    optimizer.zeroGrad();
     return loss;
   });
+  const { data, shape } = numbers.get('train.batches')!;
+  const size = shape[1]! * shape[2]!;
   const got: number[] = [];
-  for (const ids of given('train.batches').unbind()) got.push(Number(await (await train(ids)).item()));
+  for (let i = 0; i < losses.length; i++) {
+    const ids = tx.tensor(data.slice(i * size, (i + 1) * size), { shape: shape.slice(1) });
+    got.push(Number(await (await train(ids)).item()));
+  }
   expect(train.programs).toBe(1);
   expect(largestDifference(got, losses), `losses: ${got}`).toBeLessThan(1e-3);
   expect(losses.at(-1)).toBeLessThan(losses[0]! - 2); // it learns

@@ -10,10 +10,10 @@ test.each([['0.6B', 1]] as const)(
     model.to('bf16');
     const optimizer = new tx.optim.AdamW(model.parameters(), { lr: 1e-4 });
     const train = tx.compile(function train(ids: tx.Tensor) {
-      optimizer.zeroGrad();
       const loss = model.loss(ids);
       loss.backward();
       optimizer.step();
+      optimizer.zeroGrad();
       return loss;
     });
     const text = train.stablehlo([tx.zeros([batch, 2048], { dtype: 'i32' })], { platform: 'tpu' });
