@@ -39,3 +39,12 @@ test('images.ts reads digits that it has not seen', () => {
   expect(accuracies.at(-1)).toBeGreaterThan(97);
   expect(existsSync(path.join(out, 'digits.safetensors'))).toBe(true);
 });
+
+test('finetune-qwen3.ts teaches a model that knows nothing, and saves it', () => {
+  const output = run('finetune-qwen3');
+  const losses = numbers(output, /loss ([\d.]+)/g);
+  expect(losses.at(-1)).toBeLessThan(0.3);
+  expect(numbers(output, /(\d+) of 32 answers are right/g)[0]).toBeGreaterThanOrEqual(30);
+  for (const file of ['config.json', 'model.safetensors', 'tokenizer.json'])
+    expect(existsSync(path.join(out, file))).toBe(true);
+});
