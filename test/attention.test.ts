@@ -276,3 +276,18 @@ test('in a scan and in a checkpoint it is itself', async () => {
   const want = await numbers(plain);
   for (const got of [scanned, again]) (await numbers(got)).forEach((v, i) => expect(v).toBeCloseTo(want[i]!, 11));
 });
+
+test('a causal one is computed in bands on the CPU, without what is hidden, and gives the same', async () => {
+  const shape = [2, 3, 256, 4];
+  const xs = [wave(shape), wave(shape, 'f64', 1), wave(shape, 'f64', 2)];
+  const banded = withGradients(xs, (q, k, v) => attend(q, k, v, { isCausal: true }).tanh());
+  const attnMask = tx.ones([256, 256], { dtype: 'bool' }).tril();
+  const whole = withGradients(xs, (q, k, v) => attend(q, k, v, { attnMask }).tanh());
+  const scores = (ts: T[]) => [...new Set(textOf('cpu', ts).match(/-> tensor<6x64x(64|128|192|256)xf64>/g))];
+  expect(scores(banded).length).toBe(4);
+  expect(scores(whole).length).toBe(0);
+  for (const [i, t] of banded.entries()) {
+    const [ours, theirs] = [await numbers(t), await numbers(whole[i]!)];
+    expect(Math.max(...ours.map((x, j) => Math.abs(x - theirs[j]!)))).toBeLessThan(1e-12);
+  }
+});

@@ -1,6 +1,6 @@
 // Attention as one node, so that a device can have a form of its own for it, forward and backward:
 // - cuDNN's flash attention, on CUDA in bf16 and f16 (ops/cudnn.ts);
-// - plain: two batched products and a softmax between, which XLA fuses;
+// - plain: two batched products and a softmax between, which XLA fuses; on the CPU a causal one in bands of queries;
 // - in chunks: the plain form for some queries at a time, in a loop, where all scores at once would be too large.
 // The gradient is a node, too. It computes the weights again, in the words of the forward pass: where both are in one
 // program, XLA takes the second for the first; across a loop or a checkpoint only what is [.., T, d] is kept.
@@ -15,7 +15,7 @@ import { full, iota } from '../ops/constant.js';
 import { flashBackward, flashForward } from '../ops/cudnn.js';
 import { defineMulti } from '../ops/define.js';
 import { dotGeneral } from '../ops/dot.js';
-import { broadcastTo, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
+import { broadcastTo, concat, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
 import { add, div, eq, exp, ge, gt, le, log, maximum, mul, sub, where } from '../ops/pointwise.js';
 import { reduceOr, reduceSum, reduceTop } from '../ops/reduce.js';
 import { advance, words } from '../ops/threefry.js';
@@ -227,7 +227,55 @@ function inChunks(
   return { sums: carry.slice(0, sums.length), rows: ys.map((y) => joined(y, all)) };
 }
 
-function forward(xs: Operands, of: Attention): Expr[] {
+// ---- in bands: some queries at a time, each with the keys up to its last query alone
+
+/**
+ * How many, for a causal attention on the CPU, where what is hidden need not be computed: of [64, 256, 64] in four bands
+ * it takes 30% less time, forward and backward. Bands of fewer than 64 queries are too small for good products.
+ */
+function bandsOf({ platform }: Emitter, q: Aval, k: Aval, { causal, mask, dropout, chunk }: Attention): number {
+  const [rows, keys] = [q.shape[2]!, k.shape[2]!];
+  if (platform !== 'cpu' || !causal || mask || dropout || chunk || rows !== keys) return 1;
+  return [4, 2].find((n) => rows % n === 0 && rows / n >= 64) ?? 1;
+}
+/** What `each` makes of every band: its part of the operands, the function that cuts other rows, its first query. */
+function inBands<R>(
+  { q, k, v }: Operands,
+  bands: number,
+  each: (part: Operands, cut: (x: Expr) => Expr, first: Expr) => R,
+): R[] {
+  const size = q.shape[2]! / bands;
+  return range(bands).map((i) => {
+    const cut = (x: Expr) => sliceDim(x, 2, i * size, (i + 1) * size);
+    const seen = (x: Expr) => sliceDim(x, 2, 0, (i + 1) * size);
+    return each({ q: cut(q), k: seen(k), v: seen(v) }, cut, full([], i * size, 'i32'));
+  });
+}
+const bandedForward = (xs: Operands, of: Of, bands: number): Expr[] => {
+  const parts = inBands(xs, bands, (part, _, first) => plainForward(part, of, first));
+  return [0, 1].map((i) =>
+    concat(
+      parts.map((p) => p[i]!),
+      2,
+    ),
+  );
+};
+function bandedBackward(xs: Operands, { output, g }: Results, of: Of, bands: number): Expr[] {
+  const parts = inBands(xs, bands, (part, cut, first) =>
+    plainBackward(part, { output: cut(output), g: cut(g) }, of, first),
+  );
+  const keys = xs.k.shape[2]!;
+  const summed = (i: number) =>
+    parts.map((p) => padDim(p[i]!, 2, 0, keys - p[i]!.shape[2]!)).reduce((a, b) => add(a, b));
+  const dq = concat(
+    parts.map((p) => p[0]!),
+    2,
+  );
+  return [dq, summed(1), summed(2)];
+}
+
+function forward(xs: Operands, of: Attention, bands = 1): Expr[] {
+  if (bands > 1) return bandedForward(xs, of, bands);
   if (!of.chunk) return plainForward(xs, of);
   const { rows } = inChunks(xs, [], of, [], (part, _, first) => {
     const [output, statistic] = plainForward(part, of, first) as [Expr, Expr];
@@ -236,7 +284,7 @@ function forward(xs: Operands, of: Attention): Expr[] {
   return [rows[0]!, uncolumn(rows[1]!)];
 }
 
-function backward(xs: Operands, results: Results, of: Attention, maskGrad: boolean): Expr[] {
+function backward(xs: Operands, results: Results, of: Attention, maskGrad: boolean, bands = 1): Expr[] {
   const { q, k, v, mask } = xs;
   const finish = ([dq, dk, dv, dm]: readonly Expr[]) => [
     dq!,
@@ -244,6 +292,7 @@ function backward(xs: Operands, results: Results, of: Attention, maskGrad: boole
     convert(dv!, v.dtype),
     ...(maskGrad ? [convert(dm!, mask!.dtype)] : []),
   ];
+  if (bands > 1) return finish(bandedBackward(xs, results, of, bands));
   if (!of.chunk) {
     const { statistic: _, ...again } = results;
     const [dq, dk, dv, ofScores] = plainBackward(xs, again, of) as [Expr, Expr, Expr, Expr];
@@ -352,16 +401,14 @@ const resultsOf = (xs: readonly Expr[], of: Attention): Required<Results> => {
 const backwardOp = defineMulti<readonly Expr[], Backward>({
   name: 'attentionBackward',
   infer: ([q, k, v, mask], { maskGrad }) => [q!, k!, v!, ...(maskGrad ? [mask!] : [])],
-  lower: (e, xs, attrs, outs) =>
-    isFlash(
-      e,
-      xs.slice(0, 3).map((x) => e.typeOf(x)),
-      attrs,
-    )
-      ? lowerFlashBackward(e, xs, attrs, outs)
-      : write(e, 'backward', xs, attrs, (all) =>
-          backward(operandsOf(all, attrs), resultsOf(all, attrs), attrs, attrs.maskGrad),
-        ),
+  lower: (e, xs, attrs, outs) => {
+    const types = xs.slice(0, 3).map((x) => e.typeOf(x));
+    if (isFlash(e, types, attrs)) return lowerFlashBackward(e, xs, attrs, outs);
+    const bands = bandsOf(e, types[0]!, types[1]!, attrs);
+    return write(e, 'backward', xs, { ...attrs, bands }, (all) =>
+      backward(operandsOf(all, attrs), resultsOf(all, attrs), attrs, attrs.maskGrad, bands),
+    );
+  },
   // Second derivatives are those of the plain form. One value may stand for several operands: each has a gradient of its own.
   vjp: (gs, xs, attrs) => {
     const own = xs.map((x) => (x.differentiable ? alias(x) : x));
@@ -382,14 +429,12 @@ const attentionOp = defineMulti<readonly Expr[], Attention>({
     q!.withShape(q!.shape.with(3, v!.shape[3]!)),
     q!.withShape(q!.shape.slice(0, 3)).withDType(wideType(q!.dtype)),
   ],
-  lower: (e, xs, attrs, outs) =>
-    isFlash(
-      e,
-      xs.slice(0, 3).map((x) => e.typeOf(x)),
-      attrs,
-    )
-      ? lowerFlash(e, xs, attrs, outs)
-      : write(e, 'forward', xs, attrs, (all) => forward(operandsOf(all, attrs), attrs)),
+  lower: (e, xs, attrs, outs) => {
+    const types = xs.slice(0, 3).map((x) => e.typeOf(x));
+    if (isFlash(e, types, attrs)) return lowerFlash(e, xs, attrs, outs);
+    const bands = bandsOf(e, types[0]!, types[1]!, attrs);
+    return write(e, 'forward', xs, { ...attrs, bands }, (all) => forward(operandsOf(all, attrs), attrs, bands));
+  },
   vjp: ([g], xs, attrs, ys) => {
     const maskGrad = attrs.mask && xs[3]!.differentiable;
     const back = backwardOp([...xs, ...ys, g!], { ...attrs, maskGrad });

@@ -1,0 +1,50 @@
+// The examples do what they are for, each with its own settings, as a user would run it.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+
+const root = path.resolve(import.meta.dirname, '../..');
+const out = mkdtempSync(path.join(os.tmpdir(), 'tsxla-examples-'));
+afterAll(() => rmSync(out, { recursive: true }));
+
+const run = (example: string, ...args: string[]): string =>
+  execFileSync(process.execPath, ['--import', 'tsx', `examples/${example}.ts`, '--out', out, ...args], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { ...process.env, PJRT_DEVICE: 'CPU', TSXLA_LOG: 'quiet' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+const numbers = (output: string, pattern: RegExp): number[] => [...output.matchAll(pattern)].map((m) => Number(m[1]));
+
+test('gpt.ts learns to write what looks like TypeScript', () => {
+  const output = run('gpt');
+  const losses = numbers(output, /held back ([\d.]+)/g);
+  expect(losses.length).toBe(8);
+  expect(losses[0]).toBeGreaterThan(losses.at(-1)! + 0.4);
+  expect(losses.at(-1)).toBeLessThan(1.9); // a letter of 99 at random: 4.6
+  expect(existsSync(path.join(out, 'gpt.safetensors'))).toBe(true);
+  const sample = output.split('it goes on:\n')[1]!;
+  expect(sample.length).toBeGreaterThan(400);
+  // Words of the language, which letters at random do not make.
+  const words = new Set(sample.match(/\b(const|return|import|export|readonly|new|for|of|the|if|throw|from|this)\b/g));
+  expect(words.size).toBeGreaterThanOrEqual(3);
+});
+
+test('images.ts reads digits that it has not seen', () => {
+  const output = run('images');
+  const accuracies = numbers(output, /test accuracy ([\d.]+)%/g);
+  expect(accuracies.length).toBe(4);
+  expect(accuracies.at(-1)).toBeGreaterThan(97);
+  expect(existsSync(path.join(out, 'digits.safetensors'))).toBe(true);
+});
+
+test('finetune-qwen3.ts teaches a model that knows nothing, and saves it', () => {
+  const output = run('finetune-qwen3');
+  const losses = numbers(output, /loss ([\d.]+)/g);
+  expect(losses.at(-1)).toBeLessThan(0.3);
+  expect(numbers(output, /(\d+) of 32 answers are right/g)[0]).toBeGreaterThanOrEqual(30);
+  for (const file of ['config.json', 'model.safetensors', 'tokenizer.json'])
+    expect(existsSync(path.join(out, file))).toBe(true);
+});
