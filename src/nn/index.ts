@@ -1,4 +1,6 @@
 // Modules: what networks are made of.
+import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+
 export * from './activation.js';
 export * from './attention.js';
 export * from './containers.js';
