@@ -1,7 +1,7 @@
 """The dtypes of results under torch.autocast, by the lists for CUDA: npx tsx scripts/golden/ops.ts | python scripts/golden/autocast.py > test/golden/autocast.json
 
 Every row of the table of operations is run on tensors without data that say they are on a GPU, so none is needed: with its
-f32 inputs as they are, all in bf16, and the first or the last in bf16. What torch cannot run in such a mix is null."""
+f32 inputs as they are, all in bf16, and the first or the last in bf16. What torch cannot run in such a mix is left empty."""
 import json
 import logging
 import sys
@@ -58,5 +58,5 @@ with FakeTensorMode(allow_non_fake_inputs=True):
             found = {mix: dtypes(row, mix) for mix in MIXES}
             if any(found.values()):
                 seen.add(kind)
-                golden[f"{family['family']}/{row['name']}"] = [f and ",".join(f) for f in found.values()]
-json.dump(dict(mixes=list(MIXES), rows=golden), sys.stdout, separators=(",", ":"), indent=None)
+                golden[f"{family['family']}/{row['name']}"] = " | ".join(",".join(f or []) for f in found.values())
+json.dump(dict(mixes=list(MIXES), rows=golden), sys.stdout, indent=2)

@@ -5,7 +5,7 @@ import re
 import torch
 
 torch.manual_seed(0)
-SHAPES = [[4, 3], [5], [], [2, 3, 4]]
+SHAPES = [[3, 2], [4], [], [2, 2, 3]]
 STEPS = 25
 snake = lambda name: re.sub(r"(?<=[a-z0-9])[A-Z]", lambda m: "_" + m.group().lower(), name)
 camel = lambda name: re.sub(r"_([a-z0-9])", lambda m: m.group(1).upper(), name)
@@ -66,7 +66,7 @@ def run(name, options, low=None):
     if low == "rounded" and name == "Adafactor":
         options = {"eps": [torch.finfo(torch.bfloat16).eps, 1e-3], **options}
     opt = make(name, params, options)
-    seen = []
+    seen, sizes = [], [{} for _ in params]  # the largest numbers on the way: what roundings are measured by
     for k in range(STEPS):
         if k == 10:
             opt.param_groups[0]["lr"] *= 0.5
@@ -76,10 +76,14 @@ def run(name, options, low=None):
         if low == "rounded":
             for p in params:
                 p.data = rounded(p.data)
+        for p, size in zip(params, sizes):
+            for key, t in {"p": p, **opt.state[p]}.items():
+                if torch.is_tensor(t):
+                    size[camel(key)] = max(size.get(camel(key), 0.0), float(t.detach().abs().max()))
         if k + 1 in (1, 2, STEPS):
             seen.append([listed(rounded(p)) for p in params])
     state = [{camel(k): listed(v) for k, v in opt.state[p].items() if torch.is_tensor(v)} for p in params]
-    return dict(name=name, options=options if low is None else {**options, "low": low}, seen=seen, state=state)
+    return dict(name=name, options=options if low is None else {**options, "low": low}, seen=seen, state=state, sizes=sizes)
 
 
 def clipped(norm_type, max_norm):
@@ -145,7 +149,25 @@ def warmed_cosine(options):
     return dict(kind="CosineLR", options=options, seen=seen, one=True)
 
 
+def saved():
+    """A file of torch's, after three steps; what the parameter is after three more."""
+    p = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    opt = torch.optim.AdamW([p], lr=0.1, amsgrad=True)
+
+    def go():
+        for _ in range(3):
+            opt.zero_grad()
+            (p * p).sum().backward()
+            opt.step()
+        return listed(p)
+
+    then = go()
+    torch.save(opt.state_dict(), "test/golden/optim.pt")
+    return dict(then=then, later=go())
+
+
 golden = dict(
+    saved=saved(),
     shapes=SHAPES,
     start=[listed(t) for t in start],
     gradients=[[listed(g) for g in gs] for gs in gradients],

@@ -70,6 +70,9 @@ export class DataError extends TsxlaError {}
 /** A program that failed on the device after it was started. `cause` is what the device said. */
 export class StepFailedError extends TsxlaError {}
 
+/** Gradients that are not finite, where that is an error: clipGradNorm with errorIfNonfinite. */
+export class NonfiniteGradientError extends TsxlaError {}
+
 /** A function that was to be one program (or few) became more of them. */
 export class TooManyGraphsError extends TsxlaError {}
 

@@ -6,7 +6,19 @@ import { type Answer, parcel, type Task, type WorkerData } from './workers.js';
 const { module, data } = workerData as WorkerData;
 type Transform = (item: unknown, index: number, data: unknown) => unknown;
 
-const imported = import(module).then((m: { transform?: Transform }) => {
+const TSX = 'tsx/esm/api'; // the program's own: no dependency of ours
+/** Node 20 reads no TypeScript; tsx does, if the program has it, but its loader does not reach into threads by itself. */
+async function importModule(): Promise<{ transform?: Transform }> {
+  if (/\.[mc]?tsx?$/.test(module) && !(process.features as { typescript?: unknown }).typescript) {
+    const tsx = await import(TSX).catch(() => {
+      throw new Error('this Node reads no TypeScript: write it in JavaScript, or install tsx');
+    });
+    tsx.register();
+  }
+  return import(module);
+}
+
+const imported = importModule().then((m) => {
   if (typeof m.transform === 'function') return m.transform;
   throw new Error(`it exports no function named transform (it has: ${Object.keys(m).join(', ') || 'nothing'})`);
 });

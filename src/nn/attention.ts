@@ -154,7 +154,8 @@ export class MultiheadAttention extends Module {
   /** Keys and values with those that are added to what is given: how many are given, and how many added. */
   #extend(k: Tensor, v: Tensor): { k: Tensor; v: Tensor; length: number; added: number } {
     const [n, length] = k.shape as [number, number];
-    const learned = (x: Tensor, more: Tensor | null) => (more ? cat([x, more.expand([n, 1, this.embedDim])], 1) : x);
+    const learned = (x: Tensor, more: Tensor | null) =>
+      more ? cat([x, more.to(x.dtype).expand([n, 1, this.embedDim])], 1) : x;
     const [keys, values] = [this.#split(learned(k, this.biasK)), this.#split(learned(v, this.biasV))];
     const zero = (x: Tensor) => (this.addZeroAttn ? pad(x, [0, 0, 0, 1]) : x);
     return { k: zero(keys), v: zero(values), length, added: Number(this.biasK !== null) + Number(this.addZeroAttn) };

@@ -1,16 +1,13 @@
 // Modules: what networks are made of.
 import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+import { entry } from '../ir/source.js';
+import * as layers from './layers.js';
+import type { Module } from './module.js';
 
-export * from './activation.js';
-export * from './attention.js';
 export * from './containers.js';
-export * from './conv.js';
-export * from './dropout.js';
-export * from './embedding.js';
 export * as functional from './functional.js';
 export * as init from './init.js';
-export * from './linear.js';
-export * from './loss.js';
+export * from './layers.js';
 export {
   Buffer,
   type LoadedKeys,
@@ -21,9 +18,15 @@ export {
   type StateEntry,
   type StateValue,
 } from './module.js';
-export * from './norm.js';
-export * from './pooling.js';
-export * from './reshaping.js';
-export * from './rnn.js';
 export { type Block, LayerStack, type ScanLayersOptions, scanLayers } from './stack.js';
-export * from './transformer.js';
+
+// Nodes made and errors thrown in a layer belong to the line that calls it, however deep inside they are. Not so containers:
+// what is in them may be the user's.
+const done = new Set<object>();
+for (const { prototype } of Object.values(layers)) {
+  let owner: Module = prototype;
+  while (!Object.hasOwn(owner, 'forward')) owner = Object.getPrototypeOf(owner);
+  if (done.has(owner)) continue; // one for several, as for Conv1d to Conv3d
+  done.add(owner);
+  Object.defineProperty(owner, 'forward', { value: entry(owner.forward), writable: true, configurable: true });
+}

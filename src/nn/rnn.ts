@@ -175,7 +175,8 @@ class Recurrent extends Module {
       const shown = hr ? linear(h, hr) : h;
       return [[shown, ...others], shown];
     };
-    const [last, ys] = scan(pass, state, fromInput, { reverse });
+    const first: State = state.map((s) => s.to(fromInput.dtype)); // autocast may have changed it
+    const [last, ys] = scan(pass, first, fromInput, { reverse });
     return [ys, last];
   }
   #firstState(n: number, batched: boolean, like: Tensor, given: State | undefined): State {

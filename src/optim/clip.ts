@@ -1,5 +1,5 @@
 // Gradients that are too large, made smaller: torch's clip_grad_norm_ and clip_grad_value_, described inside the step.
-import { ArgumentError, TsxlaError } from '../base/errors.js';
+import { ArgumentError, NonfiniteGradientError } from '../base/errors.js';
 import { wideType } from '../base/promote.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
@@ -11,9 +11,6 @@ import { reduceMax, reduceSum } from '../ops/reduce.js';
 import { detach } from '../ops/variable.js';
 import { afterStep } from '../tensor/closures.js';
 import { Tensor } from '../tensor/tensor.js';
-
-/** Gradients are not finite where that is an error. */
-export class NonfiniteGradientError extends TsxlaError {}
 
 export interface ClipOptions {
   /** The order of the norm; Infinity for the largest element. */

@@ -99,18 +99,17 @@ const lion: Rule<LionOptions> = {
   name: 'Lion',
   options: { lr: notNegative(1e-4), betas: fractions([0.9, 0.99]), weightDecay: notNegative(0), ...COMMON },
   numbers: ({ lr, betas: [b1, b2], weightDecay }) => ({
-    lr,
-    kept: left(lr, weightDecay),
-    rest1: 1 - b1,
-    rest2: 1 - b2,
+    ...{ lr, kept: left(lr, weightDecay) },
+    ...{ beta1: b1, beta2: b2, rest1: 1 - b1, rest2: 1 - b2 },
   }),
   state: (shape) => ({ expAvg: shape }),
-  begin:
-    ({ lr, kept, rest1, rest2 }) =>
-    ({ p, g, expAvg }) => ({
-      p: sub(mul(p!, kept!), mul(sign(towards(expAvg!, g!, rest1!)), lr!)),
-      expAvg: towards(expAvg!, g!, rest2!),
-    }),
+  begin: (s) => {
+    const mean = (m: Expr, g: Expr, keep: Expr, rest: Expr) => add(mul(m, keep), mul(g, rest));
+    return ({ p, g, expAvg: m }) => ({
+      p: sub(mul(p!, s.kept!), mul(sign(mean(m!, g!, s.beta1!, s.rest1!)), s.lr!)),
+      expAvg: mean(m!, g!, s.beta2!, s.rest2!),
+    });
+  },
 };
 export class Lion extends Optimizer<LionOptions> {
   constructor(params: Params<LionOptions>, options: LionOptions = {}) {

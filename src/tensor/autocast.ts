@@ -6,72 +6,21 @@ import { describe, isPlain } from '../base/tree.js';
 import { Expr } from '../ir/expr.js';
 import { convert } from '../ops/move.js';
 
+const names = (text: string): string[] => text.trim().split(/\s+/);
 /** Products: fast, and good enough, in few bits. */
-const LOW = [
-  ...['conv1d', 'conv2d', 'conv3d', 'convTranspose1d', 'convTranspose2d', 'convTranspose3d'],
-  ...['matmul', 'mm', 'mv', 'bmm', 'addmm', 'addmv', 'addr', 'addbmm', 'baddbmm', 'chainMatmul', 'multiDot', 'einsum'],
-  ...['linear', 'prelu', 'vecdot', 'scaledDotProductAttention'],
-];
+const LOW = names(`
+  conv1d conv2d conv3d convTranspose1d convTranspose2d convTranspose3d matmul mm mv bmm addmm addmv addr addbmm baddbmm
+  chainMatmul multiDot einsum linear prelu vecdot scaledDotProductAttention`);
 /** Where few bits overflow or lose too much. */
-const F32 = [
-  ...[
-    'acos',
-    'asin',
-    'cosh',
-    'erfinv',
-    'exp',
-    'expm1',
-    'log',
-    'log10',
-    'log2',
-    'log1p',
-    'reciprocal',
-    'rsqrt',
-    'sinh',
-    'tan',
-  ],
-  ...['pow', 'softplus', 'layerNorm', 'rmsNorm', 'groupNorm', 'nuclearNorm', 'cosineSimilarity', 'poissonNllLoss'],
-  ...['cosineEmbeddingLoss', 'nllLoss', 'crossEntropy', 'hingeEmbeddingLoss', 'klDiv', 'l1Loss', 'smoothL1Loss'],
-  ...[
-    'huberLoss',
-    'mseLoss',
-    'marginRankingLoss',
-    'softMarginLoss',
-    'tripletMarginLoss',
-    'binaryCrossEntropyWithLogits',
-  ],
-  ...['dist', 'cdist', 'logsumexp', 'interpolate', 'prod', 'softmax', 'softmin', 'logSoftmax', 'cumprod', 'cumsum'],
-  ...[
-    'norm',
-    'vectorNorm',
-    'spectralNorm',
-    'sum',
-    'square',
-    'cbrt',
-    'lpPool1d',
-    'lpPool2d',
-    'trapezoid',
-    'trapz',
-    'cumulativeTrapezoid',
-    'arccos',
-    'arcsin',
-  ],
-];
+const F32 = names(`
+  acos arccos asin arcsin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow square cbrt softplus
+  softmax softmin logSoftmax logsumexp sum prod cumsum cumprod trapezoid trapz cumulativeTrapezoid
+  norm vectorNorm nuclearNorm spectralNorm dist cdist layerNorm rmsNorm groupNorm localResponseNorm normalize
+  cosineSimilarity crossEntropy nllLoss poissonNllLoss klDiv l1Loss smoothL1Loss huberLoss mseLoss cosineEmbeddingLoss
+  hingeEmbeddingLoss marginRankingLoss softMarginLoss tripletMarginLoss binaryCrossEntropyWithLogits
+  lpPool1d lpPool2d lpPool3d interpolate`);
 /** Where torch itself would refuse operands of two dtypes: all in the widest of them. */
-const WIDEST = [
-  'addcdiv',
-  'addcmul',
-  'atan2',
-  'arctan2',
-  'bilinear',
-  'cross',
-  'dot',
-  'vdot',
-  'inner',
-  'indexPut',
-  'tensordot',
-  'scatterAdd',
-];
+const WIDEST = names('addcdiv addcmul atan2 arctan2 bilinear cross dot vdot inner tensordot indexPut scatterAdd');
 
 type Low = 'bf16' | 'f16';
 let low: Low | undefined;

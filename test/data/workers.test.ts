@@ -28,6 +28,13 @@ test.each([
   expect(indices.flat()).toEqual(numbers(20));
 });
 
+test('a transform may be written in TypeScript', async () => {
+  const [batch] = await load(numbers(4), {
+    workers: { module: new URL('../fixtures/transform-typed.ts', import.meta.url) },
+  });
+  expect(await batch!.x.tolist()).toEqual([[1], [2], [3], [4]]);
+});
+
 test("the dataset's own arrays stay whole: what is sent of them is a copy", async () => {
   const mine = numbers(8).map((i) => ({ x: Float32Array.of(i, 0, 0) }));
   await load(mine);

@@ -1,6 +1,6 @@
 // Every layer with torch's weights, loaded by name: results, gradients of inputs and parameters, and buffers after the
 // forward pass, in train and eval mode.
-import { graphText, nn, type Tensor } from 'tsxla';
+import { autocast, graphText, nn, type Tensor, zeros } from 'tsxla';
 import { type HostArray, readSafetensors } from 'tsxla/io';
 import { expect, test } from 'vitest';
 import { evaluate } from '../../dist/runtime/evaluate.js';
@@ -85,6 +85,20 @@ test('where torch does not tell train from eval mode, the programs are the same'
   const alike = rows.filter((row) => !hasOwnEval(row));
   expect(alike.filter((row) => program(row, 'train') !== program(row, 'eval')).map((row) => row.name)).toEqual([]);
   expect(alike.length).toBeLessThan(rows.length);
+});
+
+test('inside autocast every layer takes f32, and gradients of its parameters are f32', () => {
+  const wrong = rows.filter((row) => {
+    const module = row.make();
+    const xs = row.inputs.map(({ shape, dtype }) =>
+      dtype === 'f64' ? zeros(shape, { requiresGrad: true }) : zeros(shape, { dtype }),
+    );
+    const run = () => tensorsIn(row.run(module as never, ...xs));
+    if (module instanceof nn.BCELoss) return expect(() => autocast({ dtype: 'bf16' }, run)).toThrow('inside autocast');
+    for (const y of autocast({ dtype: 'bf16' }, run)) y.sum().backward();
+    return module.parameters().some((p) => p.grad && p.grad.dtype !== 'f32');
+  });
+  expect(wrong.map((row) => row.name)).toEqual([]);
 });
 
 test('every layer has a row', () => {
