@@ -7,18 +7,23 @@ const compiles = () => tx.metrics.counter('UncachedCompile') ?? 0;
 const live = () => (tx.metrics.counter('CreateDataHandles') ?? 0) - (tx.metrics.counter('DestroyDataHandles') ?? 0);
 const greedy = { doSample: false, maxNewTokens: 64, eosTokenIds: [] } as const;
 
-test('64 tokens after each prompt are those of transformers, alone and together, and compile twice', async () => {
+test('64 tokens after each prompt are those of transformers, alone and together; one program for each size of prompts', async () => {
   const model = await load('tied');
   const { prompts, greedy: wanted, penalized } = facts.tied;
+  const start = compiles();
   const [first] = await model.generate(prompts[0]!, greedy);
   expect(first).toMatchObject({ tokens: wanted[0], promptTokens: prompts[0]!.length, finishReason: 'length' });
   const before = compiles();
+  expect(before - start, 'the empty cache, the prompt, all further tokens').toBe(3);
   const again = await model.generate(prompts[1]!, greedy);
   expect(again[0]!.tokens).toEqual(wanted[1]);
   const [other] = await model.generate(prompts[0]!, { ...greedy, repetitionPenalty: 1.3 });
   expect(other!.tokens).toEqual(penalized);
   await model.generate(prompts[0]!, { maxNewTokens: 5, temperature: 0.7, topK: 9, topP: 0.8, minP: 0.01, seed: 1 });
   expect(compiles() - before, 'other lengths, options and seeds').toBe(0);
+  const [longer] = await model.generate(prompts[2]!, greedy);
+  expect(longer!.tokens).toEqual(wanted[2]);
+  expect(compiles() - before, 'a prompt of more than 32 tokens').toBe(1);
   const together = await model.generate(prompts, greedy);
   expect(together.map((s) => s.tokens)).toEqual(wanted);
 });
