@@ -40,6 +40,20 @@ test('layers as a loop generate the same, nothing piles up, and the cache is wri
   expect(Math.max(...counts.slice(2)) - Math.min(...counts.slice(2)), `live buffers: ${counts}`).toBeLessThanOrEqual(1);
 });
 
+test('a step writes the cache in place: it copies none of it', async () => {
+  const model = await load('tied');
+  const cache = model.makeCache(2, 4096);
+  const next = tx.compile((ids: tx.Tensor) => tx.noGrad(() => model.next(ids, cache)));
+  const text = next.stablehlo([tx.zeros([2, 1], { dtype: 'i32' })]);
+  const { client } = await tx.openClient('cpu');
+  const program = await client.compile(text);
+  const layer = cache.keys[0]!.numel() * 4;
+  const { aliased, temporaries } = program.memory();
+  expect(aliased).toBeGreaterThanOrEqual(2 * 2 * layer); // keys and values of both layers
+  expect(temporaries).toBeLessThan(layer / 2);
+  client.dispose();
+});
+
 test('text comes in parts, ends at stop texts and at tokens that end it, and seeds repeat it', async () => {
   const model = await load('tied');
   const run = { maxNewTokens: 40, seed: 7, temperature: 1, topK: 0, topP: 1, eosTokenIds: [] };
