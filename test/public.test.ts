@@ -1,5 +1,6 @@
 // What is public: names that can be called, and types that can be written down. The types are checked by the compiler
 // (npm run check); a wrong one would not be there, or hold something else.
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tx from 'tsxla';
@@ -68,4 +69,12 @@ describe('types', () => {
     expect(types.filter((t) => !functions.includes(t) && !new RegExp(`\\bops\\.${t}\\b`).test(named))).toEqual([]);
     expect(types.length).toBeGreaterThan(30); // the pattern still finds them
   });
+});
+
+test.each(['nn', 'optim', 'data', 'models'])('tsxla/%s by itself brings the methods of tensors', (subpath) => {
+  const program = `import 'tsxla/${subpath}'; import { Tensor } from './dist/tensor/tensor.js';
+    console.log(typeof Tensor.prototype.matmul, typeof Tensor.prototype.add_, typeof Tensor.prototype.normal_);`;
+  const cwd = path.resolve(src, '..');
+  const printed = execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd, encoding: 'utf8' });
+  expect(printed).toBe('function function function\n');
 });

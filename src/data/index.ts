@@ -1,4 +1,6 @@
 // Data: datasets, the order they are read in, and the loader that brings them to the device in batches.
+import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+
 export { type Bucketed, type BucketOptions, bucketCollate } from './bucket.js';
 export { type Collated, type CollateOptions, type DTypes, type Placed, stackCollate } from './collate.js';
 export { ArrayDataset, ConcatDataset, type Dataset, randomSplit, Subset, TensorDataset } from './dataset.js';

@@ -21,7 +21,10 @@ export type Append = (k: Tensor, v: Tensor) => readonly [keys: Tensor, values: T
  * write to the same slot. A compiled function changes it in place: nothing is copied.
  */
 export class KeyValueCache {
-  /** [B, G, S, d], one for each layer; or, stacked, one [L, B, G, S, d] for all, for a model whose layers are a loop. */
+  /**
+   * [B * G, S, d], one for each layer; or, stacked, one [L, B * G, S, d] for all, for a model whose layers are a loop. In
+   * the shape that products take: where XLA has to reshape what was written, it writes twice, and copies.
+   */
   readonly keys: readonly Tensor[];
   readonly values: readonly Tensor[];
   /** i32[B]: the slot of each sequence's first token. */
@@ -35,7 +38,7 @@ export class KeyValueCache {
     readonly slots: number,
     { dtype, stacked = false }: { readonly dtype: DType; readonly stacked?: boolean },
   ) {
-    const layer = [batch, G, slots, d];
+    const layer = [batch * G, slots, d];
     const make = () =>
       stacked ? [zeros([L, ...layer], { dtype })] : Array.from({ length: L }, () => zeros(layer, { dtype }));
     this.keys = make();
@@ -64,28 +67,33 @@ export class KeyValueCache {
   /** For layer i, by itself. */
   layer(i: number): Append {
     return (k, v) => {
-      const put = (all: Tensor, x: Tensor) => all.rebind(this.#written(all, x));
-      const all = [put(this.keys[i]!, k), put(this.values[i]!, v)] as const;
-      return k.size(2) > 1 ? [k, v] : all;
+      const put = (all: Tensor, x: Tensor) => this.#seen(all.rebind(this.#written(all, x)), x);
+      return [put(this.keys[i]!, k), put(this.values[i]!, v)];
     };
   }
   /** For layer i, a number of the device's, of stacked keys and values, which are not changed: `after` gets those with the new ones. */
   row(i: Tensor, keys: Tensor, values: Tensor, after: (keys: Tensor, values: Tensor) => void): Append {
     return (k, v) => {
-      const put = (all: Tensor, x: Tensor) => new Tensor(this.#written(all, x.unsqueeze(0), i.expr));
+      const put = (all: Tensor, x: Tensor) => new Tensor(this.#written(all, x, i.expr));
       const all = [put(keys, k), put(values, v)] as const;
       after(...all);
-      const own = (all: Tensor) => all.narrow(0, i, 1).squeeze(0);
-      return k.size(2) > 1 ? [k, v] : [own(all[0]), own(all[1])];
+      const own = (all: Tensor, x: Tensor) => this.#seen(all.narrow(0, i, 1).squeeze(0), x);
+      return [own(all[0], k), own(all[1], v)];
     };
   }
+  /** All slots with x, [B, G, T, d], among them. */
   #written(all: Tensor, x: Tensor, ...lead: Expr[]): Expr {
-    const T = x.size(-2);
+    const T = x.size(2);
     if (T > this.slots)
       throw new ArgumentError(`a prompt of ${T} tokens does not fit the ${this.slots} slots of the cache`);
     const zero = full([], 0, 'i32');
-    const starts = [...lead, zero, zero, T > 1 ? zero : this.filled.expr, zero];
-    return dynamicUpdateSlice(all.expr, x.to(all.dtype).expr, starts);
+    const update = x.to(all.dtype).reshape([...lead.map(() => 1), -1, T, x.size(3)]);
+    return dynamicUpdateSlice(all.expr, update.expr, [...lead, zero, T > 1 ? zero : this.filled.expr, zero]);
+  }
+  /** What x sees of all slots, [B, G, S, d]: nothing comes before a prompt. */
+  #seen(all: Tensor, x: Tensor): Tensor {
+    const [B, G, T, d] = x.shape as [number, number, number, number];
+    return T > 1 ? x : all.reshape([B, G, this.slots, d]);
   }
 
   /** After all layers have appended T tokens. */

@@ -263,7 +263,7 @@ export class Generation implements AsyncIterable<GeneratedPart> {
     const P = bucketOf(Math.max(...prompts.map((p) => p.length)));
     const needed = P + this.#newTokens;
     const { cacheLength = 2 ** Math.ceil(Math.log2(Math.max(needed, LEAST_CACHE))) } = options;
-    if (cacheLength < needed)
+    if (!Number.isSafeInteger(cacheLength) || cacheLength < needed)
       throw new ArgumentError(
         `generate: cacheLength is ${cacheLength}: a prompt padded to ${P} and ${this.#newTokens} tokens need ${needed}`,
       );

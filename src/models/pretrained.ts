@@ -1,11 +1,11 @@
 // Models in Hugging Face's folders: config.json, weights in safetensors, a tokenizer, and how to generate.
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import { byteLength, type DType, type TypedArray } from '../base/dtype.js';
+import { byteLength, type DType, hostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { type HostArray, openSharded, writeSharded } from '../io/index.js';
-import { checkState, type Module, setState } from '../nn/module.js';
+import { checkState, type Module } from '../nn/module.js';
 import { collectGarbage } from '../runtime/memory.js';
 import { defaultClient, onDevice } from '../runtime/value.js';
 import type { GenerateOptions } from './generate.js';
@@ -30,28 +30,37 @@ export async function loadWeights(model: Module, folder: string): Promise<void> 
   const client = await defaultClient();
   const wanted = new Map(entries.filter((e) => e.names.every(shapeOf)).map((e) => [e.tensor, e])); // tied ones once
   const largestFirst = [...wanted.values()].sort((a, b) => byteLength(b.tensor) - byteLength(a.tensor));
-  const some = largestFirst.reduce((sum, e) => sum + byteLength(e.tensor), 0) / 20;
+  const total = largestFirst.reduce((sum, e) => sum + byteLength(e.tensor), 0);
   let garbage = 0; // bytes
+  const read = async (name: string, dtype: DType): Promise<TypedArray> => {
+    if (garbage > total / 20) {
+      await collectGarbage(); // which by itself waits for more than a model of some GB leaves
+      garbage = 0;
+    }
+    const stored = await file.read(name);
+    const data = converted(stored, dtype);
+    garbage += data.byteLength + (data === stored.data ? 0 : stored.data.byteLength);
+    return data;
+  };
   for (const { tensor, names, stacked } of largestFirst) {
-    const rows: HostArray[] = [];
-    for (const name of names) rows.push(converted(await file.read(name), tensor.dtype));
-    setState(tensor, names, rows, stacked);
+    if (!stacked) tensor.assign(await read(names[0]!, tensor.dtype));
+    else {
+      const rows = hostArray(tensor);
+      for (const [i, name] of names.entries())
+        rows.set((await read(name, tensor.dtype)) as never, (i * rows.length) / names.length);
+      tensor.assign(rows);
+      garbage += rows.byteLength;
+    }
     onDevice(client, tensor.expr); // now, so that the host's copy can go
-    garbage += byteLength(tensor);
-    if (garbage < some) continue;
-    rows.length = 0;
-    await collectGarbage(); // which waits for more of it than a model of some GB can leave
-    garbage = 0;
   }
 }
 
 /** On the host: a program for each shape would take longer. */
-const converted = ({ dtype, shape, data }: HostArray, to: DType): HostArray => {
-  if (dtype === to) return { dtype, shape, data };
+function converted({ dtype, data }: HostArray, to: DType): TypedArray {
+  if (dtype === to) return data;
   const numbers = decodeFloats(dtype, data);
-  return { dtype: to, shape, data: to === 'f32' && numbers instanceof Float32Array ? numbers : encode(to, numbers) };
-};
-const encode = (to: DType, numbers: TypedArray): TypedArray => encodeNumbers(to, numbers as ArrayLike<number>);
+  return to === 'f32' && numbers instanceof Float32Array ? numbers : encodeNumbers(to, numbers as ArrayLike<number>);
+}
 
 /** Weights and their description; a tied weight once. */
 export async function saveWeights(model: Module, folder: string, config: unknown): Promise<void> {

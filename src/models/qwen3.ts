@@ -250,10 +250,6 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     const { hiddenSize, vocabSize, tieWordEmbeddings, initializerRange: std, eosTokenId } = this.config;
     this.model = skipInit(() => new Qwen3Model(this.config, options));
     this.lmHead = skipInit(() => new Linear(hiddenSize, vocabSize, { bias: false }));
-    if (tieWordEmbeddings) {
-      this.lmHead.weight.dispose(); // or it would be computed with whatever is computed next
-      Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
-    }
     this.apply((m) => {
       if (m instanceof Linear || m instanceof Embedding) normal_(m.weight, 0, std);
       if (m instanceof Linear && m.bias) zeros_(m.bias);
@@ -262,6 +258,10 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
         noGrad(() => m.weight.indexFill_(0, row, 0));
       }
     });
+    if (tieWordEmbeddings) {
+      this.lmHead.weight.dispose(); // or it would be computed with whatever is computed next
+      Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
+    }
     if (eosTokenId !== null) this.generationConfig = { eosTokenIds: eosTokenId };
   }
 

@@ -1,4 +1,5 @@
 // Modules: what networks are made of.
+import '../tensor/index.js'; // its methods: whoever imports this alone needs them
 import { entry } from '../ir/source.js';
 import * as layers from './layers.js';
 import type { Module } from './module.js';

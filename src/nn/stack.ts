@@ -52,6 +52,7 @@ export class LayerStack<M extends Block<never>> extends Module {
     this.length = list.length;
     this.options = options;
     tensors[0]!.forEach((t, i) => void t.become(rows[i]!.expr));
+    for (const t of tensors.slice(1).flat()) t.dispose(); // or they would be computed, too, with whatever is computed next
   }
 
   /** The one that stands for all: its parameters are stacked. */

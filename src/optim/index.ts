@@ -1,4 +1,6 @@
 // Optimizers, learning rate schedules, gradient clipping, averages of parameters, and the scaler for f16.
+import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+
 export * from './clip.js';
 export * from './ema.js';
 export { type Group, type GroupOptions, Optimizer, type Params, type StepOptions } from './optimizer.js';

@@ -7,18 +7,23 @@ const compiles = () => tx.metrics.counter('UncachedCompile') ?? 0;
 const live = () => (tx.metrics.counter('CreateDataHandles') ?? 0) - (tx.metrics.counter('DestroyDataHandles') ?? 0);
 const greedy = { doSample: false, maxNewTokens: 64, eosTokenIds: [] } as const;
 
-test('64 tokens after each prompt are those of transformers, alone and together, and compile twice', async () => {
+test('64 tokens after each prompt are those of transformers, alone and together; one program for each size of prompts', async () => {
   const model = await load('tied');
   const { prompts, greedy: wanted, penalized } = facts.tied;
+  const start = compiles();
   const [first] = await model.generate(prompts[0]!, greedy);
   expect(first).toMatchObject({ tokens: wanted[0], promptTokens: prompts[0]!.length, finishReason: 'length' });
   const before = compiles();
+  expect(before - start, 'the empty cache, the prompt, all further tokens').toBe(3);
   const again = await model.generate(prompts[1]!, greedy);
   expect(again[0]!.tokens).toEqual(wanted[1]);
   const [other] = await model.generate(prompts[0]!, { ...greedy, repetitionPenalty: 1.3 });
   expect(other!.tokens).toEqual(penalized);
   await model.generate(prompts[0]!, { maxNewTokens: 5, temperature: 0.7, topK: 9, topP: 0.8, minP: 0.01, seed: 1 });
   expect(compiles() - before, 'other lengths, options and seeds').toBe(0);
+  const [longer] = await model.generate(prompts[2]!, greedy);
+  expect(longer!.tokens).toEqual(wanted[2]);
+  expect(compiles() - before, 'a prompt of more than 32 tokens').toBe(1);
   const together = await model.generate(prompts, greedy);
   expect(together.map((s) => s.tokens)).toEqual(wanted);
 });
@@ -33,6 +38,20 @@ test('layers as a loop generate the same, nothing piles up, and the cache is wri
   const counts: number[] = [];
   for await (const { index } of model.generateStream(prompts, greedy)) if (index === 0) counts.push(live());
   expect(Math.max(...counts.slice(2)) - Math.min(...counts.slice(2)), `live buffers: ${counts}`).toBeLessThanOrEqual(1);
+});
+
+test('a step writes the cache in place: it copies none of it', async () => {
+  const model = await load('tied');
+  const cache = model.makeCache(2, 4096);
+  const next = tx.compile((ids: tx.Tensor) => tx.noGrad(() => model.next(ids, cache)));
+  const text = next.stablehlo([tx.zeros([2, 1], { dtype: 'i32' })]);
+  const { client } = await tx.openClient('cpu');
+  const program = await client.compile(text);
+  const layer = cache.keys[0]!.numel() * 4;
+  const { aliased, temporaries } = program.memory();
+  expect(aliased).toBeGreaterThanOrEqual(2 * 2 * layer); // keys and values of both layers
+  expect(temporaries).toBeLessThan(layer / 2);
+  client.dispose();
 });
 
 test('text comes in parts, ends at stop texts and at tokens that end it, and seeds repeat it', async () => {

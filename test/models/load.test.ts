@@ -14,6 +14,11 @@ import { folderOf, NAMES } from './support.js';
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'qwen3-'));
 afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
 
+/** Parameters are computed with whatever is read next: these would not fit. */
+const forget = (model: tx.nn.Module) => {
+  for (const p of model.parameters()) p.dispose();
+};
+
 // As transformers counts them.
 const COUNTS = {
   '0.6B': 596_049_920,
@@ -26,7 +31,40 @@ const COUNTS = {
 test.each(Object.keys(COUNTS) as (keyof typeof COUNTS)[])('Qwen3 %s has its number of parameters', (size) => {
   const model = new Qwen3ForCausalLM(QWEN3[size]); // nothing is computed
   expect(model.parameters().reduce((n, p) => n + p.numel(), 0)).toBe(COUNTS[size]);
-  for (const p of model.parameters()) p.dispose(); // whoever reads something next would compute what is pending
+  forget(model);
+});
+
+test.each(['0.6B', '32B'] as const)('a training step of Qwen3 %s is written down without making a weight', (size) => {
+  const before = tx.metrics.counter('ExecuteComputation');
+  const options = { scanLayers: true, checkpoint: true };
+  const model = tx.nn.init.skipInit(() => new Qwen3ForCausalLM(QWEN3[size], options)).to('bf16');
+  const train = tx.compile((ids: tx.Tensor) => {
+    const loss = model.loss(ids);
+    loss.backward();
+    return loss;
+  });
+  const text = train.stablehlo([tx.zeros([1, 2048], { dtype: 'i32' })], { platform: 'tpu' });
+  const { numHiddenLayers: L, intermediateSize: F, hiddenSize: D } = QWEN3[size];
+  expect(text).toContain(`tensor<${L}x${F}x${D}xbf16>`);
+  expect(text.length).toBeLessThan(300_000); // whatever the number of layers
+  expect(tx.metrics.counter('ExecuteComputation')).toBe(before);
+  forget(model);
+});
+
+test('a random model: norms are ones, biases and the row of padding zeros, all else is drawn', async () => {
+  const sizes = { hiddenSize: 32, intermediateSize: 16, numHiddenLayers: 2, numAttentionHeads: 2, numKeyValueHeads: 1 };
+  const more = { headDim: 8, vocabSize: 64, padTokenId: 3, tieWordEmbeddings: true, attentionBias: true };
+  const model = new Qwen3ForCausalLM({ ...sizes, ...more });
+  await tx.sync(...model.parameters());
+  for (const [name, p] of model.namedParameters()) {
+    const data = [...(await p.data())] as number[];
+    const deviation = Math.sqrt(data.reduce((sum, x) => sum + x * x, 0) / data.length);
+    if (/norm/.test(name)) expect(new Set(data), name).toEqual(new Set([1]));
+    else if (/bias/.test(name)) expect(new Set(data), name).toEqual(new Set([0]));
+    else expect(Math.abs(deviation / 0.02 - 1), name).toBeLessThan(0.2);
+  }
+  const table = (await model.model.embedTokens.weight.tolist()) as number[][];
+  expect(table.map((row) => row.every((x) => x === 0)).indexOf(true)).toBe(3);
 });
 
 test.each(NAMES)('%s: read in its own dtype, written, and read again, all is the same', async (name) => {

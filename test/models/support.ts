@@ -40,7 +40,7 @@ export const camel = (options: Record<string, number>): SamplingOptions =>
     Object.entries(options).map(([k, v]) => [k.replace(/_(.)/g, (_, c: string) => c.toUpperCase()), v]),
   );
 
-export const load = (name: Name, options: { scanLayers?: boolean } = {}): Promise<tx.models.Qwen3ForCausalLM> =>
+export const load = (name: Name, options: tx.models.Qwen3Options = {}): Promise<tx.models.Qwen3ForCausalLM> =>
   tx.models.Qwen3ForCausalLM.fromPretrained(folderOf(name), { dtype: 'f32', ...options });
 
 /** The largest difference, over the largest number that was wanted. */

@@ -18,7 +18,6 @@ test.each([['0.6B', 1]] as const)(
     });
     const text = train.stablehlo([tx.zeros([batch, 2048], { dtype: 'i32' })], { platform: 'tpu' });
     const planned = await compileAhead(text, { topology: 'v6e:1x1', timeoutSeconds: 900 });
-    console.log(JSON.stringify({ size, text: text.length, ...planned }));
     const weights = model.parameters().reduce((n, p) => n + p.numel(), 0);
     expect(planned.memory.arguments).toBeGreaterThan(3 * 2 * weights); // weights and two moments, in bf16
     expect(tx.metrics.counter('ExecuteComputation') ?? 0).toBe(0);
