@@ -91,7 +91,7 @@ describe('step', () => {
     expect(await b[0].tolist()).toEqual([3, 3]);
     expect(b[1]).toBeNull();
     await expect(tx.step(() => 'x')).rejects.toThrow(
-      'what step returns is the string x: it must be a tensor, or nested arrays and objects of tensors',
+      "what step returns is the string 'x': it must be a tensor, or nested arrays and objects of tensors",
     );
   });
 

@@ -156,7 +156,7 @@ describe('processes', () => {
     expect(await xm.rendezvous('init', Uint8Array.of(1, 2))).toEqual([Uint8Array.of(1, 2)]);
     expect(await xm.rendezvous('end')).toEqual([new Uint8Array()]);
     await expect(xm.rendezvous('bad', 'text' as never)).rejects.toThrow(
-      'rendezvous bad: the payload is the string text: it must be a Uint8Array',
+      "rendezvous bad: the payload is the string 'text': it must be a Uint8Array",
     );
   });
 

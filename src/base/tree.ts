@@ -64,12 +64,17 @@ export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => 
   };
 }
 
+/** A value as it is written, for errors: a text that should be a number shows its quotes. */
+export const shown = (x: unknown): string =>
+  typeof x === 'string' ? `'${x}'` : typeof x === 'object' || typeof x === 'function' ? describe(x) : String(x);
+
 /** A value in words, for errors. */
 export function describe(x: unknown): string {
   if (x === null || x === undefined) return String(x);
   if (typeof x === 'function') return 'a function';
+  if (x instanceof Promise) return 'a promise (await it)';
   if (typeof x === 'object') return `a ${x.constructor?.name ?? 'object'}`;
-  return `the ${typeof x} ${String(x)}`;
+  return `the ${typeof x} ${shown(x)}`;
 }
 
 /** The leaf of a tree in words: "the carry's leaf .h", "the carry" if it is one leaf. */

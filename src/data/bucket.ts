@@ -2,6 +2,7 @@
 import { DTYPES, type HostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
+import { checkOptions as checkNames } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { leafName } from '../base/tree.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -49,7 +50,9 @@ function bucketOf(
   return n <= maxLength ? Math.min(Math.max(1, Math.ceil(n / multiple)) * multiple, maxLength) : undefined;
 }
 
+const OPTIONS = ['multiple', 'buckets', 'maxLength', 'tooLong', 'sequences', 'padValue', 'dtype'] as const;
 function checkOptions(o: BucketOptions): BucketOptions {
+  checkNames('bucketCollate', OPTIONS, o);
   if (o.buckets && (o.multiple !== undefined || o.maxLength !== undefined))
     throw new ArgumentError('bucketCollate: buckets and multiple or maxLength: give one of them');
   if (o.buckets && !o.buckets.length) throw new ArgumentError('bucketCollate: buckets is empty');

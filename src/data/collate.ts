@@ -1,6 +1,7 @@
 // Collating: of the items of a batch, one tree of arrays with a first dimension that counts the items.
 import { DTYPES, type DType, type HostArray, sameType, show, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { type Flat, flatten, leafName, showPaths } from '../base/tree.js';
 import { tensor } from '../tensor/create.js';
 import { type Nested, Tensor } from '../tensor/tensor.js';
@@ -131,12 +132,14 @@ export function stackArrays(arrays: readonly HostArray[], path: string): HostArr
  * Stacks the items of a batch: numbers become one dimension, arrays get one more; trees stay trees. An array of numbers is
  * one array: a pair of numbers is better an object.
  */
-export const stackCollate =
-  ({ dtype }: CollateOptions = {}) =>
-  async <T>(items: readonly T[]): Promise<Collated<T, HostArray>> => {
+export function stackCollate(options: CollateOptions = {}) {
+  checkOptions('stackCollate', ['dtype'], options);
+  const { dtype } = options;
+  return async <T>(items: readonly T[]): Promise<Collated<T, HostArray>> => {
     const flats = sameForm(items);
     const { paths, rebuild } = flats[0]!;
     const column = (leaf: number) => flats.map((f) => f.leaves[leaf]!);
     const stacked = await Promise.all(paths.map((path, leaf) => stackLeaves(column(leaf), path, dtype)));
     return rebuild(stacked) as Collated<T, HostArray>;
   };
+}

@@ -1,6 +1,7 @@
 // Map-style datasets: items that can be asked for by number.
 import { DTYPES, type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { describe } from '../base/tree.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkWhole, permutation } from './random.js';
@@ -11,7 +12,7 @@ export interface Dataset<T> {
   get(index: number): T | Promise<T>;
 }
 
-export const isDataset = (x: unknown): x is Dataset<unknown> =>
+export const isDataset = <T>(x: Dataset<T> | readonly T[] | unknown): x is Dataset<T> =>
   typeof (x as Dataset<unknown>)?.get === 'function' && typeof (x as Dataset<unknown>).length === 'number';
 
 /** An item of a dataset by its number; one that is not there is an error. */
@@ -33,13 +34,15 @@ export class ArrayDataset<T> implements Dataset<T> {
   }
 }
 
+/** An array for each tensor. */
+type RowOf<Ts extends readonly Tensor[]> = { -readonly [K in keyof Ts]: HostArray };
 /** The rows of tensors of the same length, together: get(i) is a list with row i of each. They are read once, and kept by the host. */
-export class TensorDataset implements Dataset<HostArray[]> {
+export class TensorDataset<const Ts extends readonly Tensor[] = readonly Tensor[]> implements Dataset<RowOf<Ts>> {
   readonly length: number;
   readonly #tensors: readonly Tensor[];
   #arrays: Promise<readonly TypedArray[]> | undefined;
 
-  constructor(...tensors: readonly Tensor[]) {
+  constructor(...tensors: Ts) {
     const wrong = tensors.findIndex((t) => !(t instanceof Tensor) || !t.shape.length);
     if (wrong >= 0 || !tensors.length)
       throw new ArgumentError(
@@ -51,13 +54,13 @@ export class TensorDataset implements Dataset<HostArray[]> {
     this.#tensors = tensors;
   }
 
-  async get(index: number): Promise<HostArray[]> {
+  async get(index: number): Promise<RowOf<Ts>> {
     checkIndex(index, this.length);
     const arrays = await (this.#arrays ??= Promise.all(this.#tensors.map((t) => t.data())));
     return this.#tensors.map(({ dtype, shape: [, ...shape] }, i) => {
       const size = sizeOf(shape);
       return { dtype, shape, data: arrays[i]!.subarray(index * size, (index + 1) * size) };
-    });
+    }) as RowOf<Ts>;
   }
 }
 
@@ -95,15 +98,18 @@ export class Subset<T> implements Dataset<T> {
 }
 
 /** Splits at random, into parts of these lengths, or of these fractions that add up to 1. */
-export function randomSplit<T>(
-  dataset: Dataset<T>,
-  parts: readonly number[],
-  { seed = 0 }: { readonly seed?: number } = {},
-): Subset<T>[] {
+export function randomSplit<T, const P extends readonly number[]>(
+  given: Dataset<T> | readonly T[],
+  parts: P,
+  options: { readonly seed?: number } = {},
+): { -readonly [K in keyof P]: Subset<T> } {
+  checkOptions('randomSplit', ['seed'], options);
+  const { seed = 0 } = options;
+  const dataset = isDataset(given) ? given : new ArrayDataset<T>(given);
   const n = dataset.length;
   const sum = parts.reduce((a, b) => a + b, 0);
   const areFractions = n !== 1 && Math.abs(sum - 1) < 1e-9;
-  const lengths = areFractions ? parts.map((f) => Math.floor(f * n + 1e-9)) : parts;
+  const lengths: readonly number[] = areFractions ? parts.map((f) => Math.floor(f * n + 1e-9)) : parts;
   if (areFractions)
     for (let i = 0, rest = n - total(lengths); rest > 0; rest--, i++) (lengths as number[])[i % parts.length]!++;
   for (const length of lengths) checkWhole('randomSplit: a length', length);
@@ -113,7 +119,8 @@ export function randomSplit<T>(
     );
   const order = permutation(n, checkWhole('randomSplit: seed', seed));
   let start = 0;
-  return lengths.map((length) => new Subset(dataset, order.subarray(start, (start += length))));
+  const subsets = lengths.map((length) => new Subset(dataset, order.subarray(start, (start += length))));
+  return subsets as { -readonly [K in keyof P]: Subset<T> };
 }
 const total = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 

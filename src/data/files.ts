@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
+import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { IterableDataset, type Read, type State } from './iterable.js';
 import { checkWhole } from './random.js';
@@ -109,7 +110,7 @@ async function* linesOf(file: string, from: { byte: number; line: number }, maxB
   } catch (e) {
     throw e instanceof DataError
       ? e
-      : new DataError(`cannot read ${file} behind line ${number}: ${messageOf(e)}`, { cause: e });
+      : new DataError(`cannot read ${file}${number ? ` behind line ${number}` : ''}: ${messageOf(e)}`, { cause: e });
   }
   if (size) yield finish(0);
 }
@@ -157,6 +158,7 @@ abstract class LinesDataset<T> extends IterableDataset<T> {
 /** The values in files of JSON Lines, one a line, also packed (.gz). Empty lines are left out. */
 export class JsonlDataset<T = unknown> extends LinesDataset<T> {
   constructor(files: string | readonly string[], options: FilesOptions = {}) {
+    checkOptions('JsonlDataset', ['maxBytes'], options);
     super('JsonlDataset', files, options);
   }
   protected override async *items(lines: AsyncIterable<Line>, file: string): AsyncIterable<{ item: T; end: Line }> {
@@ -182,6 +184,7 @@ export interface TextOptions extends FilesOptions {
 export class TextDataset extends LinesDataset<string> {
   readonly #by: 'line' | 'paragraph';
   constructor(files: string | readonly string[], options: TextOptions = {}) {
+    checkOptions('TextDataset', ['by', 'maxBytes'], options);
     super('TextDataset', files, options);
     this.#by = options.by ?? 'line';
     if (!['line', 'paragraph'].includes(this.#by))

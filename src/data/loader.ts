@@ -3,6 +3,7 @@ import type { DType, HostArray, TypedArray } from '../base/dtype.js';
 import { ArgumentError, DataError, DTypeError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { noticeOnce } from '../base/log.js';
+import { checkOptions as checkNames } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, flatten, isPlain, leafName } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
@@ -239,11 +240,14 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     }
   }
   async #get(index: number): Promise<T> {
+    let item: T;
     try {
-      return await this.#dataset!.get(index);
+      item = await this.#dataset!.get(index);
     } catch (e) {
       throw new DataError(`item ${index} of the dataset: ${messageOf(e)}`, { cause: e });
     }
+    if (item !== undefined) return item;
+    throw new DataError(`item ${index} of the dataset is undefined: its get(${index}) returns nothing`);
   }
 
   /** The batches of an iterable one. */
@@ -345,10 +349,9 @@ const OPTIONS = [
   'sampler',
   'batchSampler',
   'device',
-];
+] as const;
 function checkOptions(o: DataLoaderOptions<never, unknown>): void {
-  const unknown = Object.keys(o).find((key) => !OPTIONS.includes(key));
-  if (unknown) throw new ArgumentError(`DataLoader: there is no option '${unknown}': it takes ${OPTIONS.join(', ')}`);
+  checkNames('DataLoader', OPTIONS, o);
   if (o.collate !== undefined && typeof o.collate !== 'function')
     throw new ArgumentError(`DataLoader: collate is ${describe(o.collate)}: it must be a function`);
   if (o.shuffle && (o.sampler || o.batchSampler))

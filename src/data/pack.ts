@@ -1,5 +1,6 @@
 // Documents of tokens, of any length, as rows of one length: packed side by side, or cut from one long stream.
 import { ArgumentError, DataError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { describe } from '../base/tree.js';
 import { Blocks, IterableDataset, type Read, type Source, type State } from './iterable.js';
 import { checkWhole } from './random.js';
@@ -34,6 +35,7 @@ export interface PackOptions {
 
 /** Packs documents into rows: each goes to the first row that has room for it. */
 export function packSequences(source: Source<Document>, options: PackOptions): IterableDataset<PackedRow> {
+  checkOptions('packSequences', ['length', 'padValue', 'window', 'tooLong'], options);
   const { length, padValue = 0, window = 1024, tooLong = 'error' } = options;
   checkWhole('packSequences: length', length, 2);
   checkWhole('packSequences: window', window, 1);
@@ -127,6 +129,7 @@ class Chunks extends IterableDataset<Row> {
     readonly options: ChunkOptions,
   ) {
     super();
+    checkOptions('chunkTokens', ['length', 'separator'], options);
     checkWhole('chunkTokens: length', options.length, 1);
     if (options.separator !== undefined && !Number.isInteger(options.separator))
       throw new ArgumentError(`chunkTokens: separator is ${options.separator}: it must be a token, a whole number`);

@@ -3,6 +3,7 @@
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { ArgumentError, DataError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { checkFiles, type FileState, resumeFiles } from './files.js';
 import { IterableDataset, type Read, type State } from './iterable.js';
 import type { GroupAnswer, GroupRequest } from './parquet-thread.js';
@@ -22,8 +23,10 @@ export class ParquetDataset<T = Columns> extends IterableDataset<T> {
   readonly columns: readonly string[] | undefined;
   readonly #timeoutSeconds: number;
 
-  constructor(files: string | readonly string[], { columns, timeoutSeconds = 120 }: ParquetOptions = {}) {
+  constructor(files: string | readonly string[], options: ParquetOptions = {}) {
     super();
+    checkOptions('ParquetDataset', ['columns', 'timeoutSeconds'], options);
+    const { columns, timeoutSeconds = 120 } = options;
     this.files = checkFiles('ParquetDataset', files);
     this.columns = columns;
     this.#timeoutSeconds = timeoutSeconds;

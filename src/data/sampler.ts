@@ -1,6 +1,7 @@
 // Samplers: in which order items are taken. An order is a pure function of the epoch (and the sampler's seed), so that a
 // position in it is a number.
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { checkWhole, permutation, randomFrom } from './random.js';
 
 export interface Sampler {
@@ -38,8 +39,10 @@ export class RandomSampler implements Sampler {
 
   constructor(
     readonly size: number,
-    { seed = 0, replacement = false, numSamples = size }: RandomSamplerOptions = {},
+    options: RandomSamplerOptions = {},
   ) {
+    checkOptions('RandomSampler', ['seed', 'replacement', 'numSamples'], options);
+    const { seed = 0, replacement = false, numSamples = size } = options;
     checkWhole('RandomSampler: size', size);
     this.seed = checkWhole('RandomSampler: seed', seed);
     this.length = checkWhole('RandomSampler: numSamples', numSamples);
@@ -64,8 +67,10 @@ export class WeightedRandomSampler implements Sampler {
   constructor(
     readonly weights: ArrayLike<number>,
     readonly length: number,
-    { seed = 0, replacement = true }: { readonly seed?: number; readonly replacement?: boolean } = {},
+    options: { readonly seed?: number; readonly replacement?: boolean } = {},
   ) {
+    checkOptions('WeightedRandomSampler', ['seed', 'replacement'], options);
+    const { seed = 0, replacement = true } = options;
     const all = Array.from(weights);
     const wrong = all.findIndex((w) => !(w >= 0 && w < Number.POSITIVE_INFINITY));
     if (wrong >= 0)
@@ -124,6 +129,7 @@ export class DistributedSampler implements Sampler {
     readonly size: number,
     readonly options: DistributedSamplerOptions,
   ) {
+    checkOptions('DistributedSampler', ['rank', 'world', 'shuffle', 'seed', 'dropLast'], options);
     const { rank, world, dropLast = false, seed = 0 } = options;
     checkWhole('DistributedSampler: world', world, 1);
     checkWhole('DistributedSampler: rank', rank);

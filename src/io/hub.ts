@@ -13,6 +13,7 @@ import type { ListFileEntry } from '@huggingface/hub';
 import { env, envFlag } from '../base/env.js';
 import { ArgumentError, FileError, HubError } from '../base/errors.js';
 import { tryLock } from '../base/lock.js';
+import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { replaceFiles } from './file.js';
 import { readIndex } from './sharded.js';
@@ -28,6 +29,7 @@ export interface HubOptions {
   /** Called as bytes of a file arrive. */
   readonly onProgress?: (progress: { readonly file: string; readonly done: number; readonly total: number }) => void;
 }
+export const HUB_OPTIONS = ['revision', 'offline', 'refresh', 'signal', 'onProgress'] as const;
 
 const home = (): string =>
   env('HF_HOME') ?? path.join(env('XDG_CACHE_HOME') ?? path.join(os.homedir(), '.cache'), 'huggingface');
@@ -51,6 +53,7 @@ const LAST = 'config.json'; // once it is there, all is
  * and fetched if it is not there whole. What an earlier try has fetched is kept.
  */
 export async function resolveModel(nameOrFolder: string, options: HubOptions = {}): Promise<string> {
+  checkOptions('resolveModel', HUB_OPTIONS, options);
   if (await isFolder(nameOrFolder)) return nameOrFolder;
   const { revision = 'main', offline = envFlag('HF_HUB_OFFLINE'), refresh = false } = options;
   if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)?$/.test(nameOrFolder)) {

@@ -1,6 +1,8 @@
 // Text from a model, token by token: one program for each size of prompts, one for all further tokens.
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { describe } from '../base/tree.js';
 import type { Module } from '../nn/module.js';
 import { metricData } from '../runtime/metrics.js';
 import { noGrad } from '../tensor/autograd.js';
@@ -9,7 +11,7 @@ import { where } from '../tensor/functions.js';
 import { Generator } from '../tensor/random.js';
 import { compile } from '../tensor/step.js';
 import { sync } from '../tensor/sync.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { Tensor } from '../tensor/tensor.js';
 import type { KeyValueCache } from './cache.js';
 import { type SamplingOptions, sample, samplingSettings } from './sampling.js';
 import type { TextStream, Tokenizer } from './tokenizer.js';
@@ -28,6 +30,19 @@ export interface GenerateOptions extends SamplingOptions {
   /** Room for so many tokens of each sequence, prompt and padding included: a power of two that is enough, unless told. */
   readonly cacheLength?: number;
 }
+const OPTIONS = [
+  'maxNewTokens',
+  'doSample',
+  'temperature',
+  'topK',
+  'topP',
+  'minP',
+  'repetitionPenalty',
+  'seed',
+  'stop',
+  'eosTokenIds',
+  'cacheLength',
+] as const;
 
 /** Text, or its tokens. */
 export type Prompt = string | readonly number[];
@@ -210,9 +225,14 @@ export class Generation implements AsyncIterable<GeneratedPart> {
 
   constructor(model: CausalLM, prompts: Prompt | readonly Prompt[], given: GenerateOptions) {
     this.#model = model;
+    checkOptions('generate', OPTIONS, given);
+    checkPrompts(prompts);
     const known = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
     this.#options = { ...model.generationConfig, ...known };
-    const list = typeof prompts === 'string' || typeof prompts[0] === 'number' ? [prompts as Prompt] : prompts;
+    const list =
+      typeof prompts === 'string' || typeof prompts[0] === 'number' || ArrayBuffer.isView(prompts)
+        ? [prompts as Prompt]
+        : prompts;
     this.#prompts = (list as readonly Prompt[]).map((p, i) => tokensOf(model, p, i));
     if (!this.#prompts.length) throw new ArgumentError('generate: there is no prompt');
     this.#stops = [this.#options.stop ?? []].flat();
@@ -344,6 +364,18 @@ const picked = (options: SamplingOptions): SamplingOptions =>
 
 function bucketOf(length: number): number {
   return PROMPT_BUCKETS.find((n) => n >= length) ?? 2 ** Math.ceil(Math.log2(length));
+}
+
+function checkPrompts(prompts: unknown): void {
+  const wrong = (Array.isArray(prompts) ? prompts : [prompts]).find(
+    (p) => typeof p !== 'string' && typeof p !== 'number' && !Array.isArray(p) && !ArrayBuffer.isView(p),
+  );
+  if (wrong !== undefined || prompts === undefined)
+    throw new ArgumentError(
+      `generate: the prompt is ${describe(wrong)}: it takes a text, a list of token ids, or a list of those${
+        wrong instanceof Tensor ? ': of a tensor, Array.from(await ids.data(), Number) is one' : ''
+      }`,
+    );
 }
 
 function tokensOf(model: CausalLM, prompt: Prompt, i: number): readonly number[] {

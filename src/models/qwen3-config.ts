@@ -1,6 +1,7 @@
 // The sizes of a Qwen3, as config.json tells them, and those that were published.
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { describe, isPlain } from '../base/tree.js';
 
 export interface Qwen3Config {
@@ -73,6 +74,7 @@ export function qwen3Config(
   given: Partial<Qwen3Config> &
     Pick<Qwen3Config, 'hiddenSize' | 'intermediateSize' | 'numHiddenLayers' | 'numAttentionHeads'>,
 ): Qwen3Config {
+  checkOptions<Qwen3Config>('Qwen3', CONFIG, given as Qwen3Config);
   const config = { ...COMMON, ...given };
   const { numAttentionHeads: heads, numKeyValueHeads: groups } = config;
   for (const [name, least] of COUNTS) {
@@ -90,6 +92,7 @@ export function qwen3Config(
     if (!(config[name] > 0)) throw new ArgumentError(`Qwen3: ${name} is ${describe(config[name])}: it must be above 0`);
   return config;
 }
+const CONFIG = Object.keys(sizes(1, 1, 1, 1, true)) as (keyof Qwen3Config)[];
 const COUNTS = [
   ['vocabSize', 1],
   ['hiddenSize', 1],

@@ -1,9 +1,14 @@
 // Qwen3 (arXiv:2505.09388): a decoder of pre-normalized layers, with grouped heads, norms on queries and keys, rotary
 // positions and gated MLPs. Names of fields are Hugging Face's in camelCase, so its files load by name.
 //   B sequences, T tokens, S tokens to be seen, D = hiddenSize, H heads that share G key-value heads, d = headDim
+
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import type { DType } from '../base/dtype.js';
+import { checkDTypeName, type DType } from '../base/dtype.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { describe } from '../base/tree.js';
+import { HUB_OPTIONS } from '../io/hub.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
 import { ModuleList } from '../nn/containers.js';
 import { Embedding } from '../nn/embedding.js';
@@ -157,6 +162,7 @@ export interface Qwen3Options extends ScanLayersOptions {
   readonly scanLayers?: boolean;
 }
 
+const QWEN3_OPTIONS = ['scanLayers', 'checkpoint', 'unroll'] as const;
 /** Tokens [B, T] to what the last layer makes of them, [B, T, D]. */
 export class Qwen3Model extends Module {
   readonly embedTokens: Embedding;
@@ -166,9 +172,11 @@ export class Qwen3Model extends Module {
   readonly checkpoint: boolean;
   constructor(
     readonly config: Qwen3Config,
-    { scanLayers = false, ...options }: Qwen3Options = {},
+    given: Qwen3Options = {},
   ) {
     super();
+    checkOptions('Qwen3', QWEN3_OPTIONS, given);
+    const { scanLayers = false, ...options } = given;
     const padding = config.padTokenId === null ? {} : { paddingIdx: config.padTokenId };
     this.embedTokens = new Embedding(config.vocabSize, config.hiddenSize, padding);
     const layers = Array.from({ length: config.numHiddenLayers }, () => new Qwen3DecoderLayer(config));
@@ -177,7 +185,10 @@ export class Qwen3Model extends Module {
     this.rotaryEmb = new Qwen3RotaryEmbedding(config);
     this.checkpoint = options.checkpoint ?? false;
   }
-  override forward(inputIds: Tensor, { attentionMask, positionIds, cache }: Qwen3Inputs = {}): Tensor {
+  override forward(inputIds: Tensor, inputs: Qwen3Inputs = {}): Tensor {
+    checkOptions('Qwen3.forward', ['attentionMask', 'positionIds', 'cache'], inputs);
+    checkInputs(inputIds, inputs);
+    const { attentionMask, positionIds, cache } = inputs;
     const T = inputIds.size(1);
     const slots = cache?.slotsOf(T) ?? arange(T, { dtype: 'i32' });
     const seen = cache?.seenBy(T) ?? (attentionMask && { slots, kept: attentionMask.ne(0) });
@@ -198,6 +209,25 @@ export class Qwen3Model extends Module {
       x = run((x: Tensor) => layer.forward(x, rotation, visible, cache?.layer(i)), x);
     return x;
   }
+}
+
+function checkInputs(ids: Tensor, { attentionMask: mask, positionIds: positions }: Qwen3Inputs): void {
+  if (!(ids instanceof Tensor))
+    throw new ArgumentError(`Qwen3.forward: inputIds are ${describe(ids)}: it takes a tensor [B, T] of token ids`);
+  if (ids.ndim !== 2)
+    throw new ShapeError(
+      `Qwen3.forward: inputIds are ${ids.aval}: it takes [B, T]${ids.ndim === 1 ? ': of one sequence, inputIds.unsqueeze(0)' : ''}`,
+    );
+  const [B, T] = ids.shape;
+  const fits = (t: Tensor, rows: readonly unknown[]) => t.ndim === 2 && rows.includes(t.shape[0]) && t.shape[1] === T;
+  if (mask && !fits(mask, [B]))
+    throw new ShapeError(
+      `Qwen3.forward: attentionMask is ${mask.aval}, inputIds are ${ids.aval}: it must be [${B}, ${T}]`,
+    );
+  if (positions && !fits(positions, [1, B]))
+    throw new ShapeError(
+      `Qwen3.forward: positionIds are ${positions.aval}, inputIds are ${ids.aval}: they must be [1, ${T}] or [${B}, ${T}]`,
+    );
 }
 
 /** The loop over layers with the cache among what it carries, so that it is written in place. */
@@ -233,6 +263,9 @@ export interface PretrainedOptions extends Qwen3Options, HubOptions {
   /** That of the files unless told. */
   readonly dtype?: DType;
 }
+
+const picked = <O extends object, K extends keyof O>(options: O, names: readonly K[]): Pick<O, K> =>
+  Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name as K))) as Pick<O, K>;
 
 export class Qwen3ForCausalLM extends Module implements CausalLM {
   readonly config: Qwen3Config;
@@ -301,10 +334,13 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
 
   /** A model from its folder, or by its name on the hub (Qwen/Qwen3-0.6B). Every weight must be there, and nothing else. */
   static async fromPretrained(name: string, options: PretrainedOptions = {}): Promise<Qwen3ForCausalLM> {
-    const folder = await resolveModel(name, options);
+    checkOptions('fromPretrained', [...QWEN3_OPTIONS, ...HUB_OPTIONS, 'dtype'], options);
+    const { dtype } = options;
+    if (dtype) checkDTypeName('fromPretrained', dtype);
+    const folder = await resolveModel(name, picked(options, HUB_OPTIONS));
     const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
-    const model = skipInit(() => new Qwen3ForCausalLM(config, options))
-      .to(options.dtype ?? config.dtype)
+    const model = skipInit(() => new Qwen3ForCausalLM(config, picked(options, QWEN3_OPTIONS)))
+      .to(dtype ?? config.dtype)
       .eval();
     await loadWeights(model, folder);
     model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };

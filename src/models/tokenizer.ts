@@ -4,7 +4,9 @@ import path from 'node:path';
 import type { Template } from '@huggingface/jinja';
 import type { Tokenizer as Library } from '@huggingface/tokenizers';
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
+import { describe } from '../base/tree.js';
 
 export interface ChatMessage {
   readonly role: string;
@@ -12,7 +14,7 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 export interface ChatOptions {
-  /** Ends with the beginning of an answer. */
+  /** Ends with the beginning of an answer: true unless told, unlike transformers. `add_generation_prompt` is the same. */
   readonly addGenerationPrompt?: boolean;
   readonly tools?: readonly unknown[];
   /** Whatever else a template knows (enable_thinking), by the names it uses. */
@@ -73,15 +75,23 @@ export class Tokenizer {
     }
   }
 
-  encode(text: string, { addSpecialTokens = true }: { readonly addSpecialTokens?: boolean } = {}): number[] {
+  encode(text: string, options: { readonly addSpecialTokens?: boolean } = {}): number[] {
+    checkOptions('Tokenizer.encode', ['addSpecialTokens'], options);
+    if (typeof text !== 'string')
+      throw new ArgumentError(`Tokenizer.encode: takes a text, got ${describe(text)}: of several, encode each`);
+    const { addSpecialTokens = true } = options;
     return this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids;
   }
-  decode(ids: readonly number[], { skipSpecialTokens = true }: { readonly skipSpecialTokens?: boolean } = {}): string {
+  decode(ids: readonly number[], options: { readonly skipSpecialTokens?: boolean } = {}): string {
+    checkOptions('Tokenizer.decode', ['skipSpecialTokens'], options);
+    const { skipSpecialTokens = true } = options;
     const stream = new TextStream((id) => this.#bytesOf(id, skipSpecialTokens));
     return ids.map((id) => stream.push(id)).join('') + stream.end();
   }
   /** Text token by token, in whole characters. */
-  stream({ skipSpecialTokens = true }: { readonly skipSpecialTokens?: boolean } = {}): TextStream {
+  stream(options: { readonly skipSpecialTokens?: boolean } = {}): TextStream {
+    checkOptions('Tokenizer.stream', ['skipSpecialTokens'], options);
+    const { skipSpecialTokens = true } = options;
     return new TextStream((id) => this.#bytesOf(id, skipSpecialTokens));
   }
 
@@ -89,7 +99,7 @@ export class Tokenizer {
   applyChatTemplate(messages: readonly ChatMessage[], options: ChatOptions = {}): string {
     if (!this.#template)
       throw new ArgumentError('applyChatTemplate: the model has no chat template: it continues plain text');
-    const { addGenerationPrompt = true, ...variables } = options;
+    const { add_generation_prompt: asInPython = true, addGenerationPrompt = asInPython, ...variables } = options;
     try {
       return this.#template.render({
         ...this.specialTokens,

@@ -26,7 +26,7 @@ export class Hardsigmoid extends activation((x) => f.hardsigmoid(x)) {}
 export class Softsign extends activation((x) => f.softsign(x)) {}
 export class Tanhshrink extends activation((x) => f.tanhshrink(x)) {}
 export class LogSigmoid extends activation((x) => f.logsigmoid(x)) {}
-export class GELU extends activation(f.gelu, { approximate: 'none' as 'none' | 'tanh' }) {}
+export class GELU extends activation(f.gelu, { approximate: 'none' as 'none' | 'tanh' }, ['approximate']) {}
 export class ELU extends activation(f.elu, { alpha: 1 }, ['alpha']) {}
 export class CELU extends activation(f.celu, { alpha: 1 }, ['alpha']) {}
 export class LeakyReLU extends activation(f.leakyRelu, { negativeSlope: 0.01 }, ['negativeSlope']) {}

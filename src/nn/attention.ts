@@ -1,14 +1,15 @@
 // Attention with several heads, with its own projections, as torch.nn.MultiheadAttention.
 import { ArgumentError, ShapeError } from '../base/errors.js';
+import { describe } from '../base/tree.js';
 import { scaledDotProductAttention } from '../tensor/attention.js';
 import { empty, ones, zeros } from '../tensor/create.js';
 import { cat, linear, matmul, pad, softmax, where } from '../tensor/functions.js';
 import { dropout } from '../tensor/random.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Linear } from './linear.js';
 import { Module, Parameter } from './module.js';
-import { checkCount, optionsOf, showOptions } from './options.js';
+import { checkCount, checkProbability, type Given, optionsInOrder, optionsOf, showOptions } from './options.js';
 
 export interface MultiheadAttentionOptions {
   /** Of the weights of attention, while training. */
@@ -24,6 +25,7 @@ export interface MultiheadAttentionOptions {
   /** Whether tensors are [N, L, E], not [L, N, E]. */
   readonly batchFirst?: boolean;
 }
+const ORDER = ['dropout', 'bias', 'addBiasKv', 'addZeroAttn', 'kdim', 'vdim', 'batchFirst'] as const;
 export interface AttendOptions {
   /** [N, S]: true (or -infinity, if floats) for keys that nobody attends to. */
   readonly keyPaddingMask?: Tensor | null;
@@ -58,12 +60,13 @@ export class MultiheadAttention extends Module {
   constructor(
     readonly embedDim: number,
     readonly numHeads: number,
-    options: MultiheadAttentionOptions = {},
+    ...options: Given<MultiheadAttentionOptions, typeof ORDER>
   ) {
     super();
     const name = 'MultiheadAttention';
-    const given = optionsOf<Required<MultiheadAttentionOptions>>(
+    const given = optionsInOrder<Required<MultiheadAttentionOptions>>(
       name,
+      ORDER,
       {
         dropout: 0,
         bias: true,
@@ -81,7 +84,7 @@ export class MultiheadAttention extends Module {
       throw new ArgumentError(`${name}: ${numHeads} heads do not divide embedDim, which is ${embedDim}`);
     this.kdim = checkCount(`${name}: kdim`, given.kdim);
     this.vdim = checkCount(`${name}: vdim`, given.vdim);
-    this.dropout = given.dropout;
+    this.dropout = checkProbability(`${name}: dropout`, given.dropout);
     this.batchFirst = given.batchFirst;
     this.addZeroAttn = given.addZeroAttn;
     const projection = (...shape: [number, number]) => init.xavierUniform_(new Parameter(empty(shape)));
@@ -105,6 +108,11 @@ export class MultiheadAttention extends Module {
       { keyPaddingMask: null, attnMask: null, isCausal: false, needWeights: true, averageAttnWeights: true },
       options,
     );
+    for (const [name, x] of Object.entries({ query, key, value }))
+      if (!(x instanceof Tensor))
+        throw new ArgumentError(
+          `MultiheadAttention.forward: ${name} is ${describe(x)}: it takes query, key and value: attention to itself is forward(x, x, x)`,
+        );
     if (query.ndim !== 3 && query.ndim !== 2)
       throw new ShapeError(
         `MultiheadAttention: takes ${this.batchFirst ? '[N, L, E]' : '[L, N, E]'}, or that without N, got ${query.aval}`,

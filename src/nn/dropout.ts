@@ -1,9 +1,9 @@
 // Layers that drop values while training, and give what they were given else.
-import { ArgumentError } from '../base/errors.js';
 import * as random from '../tensor/random.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { layer } from './layer.js';
 import type { Module } from './module.js';
+import { checkProbability } from './options.js';
 
 interface Chance {
   readonly p: number;
@@ -17,7 +17,7 @@ const dropping = (drop: Drop) =>
       return drop(x, { p, training: this.training });
     },
     (name, { p }) => {
-      if (!(p >= 0 && p <= 1)) throw new ArgumentError(`${name}: p is ${p}: a probability is between 0 and 1`);
+      checkProbability(`${name}: p`, p);
     },
   );
 

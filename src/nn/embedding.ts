@@ -6,7 +6,7 @@ import { embedding, isneginf, searchsorted, where } from '../tensor/functions.js
 import type { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Module, Parameter } from './module.js';
-import { checkCount, optionsOf, showOptions } from './options.js';
+import { checkCount, type Given, optionsInOrder, optionsOf, showOptions } from './options.js';
 
 export interface EmbeddingOptions {
   /** The index whose row is 0 and learns nothing. */
@@ -44,11 +44,11 @@ class Table extends Module {
 
 /** A table of rows: whole numbers become rows of it. */
 export class Embedding extends Table {
-  constructor(numEmbeddings: number, embeddingDim: number, options: EmbeddingOptions = {}) {
+  constructor(numEmbeddings: number, embeddingDim: number, ...options: Given<EmbeddingOptions, ['paddingIdx']>) {
     super(
       numEmbeddings,
       embeddingDim,
-      optionsOf<EmbeddingOptions>('Embedding', { paddingIdx: undefined }, options).paddingIdx,
+      optionsInOrder<EmbeddingOptions>('Embedding', ['paddingIdx'], { paddingIdx: undefined }, options).paddingIdx,
     );
   }
   override forward(indices: Tensor): Tensor {

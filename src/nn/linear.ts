@@ -4,7 +4,7 @@ import { bilinear, linear } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Module, Parameter } from './module.js';
-import { checkCount, optionsOf, showOptions } from './options.js';
+import { checkCount, type Given, optionsInOrder, showOptions } from './options.js';
 
 /** x times the weight's transpose, plus a bias: [..., inFeatures] to [..., outFeatures]. */
 export class Linear extends Module {
@@ -13,10 +13,10 @@ export class Linear extends Module {
   constructor(
     readonly inFeatures: number,
     readonly outFeatures: number,
-    options: { readonly bias?: boolean } = {},
+    ...options: Given<{ readonly bias?: boolean }, ['bias']>
   ) {
     super();
-    const { bias } = optionsOf('Linear', { bias: true }, options);
+    const { bias } = optionsInOrder('Linear', ['bias'], { bias: true }, options);
     checkCount('Linear: inFeatures', inFeatures);
     checkCount('Linear: outFeatures', outFeatures);
     const bound = 1 / Math.sqrt(inFeatures);
@@ -39,10 +39,10 @@ export class Bilinear extends Module {
     readonly in1Features: number,
     readonly in2Features: number,
     readonly outFeatures: number,
-    options: { readonly bias?: boolean } = {},
+    ...options: Given<{ readonly bias?: boolean }, ['bias']>
   ) {
     super();
-    const { bias } = optionsOf('Bilinear', { bias: true }, options);
+    const { bias } = optionsInOrder('Bilinear', ['bias'], { bias: true }, options);
     checkCount('Bilinear: in1Features', in1Features);
     checkCount('Bilinear: in2Features', in2Features);
     checkCount('Bilinear: outFeatures', outFeatures);

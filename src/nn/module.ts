@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import { DTYPES, type DType, type HostArray, hostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, StateDictError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
+import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { type Shape, showShape } from '../base/shape.js';
 import { describe } from '../base/tree.js';
@@ -247,7 +248,13 @@ export class Module {
    * Takes the values of a state dict, in its own dtypes. Whatever does not fit is listed in one error, before anything is
    * changed; with `strict: false` names may be missing or left over. A tensor with two names (tied weights) needs one of them.
    */
-  loadStateDict(state: StateDict, { strict = true }: { readonly strict?: boolean } = {}): LoadedKeys {
+  loadStateDict(state: StateDict, options: { readonly strict?: boolean } = {}): LoadedKeys {
+    checkOptions('loadStateDict', ['strict'], options);
+    const { strict = true } = options;
+    if (state instanceof Promise || state === null || typeof state !== 'object')
+      throw new ArgumentError(
+        `loadStateDict: the state dict is ${describe(state)}: it takes a Map or an object of tensors`,
+      );
     const given: ReadonlyMap<string, StateValue> = state instanceof Map ? state : new Map(Object.entries(state));
     const entries = [...this.stateEntries()];
     const keys = checkState(

@@ -7,7 +7,7 @@ import { batchNorm, instanceNorm } from '../tensor/norm.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { layer } from './layer.js';
 import { Buffer, Module, Parameter } from './module.js';
-import { checkCount, optionsOf, showOptions } from './options.js';
+import { checkCount, type Given, optionsInOrder, showOptions } from './options.js';
 
 const listOf = (sizes: number | Shape): Shape => (typeof sizes === 'number' ? [sizes] : sizes);
 
@@ -16,16 +16,18 @@ export interface LayerNormLayerOptions {
   readonly elementwiseAffine?: boolean;
   readonly bias?: boolean;
 }
+const LAYERNORM = ['eps', 'elementwiseAffine', 'bias'] as const;
 /** The last dimensions at mean 0 and variance 1, then scaled and moved by what is learned. */
 export class LayerNorm extends Module {
   readonly normalizedShape: Shape;
   readonly eps: number;
   readonly weight: Parameter | null;
   readonly bias: Parameter | null;
-  constructor(normalizedShape: number | Shape, options: LayerNormLayerOptions = {}) {
+  constructor(normalizedShape: number | Shape, ...options: Given<LayerNormLayerOptions, typeof LAYERNORM>) {
     super();
-    const { eps, elementwiseAffine, bias } = optionsOf<Required<LayerNormLayerOptions>>(
+    const { eps, elementwiseAffine, bias } = optionsInOrder<Required<LayerNormLayerOptions>>(
       'LayerNorm',
+      LAYERNORM,
       { eps: 1e-5, elementwiseAffine: true, bias: true },
       options,
     );
@@ -47,15 +49,17 @@ export interface RMSNormLayerOptions {
   readonly eps?: number | null;
   readonly elementwiseAffine?: boolean;
 }
+const RMSNORM = ['eps', 'elementwiseAffine'] as const;
 /** The last dimensions divided by the root of the mean of their squares, then scaled by what is learned. */
 export class RMSNorm extends Module {
   readonly normalizedShape: Shape;
   readonly eps: number | null;
   readonly weight: Parameter | null;
-  constructor(normalizedShape: number | Shape, options: RMSNormLayerOptions = {}) {
+  constructor(normalizedShape: number | Shape, ...options: Given<RMSNormLayerOptions, typeof RMSNORM>) {
     super();
-    const { eps, elementwiseAffine } = optionsOf<Required<RMSNormLayerOptions>>(
+    const { eps, elementwiseAffine } = optionsInOrder<Required<RMSNormLayerOptions>>(
       'RMSNorm',
+      RMSNORM,
       { eps: null, elementwiseAffine: true },
       options,
     );
@@ -83,10 +87,10 @@ export class GroupNorm extends Module {
   constructor(
     readonly numGroups: number,
     readonly numChannels: number,
-    options: GroupNormLayerOptions = {},
+    ...options: Given<GroupNormLayerOptions, ['eps', 'affine']>
   ) {
     super();
-    const { eps, affine } = optionsOf('GroupNorm', { eps: 1e-5, affine: true }, options);
+    const { eps, affine } = optionsInOrder('GroupNorm', ['eps', 'affine'], { eps: 1e-5, affine: true }, options);
     checkCount('GroupNorm: numGroups', numGroups);
     checkCount('GroupNorm: numChannels', numChannels);
     if (numChannels % numGroups)
@@ -121,6 +125,8 @@ export interface StatisticsLayerOptions {
   readonly affine?: boolean;
   readonly trackRunningStats?: boolean;
 }
+const STATISTICS = ['eps', 'momentum', 'affine', 'trackRunningStats'] as const;
+type GivenStatistics = Given<StatisticsLayerOptions, typeof STATISTICS>;
 /** What batch and instance norms are: statistics of channels, their running means, a scale and an offset. */
 class ChannelNorm extends Module {
   readonly eps: number;
@@ -132,12 +138,12 @@ class ChannelNorm extends Module {
   readonly numBatchesTracked: Buffer | null;
   constructor(
     readonly numFeatures: number,
-    options: StatisticsLayerOptions,
+    options: GivenStatistics,
     normally: Required<StatisticsLayerOptions>,
   ) {
     super();
     const { name } = new.target;
-    const { eps, momentum, affine, trackRunningStats } = optionsOf(name, normally, options);
+    const { eps, momentum, affine, trackRunningStats } = optionsInOrder(name, STATISTICS, normally, options);
     const sizes = [checkCount(`${name}: numFeatures`, numFeatures)];
     this.eps = eps;
     this.momentum = momentum;
@@ -165,7 +171,7 @@ class ChannelNorm extends Module {
 
 class BatchNorm extends ChannelNorm {
   readonly #ranks: readonly number[];
-  constructor(ranks: readonly number[], numFeatures: number, options: StatisticsLayerOptions) {
+  constructor(ranks: readonly number[], numFeatures: number, options: GivenStatistics) {
     super(numFeatures, options, { eps: 1e-5, momentum: 0.1, affine: true, trackRunningStats: true });
     this.#ranks = ranks;
   }
@@ -185,26 +191,26 @@ class BatchNorm extends ChannelNorm {
 }
 /** Each channel of [N, C] or [N, C, L] at mean 0 and variance 1 over the batch; of the running statistics in eval mode. */
 export class BatchNorm1d extends BatchNorm {
-  constructor(numFeatures: number, options: StatisticsLayerOptions = {}) {
+  constructor(numFeatures: number, ...options: GivenStatistics) {
     super([2, 3], numFeatures, options);
   }
 }
 /** The same of [N, C, H, W]. */
 export class BatchNorm2d extends BatchNorm {
-  constructor(numFeatures: number, options: StatisticsLayerOptions = {}) {
+  constructor(numFeatures: number, ...options: GivenStatistics) {
     super([4], numFeatures, options);
   }
 }
 /** The same of [N, C, D, H, W]. */
 export class BatchNorm3d extends BatchNorm {
-  constructor(numFeatures: number, options: StatisticsLayerOptions = {}) {
+  constructor(numFeatures: number, ...options: GivenStatistics) {
     super([5], numFeatures, options);
   }
 }
 
 class InstanceNorm extends ChannelNorm {
   readonly #space: number;
-  constructor(space: number, numFeatures: number, options: StatisticsLayerOptions) {
+  constructor(space: number, numFeatures: number, options: GivenStatistics) {
     super(numFeatures, options, { eps: 1e-5, momentum: 0.1, affine: false, trackRunningStats: false });
     this.#space = space;
   }
@@ -219,17 +225,17 @@ class InstanceNorm extends ChannelNorm {
 }
 /** Each channel of each sample of [N, C, L] at mean 0 and variance 1. */
 export class InstanceNorm1d extends InstanceNorm {
-  constructor(numFeatures: number, options: StatisticsLayerOptions = {}) {
+  constructor(numFeatures: number, ...options: GivenStatistics) {
     super(1, numFeatures, options);
   }
 }
 export class InstanceNorm2d extends InstanceNorm {
-  constructor(numFeatures: number, options: StatisticsLayerOptions = {}) {
+  constructor(numFeatures: number, ...options: GivenStatistics) {
     super(2, numFeatures, options);
   }
 }
 export class InstanceNorm3d extends InstanceNorm {
-  constructor(numFeatures: number, options: StatisticsLayerOptions = {}) {
+  constructor(numFeatures: number, ...options: GivenStatistics) {
     super(3, numFeatures, options);
   }
 }

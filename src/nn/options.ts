@@ -1,26 +1,29 @@
 // What layers are made with: options by name, or by place in torch's order.
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { shown } from '../base/tree.js';
 import { named } from '../tensor/arguments.js';
 import { Tensor } from '../tensor/tensor.js';
 
 export type { Given } from '../tensor/lift.js';
 
+/** A number that is a probability. */
+export function checkProbability(what: string, p: number): number {
+  if (typeof p === 'number' && p >= 0 && p <= 1) return p;
+  throw new ArgumentError(`${what} is ${shown(p)}: a probability is between 0 and 1`);
+}
+
 /** A whole number of something, at least `least`. */
 export function checkCount(what: string, n: number, least = 1): number {
   if (Number.isSafeInteger(n) && n >= least) return n;
-  throw new ArgumentError(`${what} is ${n}: it must be a whole number, at least ${least}`);
+  throw new ArgumentError(`${what} is ${shown(n)}: it must be a whole number, at least ${least}`);
 }
 
 /** One for each option; undefined where an option that is left out has a meaning of its own. */
 export type Defaults<O> = { readonly [K in keyof O]-?: O[K] | undefined };
 /** Options over their defaults, all of which are named there; one that is not is an error. */
 export function optionsOf<O extends object>(layer: string, defaults: Defaults<O>, given: object): O {
-  const names = Object.keys(defaults);
-  const unknown = Object.keys(given).find((name) => !names.includes(name));
-  if (unknown !== undefined) {
-    const takes = names.length ? `it takes ${names.join(', ')}` : 'it takes none';
-    throw new ArgumentError(`${layer}: there is no option '${unknown}': ${takes}`);
-  }
+  checkOptions<object>(layer, Object.keys(defaults) as never[], given);
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   return { ...defaults, ...Object.fromEntries(set) } as O;
 }

@@ -8,7 +8,7 @@ import { dropout } from '../tensor/random.js';
 import type { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Module, Parameter } from './module.js';
-import { checkCount, optionsOf, showOptions } from './options.js';
+import { checkCount, checkProbability, type Given, optionsInOrder, showOptions } from './options.js';
 
 /** What is carried from step to step: the hidden state, and for an LSTM its cell. */
 type State = readonly Tensor[];
@@ -73,6 +73,9 @@ export interface LSTMOptions extends CommonOptions {
 }
 export type GRUOptions = CommonOptions;
 
+const COMMON = ['numLayers', 'bias', 'batchFirst', 'dropout', 'bidirectional'] as const;
+const LSTM_ORDER = [...COMMON, 'projSize'] as const;
+const RNN_ORDER = ['numLayers', 'nonlinearity', 'bias', 'batchFirst', 'dropout', 'bidirectional'] as const;
 const NORMALLY = { numLayers: 1, bias: true, batchFirst: false, dropout: 0, bidirectional: false };
 
 /**
@@ -107,8 +110,7 @@ class Recurrent extends Module {
     checkCount(`${name}: inputSize`, inputSize);
     checkCount(`${name}: hiddenSize`, hiddenSize);
     checkCount(`${name}: projSize`, projSize, 0);
-    if (!(this.dropout >= 0 && this.dropout <= 1))
-      throw new ArgumentError(`${name}: dropout is ${this.dropout}: a probability is between 0 and 1`);
+    checkProbability(`${name}: dropout`, this.dropout);
     if (projSize >= hiddenSize)
       throw new ArgumentError(`${name}: projSize is ${projSize}: it must be less than hiddenSize, ${hiddenSize}`);
     const [bound, rows] = [1 / Math.sqrt(hiddenSize), kind.gates * hiddenSize];
@@ -203,9 +205,10 @@ class Recurrent extends Module {
 /** h = tanh(W x + U h): [L, N, inputSize] to [L, N, hiddenSize], and the last h of each layer. */
 export class RNN extends Recurrent {
   readonly nonlinearity: 'tanh' | 'relu';
-  constructor(inputSize: number, hiddenSize: number, options: RNNOptions = {}) {
-    const { nonlinearity, ...common } = optionsOf<Required<RNNOptions>>(
+  constructor(inputSize: number, hiddenSize: number, ...options: Given<RNNOptions, typeof RNN_ORDER>) {
+    const { nonlinearity, ...common } = optionsInOrder<Required<RNNOptions>>(
       'RNN',
+      RNN_ORDER,
       { ...NORMALLY, nonlinearity: 'tanh' },
       options,
     );
@@ -221,8 +224,8 @@ export class RNN extends Recurrent {
 
 /** A gated recurrent unit: [L, N, inputSize] to [L, N, hiddenSize], and the last h of each layer. */
 export class GRU extends Recurrent {
-  constructor(inputSize: number, hiddenSize: number, options: GRUOptions = {}) {
-    super(KINDS.gru, inputSize, hiddenSize, optionsOf<Required<GRUOptions>>('GRU', NORMALLY, options));
+  constructor(inputSize: number, hiddenSize: number, ...options: Given<GRUOptions, typeof COMMON>) {
+    super(KINDS.gru, inputSize, hiddenSize, optionsInOrder<Required<GRUOptions>>('GRU', COMMON, NORMALLY, options));
   }
   override forward(x: Tensor, h0?: Tensor): [output: Tensor, h: Tensor] {
     const [output, [h]] = this.run(x, h0 && [h0]);
@@ -232,8 +235,13 @@ export class GRU extends Recurrent {
 
 /** Long short-term memory: [L, N, inputSize] to [L, N, hiddenSize], and the last h and c of each layer. */
 export class LSTM extends Recurrent {
-  constructor(inputSize: number, hiddenSize: number, options: LSTMOptions = {}) {
-    const { projSize, ...common } = optionsOf<Required<LSTMOptions>>('LSTM', { ...NORMALLY, projSize: 0 }, options);
+  constructor(inputSize: number, hiddenSize: number, ...options: Given<LSTMOptions, typeof LSTM_ORDER>) {
+    const { projSize, ...common } = optionsInOrder<Required<LSTMOptions>>(
+      'LSTM',
+      LSTM_ORDER,
+      { ...NORMALLY, projSize: 0 },
+      options,
+    );
     super(KINDS.lstm, inputSize, hiddenSize, common, projSize);
   }
   override forward(
@@ -293,10 +301,11 @@ export class RNNCell extends Cell {
   constructor(
     inputSize: number,
     hiddenSize: number,
-    options: CellOptions & { readonly nonlinearity?: 'tanh' | 'relu' } = {},
+    ...options: Given<CellOptions & { readonly nonlinearity?: 'tanh' | 'relu' }, ['bias', 'nonlinearity']>
   ) {
-    const { bias, nonlinearity } = optionsOf(
+    const { bias, nonlinearity } = optionsInOrder(
       'RNNCell',
+      ['bias', 'nonlinearity'],
       { bias: true, nonlinearity: 'tanh' as 'tanh' | 'relu' },
       options,
     );
@@ -309,8 +318,8 @@ export class RNNCell extends Cell {
 }
 /** One step of a GRU: [N, inputSize] and h to the next h. */
 export class GRUCell extends Cell {
-  constructor(inputSize: number, hiddenSize: number, options: CellOptions = {}) {
-    super(KINDS.gru, inputSize, hiddenSize, optionsOf('GRUCell', { bias: true }, options).bias);
+  constructor(inputSize: number, hiddenSize: number, ...options: Given<CellOptions, ['bias']>) {
+    super(KINDS.gru, inputSize, hiddenSize, optionsInOrder('GRUCell', ['bias'], { bias: true }, options).bias);
   }
   override forward(x: Tensor, h?: Tensor): Tensor {
     return this.step(x, h && [h])[0]!;
@@ -318,8 +327,8 @@ export class GRUCell extends Cell {
 }
 /** One step of an LSTM: [N, inputSize], h and c to the next h and c. */
 export class LSTMCell extends Cell {
-  constructor(inputSize: number, hiddenSize: number, options: CellOptions = {}) {
-    super(KINDS.lstm, inputSize, hiddenSize, optionsOf('LSTMCell', { bias: true }, options).bias);
+  constructor(inputSize: number, hiddenSize: number, ...options: Given<CellOptions, ['bias']>) {
+    super(KINDS.lstm, inputSize, hiddenSize, optionsInOrder('LSTMCell', ['bias'], { bias: true }, options).bias);
   }
   override forward(x: Tensor, state?: readonly [h: Tensor, c: Tensor]): [h: Tensor, c: Tensor] {
     const [h, c] = this.step(x, state);

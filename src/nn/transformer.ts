@@ -1,4 +1,7 @@
 // Transformers as torch has them (Vaswani et al., 2017): names and order of computation are torch's.
+import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { describe } from '../base/tree.js';
 import { gelu, relu } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type AttendOptions, MultiheadAttention } from './attention.js';
@@ -7,7 +10,7 @@ import { Dropout } from './dropout.js';
 import { Linear } from './linear.js';
 import { Module } from './module.js';
 import { LayerNorm } from './norm.js';
-import { checkCount, optionsOf } from './options.js';
+import { checkCount, type Given, optionsInOrder, optionsOf } from './options.js';
 
 export interface TransformerLayerOptions {
   readonly dimFeedforward?: number;
@@ -28,6 +31,8 @@ const NORMALLY: Required<TransformerLayerOptions> = {
   normFirst: false,
   bias: true,
 };
+const ORDER = ['dimFeedforward', 'dropout', 'activation', 'layerNormEps', 'batchFirst', 'normFirst', 'bias'] as const;
+type GivenLayer = Given<TransformerLayerOptions, typeof ORDER>;
 type Mask = Tensor | null;
 export interface EncoderLayerMasks {
   /** Who does not attend to whom: as MultiheadAttention's attnMask. */
@@ -49,6 +54,15 @@ export interface DecoderMasks {
   readonly memoryIsCausal?: boolean;
 }
 
+const DECODER_MASKS = [
+  'tgtMask',
+  'memoryMask',
+  'tgtKeyPaddingMask',
+  'memoryKeyPaddingMask',
+  'tgtIsCausal',
+  'memoryIsCausal',
+] as const;
+
 /** What layers of both kinds have: attention to itself, two linear layers, and norms around them. */
 class TransformerLayer extends Module {
   readonly selfAttn: MultiheadAttention;
@@ -66,10 +80,10 @@ class TransformerLayer extends Module {
   constructor(
     readonly dModel: number,
     readonly nhead: number,
-    options: TransformerLayerOptions,
+    options: GivenLayer,
   ) {
     super();
-    const given = optionsOf<Required<TransformerLayerOptions>>(new.target.name, NORMALLY, options);
+    const given = optionsInOrder<Required<TransformerLayerOptions>>(new.target.name, ORDER, NORMALLY, options);
     const { activation, bias } = given;
     this.#given = given;
     this.selfAttn = this.attention();
@@ -106,10 +120,11 @@ class TransformerLayer extends Module {
 
 /** Attention to itself, then feedforward: [L, N, dModel] to the same ([N, L, dModel] with batchFirst). */
 export class TransformerEncoderLayer extends TransformerLayer {
-  constructor(dModel: number, nhead: number, options: TransformerLayerOptions = {}) {
+  constructor(dModel: number, nhead: number, ...options: GivenLayer) {
     super(dModel, nhead, options);
   }
   override forward(src: Tensor, masks: EncoderLayerMasks = {}): Tensor {
+    checkOptions('TransformerEncoderLayer.forward', ['srcMask', 'srcKeyPaddingMask', 'isCausal'], masks);
     const { srcMask: attnMask = null, srcKeyPaddingMask: keyPaddingMask = null, isCausal = false } = masks;
     const x = this.residual(src, this.norm1, (y) => this.attendToSelf(y, { attnMask, keyPaddingMask, isCausal }));
     return this.residual(x, this.norm2, (y) => this.dropout2.forward(this.feedForward(y)));
@@ -121,13 +136,14 @@ export class TransformerDecoderLayer extends TransformerLayer {
   readonly multiheadAttn: MultiheadAttention;
   readonly norm3: LayerNorm;
   readonly dropout3: Dropout;
-  constructor(dModel: number, nhead: number, options: TransformerLayerOptions = {}) {
+  constructor(dModel: number, nhead: number, ...options: GivenLayer) {
     super(dModel, nhead, options);
     this.multiheadAttn = this.attention();
     this.norm3 = this.norm();
     this.dropout3 = new Dropout(this.dropout.p);
   }
   override forward(tgt: Tensor, memory: Tensor, masks: DecoderMasks = {}): Tensor {
+    checkOptions('TransformerDecoderLayer.forward', DECODER_MASKS, masks);
     const { tgtMask = null, tgtKeyPaddingMask = null, tgtIsCausal = false } = masks;
     const { memoryMask = null, memoryKeyPaddingMask = null, memoryIsCausal = false } = masks;
     const x = this.residual(tgt, this.norm1, (y) =>
@@ -148,6 +164,14 @@ export class TransformerDecoderLayer extends TransformerLayer {
 export interface StackOptions {
   readonly norm?: LayerNorm | null;
 }
+function layersOf<M extends Module>(name: string, makeLayer: () => M, numLayers: number): ModuleList<M> {
+  if (typeof makeLayer !== 'function')
+    throw new ArgumentError(
+      `${name}: takes a function that makes a layer, got ${describe(makeLayer)}: write new ${name}(() => new ${name}Layer(...), ${numLayers})`,
+    );
+  checkCount(`${name}: numLayers`, numLayers);
+  return new ModuleList(Array.from({ length: numLayers }, () => makeLayer()));
+}
 /**
  * Layers one after the other, and a norm after the last. Unlike torch: takes a function that makes a layer, so that each has
  * its own initial values.
@@ -157,11 +181,12 @@ export class TransformerEncoder extends Module {
   readonly norm: LayerNorm | null;
   constructor(makeLayer: () => TransformerEncoderLayer, numLayers: number, options: StackOptions = {}) {
     super();
-    checkCount('TransformerEncoder: numLayers', numLayers);
-    this.layers = new ModuleList(Array.from({ length: numLayers }, () => makeLayer()));
+    this.layers = layersOf('TransformerEncoder', makeLayer, numLayers);
     this.norm = optionsOf<Required<StackOptions>>('TransformerEncoder', { norm: null }, options).norm;
   }
-  override forward(src: Tensor, { mask = null, ...masks }: EncoderMasks = {}): Tensor {
+  override forward(src: Tensor, given: EncoderMasks = {}): Tensor {
+    checkOptions('TransformerEncoder.forward', ['mask', 'srcKeyPaddingMask', 'isCausal'], given);
+    const { mask = null, ...masks } = given;
     let x = src;
     for (const layer of this.layers) x = layer.forward(x, { srcMask: mask, ...masks });
     return this.norm?.forward(x) ?? x;
@@ -173,8 +198,7 @@ export class TransformerDecoder extends Module {
   readonly norm: LayerNorm | null;
   constructor(makeLayer: () => TransformerDecoderLayer, numLayers: number, options: StackOptions = {}) {
     super();
-    checkCount('TransformerDecoder: numLayers', numLayers);
-    this.layers = new ModuleList(Array.from({ length: numLayers }, () => makeLayer()));
+    this.layers = layersOf('TransformerDecoder', makeLayer, numLayers);
     this.norm = optionsOf<Required<StackOptions>>('TransformerDecoder', { norm: null }, options).norm;
   }
   override forward(tgt: Tensor, memory: Tensor, masks: DecoderMasks = {}): Tensor {

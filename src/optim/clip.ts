@@ -1,6 +1,8 @@
 // Gradients that are too large, made smaller: torch's clip_grad_norm_ and clip_grad_value_, described inside the step.
 import { ArgumentError, NonfiniteGradientError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { wideType } from '../base/promote.js';
+import { shown } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { full } from '../ops/constant.js';
@@ -11,6 +13,7 @@ import { reduceMax, reduceSum } from '../ops/reduce.js';
 import { detach } from '../ops/variable.js';
 import { afterStep } from '../tensor/closures.js';
 import { Tensor } from '../tensor/tensor.js';
+import { checkList } from './optimizer.js';
 
 export interface ClipOptions {
   /** The order of the norm; Infinity for the largest element. */
@@ -21,7 +24,7 @@ export interface ClipOptions {
 type Given = Tensor | Iterable<Tensor>;
 
 const gradsOf = (params: Given): Tensor[] =>
-  [...(params instanceof Tensor ? [params] : params)].flatMap((p) => (p.grad ? [p.grad] : []));
+  [...(params instanceof Tensor ? [params] : checkList('clipping', params))].flatMap((p) => (p.grad ? [p.grad] : []));
 const wide = (x: Tensor): Expr => convert(detach(x.expr), wideType(x.dtype));
 
 /** The norm of all of a list, as if they were one vector. */
@@ -41,21 +44,24 @@ function totalNorm(xs: readonly Expr[], order: number): Expr {
  * Scales all gradients down, together, where their norm is larger than maxNorm; gives that norm as it was. Unlike torch: the
  * norm of bf16 and f16 gradients is f32.
  */
-export const clipGradNorm = entry(
-  (params: Given, maxNorm: number, { normType = 2, errorIfNonfinite = false }: ClipOptions = {}): Tensor => {
-    if (!(maxNorm >= 0)) throw new ArgumentError(`clipGradNorm: maxNorm is ${maxNorm}: it must be 0 or more`);
-    if (!(normType > 0))
-      throw new ArgumentError(`clipGradNorm: normType is ${normType}: it must be positive, or Infinity`);
-    const grads = gradsOf(params).filter((g) => g.numel());
-    if (!grads.length) return new Tensor(full([], 0, 'f32'));
-    const norm = totalNorm(grads.map(wide), normType);
-    const factor = minimum(div(maxNorm, add(norm, 1e-6)), 1);
-    for (const g of grads) g.rebind(convert(mul(wide(g), factor), g.dtype));
-    const result = new Tensor(norm);
-    if (errorIfNonfinite) afterStep(checkFinite, result);
-    return result;
-  },
-);
+export const clipGradNorm = entry((params: Given, maxNorm: number, options: ClipOptions = {}): Tensor => {
+  checkOptions('clipGradNorm', ['normType', 'errorIfNonfinite'], options);
+  const { normType = 2, errorIfNonfinite = false } = options;
+  if (!(typeof maxNorm === 'number' && maxNorm >= 0))
+    throw new ArgumentError(
+      `clipGradNorm: maxNorm is ${shown(maxNorm)}: it must be 0 or more: write clipGradNorm(parameters, 1)`,
+    );
+  if (!(typeof normType === 'number' && normType > 0))
+    throw new ArgumentError(`clipGradNorm: normType is ${shown(normType)}: it must be positive, or Infinity`);
+  const grads = gradsOf(params).filter((g) => g.numel());
+  if (!grads.length) return new Tensor(full([], 0, 'f32'));
+  const norm = totalNorm(grads.map(wide), normType);
+  const factor = minimum(div(maxNorm, add(norm, 1e-6)), 1);
+  for (const g of grads) g.rebind(convert(mul(wide(g), factor), g.dtype));
+  const result = new Tensor(norm);
+  if (errorIfNonfinite) afterStep(checkFinite, result);
+  return result;
+});
 async function checkFinite(norm: Tensor): Promise<void> {
   const value = await norm.item();
   if (!Number.isFinite(value))
@@ -66,6 +72,7 @@ async function checkFinite(norm: Tensor): Promise<void> {
 
 /** Limits every element of the gradients to -clipValue and clipValue. */
 export const clipGradValue = entry((params: Given, clipValue: number): void => {
-  if (!(clipValue >= 0)) throw new ArgumentError(`clipGradValue: clipValue is ${clipValue}: it must be 0 or more`);
+  if (!(typeof clipValue === 'number' && clipValue >= 0))
+    throw new ArgumentError(`clipGradValue: clipValue is ${shown(clipValue)}: it must be 0 or more`);
   for (const g of gradsOf(params)) g.rebind(clamp(detach(g.expr), { min: -clipValue, max: clipValue }));
 });

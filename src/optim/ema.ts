@@ -1,13 +1,16 @@
 // The running average of parameters, which is often better than the parameters themselves: updated inside the step, swapped in
 // for evaluation.
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { wideType } from '../base/promote.js';
+import { describe, shown } from '../base/tree.js';
 import { entry } from '../ir/source.js';
 import { convert } from '../ops/move.js';
 import { add, div, eq, maximum, mul, sub, where } from '../ops/pointwise.js';
 import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
 import { Tensor } from '../tensor/tensor.js';
+import { checkList } from './optimizer.js';
 import { loadTensors } from './state-dict.js';
 
 export interface EMAOptions {
@@ -32,12 +35,12 @@ export class EMA {
   /** What the parameters were, while the averages are in their place. */
   #kept: readonly Tensor[] | undefined;
 
-  constructor(
-    params: Iterable<Tensor | readonly [name: string, parameter: Tensor]>,
-    { decay = 0.999, warmup = false }: EMAOptions = {},
-  ) {
+  constructor(params: Iterable<Tensor | readonly [name: string, parameter: Tensor]>, options: EMAOptions = {}) {
+    checkOptions('EMA', ['decay', 'warmup'], options);
+    const { decay = 0.999, warmup = false } = options;
+    checkList('EMA', params);
     const entries = [...params].map((x, i) => (x instanceof Tensor ? ([String(i), x] as const) : x));
-    this.params = entries.map(([, p]) => p);
+    this.params = entries.map(([name, p]) => checkTensor('EMA', name, p));
     this.#names = entries.map(([name]) => name);
     if (!this.params.length) throw new ArgumentError('EMA: there are no parameters: pass model.parameters()');
     this.averages = this.params.map((p) => zeros(p.shape, { dtype: wideType(p.dtype) }));
@@ -119,7 +122,11 @@ for (const name of ['update', 'applyTo', 'swap'] as const) {
   Object.defineProperty(EMA.prototype, name, { value: entry(EMA.prototype[name] as () => unknown) });
 }
 
+function checkTensor(what: string, name: string, p: unknown): Tensor {
+  if (p instanceof Tensor) return p;
+  throw new ArgumentError(`${what}: parameter ${name} is ${describe(p)}: it must be a tensor`);
+}
 function checkDecay(decay: number): number {
-  if (decay >= 0 && decay <= 1) return decay;
-  throw new ArgumentError(`EMA: decay is ${decay}: it must be from 0 to 1`);
+  if (typeof decay === 'number' && decay >= 0 && decay <= 1) return decay;
+  throw new ArgumentError(`EMA: decay is ${shown(decay)}: it must be from 0 to 1`);
 }

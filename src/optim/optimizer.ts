@@ -2,6 +2,7 @@
 // step describes the update, in a plain loop or inside a step; all numbers that may change are scalars on the device.
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions, unknownOption } from '../base/options.js';
 import { isFloat, wideType } from '../base/promote.js';
 import { describe, isPlain } from '../base/tree.js';
 import { insideBody } from '../ir/cell.js';
@@ -40,7 +41,7 @@ export class Optimizer<O extends object = object> {
     this.#defaults = optionsOf(rule, options);
     if (params instanceof Tensor)
       throw new ArgumentError(`${rule.name}: the parameters are one tensor, ${params.aval}: pass a list, [it]`);
-    const list = [...params];
+    const list = [...checkList(rule.name, params)];
     if (!list.length)
       throw new ArgumentError(`${rule.name}: there are no parameters: pass model.parameters(), or a list of tensors`);
     const isGroups = list.every((x) => isPlain(x) && 'params' in x);
@@ -70,7 +71,9 @@ export class Optimizer<O extends object = object> {
   }
 
   /** Forgets all gradients; with `setToNone: false` they become zeros instead. */
-  zeroGrad({ setToNone = true }: { readonly setToNone?: boolean } = {}): void {
+  zeroGrad(options: { readonly setToNone?: boolean } = {}): void {
+    checkOptions(`${this.#rule.name}.zeroGrad`, ['setToNone'], options);
+    const { setToNone = true } = options;
     for (const p of this.#groups.flatMap((g) => g.params)) {
       if (setToNone) p.grad = null;
       else p.grad?.zero_();
@@ -78,7 +81,9 @@ export class Optimizer<O extends object = object> {
   }
 
   /** Changes every parameter that has a gradient. */
-  step({ skipIf }: StepOptions = {}): void {
+  step(options: StepOptions = {}): void {
+    checkOptions(`${this.#rule.name}.step`, ['skipIf'], options);
+    const { skipIf } = options;
     for (const group of this.#groups) group.update(skipIf && detach(skipIf.expr));
   }
 
@@ -101,6 +106,15 @@ export class Optimizer<O extends object = object> {
 }
 for (const name of ['step', 'zeroGrad', 'addParamGroup'] as const) {
   Object.defineProperty(Optimizer.prototype, name, { value: entry(Optimizer.prototype[name] as () => unknown) });
+}
+
+/** Parameters, in a list: a model itself, or nothing, is an error. */
+export function checkList<P extends Iterable<unknown>>(what: string, params: P): P {
+  const isModel = typeof (params as { parameters?: unknown } | null)?.parameters === 'function';
+  if (!isModel && Symbol.iterator in Object(params)) return params;
+  throw new ArgumentError(
+    `${what}: the parameters are ${describe(params)}: pass model.parameters(), or a list of tensors`,
+  );
 }
 
 /** The machine's epsilon: the gap between 1 and the next number. */
@@ -159,7 +173,14 @@ export class ParameterGroup<O extends object> {
       const set = (value: unknown) => this.set({ [name]: value });
       Object.defineProperty(face, name, { get, set, enumerable: true });
     }
-    return Object.seal(face);
+    const name = this.rule.name;
+    return new Proxy(Object.seal(face), {
+      set(to, key, value) {
+        if (typeof key === 'string' && !(key in to))
+          throw new ArgumentError(`${name}: ${unknownOption(Object.keys(to), { [key]: value })}`);
+        return Reflect.set(to, key, value);
+      },
+    });
   }
 
   /** Other options, from the host: the program stays the same. */

@@ -1,8 +1,10 @@
 // What an optimizer is made of: a table of options, the numbers its program needs, the state of a parameter, and the update.
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
-import { isPlain } from '../base/tree.js';
+import { shown as showValue } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
+import { Tensor } from '../tensor/tensor.js';
 
 /** The expressions of a parameter's update by name: `p` the parameter, `g` its gradient, the others its state. */
 export type Exprs = Readonly<Record<string, Expr>>;
@@ -62,19 +64,16 @@ export interface CommonOptions {
 export const COMMON = { maximize: flag(), masterWeights: flag() };
 
 export function checkOption(rule: string, name: string, { fits, must }: Option<unknown>, given: unknown): void {
-  if (!fits(given)) throw new ArgumentError(`${rule}: ${name} is ${shown(given)}: it must be ${must}`);
+  if (fits(given)) return;
+  const way = given instanceof Tensor ? `: read it first, Number(await ${name}.item())` : '';
+  throw new ArgumentError(`${rule}: ${name} is ${shown(given)}: it must be ${must}${way}`);
 }
-const shown = (x: unknown): string => (x && typeof x === 'object' ? JSON.stringify(x) : String(x));
+const shown = (x: unknown): string => (Array.isArray(x) ? JSON.stringify(x) : showValue(x));
 
 /** The options of a group: those given, on top of others. */
 export function optionsOf<O extends object>(rule: Rule<O>, given: object, defaults?: Required<O>): Required<O> {
-  if (!isPlain(given)) throw new ArgumentError(`${rule.name}: the options are ${shown(given)}: they must be an object`);
   const known = Object.entries<Option<unknown>>(rule.options);
-  const stray = Object.keys(given).find((key) => !(key in rule.options));
-  if (stray)
-    throw new ArgumentError(
-      `${rule.name}: there is no option '${stray}': it takes ${known.map(([name]) => name).join(', ')}`,
-    );
+  checkOptions<object>(rule.name, Object.keys(rule.options) as never[], given);
   const all = { ...(defaults ?? Object.fromEntries(known.map(([name, { value }]) => [name, value]))) } as Required<O>;
   for (const [name, o] of known) {
     const value = (given as Record<string, unknown>)[name];

@@ -1,6 +1,7 @@
 // Losses in f16 are scaled up so that small gradients are not lost, and gradients scaled down again. Whether a step overflowed is
 // decided on the device: nothing is read.
 import { ArgumentError, DTypeError } from '../base/errors.js';
+import { checkOptions as checkNames } from '../base/options.js';
 import { wideType } from '../base/promote.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
@@ -49,6 +50,7 @@ export class GradScaler {
   #progress = new Map<AnyOptimizer, Progress>();
 
   constructor(options: GradScalerOptions = {}) {
+    checkNames('GradScaler', ['initScale', 'growthFactor', 'backoffFactor', 'growthInterval', 'enabled'], options);
     const {
       initScale = 2 ** 16,
       growthFactor = 2,

@@ -1,6 +1,8 @@
 // Learning rates that change from step to step. A schedule is a function of the step's number, so it can be asked about any
 // step and resumed exactly; its step() sets the optimizer's scalars from the host, and the program stays the same.
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { shown } from '../base/tree.js';
 import type { Group, Optimizer } from './optimizer.js';
 
 interface Rates {
@@ -82,11 +84,17 @@ const cosine = (a: number, b: number, x: number): number => b + ((a - b) / 2) * 
 
 function positive(kind: string, options: Readonly<Record<string, number>>): void {
   for (const [name, value] of Object.entries(options))
-    if (!(value > 0)) throw new ArgumentError(`${kind}: ${name} is ${value}: it must be more than 0`);
+    if (!(typeof value === 'number' && value > 0))
+      throw new ArgumentError(`${kind}: ${name} is ${shown(value)}: it must be more than 0`);
+}
+/** Options that must have this one. */
+function required<O extends object>(kind: string, name: keyof O & string, given: O): O {
+  if (given?.[name] !== undefined) return given;
+  throw new ArgumentError(`${kind}: ${name} is missing: write new ${kind}(optimizer, { ${name}: ... })`);
 }
 const notMore = (kind: string, name: string, value: number, most: number): void => {
-  if (!(value >= 0 && value <= most))
-    throw new ArgumentError(`${kind}: ${name} is ${value}: it must be from 0 to ${most}`);
+  if (!(typeof value === 'number' && value >= 0 && value <= most))
+    throw new ArgumentError(`${kind}: ${name} is ${shown(value)}: it must be from 0 to ${most}`);
 };
 
 /** A factor of one's own for each step. */
@@ -98,10 +106,9 @@ export class LambdaLR extends Schedule {
 
 /** `factor` of the learning rate for `totalIters` steps, then all of it. */
 export class ConstantLR extends Schedule {
-  constructor(
-    optimizer: AnyOptimizer,
-    { factor = 1 / 3, totalIters = 5 }: { readonly factor?: number; readonly totalIters?: number } = {},
-  ) {
+  constructor(optimizer: AnyOptimizer, options: { readonly factor?: number; readonly totalIters?: number } = {}) {
+    checkOptions('ConstantLR', ['factor', 'totalIters'], options);
+    const { factor = 1 / 3, totalIters = 5 } = options;
     notMore('ConstantLR', 'factor', factor, 1);
     super(
       optimizer,
@@ -112,10 +119,9 @@ export class ConstantLR extends Schedule {
 
 /** `gamma` times the learning rate every `stepSize` steps. */
 export class StepLR extends Schedule {
-  constructor(
-    optimizer: AnyOptimizer,
-    { stepSize, gamma = 0.1 }: { readonly stepSize: number; readonly gamma?: number },
-  ) {
+  constructor(optimizer: AnyOptimizer, options: { readonly stepSize: number; readonly gamma?: number }) {
+    checkOptions('StepLR', ['stepSize', 'gamma'], options);
+    const { stepSize, gamma = 0.1 } = required('StepLR', 'stepSize', options);
     positive('StepLR', { stepSize });
     super(
       optimizer,
@@ -131,7 +137,9 @@ export interface LinearLROptions {
 }
 /** A factor that goes from `startFactor` to `endFactor` in `totalIters` steps. */
 export class LinearLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, { startFactor = 1 / 3, endFactor = 1, totalIters = 5 }: LinearLROptions = {}) {
+  constructor(optimizer: AnyOptimizer, options: LinearLROptions = {}) {
+    checkOptions('LinearLR', ['startFactor', 'endFactor', 'totalIters'], options);
+    const { startFactor = 1 / 3, endFactor = 1, totalIters = 5 } = options;
     positive('LinearLR', { startFactor, totalIters });
     notMore('LinearLR', 'startFactor', startFactor, 1);
     notMore('LinearLR', 'endFactor', endFactor, 1);
@@ -152,7 +160,9 @@ export interface CosineLROptions {
 }
 /** Half a cosine wave from the learning rate down to the floor, after a linear warm-up; then the floor. */
 export class CosineLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, { totalSteps, warmup = 0, floor = 0 }: CosineLROptions) {
+  constructor(optimizer: AnyOptimizer, options: CosineLROptions) {
+    checkOptions('CosineLR', ['totalSteps', 'warmup', 'floor'], options);
+    const { totalSteps, warmup = 0, floor = 0 } = required('CosineLR', 'totalSteps', options);
     positive('CosineLR', { totalSteps });
     notMore('CosineLR', 'warmup', warmup, totalSteps - 1);
     super(optimizer, (n, { lr }) => ({
@@ -176,9 +186,22 @@ export interface OneCycleLROptions {
   readonly finalDivFactor?: number;
   readonly threePhase?: boolean;
 }
+const ONE_CYCLE = [
+  'maxLr',
+  'totalSteps',
+  'pctStart',
+  'annealStrategy',
+  'cycleMomentum',
+  'baseMomentum',
+  'maxMomentum',
+  'divFactor',
+  'finalDivFactor',
+  'threePhase',
+] as const;
 /** Up to maxLr, and down far below where it began (Smith and Topin, 2018). */
 export class OneCycleLR extends Schedule {
   constructor(optimizer: AnyOptimizer, options: OneCycleLROptions) {
+    checkOptions('OneCycleLR', ONE_CYCLE, required('OneCycleLR', 'maxLr', options));
     const { maxLr, totalSteps, pctStart = 0.3, annealStrategy = 'cos', cycleMomentum = true } = options;
     const {
       baseMomentum = 0.85,

@@ -2,6 +2,7 @@
 // too many, an option that is not there. TypeScript says so before; JavaScript, and `any`, would ignore it in silence.
 import { dtypeMistake } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { unknownOption } from '../base/options.js';
 import { entry } from '../ir/source.js';
 import { SIGNATURES } from './signatures.js';
 import { Tensor } from './tensor.js';
@@ -93,11 +94,8 @@ const requiredIn = (options: Takes['options']): string | undefined =>
 
 function misfitOption(options: Readonly<Record<string, Takes>>, given: Record<string, unknown>): Misfit | undefined {
   const keys = Object.keys(options);
-  const unknown = Object.keys(given).find((key) => !keys.includes(key) && given[key] !== undefined);
-  if (unknown === undefined) return first(keys, (key) => misfit(key, options[key]!, given[key]));
-  const meant = nearest(unknown, keys);
-  const hint = meant ? ` (did you mean ${meant}?)` : '';
-  return { why: () => `there is no option '${unknown}': it takes ${keys.join(', ')}${hint}`, complete: true };
+  const why = unknownOption(keys, given);
+  return why ? { why: () => why, complete: true } : first(keys, (key) => misfit(key, options[key]!, given[key]));
 }
 
 function first<T>(xs: readonly T[], find: (x: T, i: number) => Misfit | undefined): Misfit | undefined {
@@ -231,23 +229,3 @@ const REASONS: Readonly<Record<string, string>> = {
   'quantile.q': 'it is a part of the program',
   'tensor.data': 'for tensors there are clone, to and stack',
 };
-/** Names that other libraries have for an option. */
-const ALIASES: Readonly<Record<string, string>> = {
-  axis: 'dim',
-  axes: 'dim',
-  dims: 'dim',
-  dim: 'dims',
-  keepdims: 'keepdim',
-  offset: 'diagonal',
-  k: 'diagonal',
-  diagonal: 'offset',
-  unbiased: 'correction',
-  slope: 'negativeSlope',
-  ord: 'p',
-  size: 'shape',
-};
-const bare = (name: string): string => name.toLowerCase().replaceAll('_', '');
-function nearest(name: string, options: readonly string[]): string | undefined {
-  const wanted = [bare(name), ALIASES[bare(name)]];
-  return options.find((o) => wanted.includes(bare(o)));
-}

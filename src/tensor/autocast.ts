@@ -1,8 +1,9 @@
 // Automatic mixed precision: operations that are called inside take their tensors in another dtype, by torch's lists for GPUs.
 // The one place that asks is lift.ts, where an operation of the tensor language is called by its name.
 import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { promote } from '../base/promote.js';
-import { describe, isPlain } from '../base/tree.js';
+import { describe, isPlain, shown } from '../base/tree.js';
 import { Expr } from '../ir/expr.js';
 import { convert } from '../ops/move.js';
 
@@ -35,9 +36,12 @@ export interface AutocastOptions {
 
 /** What fn describes is computed in mixed precision: products in `dtype`, sums, losses and exponentials in f32. */
 export function autocast<T>(options: AutocastOptions, fn: () => T): T {
-  const { dtype = 'bf16', enabled = true } = options;
+  if (typeof options === 'function')
+    throw new ArgumentError("autocast: options come first: autocast({ dtype: 'bf16' }, () => ...)");
+  checkOptions('autocast', ['dtype', 'enabled'], options);
+  const { dtype = 'bf16', enabled = true } = options ?? {};
   if (dtype !== 'bf16' && dtype !== 'f16')
-    throw new ArgumentError(`autocast: dtype is ${String(dtype)}: it must be bf16 or f16`);
+    throw new ArgumentError(`autocast: dtype is ${shown(dtype)}: it must be 'bf16' or 'f16'`);
   if (typeof fn !== 'function') throw new ArgumentError(`autocast: takes options and a function, got ${describe(fn)}`);
   const was = low;
   low = enabled ? dtype : undefined;

@@ -144,7 +144,7 @@ test.each([
   ],
   [{ use_sliding_window: true }, 'sliding windows are not supported'],
   [{ hidden_act: 'gelu' }, 'hidden_act is gelu: Qwen3 has silu'],
-  [{ hidden_size: '64' }, 'hidden_size is the string 64, not a number'],
+  [{ hidden_size: '64' }, "hidden_size is the string '64', not a number"],
   [{ hidden_size: null }, 'hidden_size is missing'],
   [{ num_key_value_heads: 3 }, '4 attention heads cannot share 3 key-value heads'],
   [{ dtype: 'int4' }, 'weights in int4 are not supported'],
