@@ -87,7 +87,7 @@ describe('steps', () => {
     expect(xm.optimizerStep({ step: () => 'done' })).toBe('done');
     expect(await xm.optimizerStep({ step: async () => 'later' }, { barrier: true })).toBe('later');
     expect(() => xm.optimizerStep({} as never)).toThrow(
-      'optimizerStep: takes an object with a step() method, got a Object',
+      'optimizerStep: takes an object with a step() method, got an object',
     );
   });
 

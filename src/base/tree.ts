@@ -73,7 +73,10 @@ export function describe(x: unknown): string {
   if (x === null || x === undefined) return String(x);
   if (typeof x === 'function') return 'a function';
   if (x instanceof Promise) return 'a promise (await it)';
-  if (typeof x === 'object') return `a ${x.constructor?.name ?? 'object'}`;
+  if (typeof x === 'object') {
+    const kind = isPlain(x) ? 'object' : (x.constructor?.name ?? 'object');
+    return `${/^[aeio]/i.test(kind) ? 'an' : 'a'} ${kind}`;
+  }
   return `the ${typeof x} ${shown(x)}`;
 }
 

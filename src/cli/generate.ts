@@ -96,7 +96,7 @@ async function run(given: Options): Promise<void> {
 const speed = ({ promptTokens, newTokens, promptSeconds, decodeSeconds, compileSeconds }: GenerateTimings): string => {
   const rate = (n: number, s: number) => `${(n / Math.max(s, 1e-9)).toFixed(1)} tokens/s`;
   const decode = newTokens > 1 ? `, then ${newTokens} at ${rate(newTokens - 1, decodeSeconds)}` : '';
-  return `prompt of ${promptTokens} at ${rate(promptTokens, promptSeconds)}${decode}; compiled in ${seconds(compileSeconds)}`;
+  return `prompt of ${promptTokens} at ${rate(promptTokens, promptSeconds)}${decode}; programs ready in ${seconds(compileSeconds)}`;
 };
 
 async function pipedIn(): Promise<string> {

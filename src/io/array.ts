@@ -13,12 +13,23 @@ import {
 import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
 import { range, type Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
+import { describe, isPlain } from '../base/tree.js';
 import type { Tensor } from '../tensor/index.js';
 import type { ReadAt } from './file.js';
 
 export type { HostArray };
 /** What can be written to a file: arrays of the host's, and tensors, which are read when their turn comes. */
 export type NamedArrays = ReadonlyMap<string, HostArray | Tensor>;
+
+/** Arrays by name, also of an object. */
+export function namedArrays(
+  what: string,
+  given: NamedArrays | Readonly<Record<string, HostArray | Tensor>>,
+): NamedArrays {
+  if (given instanceof Map) return given;
+  if (isPlain(given)) return new Map(Object.entries(given));
+  throw new ArgumentError(`${what}: takes a Map or an object of arrays and tensors, got ${describe(given)}`);
+}
 
 const PIECE = 2 ** 30;
 /** The bytes of an array, in order. In pieces, as Node 20 makes no array of more than 2^32 elements, of bytes neither. */

@@ -170,12 +170,16 @@ class Machine {
   }
 }
 
-const unsafe = ({ message }: Error, global: string): UnsafePickleError =>
-  new UnsafePickleError(
-    `${message}, and a pickle that imports can run anything: nothing of it was run. If you trust the file, load it in Python \
-and save its tensors alone: safetensors.torch.save_file(state_dict, 'model.safetensors')`,
+const unsafe = ({ message }: Error, global: string): UnsafePickleError => {
+  const wants = message.replace('is not a whole torch file: it wants', 'wants');
+  const way = global.startsWith('torch.nn.')
+    ? "It was made by torch.save(model): save the weights alone, torch.save(model.state_dict(), 'model.pt')"
+    : "If you trust the file, load it in Python and save its tensors alone: safetensors.torch.save_file(state_dict, 'model.safetensors')";
+  return new UnsafePickleError(
+    `${wants}, and a pickle that imports can run anything: nothing of it was run. ${way}`,
     global,
   );
+};
 
 /** A number if it can be one. */
 const whole = (n: bigint): number | bigint => (BigInt.asIntN(53, n) === n ? Number(n) : n);

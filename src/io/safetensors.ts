@@ -1,8 +1,10 @@
 // The safetensors format: a JSON header that names each array's dtype, shape and place, then their bytes.
 import { type ArrayType, byteLength, DTYPES, dtypeFrom, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
-import { checkArray, compute, dataOf, type HostArray, type NamedArrays, readArray } from './array.js';
+import type { Tensor } from '../tensor/index.js';
+import { checkArray, compute, dataOf, type HostArray, type NamedArrays, namedArrays, readArray } from './array.js';
 import { type OpenFile, openFile, replaceFiles, type WriteFile } from './file.js';
 
 const HEADER_LIMIT = 100 * 2 ** 20; // the format's own
@@ -234,7 +236,13 @@ export interface WriteOptions {
 }
 
 /** Writes arrays and tensors under a temporary name, flushed, then renamed: no reader ever sees half a file. */
-export async function writeSafetensors(path: string, arrays: NamedArrays, options: WriteOptions = {}): Promise<void> {
+export async function writeSafetensors(
+  path: string,
+  given: NamedArrays | Readonly<Record<string, HostArray | Tensor>>,
+  options: WriteOptions = {},
+): Promise<void> {
+  checkOptions('writeSafetensors', ['metadata'], options);
+  const arrays = namedArrays('writeSafetensors', given);
   const file = safetensors(arrays, options);
   await compute(arrays);
   await replaceFiles(new Map([[path, file]]));

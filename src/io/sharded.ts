@@ -3,9 +3,10 @@ import fs from 'node:fs/promises';
 import path from 'node:path';
 import { byteLength } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
-import { checkArray, compute, type HostArray, type NamedArrays } from './array.js';
+import { checkArray, compute, type HostArray, type NamedArrays, namedArrays } from './array.js';
 import { replaceFiles, type WriteFile } from './file.js';
 import {
   entryOf,
@@ -128,9 +129,12 @@ export interface ShardOptions extends WriteOptions {
  */
 export async function writeSharded(
   folder: string,
-  arrays: NamedArrays,
-  { maxShardBytes = 5e9, metadata = { format: 'pt' } }: ShardOptions = {},
+  given: NamedArrays | Readonly<Record<string, HostArray | Tensor>>,
+  options: ShardOptions = {},
 ): Promise<void> {
+  checkOptions('writeSharded', ['maxShardBytes', 'metadata'], options);
+  const { maxShardBytes = 5e9, metadata = { format: 'pt' } } = options;
+  const arrays = namedArrays('writeSharded', given);
   if (!(maxShardBytes > 0))
     throw new ArgumentError(`writeSharded: maxShardBytes is ${maxShardBytes}: give a size in bytes`);
   const shards: Map<string, HostArray | Tensor>[] = [];

@@ -88,11 +88,13 @@ const bytesIn = (member: Member): Promise<Buffer> =>
     return bytes;
   });
 
-/** Before torch 1.6 (2020) files were bare pickles. */
+/** Before torch 1.6 (2020) files were bare pickles; and a safetensors file begins with the size of its JSON. */
 const refuseOldFormat = (path: string): Promise<void> =>
   withFile(path, async (file) => {
-    const start = Buffer.alloc(Math.min(file.size, 2));
+    const start = Buffer.alloc(Math.min(file.size, 9));
     await file.read(start, 0);
+    if (start[8] === 0x7b && start.readUInt32LE(4) === 0)
+      throw new FileError(`${path} is not a torch file: it is a safetensors file: read it with readSafetensors`);
     if (start[0] !== 0x80) return;
     throw new FileError(
       `${path} is in torch's old format, or a bare pickle. Save it anew in Python, with torch 1.6 or later: \

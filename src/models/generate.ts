@@ -72,8 +72,9 @@ export interface GenerateTimings {
   /** Without padding. */
   readonly promptTokens: number;
   readonly newTokens: number;
+  /** Until the programs were there: described, and compiled or loaded from the disk. */
   readonly compileSeconds: number;
-  /** Until the first tokens were there, compiling not counted. */
+  /** Until the first tokens were there, without compileSeconds. */
   readonly promptSeconds: number;
   /** From then on. */
   readonly decodeSeconds: number;
@@ -353,9 +354,11 @@ class Clock {
     };
   }
 }
+/** Until a program is there: described, compiled, or loaded from the disk. */
+const PREPARING = ['LazyTracing', 'CompileTime', 'PersistentCacheLoad'];
 const now = () => ({
   time: performance.now() / 1e3,
-  compiling: (metricData('CompileTime')?.accumulator ?? 0) / 1e9,
+  compiling: PREPARING.reduce((sum, metric) => sum + (metricData(metric)?.accumulator ?? 0) / 1e9, 0),
 });
 
 const SAMPLING = ['repetitionPenalty', 'temperature', 'topK', 'topP', 'minP'] as const;

@@ -4,7 +4,7 @@ import { describe } from '../base/tree.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Module } from './module.js';
 
-/** A module from one tensor to one tensor. */
+/** A module from one tensor to one tensor: the type of what takes "a layer". */
 export interface Layer extends Module {
   forward(x: Tensor): Tensor;
 }
@@ -33,6 +33,12 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
   }
   [Symbol.iterator](): Iterator<M> {
     return this.#list[Symbol.iterator]();
+  }
+  /** None: which module is called, and with what, is for whoever has the list. */
+  override forward(..._args: never[]): unknown {
+    throw new ArgumentError(
+      `${this.constructor.name} has no forward: call its modules, for (const m of list) x = m.forward(x), or use nn.Sequential`,
+    );
   }
   override *members(): ReturnType<Module['members']> {
     for (const [i, m] of this.#list.entries()) yield [String(i), m];

@@ -1,7 +1,7 @@
 // A module: parameters, buffers and other modules as fields of a class. Nothing is registered: a module's fields are its
 // members, and a field's name in torch's spelling (qProj: q_proj) is its name in state dicts.
 import { inspect } from 'node:util';
-import { DTYPES, type DType, type HostArray, hostArray, show, sizeOf } from '../base/dtype.js';
+import { DTYPES, type DType, dtypeMistake, type HostArray, hostArray, show, sizeOf, TORCH } from '../base/dtype.js';
 import { ArgumentError, StateDictError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { checkOptions } from '../base/options.js';
@@ -14,10 +14,16 @@ import { stack } from '../tensor/functions.js';
 import { dependOn } from '../tensor/region.js';
 import { Tensor } from '../tensor/tensor.js';
 
+function checkTensor(what: string, data: unknown): Tensor {
+  if (data instanceof Tensor) return data;
+  throw new ArgumentError(`nn.${what}: takes a tensor, got ${describe(data)}: write new nn.${what}(tx.tensor(...))`);
+}
 /** A tensor that a module learns. */
 export class Parameter extends Tensor {
-  constructor(data: Tensor, { requiresGrad = true }: { readonly requiresGrad?: boolean } = {}) {
-    super(data.detach().expr);
+  constructor(data: Tensor, options: { readonly requiresGrad?: boolean } = {}) {
+    super(checkTensor('Parameter', data).detach().expr);
+    checkOptions('Parameter', ['requiresGrad'], options);
+    const { requiresGrad = true } = options;
     if (requiresGrad) this.requiresGrad_();
   }
 }
@@ -26,8 +32,10 @@ export class Parameter extends Tensor {
 export class Buffer extends Tensor {
   /** Whether it is part of state dicts. */
   readonly persistent: boolean;
-  constructor(data: Tensor, { persistent = true }: { readonly persistent?: boolean } = {}) {
-    super(data.detach().expr);
+  constructor(data: Tensor, options: { readonly persistent?: boolean } = {}) {
+    super(checkTensor('Buffer', data).detach().expr);
+    checkOptions('Buffer', ['persistent'], options);
+    const { persistent = true } = options;
     this.persistent = persistent;
   }
 }
@@ -51,6 +59,7 @@ const isMember = (x: unknown): x is Member => x instanceof Parameter || x instan
 /** torch's spelling of a field's name. */
 const spelled = (field: string): string => field.replace(/(?<=[a-z0-9])[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
+/** What networks are made of: fields that hold parameters, buffers and modules, and forward(). Extend it. */
 export class Module {
   #training = true;
 
@@ -81,9 +90,18 @@ export class Module {
       if (isMember(x)) yield [name, x];
       else if (Array.isArray(x)) for (const [i, e] of x.entries()) yield* walk(`${name}.${i}`, e);
     };
+    const fields = new Map<string, string>(); // by their names
     for (const [field, x] of Object.entries(this)) {
       checkField(this, field, x);
-      yield* walk(spelled(field), x);
+      for (const [name, member] of walk(spelled(field), x)) {
+        const other = fields.get(name);
+        if (other !== undefined)
+          throw new ArgumentError(
+            `${this.constructor.name} has ${other} and ${field}, which are both ${name} in state dicts: rename one of them`,
+          );
+        fields.set(name, field);
+        yield [name, member];
+      }
     }
   }
 
@@ -197,6 +215,8 @@ export class Module {
     if (!(name in DTYPES)) {
       const { device } = chooseDevice();
       if (name === device || /^xla(:0)?$/.test(name)) return this;
+      const ours = TORCH[name.replace(/^torch\./, '')];
+      if (ours) throw new ArgumentError(`${this.constructor.name}.to: ${dtypeMistake(name)}`);
       throw new ArgumentError(
         `${this.constructor.name}.to: ${name} is neither a dtype nor the device of this process, which is ${device}: set PJRT_DEVICE to choose another`,
       );
@@ -392,14 +412,24 @@ const tensorOf = (value: StateValue): Tensor =>
 function checkValue(name: string, value: StateValue): void {
   if (value instanceof Tensor) return;
   if (!ArrayBuffer.isView(value?.data))
-    throw new ArgumentError(`loadStateDict: ${name} is ${describe(value)}: it must be a tensor or an array of a file`);
+    throw new ArgumentError(
+      `loadStateDict: ${name} is ${describe(value)}: it must be a tensor (tx.tensor(...)) or { dtype, shape, data }`,
+    );
   if (value.data.length !== sizeOf(value.shape))
     throw new ArgumentError(`loadStateDict: ${name} is ${show(value)} and has ${value.data.length} elements`);
 }
 
 /** Members in a place where nobody looks for them would silently not be learned. */
 function checkField(module: Module, field: string, x: unknown): void {
-  if (x === null || typeof x !== 'object' || isMember(x) || Array.isArray(x) || x instanceof Tensor) return;
+  if (x === null || typeof x !== 'object' || isMember(x)) return;
+  const tensors = (Array.isArray(x) ? x : [x]).filter(
+    (t) => t instanceof Tensor && t.requiresGrad && t.isLeaf && !isMember(t),
+  );
+  if (tensors.length)
+    throw new ArgumentError(
+      `${module.constructor.name}.${field} is a tensor that wants gradients, and no parameter: wrap it in nn.Parameter, or detach() it`,
+    );
+  if (Array.isArray(x) || x instanceof Tensor) return;
   const inside = x instanceof Map || x instanceof Set ? [...x.values()] : isRecord(x) ? Object.values(x) : [];
   if (inside.some(isMember))
     throw new ArgumentError(

@@ -75,7 +75,7 @@ export class Program implements Described {
   readonly #compiling: Promise<LoadedExecutable>;
   #running: Promise<void> = Promise.resolve();
 
-  constructor(described: Described, plan: Plan, client: Client, request: Request) {
+  constructor(described: Described, plan: Plan, client: Client, request: Request, told = false) {
     this.key = described.key;
     this.hash = described.hash;
     this.facts = described.facts;
@@ -89,11 +89,11 @@ export class Program implements Described {
       platform: client.platform,
     });
     this.#dump = GraphDump.of(plan, text, this.hash);
-    this.#compiling = this.#compile(client, text, request);
+    this.#compiling = this.#compile(client, text, request, told);
     this.#compiling.catch(() => {}); // whoever asked for it hears of it
   }
 
-  async #compile(client: Client, text: string, request: Request): Promise<LoadedExecutable> {
+  async #compile(client: Client, text: string, request: Request, told: boolean): Promise<LoadedExecutable> {
     const { name, compileOptions: options = {} } = request;
     const explained = explainCompile(this, request);
     printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines() }));
@@ -102,7 +102,7 @@ export class Program implements Described {
     record('TensorsGraphSize', this.facts.nodeCount);
     record('InputOutputAliasCount', this.facts.aliases.filter((a) => a >= 0).length);
     const compile = () => {
-      explained.tell(); // not when the disk has it
+      if (!told) explained.tell(); // not when the disk has it
       counts.compiled++;
       count('StableHloCompile');
       return client.compile(text, options);
@@ -209,9 +209,9 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
     return known;
   }
   const described = describePlan(plan, request, key);
-  checkProgram(described, plan, client, request);
+  const told = checkProgram(described, plan, client, request);
   request.admit?.(described);
-  const program = new Program(described, plan, client, request);
+  const program = new Program(described, plan, client, request, told);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.failed.then(makeRoom, () => forget(program)); // the next try compiles again
   return program;

@@ -21,24 +21,26 @@ interface Platform {
   readonly devices: readonly { readonly kind: string }[];
 }
 
-/** Looks at a program that is about to be compiled. */
-export function checkProgram(program: Described, plan: Plan, device: Platform, request: Request): void {
-  if (!isChecked()) return;
+/** Looks at a program that is about to be compiled; gives back whether it was said why it is. */
+export function checkProgram(program: Described, plan: Plan, device: Platform, request: Request): boolean {
+  if (!isChecked()) return false;
   const place = placeOf(request.source);
   const name = who(request, place);
   const known = programsOf(request);
   const isMeant = request.name === undefined && known.length >= MOST_TOLD; // a line that reads whatever comes
   const numbers = known.length && !isMeant ? checkConstants(program, known, name, place) : [];
+  let told = false;
   if (request.name !== undefined || isWarm(known, request)) {
-    for (const finding of numbers) broken(finding, finding.place);
+    for (const finding of numbers) told = broken(finding, finding.place) || told;
     const shapes = known.length >= HABIT - 1 && request.cause !== 'pending'; // what is pending has the shapes of the step
-    if (shapes) for (const finding of checkShapes(program, known, name, place)) broken(finding, name);
+    if (shapes) for (const finding of checkShapes(program, known, name, place)) told = broken(finding, name) || told;
   }
-  if (device.platform === 'cpu') return;
+  if (device.platform === 'cpu') return told;
   const products = productsOf(plan.graph, plan.isGiven);
-  if (totalFlops(products) < LEAST_FLOPS) return;
+  if (totalFlops(products) < LEAST_FLOPS) return told;
   const chip = device.platform === 'tpu' ? device.devices[0]!.kind : undefined;
   for (const finding of checkProducts(products, name, chip)) broken(finding, name);
+  return told;
 }
 
 const costOf = (known: readonly Program[]): string =>

@@ -71,15 +71,17 @@ const said = new Set<string>();
 /**
  * A rule is broken: written down, and said once, or thrown if the mode is 'error'. `subject` is the function it is about: a
  * later finding about the same takes the place of the first. `quiet`: it has not cost enough yet to be said.
+ * Gives back whether it was said now.
  */
-export function broken(finding: Finding, subject: string, quiet = false): void {
-  if (!isChecked(finding.rule)) return;
+export function broken(finding: Finding, subject: string, quiet = false): boolean {
+  if (!isChecked(finding.rule)) return false;
   const key = `${finding.rule} ${subject}`;
   found.set(key, finding);
   if (settings().mode === 'error' && !TIMED.has(finding.rule)) throw new RuleError(describe(finding), finding.rule);
-  if (quiet || said.has(key) || !isFirstProcess()) return;
+  if (quiet || said.has(key) || !isFirstProcess()) return false;
   said.add(key);
   notice(describe(finding));
+  return true;
 }
 
 const describe = ({ rule, place, what, cost, fix }: Finding): string =>

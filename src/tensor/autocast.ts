@@ -1,5 +1,7 @@
 // Automatic mixed precision: operations that are called inside take their tensors in another dtype, by torch's lists for GPUs.
 // The one place that asks is lift.ts, where an operation of the tensor language is called by its name.
+
+import { checkDescribed } from '../base/described.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { promote } from '../base/promote.js';
@@ -46,14 +48,7 @@ export function autocast<T>(options: AutocastOptions, fn: () => T): T {
   const was = low;
   low = enabled ? dtype : undefined;
   try {
-    const result = fn();
-    if (result instanceof Promise) {
-      result.catch(() => {}); // what went wrong in it is said here
-      throw new ArgumentError(
-        'autocast: the function is async: describe inside autocast, and await the results after it',
-      );
-    }
-    return result;
+    return checkDescribed('autocast', fn());
   } finally {
     low = was;
   }

@@ -1,5 +1,5 @@
 // Making tensors: from JavaScript's values, and filled ones.
-import { DTYPES, type DType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { DTYPES, type DType, type HostArray, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
 import { highest, lowest } from '../base/literal.js';
@@ -24,14 +24,22 @@ export interface TensorOptions {
 
 // ---- from values
 
+const isArrayOfFile = (x: unknown): x is HostArray => isPlain(x);
+
 /**
  * From nested arrays, a number, or a typed array with a shape. Whole numbers are i64 and others f32; a typed array of a
- * dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted. Unlike torch: 1.0 is
+ * dtype's own kind is taken as it is (raw bits for bool, f16, bf16 and f8), others are converted. An array of a file,
+ * { dtype, shape, data }, has its own dtype and shape. Unlike torch: 1.0 is
  * whole, as JavaScript does not tell it from 1.
  */
 export const tensor = checked(
   'tensor',
-  (data: Nested | TypedArray, options: TensorOptions & { readonly shape?: Shape } = {}): Tensor => {
+  (data: Nested | TypedArray | HostArray, options: TensorOptions & { readonly shape?: Shape } = {}): Tensor => {
+    if (isArrayOfFile(data)) {
+      const { dtype, shape, data: elements } = data;
+      const t = fromTyped(elements, options.shape ?? shape, { dtype });
+      return made(convert(t.expr, options.dtype ?? dtype), options);
+    }
     if (data instanceof Tensor) throw new ArgumentError('tensor: this is a tensor already: use clone() or to(dtype)');
     if (ArrayBuffer.isView(data)) return fromTyped(data as TypedArray, options.shape ?? [data.length], options);
     const found = shapeOf(data);

@@ -1,5 +1,7 @@
 // Steps: a function that describes what is computed, run as one program. What lives after it is what it returns, every
 // outside tensor it changed, and the gradients that are still set; all else made inside is spent.
+
+import { markDescribed } from '../base/described.js';
 import { env } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { insideBody } from '../ir/cell.js';
@@ -116,9 +118,9 @@ export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
 /** What is thrown at once, as a promise that rejects. */
 function attempt<T>(run: () => Promise<T>): Promise<T> {
   try {
-    return run();
+    return markDescribed(run());
   } catch (error) {
-    return Promise.reject(error);
+    return markDescribed(Promise.reject(error));
   }
 }
 
@@ -159,19 +161,20 @@ export function compile<A extends unknown[], R>(
   checkCompile([fn, options]);
   const { name, unnamed } = nameOf(fn, options);
   const { check = false, staticArguments = [] } = options;
+  const title = unnamed ? 'a compiled function' : name;
   const known: Known = new Map();
   const traces = new Map<string, Trace[]>();
   const find = (given: Given, source: Source | undefined): Trace => {
     const same = traces.get(given.signature) ?? [];
     const found = same.find(isStill);
     if (found && !check) return found;
-    const traced = trace(name, fn, standIns(given), source);
+    const traced = trace(title, fn, standIns(given), source);
     if (found) checkSame(name, found, traced);
     else traces.set(given.signature, [...same, traced]);
     return found ?? traced;
   };
   function compiled(...args: unknown[]): Promise<R> {
-    if (isPart()) return inline(name, fn, ...(args as A));
+    if (isPart()) return inline(title, fn, ...(args as A));
     const source = captureSource(compiled);
     return attempt(() => {
       checkClosures();

@@ -31,7 +31,7 @@ describe('batches', () => {
       batchSize: 3,
     });
     expect(loader.length).toBe(2);
-    const [[x, y], [x2]] = (await all(loader)) as [tx.Tensor[], tx.Tensor[]];
+    const [[x, y], [x2]] = (await all(loader)) as [[tx.Tensor, tx.Tensor], [tx.Tensor, tx.Tensor]];
     expect([x!.shape, x!.dtype, y!.shape, y!.dtype]).toEqual([[3, 2], 'f32', [3], 'i64']);
     expect(await x2!.tolist()).toEqual([
       [6, 7],

@@ -31,7 +31,7 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
   [
     'a tensor',
     () => tx.tensor(tx.zeros([]) as never),
-    'tensor: data is f32[]: it takes a number, true or false, a typed array or buffer or a list (for tensors there are clone, to and stack)',
+    'tensor: data is f32[]: it takes a number, true or false, a typed array or buffer, { data, dtype, shape } or a list (for tensors there are clone, to and stack)',
   ],
   [
     'a number that is not exact',

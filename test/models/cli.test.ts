@@ -41,7 +41,7 @@ test('a question that is piped in is answered, and the speed is told', async () 
   const { Tokenizer } = await import('tsxla/models');
   const tokens = (await Tokenizer.fromPretrained(model)).encode(asked).length;
   expect(stderr).toMatch(
-    new RegExp(`prompt of ${tokens} at [\\d.]+ tokens/s, then 4 at [\\d.]+ tokens/s; compiled in .*s\n$`),
+    new RegExp(`prompt of ${tokens} at [\\d.]+ tokens/s, then 4 at [\\d.]+ tokens/s; programs ready in .* (s|ms)\n$`),
   );
 });
 

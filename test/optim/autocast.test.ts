@@ -69,14 +69,31 @@ describe('autocast', () => {
     const f = tx.compile((a: tx.Tensor) => a.matmul(a));
     const a = tx.ones([2, 2]);
     expect((await f(a)).dtype).toBe('f32');
-    expect((await tx.autocast({ enabled: true }, () => ({ y: f(a) })).y).dtype).toBe('bf16');
-    expect((await tx.autocast({ dtype: 'f16' }, () => ({ y: f(a) })).y).dtype).toBe('f16');
+    expect((await tx.autocast({ enabled: true }, () => f(a))).dtype).toBe('bf16');
+    expect((await tx.autocast({ dtype: 'f16' }, () => f(a))).dtype).toBe('f16');
     expect((await f(a)).dtype).toBe('f32');
     expect(f.programs).toBe(3);
+    await expect(tx.autocast({}, () => f(tx.ones([2, 3])))).rejects.toThrow(/matmul/);
+  });
+  test('and so is noGrad', async () => {
+    const v = tx.tensor([2, 3], { dtype: 'f32', requiresGrad: true });
+    const f = tx.compile((a: tx.Tensor) => {
+      const y = a.mul(v);
+      return y.requiresGrad ? y.mul(10) : y;
+    });
+    const [free, tied] = [await tx.noGrad(() => f(tx.ones([2]))), await f(tx.ones([2]))];
+    expect([await free.tolist(), await tied.tolist()]).toEqual([
+      [2, 3],
+      [20, 30],
+    ]);
+    expect(f.programs).toBe(2);
+    const step = await tx.noGrad(() => tx.step(() => v.mul(2)));
+    expect(await step.tolist()).toEqual([4, 6]);
+    expect(() => tx.noGrad(async () => f(tx.ones([2])))).toThrow('noGrad: the function is async');
   });
 
   test('what it cannot do is an error', () => {
-    expect(() => tx.autocast({ dtype: 'f32' as never }, () => 1)).toThrow(/dtype is f32: it must be bf16 or f16/);
+    expect(() => tx.autocast({ dtype: 'f32' as never }, () => 1)).toThrow(/dtype is 'f32': it must be 'bf16' or 'f16'/);
     expect(() => tx.autocast({}, async () => 1)).toThrow(/the function is async/);
     expect(() => tx.autocast({}, () => tx.binaryCrossEntropy(x, x))).toThrow(/use binaryCrossEntropyWithLogits/);
     expect(tx.linear(x, w).dtype).toBe('f32');

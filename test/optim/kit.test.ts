@@ -154,7 +154,7 @@ describe('an optimizer', () => {
       () => new AdamW([parameter(1)], { betas: [0.9, 1] }),
       /betas is \[0.9,1\]: it must be 2 numbers, each from 0/,
     ],
-    ['no number', () => new AdamW([parameter(1)], { eps: '1' as never }), /eps is 1: it must be 0 or more/],
+    ['no number', () => new AdamW([parameter(1)], { eps: '1' as never }), /eps is '1': it must be 0 or more/],
     ['NaN', () => new Lion([parameter(1)], { lr: Number.NaN }), /lr is NaN/],
     [
       'an unknown option',
