@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import fsp from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { hostArray } from '../base/dtype.js';
+import { hostArray, isHostArray } from '../base/dtype.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
@@ -360,8 +360,6 @@ function encode(
     `CheckpointManager.save: ${item}${at && ` at ${at}`} is ${describe(x)}: save something with stateDict() and loadStateDict(), or plain values`,
   );
 }
-const isHostArray = (x: unknown): x is HostArray =>
-  isObject(x) && 'dtype' in x && 'shape' in x && 'data' in x && ArrayBuffer.isView(x.data);
 
 function decode(x: unknown, arrays: ReadonlyMap<string, HostArray>): unknown {
   if (!isObject(x)) return x;
