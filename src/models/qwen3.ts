@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { DType } from '../base/dtype.js';
-import { DTypeError, ShapeError } from '../base/errors.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isInteger } from '../base/promote.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
 import { ModuleList } from '../nn/containers.js';
@@ -15,10 +15,9 @@ import { Module, Parameter } from '../nn/module.js';
 import { LayerStack, type ScanLayersOptions } from '../nn/stack.js';
 import { scaledDotProductAttention } from '../tensor/attention.js';
 import { checkpoint, noGrad } from '../tensor/autograd.js';
-import { scan } from '../tensor/control.js';
 import { arange, full, ones, tensor, zeros } from '../tensor/create.js';
 import { cat, crossEntropy, silu } from '../tensor/functions.js';
-import { Tensor } from '../tensor/tensor.js';
+import type { Tensor } from '../tensor/tensor.js';
 import { type Append, KeyValueCache } from './cache.js';
 import { type CausalLM, type GeneratedSequence, type GenerateOptions, Generation, type Prompt } from './generate.js';
 import {
@@ -206,6 +205,8 @@ export class Qwen3Model extends Module {
     { scanLayers = false, ...options }: Qwen3Options = {},
   ) {
     super();
+    if (options.unroll !== undefined && !scanLayers)
+      throw new ArgumentError(`Qwen3: unroll is ${options.unroll}, but there is no loop: pass scanLayers: true, too`);
     const padding = config.padTokenId === null ? {} : { paddingIdx: config.padTokenId };
     this.embedTokens = new Embedding(config.vocabSize, config.hiddenSize, padding);
     const layers = Array.from({ length: config.numHiddenLayers }, () => new Qwen3DecoderLayer(config));
@@ -239,25 +240,20 @@ export class Qwen3Model extends Module {
 
 /** The loop over layers with the cache among what it carries, so that it is written in place. */
 function scanWithCache(
-  { layer }: LayerStack<Qwen3DecoderLayer>,
+  layers: LayerStack<Qwen3DecoderLayer>,
   x: Tensor,
   cache: KeyValueCache,
   rotation: Rotation,
   visible: Tensor | null,
 ): Tensor {
-  const own = layer.parameters();
   const [k, v] = [cache.keys[0]!, cache.values[0]!];
   const init = { x, i: zeros([], { dtype: 'i32' }), keys: k.detach(), values: v.detach() };
-  const [after] = scan(
-    ({ x, i, keys, values }: typeof init, rows: readonly Tensor[]): [typeof init, readonly []] => {
-      const next = { i: i.add(1), keys, values };
-      const append = cache.row(i, keys, values, (keys, values) => void Object.assign(next, { keys, values }));
-      const y = Tensor.lend(own, rows, () => layer.forward(x, rotation, visible, append));
-      return [{ x: y, ...next }, []];
-    },
-    init,
-    own as readonly Tensor[],
-  );
+  const step = ({ x, i, keys, values }: typeof init, layer: Qwen3DecoderLayer): typeof init => {
+    const next = { i: i.add(1), keys, values };
+    const append = cache.row(i, keys, values, (keys, values) => void Object.assign(next, { keys, values }));
+    return { x: layer.forward(x, rotation, visible, append), ...next };
+  };
+  const after = layers.scan(init, step, { checkpoint: false });
   k.rebind(after.keys.expr);
   v.rebind(after.values.expr);
   return after.x;
