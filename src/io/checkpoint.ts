@@ -14,8 +14,9 @@ import { fromBuffer } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import { sync } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
-import type { HostArray } from './array.js';
+import type { HostArray, ReadLater } from './array.js';
 import { readSafetensors, writeSafetensors } from './safetensors.js';
+import { hasEntries, stateArrays } from './state.js';
 
 /** Something that can be saved: it has stateDict and loadStateDict, as torch's, or state and load. */
 export type Stateful =
@@ -282,12 +283,6 @@ interface Saved {
 }
 type Snapshot = ReadonlyMap<string, Saved>;
 
-interface Entry {
-  readonly tensor: Tensor;
-  readonly names: readonly string[];
-  readonly stacked: boolean;
-}
-const hasEntries = (x: object): x is { stateEntries(): Iterable<Entry> } => 'stateEntries' in x;
 const isObject = (x: unknown): x is object => typeof x === 'object' && x !== null;
 const isStateful = (x: unknown): x is Stateful =>
   isObject(x) && (('stateDict' in x && 'loadStateDict' in x) || ('state' in x && 'load' in x));
@@ -299,35 +294,18 @@ async function snapshot(items: Items): Promise<Snapshot> {
   const reading: Promise<void>[] = [];
   for (const [item, x] of Object.entries(items)) {
     const arrays = new Map<string, HostArray>();
-    const put = (name: string, t: Tensor): { $tensor: string } => {
+    const put = (name: string, t: ReadLater): { $tensor: string } => {
       arrays.set(name, { dtype: t.dtype, shape: t.shape, data: hostArray({ dtype: t.dtype, shape: [0] }) }); // its place
       reading.push(t.data().then((data) => void arrays.set(name, { dtype: t.dtype, shape: t.shape, data })));
       return { $tensor: name };
     };
-    if (isObject(x) && hasEntries(x)) reading.push(...readEntries([...x.stateEntries()], arrays));
+    if (isObject(x) && hasEntries(x)) for (const [name, array] of stateArrays(x.stateEntries())) put(name, array);
     const state = isStateful(x) ? ('stateDict' in x ? x.stateDict() : x.state()) : x;
     const tree = isObject(x) && hasEntries(x) ? { $arrays: true } : encode(item, state, '', put, arrays);
     saved.set(item, { tree, arrays });
   }
   await Promise.all(reading);
   return saved;
-}
-
-/** A module's tensors: a stacked one is read once, and each layer is a part of it. */
-function readEntries(entries: readonly Entry[], arrays: Map<string, HostArray>): Promise<void>[] {
-  const seen = new Set<Tensor>(); // one with two names is saved by its first
-  return entries.map(async ({ tensor, names, stacked }) => {
-    if (seen.has(tensor)) return;
-    seen.add(tensor);
-    const { dtype } = tensor;
-    const shape = stacked ? tensor.shape.slice(1) : tensor.shape;
-    for (const name of names) arrays.set(name, { dtype, shape, data: hostArray({ dtype, shape: [0] }) });
-    const data = await tensor.data();
-    const size = data.length / names.length;
-    names.forEach(
-      (name, i) => void arrays.set(name, { dtype, shape, data: data.subarray(i * size, (i + 1) * size) as never }),
-    );
-  });
 }
 
 /** A state as JSON has it. */
