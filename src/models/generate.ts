@@ -2,13 +2,13 @@
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Module } from '../nn/module.js';
+import { evaluate } from '../runtime/evaluate.js';
 import { metricData } from '../runtime/metrics.js';
 import { noGrad } from '../tensor/autograd.js';
 import { arange, tensor, zeros } from '../tensor/create.js';
 import { where } from '../tensor/functions.js';
 import { Generator } from '../tensor/random.js';
 import { compile } from '../tensor/step.js';
-import { sync } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { KeyValueCache } from './cache.js';
 import { type SamplingOptions, sample, samplingSettings } from './sampling.js';
@@ -107,7 +107,7 @@ class Session {
   readonly prefill = compile(
     (ids: Tensor, starts: Tensor) =>
       noGrad(() => {
-        this.cache.starts.copy_(starts);
+        this.cache.reset(starts);
         this.#seen.copy_(this.#tokensIn(ids, starts));
         return this.#choose(ids);
       }),
@@ -156,7 +156,11 @@ async function sessionFor(model: CausalLM, batch: number, slots: number, exactly
   const session = new Session(model, batch, slots);
   session.busy = true;
   if (!last?.busy) sessions.set(model, session);
-  await sync(...session.state); // by itself: with whatever else is pending it would be another program each time
+  // By itself: with whatever else is pending it would be another program each time.
+  await evaluate(
+    session.state.map((t) => t.expr),
+    { cause: 'sync', name: 'emptyCache' },
+  );
   return session;
 }
 

@@ -40,6 +40,37 @@ test('layers as a loop generate the same, nothing piles up, and the cache is wri
   expect(Math.max(...counts.slice(2)) - Math.min(...counts.slice(2)), `live buffers: ${counts}`).toBeLessThanOrEqual(1);
 });
 
+test.each([
+  ['one by one', {}],
+  ['as a loop', { scanLayers: true, unroll: 2 }],
+] as const)('layers %s: 4 tokens and 3 more are as 7 at once, however often', async (_, options) => {
+  const model = await load('tied', options);
+  const ids = tx.tensor([[5, 9, 2, 77, 31, 8, 1]], { dtype: 'i32' });
+  const part = (from: number, to: number) => ids.narrow(1, from, to - from);
+  const cache = model.makeCache(1, 16);
+  const next = tx.compile((more: tx.Tensor) => tx.noGrad(() => model.next(more, cache)));
+  const start = tx.compile((prompt: tx.Tensor) =>
+    tx.noGrad(() => {
+      cache.reset();
+      return model.next(prompt, cache);
+    }),
+  );
+  const want = await tx.noGrad(() => model.forward(ids).select(1, -1)).data();
+  const check = async (logits: tx.Tensor) =>
+    expect(relativeError(await logits.data(), { dtype: 'f32', shape: logits.shape, data: want })).toBeLessThan(1e-5);
+  for (let again = 0; again < 2; again++) {
+    await start(part(0, 4)); // a prompt that looks at itself alone
+    await check(await next(part(4, 7)));
+    cache.reset(); // outside of the step that fills it
+    await next(part(0, 4));
+    await check(await next(part(4, 7)));
+  }
+  cache.reset();
+  await next(part(0, 4));
+  await check(tx.noGrad(() => model.next(part(4, 7), cache))); // without a step
+  expect(await cache.filled.item()).toBe(7);
+});
+
 test('a step writes the cache in place: it copies none of it', async () => {
   const model = await load('tied');
   const cache = model.makeCache(2, 4096);
