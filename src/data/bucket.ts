@@ -1,4 +1,5 @@
 // Padding to buckets: sequences of any length become arrays of a few, so that few programs are compiled.
+import { checkWhole } from '../base/check.js';
 import { DTYPES, type HostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
@@ -14,7 +15,6 @@ import {
   stackArrays,
   toHostArray,
 } from './collate.js';
-import { checkWhole } from './random.js';
 
 export interface BucketOptions extends CollateOptions {
   /** Lengths are padded to multiples of this (128 unless told), or to the next of `buckets`. */

@@ -1,8 +1,8 @@
 // Documents of tokens, of any length, as rows of one length: packed side by side, or cut from one long stream.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { Blocks, IterableDataset, type Read, type Source, type State } from './iterable.js';
-import { checkWhole } from './random.js';
 
 export type Tokens = ArrayLike<number>;
 /** A document; with labels of its own where some of its tokens are not to be learned (-100). */

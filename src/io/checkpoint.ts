@@ -6,6 +6,7 @@ import fsp from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
@@ -78,9 +79,7 @@ export class CheckpointManager {
     options: CheckpointOptions = {},
   ) {
     const { keep = 3, background = true, every = 1000, best } = options;
-    for (const [name, n] of Object.entries({ keep, every }))
-      if (!(Number.isSafeInteger(n) && n >= 1))
-        throw new ArgumentError(`CheckpointManager: ${name} is ${n}: it must be a whole number, at least 1`);
+    for (const [name, n] of Object.entries({ keep, every })) checkWhole(`CheckpointManager: ${name}`, n, 1);
     this.#options = { keep, background, every, best };
     try {
       fs.mkdirSync(dir, { recursive: true });
@@ -129,8 +128,7 @@ export class CheckpointManager {
     items: Items,
     { metrics = {} }: { readonly metrics?: Readonly<Record<string, number>> } = {},
   ) {
-    if (!Number.isSafeInteger(step) || step < 0)
-      throw new ArgumentError(`CheckpointManager.save: the step is ${step}: it must be a whole number, 0 or more`);
+    checkWhole('CheckpointManager.save: the step', step);
     checkItems('save', items);
     for (const name of Object.keys(items))
       if (!ITEM.test(name))

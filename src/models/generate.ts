@@ -1,4 +1,5 @@
 // Text from a model, token by token: one program for each size of prompts, one for all further tokens.
+import { checkWhole } from '../base/check.js';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Module } from '../nn/module.js';
@@ -228,8 +229,7 @@ export class Generation implements AsyncIterable<GeneratedPart> {
       throw new ArgumentError('generate: stop texts need a tokenizer: the model has none; use eosTokenIds');
     if (this.#stops.includes('')) throw new ArgumentError('generate: an empty stop text would end everything');
     const { maxNewTokens = DEFAULT_NEW_TOKENS } = this.#options;
-    if (!Number.isSafeInteger(maxNewTokens) || maxNewTokens < 1)
-      throw new ArgumentError(`generate: maxNewTokens is ${maxNewTokens}: it must be a whole number, at least 1`);
+    checkWhole('generate: maxNewTokens', maxNewTokens, 1);
     const room = model.config.maxPositionEmbeddings - Math.max(...this.#prompts.map((p) => p.length));
     if (room < 1)
       throw new ArgumentError(
