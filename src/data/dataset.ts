@@ -1,10 +1,11 @@
 // Map-style datasets: items that can be asked for by number.
-import { DTYPES, type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { checkWhole } from '../base/check.js';
+import { type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { describe } from '../base/tree.js';
 import { Tensor } from '../tensor/tensor.js';
-import { checkWhole, permutation } from './random.js';
+import { permutation } from './random.js';
 
 /** Any object with a length and get(i) is a dataset. */
 export interface Dataset<T> {
@@ -123,9 +124,3 @@ export function randomSplit<T, const P extends readonly number[]>(
   return subsets as { -readonly [K in keyof P]: Subset<T> };
 }
 const total = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
-
-/** Whether it is an array of the host's with dtype and shape. */
-export const isHostArray = (x: unknown): x is HostArray => {
-  const { dtype, shape, data } = (x ?? {}) as Partial<HostArray>;
-  return typeof dtype === 'string' && Object.hasOwn(DTYPES, dtype) && Array.isArray(shape) && ArrayBuffer.isView(data);
-};

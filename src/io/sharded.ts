@@ -6,7 +6,7 @@ import { ArgumentError, FileError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
-import { checkArray, compute, type HostArray, type NamedArrays, namedArrays } from './array.js';
+import { checkArray, compute, type HostArray, type NamedArrays, namedArrays, type ReadLater } from './array.js';
 import { replaceFiles, type WriteFile } from './file.js';
 import {
   entryOf,
@@ -137,7 +137,7 @@ export async function writeSharded(
   const arrays = namedArrays('writeSharded', given);
   if (!(maxShardBytes > 0))
     throw new ArgumentError(`writeSharded: maxShardBytes is ${maxShardBytes}: give a size in bytes`);
-  const shards: Map<string, HostArray | Tensor>[] = [];
+  const shards: Map<string, HostArray | ReadLater>[] = [];
   let [total, filled] = [0, Number.POSITIVE_INFINITY];
   for (const [name, array] of arrays) {
     const bytes = byteLength(checkArray(name, array));

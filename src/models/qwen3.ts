@@ -5,11 +5,13 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { checkDTypeName, type DType } from '../base/dtype.js';
-import { ArgumentError, ShapeError } from '../base/errors.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
+import { isInteger } from '../base/promote.js';
 import { describe } from '../base/tree.js';
 import { HUB_OPTIONS } from '../io/hub.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
+import { entry } from '../ir/source.js';
 import { ModuleList } from '../nn/containers.js';
 import { Embedding } from '../nn/embedding.js';
 import { normal_, skipInit, zeros_ } from '../nn/init.js';
@@ -18,8 +20,7 @@ import { Module, Parameter } from '../nn/module.js';
 import { LayerStack, type ScanLayersOptions } from '../nn/stack.js';
 import { scaledDotProductAttention } from '../tensor/attention.js';
 import { checkpoint, noGrad } from '../tensor/autograd.js';
-import { scan } from '../tensor/control.js';
-import { arange, ones, tensor, zeros } from '../tensor/create.js';
+import { arange, full, ones, tensor, zeros } from '../tensor/create.js';
 import { cat, crossEntropy, silu } from '../tensor/functions.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type Append, KeyValueCache } from './cache.js';
@@ -36,8 +37,10 @@ import { type Qwen3Config, qwen3Config, readQwen3Config, writeQwen3Config } from
 import { Tokenizer } from './tokenizer.js';
 
 export interface Qwen3Inputs {
-  /** [B, T]: 1 for a token, 0 for padding. */
+  /** bool[B, T]: true for a token, false for padding. */
   readonly attentionMask?: Tensor | undefined;
+  /** Integers [B, T]: documents side by side in a row, as packSequences gives them. A token sees those of its own number. */
+  readonly segmentIds?: Tensor | undefined;
   /** [B, T] or [1, T]: 0, 1, 2... unless told. */
   readonly positionIds?: Tensor | undefined;
   /** What came before, to which these tokens are added; it knows masks and positions itself. */
@@ -153,9 +156,42 @@ export class Qwen3DecoderLayer extends Module {
   }
 }
 
-/** Which keys a query sees, bool[B, 1, T, S], by their slots: none that come later, and no padding. */
-const visibility = (queries: Tensor, keys: Tensor, kept: Tensor): Tensor =>
-  keys.unsqueeze(0).le(queries.unsqueeze(1)).logicalAnd(kept.unsqueeze(1)).unsqueeze(1);
+/**
+ * Which keys a query sees, bool[B, 1, T, S], by their slots: none that come later, no padding, and nothing of other documents;
+ * null: all that come before.
+ */
+function visibleIn(slots: Tensor, inputIds: Tensor, { attentionMask, segmentIds, cache }: Qwen3Inputs): Tensor | null {
+  checkInputs(inputIds, { attentionMask, segmentIds, cache });
+  if (!cache && !attentionMask && !segmentIds) return null;
+  const seen = cache?.seenBy(inputIds.size(1)) ?? { slots, kept: attentionMask };
+  const conditions = [
+    seen.slots.unsqueeze(0).le(slots.unsqueeze(1)), // [T, S]
+    seen.kept?.unsqueeze(1), // [B, 1, S]
+    segmentIds?.unsqueeze(2).eq(segmentIds.unsqueeze(1)), // [B, T, T]
+  ];
+  return conditions
+    .filter((c) => c !== undefined)
+    .reduce((a, b) => a.logicalAnd(b))
+    .unsqueeze(1);
+}
+
+/** A mask that holds more than 0 and 1 would be taken for one, and its documents would see each other. */
+function checkInputs(inputIds: Tensor, { attentionMask, segmentIds, cache }: Qwen3Inputs): void {
+  for (const [name, t] of Object.entries({ attentionMask, segmentIds }))
+    if (t && (cache || String(t.shape) !== String(inputIds.shape)))
+      throw new ShapeError(
+        cache
+          ? `Qwen3: ${name} and a cache: the cache has a mask of its own; pass one of them`
+          : `Qwen3: ${name} is ${t.aval}, the tokens are ${inputIds.aval}: their shapes must be equal`,
+      );
+  if (attentionMask && attentionMask.dtype !== 'bool')
+    throw new DTypeError(
+      `Qwen3: attentionMask is ${attentionMask.aval}: it must be bool, true for a token: use mask.bool() for one of 0 and 1, ` +
+        'and segmentIds for numbers of documents',
+    );
+  if (segmentIds && !isInteger(segmentIds.dtype))
+    throw new DTypeError(`Qwen3: segmentIds is ${segmentIds.aval}: it must hold integers, a number for each document`);
+}
 
 export interface Qwen3Options extends ScanLayersOptions {
   /** The layers as one loop: compiling takes as long as for one of them. Their parameters are stacked. */
@@ -177,6 +213,8 @@ export class Qwen3Model extends Module {
     super();
     checkOptions('Qwen3', QWEN3_OPTIONS, given);
     const { scanLayers = false, ...options } = given;
+    if (options.unroll !== undefined && !scanLayers)
+      throw new ArgumentError(`Qwen3: unroll is ${options.unroll}, but there is no loop: pass scanLayers: true, too`);
     const padding = config.padTokenId === null ? {} : { paddingIdx: config.padTokenId };
     this.embedTokens = new Embedding(config.vocabSize, config.hiddenSize, padding);
     const layers = Array.from({ length: config.numHiddenLayers }, () => new Qwen3DecoderLayer(config));
@@ -186,13 +224,12 @@ export class Qwen3Model extends Module {
     this.checkpoint = options.checkpoint ?? false;
   }
   override forward(inputIds: Tensor, inputs: Qwen3Inputs = {}): Tensor {
-    checkOptions('Qwen3.forward', ['attentionMask', 'positionIds', 'cache'], inputs);
-    checkInputs(inputIds, inputs);
-    const { attentionMask, positionIds, cache } = inputs;
+    checkOptions('Qwen3.forward', ['attentionMask', 'segmentIds', 'positionIds', 'cache'], inputs);
+    checkTokens(inputIds, inputs);
+    const { positionIds, cache } = inputs;
     const T = inputIds.size(1);
     const slots = cache?.slotsOf(T) ?? arange(T, { dtype: 'i32' });
-    const seen = cache?.seenBy(T) ?? (attentionMask && { slots, kept: attentionMask.ne(0) });
-    const visible = seen ? visibility(slots, seen.slots, seen.kept) : null; // without padding: causal
+    const visible = visibleIn(slots, inputIds, inputs);
     const rotation = this.rotaryEmb.forward(positionIds ?? cache?.positionsOf(T) ?? slots.unsqueeze(0));
     const x = this.embedTokens.forward(inputIds); // [B, T, D]
     const y = this.#throughLayers(x, rotation, visible, cache);
@@ -211,46 +248,36 @@ export class Qwen3Model extends Module {
   }
 }
 
-function checkInputs(ids: Tensor, { attentionMask: mask, positionIds: positions }: Qwen3Inputs): void {
+function checkTokens(ids: Tensor, { positionIds: positions }: Qwen3Inputs): void {
   if (!(ids instanceof Tensor))
-    throw new ArgumentError(`Qwen3.forward: inputIds are ${describe(ids)}: it takes a tensor [B, T] of token ids`);
+    throw new ArgumentError(`Qwen3: the tokens are ${describe(ids)}: it takes a tensor [B, T] of token ids`);
   if (ids.ndim !== 2)
     throw new ShapeError(
-      `Qwen3.forward: inputIds are ${ids.aval}: it takes [B, T]${ids.ndim === 1 ? ': of one sequence, inputIds.unsqueeze(0)' : ''}`,
+      `Qwen3: the tokens are ${ids.aval}: it takes [B, T]${ids.ndim === 1 ? ': of one sequence, inputIds.unsqueeze(0)' : ''}`,
     );
   const [B, T] = ids.shape;
-  const fits = (t: Tensor, rows: readonly unknown[]) => t.ndim === 2 && rows.includes(t.shape[0]) && t.shape[1] === T;
-  if (mask && !fits(mask, [B]))
+  if (positions && ![`1,${T}`, `${B},${T}`].includes(String(positions.shape)))
     throw new ShapeError(
-      `Qwen3.forward: attentionMask is ${mask.aval}, inputIds are ${ids.aval}: it must be [${B}, ${T}]`,
-    );
-  if (positions && !fits(positions, [1, B]))
-    throw new ShapeError(
-      `Qwen3.forward: positionIds are ${positions.aval}, inputIds are ${ids.aval}: they must be [1, ${T}] or [${B}, ${T}]`,
+      `Qwen3: positionIds are ${positions.aval}, the tokens ${ids.aval}: they must be [1, ${T}] or [${B}, ${T}]`,
     );
 }
 
 /** The loop over layers with the cache among what it carries, so that it is written in place. */
 function scanWithCache(
-  { layer }: LayerStack<Qwen3DecoderLayer>,
+  layers: LayerStack<Qwen3DecoderLayer>,
   x: Tensor,
   cache: KeyValueCache,
   rotation: Rotation,
   visible: Tensor | null,
 ): Tensor {
-  const own = layer.parameters();
   const [k, v] = [cache.keys[0]!, cache.values[0]!];
   const init = { x, i: zeros([], { dtype: 'i32' }), keys: k.detach(), values: v.detach() };
-  const [after] = scan(
-    ({ x, i, keys, values }: typeof init, rows: readonly Tensor[]): [typeof init, readonly []] => {
-      const next = { i: i.add(1), keys, values };
-      const append = cache.row(i, keys, values, (keys, values) => void Object.assign(next, { keys, values }));
-      const y = Tensor.lend(own, rows, () => layer.forward(x, rotation, visible, append));
-      return [{ x: y, ...next }, []];
-    },
-    init,
-    own as readonly Tensor[],
-  );
+  const step = ({ x, i, keys, values }: typeof init, layer: Qwen3DecoderLayer): typeof init => {
+    const next = { i: i.add(1), keys, values };
+    const append = cache.row(i, keys, values, (keys, values) => void Object.assign(next, { keys, values }));
+    return { x: layer.forward(x, rotation, visible, append), ...next };
+  };
+  const after = layers.scan(init, step, { checkpoint: false });
   k.rebind(after.keys.expr);
   v.rebind(after.values.expr);
   return after.x;
@@ -267,13 +294,14 @@ export interface PretrainedOptions extends Qwen3Options, HubOptions {
 const picked = <O extends object, K extends keyof O>(options: O, names: readonly K[]): Pick<O, K> =>
   Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name as K))) as Pick<O, K>;
 
+/** A Qwen3 that foresees the next token: fromPretrained(), forward(), loss(), generate(). */
 export class Qwen3ForCausalLM extends Module implements CausalLM {
   readonly config: Qwen3Config;
   readonly model: Qwen3Model;
   readonly lmHead: Linear;
   tokenizer: Tokenizer | null = null;
   /** What generate does unless told. */
-  generationConfig: CausalLM['generationConfig'] = {};
+  generationConfig: CausalLM['generationConfig'] = { doSample: false }; // transformers' default
   #folder: string | undefined;
 
   /** With random weights, which are drawn when they are first used. */
@@ -295,7 +323,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
       this.lmHead.weight.dispose(); // or it would be computed with whatever is computed next
       Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
     }
-    if (eosTokenId !== null) this.generationConfig = { eosTokenIds: eosTokenId };
+    if (eosTokenId !== null) this.generationConfig = { ...this.generationConfig, eosTokenIds: eosTokenId };
   }
 
   /** Tokens [B, T] to the logits of what comes next, [B, T, V]. */
@@ -303,12 +331,16 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     return this.lmHead.forward(this.model.forward(inputIds, inputs));
   }
 
-  /** How badly each token is foreseen from those before it: the mean over the labels [B, T] that are not -100. */
+  /**
+   * How badly each token is foreseen from those before it: the mean over the labels [B, T] that are not -100. They are the
+   * tokens themselves; what comes next is found here.
+   */
   loss(inputIds: Tensor, labels: Tensor = inputIds, inputs: Qwen3Inputs = {}): Tensor {
-    const logits = this.forward(inputIds, inputs).narrow(1, 0, inputIds.size(1) - 1); // nothing comes after the last
-    const next = labels.narrow(1, 1, labels.size(1) - 1);
-    const options = { ignoreIndex: IGNORED };
-    return crossEntropy(logits.reshape([-1, this.config.vocabSize]).float(), next.reshape([-1]), options);
+    const logits = this.forward(inputIds, inputs).reshape([-1, this.config.vocabSize]); // [B T, V]
+    const [B, T] = labels.shape as [number, number];
+    const none = full([B, 1], IGNORED, { dtype: labels.dtype }); // nothing comes after the last
+    const next = cat([labels.narrow(1, 1, T - 1), none], 1); // so the logits, which are large, need no cutting
+    return crossEntropy(logits.float(), next.reshape([-1]), { ignoreIndex: IGNORED });
   }
 
   // ---- generating
@@ -355,3 +387,12 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     if (this.#folder) await copyTokenizer(this.#folder, folder);
   }
 }
+// What is wrong belongs to the line that calls the model.
+for (const [model, names] of [
+  [Qwen3Model, ['forward']],
+  [Qwen3ForCausalLM, ['forward', 'loss', 'generate', 'generateStream']],
+] as const)
+  for (const name of names) {
+    const value = entry(model.prototype[name as 'forward']);
+    Object.defineProperty(model.prototype, name, { value, writable: true, configurable: true });
+  }

@@ -38,6 +38,7 @@ export async function readJson(folder: string, name: string): Promise<Json | und
   }
 }
 
+/** Text to tokens and back, and conversations to text, as the files in a model's folder say. */
 export class Tokenizer {
   readonly #library: Library;
   readonly #special: ReadonlySet<number>;

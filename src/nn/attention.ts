@@ -41,6 +41,7 @@ export interface AttendOptions {
 type Projected = [q: Tensor, k: Tensor, v: Tensor];
 type Attended = [output: Tensor, weights: Tensor | null];
 
+/** Attention with several heads and projections of its own: forward(query, key, value). */
 export class MultiheadAttention extends Module {
   readonly inProjWeight: Parameter | null;
   /** Instead of it, where keys or values have widths of their own. */

@@ -9,9 +9,9 @@ import { convert } from '../ops/move.js';
 import { add, div, eq, maximum, mul, sub, where } from '../ops/pointwise.js';
 import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
+import { loadTensors } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkList } from './optimizer.js';
-import { loadTensors } from './state-dict.js';
 
 export interface EMAOptions {
   /** How much of the average stays in each update. */
@@ -20,6 +20,7 @@ export interface EMAOptions {
   readonly warmup?: boolean;
 }
 
+/** A running average of parameters: update() inside the step, swap() it in to evaluate. */
 export class EMA {
   readonly params: readonly Tensor[];
   /** The averages, in the order of the parameters; f32 for bf16 and f16. */
@@ -114,7 +115,8 @@ export class EMA {
     ]);
   }
   loadStateDict(state: object): void {
-    loadTensors('EMA', this.stateDict(), state);
+    const entries = [...this.stateDict()].map(([name, tensor]) => ({ tensor, names: [name], stacked: false }));
+    loadTensors('EMA', entries, state);
     this.#begun = true;
   }
 }

@@ -29,6 +29,7 @@ export interface StepOptions {
   readonly skipIf?: Tensor;
 }
 
+/** Changes parameters by their gradients: zeroGrad(), step(), and a state dict in torch's layout. */
 export class Optimizer<O extends object = object> {
   readonly #rule: Rule<O>;
   readonly #defaults: Required<O>;

@@ -82,6 +82,7 @@ const sgd: Rule<SGDOptions> = {
     };
   },
 };
+/** Stochastic gradient descent, with momentum where told. */
 export class SGD extends Optimizer<SGDOptions> {
   constructor(params: Params<SGDOptions>, options: SGDOptions = {}) {
     super(sgd, params, options);
@@ -111,6 +112,7 @@ const lion: Rule<LionOptions> = {
     });
   },
 };
+/** The sign of a mean of gradients (Chen et al., 2023): half of Adam's state. */
 export class Lion extends Optimizer<LionOptions> {
   constructor(params: Params<LionOptions>, options: LionOptions = {}) {
     super(lion, params, options);
@@ -160,6 +162,7 @@ const rmsprop: Rule<RMSpropOptions> = {
       };
     },
 };
+/** Gradients divided by the root of their mean square (Hinton, 2012). */
 export class RMSprop extends Optimizer<RMSpropOptions> {
   constructor(params: Params<RMSpropOptions>, options: RMSpropOptions = {}) {
     super(rmsprop, params, options);
@@ -209,11 +212,13 @@ const adamLike = (name: string, weightDecay: number, decoupled: boolean): Rule<A
   },
 });
 const [adam, adamW] = [adamLike('Adam', 0, false), adamLike('AdamW', 1e-2, true)];
+/** Means of gradients and of their squares (Kingma and Ba, 2014); weight decay is part of the gradient. */
 export class Adam extends Optimizer<AdamOptions> {
   constructor(params: Params<AdamOptions>, options: AdamOptions = {}) {
     super(adam, params, options);
   }
 }
+/** Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2017). */
 export class AdamW extends Optimizer<AdamOptions> {
   constructor(params: Params<AdamOptions>, options: AdamOptions = {}) {
     super(adamW, params, options);
@@ -272,6 +277,7 @@ const adafactor: Rule<AdafactorOptions> = {
     };
   },
 };
+/** Adam with the squares as rows and columns (Shazeer and Stern, 2018): little state. */
 export class Adafactor extends Optimizer<AdafactorOptions> {
   constructor(params: Params<AdafactorOptions>, options: AdafactorOptions = {}) {
     super(adafactor, params, options);

@@ -12,9 +12,9 @@ import { reduceAnd } from '../ops/reduce.js';
 import { detach } from '../ops/variable.js';
 import { tensor } from '../tensor/create.js';
 import { currentRegion, dependOn, type Region } from '../tensor/region.js';
+import { loadTensors } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Optimizer } from './optimizer.js';
-import { loadTensors } from './state-dict.js';
 
 export interface GradScalerOptions {
   readonly initScale?: number;
@@ -42,6 +42,7 @@ interface Progress {
   stepped: boolean;
 }
 
+/** Scales f16 losses up and gradients down again: scale(loss).backward(), step(optimizer), update(). */
 export class GradScaler {
   #options: Required<GradScalerOptions>;
   readonly #scale: Tensor;
@@ -167,10 +168,10 @@ export class GradScaler {
     const next = checkOptions({ initScale, growthFactor, backoffFactor, growthInterval, enabled });
     loadTensors(
       'GradScaler',
-      new Map([
-        ['scale', this.#scale],
-        ['_growth_tracker', this.#tracker],
-      ]),
+      [
+        { tensor: this.#scale, names: ['scale'], stacked: false },
+        { tensor: this.#tracker, names: ['_growth_tracker'], stacked: false },
+      ],
       { scale: asTensor(scale), _growth_tracker: asTensor(_growth_tracker) },
     );
     this.#options = next;

@@ -19,6 +19,7 @@ export interface ScheduleState {
   readonly baseLrs: readonly number[];
 }
 
+/** Learning rates by the number of the step: call step() on the host after each step of the optimizer. */
 export class Schedule {
   #step = 0;
   #base: readonly Setting[];
@@ -57,11 +58,11 @@ export class Schedule {
     });
   }
 
-  /** All that resuming needs. */
-  state(): ScheduleState {
+  /** All that resuming needs. state() and load() are the same, as loaders have them. */
+  stateDict(): ScheduleState {
     return { step: this.#step, baseLrs: this.#base.map((b) => b.lr) };
   }
-  load({ step, baseLrs }: ScheduleState): void {
+  loadStateDict({ step, baseLrs }: ScheduleState): void {
     if (!Number.isInteger(step) || step < 0)
       throw new ArgumentError(`schedule: the state's step is ${step}: it must be a whole number, 0 or more`);
     if (baseLrs?.length !== this.#base.length)
@@ -71,6 +72,12 @@ export class Schedule {
     this.#step = step;
     this.#base = this.#base.map((base, i) => ({ ...base, lr: baseLrs[i]! }));
     this.#apply();
+  }
+  state(): ScheduleState {
+    return this.stateDict();
+  }
+  load(state: ScheduleState): void {
+    this.loadStateDict(state);
   }
 }
 

@@ -3,6 +3,7 @@
 import { dtypeMistake } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { unknownOption } from '../base/options.js';
+import { isPlain } from '../base/tree.js';
 import { entry } from '../ir/source.js';
 import { SIGNATURES } from './signatures.js';
 import { Tensor } from './tensor.js';
@@ -39,9 +40,6 @@ export interface Parameter extends Takes {
 }
 export type Signature = readonly Parameter[];
 type Operation = (...args: never[]) => unknown;
-
-export const isPlain = (x: unknown): x is Record<string, unknown> =>
-  typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
 
 function kindOf(x: unknown): Kind | 'undefined' | 'symbol' {
   if (typeof x !== 'object') return typeof x as 'number';

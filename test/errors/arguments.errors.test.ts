@@ -39,7 +39,7 @@ const options: readonly Misuse[] = [
 ];
 // biome-ignore format: a table
 const others: readonly Misuse[] = [
-  ['a dtype in place of options', () => js.tensor([1, 2], 'f32'), "tensor: options is 'f32': it takes { dtype, requiresGrad, shape }: write tensor(data, { dtype, requiresGrad, shape })"],
+  ['a dtype in place of options', () => js.tensor([1, 2], 'f32'), "tensor: options is 'f32': it takes { dtype, requiresGrad, shape }: write tensor(data | { data, dtype, shape }, { dtype, requiresGrad, shape })"],
   ['the same', () => js.arange(3, 'f32'), /^arange: options is 'f32': it takes \{ dtype, requiresGrad \}: write arange\(end, \{ dtype, requiresGrad \}\), /],
   ['sizes and a dtype', () => js.zeros(2, 3, 'i32'), /^zeros: sizes is 'i32': it takes a number: write zeros\(shape, /],
   ['a number in place of options', () => x.round(2), 'round: options is 2: it takes { decimals }: write x.round({ decimals })'],
@@ -66,7 +66,7 @@ const others: readonly Misuse[] = [
   ['no share', () => x.quantile([]), 'quantile: q is an empty list for f32[2, 3]: give one number or more'],
   ['a dim of a scalar', () => x.sum().takeAlongDim(tx.tensor(0), 0), 'takeAlongDim: f32[] has no dimensions'],
   ['one list of dimensions', () => x.tensordot(x, [[0]]), 'tensordot: dims has 1 lists: give two, the dimensions of a and those of b'],
-  ['columns without end', () => js.vander(tx.zeros([3]), Number.POSITIVE_INFINITY), 'vander: N is Infinity: it must be a whole number, 0 or more'],
+  ['columns without end', () => js.vander(tx.zeros([3]), Number.POSITIVE_INFINITY), 'vander: N is Infinity: it must be a whole number, at least 0'],
 ];
 testMisuses([...options, ...others], /arguments\.errors\.test\.ts:\d+/);
 
