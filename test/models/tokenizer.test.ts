@@ -46,3 +46,12 @@ test('what cannot be used says why', async () => {
   await expect(Tokenizer.fromPretrained(folder)).rejects.toThrow('is not JSON');
   fs.rmSync(folder, { recursive: true });
 });
+
+test('an answer is begun unless told, in either spelling', () => {
+  const asked = [{ role: 'user', content: 'hi' }];
+  const begun = tokenizer.applyChatTemplate(asked);
+  expect(begun).toMatch(/<\|im_start\|>assistant\n/);
+  for (const options of [{ addGenerationPrompt: false }, { add_generation_prompt: false }])
+    expect(begun.startsWith(tokenizer.applyChatTemplate(asked, options))).toBe(true);
+  expect(tokenizer.applyChatTemplate(asked, { add_generation_prompt: false })).not.toContain('assistant');
+});
