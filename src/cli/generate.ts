@@ -60,7 +60,19 @@ function number(text: string): number {
 const numbers = (text: string): number[] => text.split(',').map(number);
 
 async function run(given: Options): Promise<void> {
-  const { model: folder, tokens, chat, system, thinking, greedy, dtype, scanLayers = false, json, ...options } = given;
+  const {
+    model: folder,
+    tokens,
+    chat,
+    system,
+    thinking,
+    greedy,
+    dtype,
+    scanLayers = false,
+    json,
+    prompt: started,
+    ...options
+  } = given;
   const { Qwen3ForCausalLM } = await import('../models/index.js');
   const bars = new Map<string, Progress>();
   const model = await Qwen3ForCausalLM.fromPretrained(folder, {
@@ -71,7 +83,7 @@ async function run(given: Options): Promise<void> {
       bars.get(file)!(done, total);
     },
   });
-  const text = tokens ? '' : (given.prompt ?? (await pipedIn()));
+  const text = tokens ? '' : (started ?? (await pipedIn()));
   const asked = () => {
     if (!model.tokenizer) throw new ArgumentError(`${folder} has no tokenizer.json, which --chat needs`);
     const messages = [...(system ? [{ role: 'system', content: system }] : []), { role: 'user', content: text }];

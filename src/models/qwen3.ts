@@ -390,7 +390,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
 // What is wrong belongs to the line that calls the model.
 for (const [model, names] of [
   [Qwen3Model, ['forward']],
-  [Qwen3ForCausalLM, ['forward', 'loss', 'generate', 'generateStream']],
+  [Qwen3ForCausalLM, ['forward', 'loss']],
 ] as const)
   for (const name of names) {
     const value = entry(model.prototype[name as 'forward']);
