@@ -1,6 +1,6 @@
 // The loader: batches of a dataset as trees of tensors, on their way to the device before they are asked for.
 import { checkWhole } from '../base/check.js';
-import type { DType, HostArray, TypedArray } from '../base/dtype.js';
+import { type DType, type HostArray, isHostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, DataError, DTypeError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { noticeOnce } from '../base/log.js';
@@ -11,7 +11,7 @@ import { input } from '../ops/variable.js';
 import { setValue, startUploads } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';
-import { ArrayDataset, type Dataset, isDataset, isHostArray } from './dataset.js';
+import { ArrayDataset, type Dataset, isDataset } from './dataset.js';
 import { IterableDataset, type State } from './iterable.js';
 import { ReadAhead } from './read-ahead.js';
 import { type BatchOrder, BatchSampler, RandomSampler, type Sampler, SequentialSampler } from './sampler.js';

@@ -1,14 +1,9 @@
 // The arrays of a module's state, as files hold them: each by its name, once, and read when its turn comes.
 import type { TypedArray } from '../base/dtype.js';
+import type { StateEntry } from '../tensor/state.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { ReadLater } from './array.js';
 
-/** A tensor of a state dict. A stacked one holds several, along its first dimension, each with a name of its own. */
-export interface StateEntry {
-  readonly tensor: Tensor;
-  readonly names: readonly string[];
-  readonly stacked: boolean;
-}
 export const hasEntries = (x: object): x is { stateEntries(): Iterable<StateEntry> } => 'stateEntries' in x;
 
 /** Names and arrays; a tensor with two names (tied weights) has its first. */

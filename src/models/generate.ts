@@ -204,6 +204,10 @@ class StopText {
   }
 }
 
+/** Whoever gives a temperature wants it to have an effect, whatever the model's folder says. */
+const asksForSampling = ({ temperature, topK, topP, minP }: GenerateOptions): boolean =>
+  temperature === undefined ? (topK ?? topP ?? minP) !== undefined : temperature > 0;
+
 /** A generation under way: parts as they come, and what it took when it has ended. */
 export class Generation implements AsyncIterable<GeneratedPart> {
   readonly #model: CausalLM;
@@ -216,7 +220,7 @@ export class Generation implements AsyncIterable<GeneratedPart> {
   constructor(model: CausalLM, prompts: Prompt | readonly Prompt[], given: GenerateOptions) {
     this.#model = model;
     const known = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-    this.#options = { ...model.generationConfig, ...known };
+    this.#options = { ...model.generationConfig, ...(asksForSampling(known) && { doSample: true }), ...known };
     const list = typeof prompts === 'string' || typeof prompts[0] === 'number' ? [prompts as Prompt] : prompts;
     this.#prompts = (list as readonly Prompt[]).map((p, i) => tokensOf(model, p, i));
     if (!this.#prompts.length) throw new ArgumentError('generate: there is no prompt');

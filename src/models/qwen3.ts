@@ -273,7 +273,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   readonly lmHead: Linear;
   tokenizer: Tokenizer | null = null;
   /** What generate does unless told. */
-  generationConfig: CausalLM['generationConfig'] = {};
+  generationConfig: CausalLM['generationConfig'] = { doSample: false }; // transformers' default
   #folder: string | undefined;
 
   /** With random weights, which are drawn when they are first used. */
@@ -295,7 +295,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
       this.lmHead.weight.dispose(); // or it would be computed with whatever is computed next
       Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
     }
-    if (eosTokenId !== null) this.generationConfig = { eosTokenIds: eosTokenId };
+    if (eosTokenId !== null) this.generationConfig = { ...this.generationConfig, eosTokenIds: eosTokenId };
   }
 
   /** Tokens [B, T] to the logits of what comes next, [B, T, V]. */

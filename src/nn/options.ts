@@ -1,6 +1,7 @@
 // What layers are made with: options by name, or by place in torch's order.
 import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
+import { isPlain } from '../base/tree.js';
 import { named } from '../tensor/arguments.js';
 import { Tensor } from '../tensor/tensor.js';
 
@@ -30,15 +31,13 @@ export function optionsInOrder<O extends object>(
   defaults: Defaults<O>,
   given: readonly unknown[],
 ): O {
-  const places = given.filter((x, i) => i < given.length - 1 || !isOptions(x)).length;
+  const places = given.filter((x, i) => i < given.length - 1 || !isPlain(x)).length;
   if (places > order.length)
     throw new ArgumentError(
       `${layer}: takes ${order.length ? order.join(', ') : 'no options'}, got ${places} ${places === 1 ? 'argument' : 'arguments'}`,
     );
   return optionsOf(layer, defaults, named<O>(order, given));
 }
-const isOptions = (x: unknown): boolean =>
-  typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
 
 /** Options as they are printed: kernelSize=2, stride=[2, 1]. */
 export const showOptions = (options: object): string =>

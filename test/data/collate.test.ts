@@ -191,3 +191,16 @@ describe('packing', () => {
     expect(rows.map((r) => r.labels)).toEqual(rows.map((r) => r.inputIds));
   });
 });
+
+test('bucketCollate takes no names that it adds, and no place that is a text here and a number there', async () => {
+  const collate = bucketCollate({ multiple: 4 });
+  await expect(collate([{ ids: [1, 2], mask: [1, 0] }])).rejects.toThrow(
+    'the items have mask of their own, which it adds',
+  );
+  await expect(
+    collate([
+      { id: 'a', ids: [1, 2] },
+      { id: 7, ids: [1] },
+    ]),
+  ).rejects.toThrow('.id is a text in some items and a number in others');
+});
