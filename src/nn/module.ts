@@ -6,7 +6,7 @@ import { ArgumentError } from '../base/errors.js';
 import { bytes, spelled } from '../base/format.js';
 import { isFloat } from '../base/promote.js';
 import { isPlain } from '../base/tree.js';
-import { chooseDevice } from '../runtime/device.js';
+import { device, deviceNamed } from '../runtime/device.js';
 import { dependOn } from '../tensor/region.js';
 import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -177,15 +177,15 @@ export class Module {
     for (const p of this.parameters()) p.grad = null;
   }
 
-  /** Converts its floating point parameters and buffers; or checks that they are on a device, of which a process has one. */
+  /** Converts its floating point parameters and buffers; or asks for a device (tx.device), of which a process has one. */
   to(target: DType | 'cpu' | 'cuda' | 'tpu' | { toString(): string }): this {
     const name = String(target);
     if (!(name in DTYPES)) {
-      const { device } = chooseDevice();
-      if (name === device || /^xla(:0)?$/.test(name)) return this;
-      throw new ArgumentError(
-        `${this.constructor.name}.to: ${name} is neither a dtype nor the device of this process, which is ${device}: set PJRT_DEVICE to choose another`,
-      );
+      if (/^xla(:0)?$/.test(name)) return this;
+      const wanted = deviceNamed(name);
+      if (!wanted) throw new ArgumentError(`${this.constructor.name}.to: ${name} is neither a dtype nor a device`);
+      device(wanted);
+      return this;
     }
     const dtype = name as DType;
     if (!isFloat(dtype))
