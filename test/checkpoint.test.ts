@@ -273,3 +273,44 @@ test('SIGTERM saves; a resumed run ends as one that was never stopped', async ()
   expect(again.stdout).toMatch(/hash [0-9a-f]{64}/);
   expect(again.stdout.split('hash')[1]).toBe(stdout.split('hash')[1]);
 });
+
+test('a run that goes back to an earlier step goes on from there, whatever was saved before', async () => {
+  const manager = new CheckpointManager(folder(), { keep: 3, background: false });
+  for (const step of [100, 200, 300]) await manager.save(step, { run: 1 });
+  await manager.load({}, { step: 100 });
+  await manager.save(110, { run: 2 });
+  expect(manager.list().map((c) => c.step)).toEqual([200, 300, 110]);
+  expect(await manager.load()).toMatchObject({ step: 110, values: { run: 2 } });
+});
+
+test('what is saved is what was there when save was called', async () => {
+  const manager = new CheckpointManager(folder(), { keep: 9 });
+  const w = tx.zeros([3]);
+  const array = { dtype: 'f32', shape: [1], data: Float32Array.of(1) } as const;
+  const saves: Promise<void>[] = [];
+  for (const step of [1, 2, 3]) {
+    w.add_(1);
+    saves.push(manager.save(step, { w, array }));
+  }
+  await Promise.all(saves);
+  array.data[0] = 9;
+  await manager.done();
+  for (const step of [1, 2, 3]) {
+    const { values } = (await manager.load({}, { step }))!;
+    expect(values).toMatchObject({
+      w: { data: Float32Array.of(step, step, step) },
+      array: { data: Float32Array.of(1) },
+    });
+  }
+});
+
+test('a checkpoint can be looked at without going back in random numbers', async () => {
+  const manager = new CheckpointManager(folder(), { background: false });
+  await manager.save(1, {});
+  const [a, b] = [await tx.rand([2]).tolist(), await tx.rand([2]).tolist()];
+  await manager.load({}, { rng: false });
+  const c = await tx.rand([2]).tolist();
+  await manager.load();
+  expect(await tx.rand([2]).tolist()).toEqual(a);
+  expect([a, b]).not.toContainEqual(c);
+});

@@ -1,9 +1,10 @@
 // Map-style datasets: items that can be asked for by number.
+import { checkWhole } from '../base/check.js';
 import { type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { Tensor } from '../tensor/tensor.js';
-import { checkWhole, permutation } from './random.js';
+import { permutation } from './random.js';
 
 /** Any object with a length and get(i) is a dataset. */
 export interface Dataset<T> {

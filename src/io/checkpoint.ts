@@ -6,6 +6,7 @@ import fsp from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
@@ -25,6 +26,13 @@ export interface CheckpointOptions {
   readonly every?: number;
 }
 
+export interface LoadOptions {
+  /** The newest unless told. */
+  readonly step?: number | 'best';
+  /** Whether the random generator goes on from where it was, too; false where a checkpoint is only looked at. */
+  readonly rng?: boolean;
+}
+
 export interface CheckpointInfo {
   readonly step: number;
   readonly path: string;
@@ -40,6 +48,8 @@ export interface Restored extends CheckpointInfo {
 interface Manifest extends Omit<CheckpointInfo, 'path'> {
   readonly format: 'tsxla-checkpoint';
   readonly version: 1;
+  /** Larger than that of every checkpoint that was there before: a run may go back to an earlier step. */
+  readonly order: number;
   /** The items that are states of something. */
   readonly stateful: readonly string[];
   /** Each item, with { $tensor: name } where an array is. */
@@ -69,9 +79,7 @@ export class CheckpointManager {
     options: CheckpointOptions = {},
   ) {
     const { keep = 3, background = true, every = 1000, best } = options;
-    for (const [name, n] of Object.entries({ keep, every }))
-      if (!(Number.isSafeInteger(n) && n >= 1))
-        throw new ArgumentError(`CheckpointManager: ${name} is ${n}: it must be a whole number, at least 1`);
+    for (const [name, n] of Object.entries({ keep, every })) checkWhole(`CheckpointManager: ${name}`, n, 1);
     this.#options = { keep, background, every, best };
     try {
       fs.mkdirSync(dir, { recursive: true });
@@ -81,20 +89,21 @@ export class CheckpointManager {
     }
   }
 
-  /** The checkpoints that are there, oldest first. */
+  /** The checkpoints that are there, in the order in which they were saved. */
   list(): CheckpointInfo[] {
     return (fs.existsSync(this.dir) ? fs.readdirSync(this.dir) : [])
       .filter((name) => FOLDER.test(name))
       .flatMap((name) => {
         const folder = path.join(this.dir, name);
         try {
-          const { step, metrics, time } = readManifest(folder);
-          return [{ step, metrics, time, path: folder }];
+          const { step, metrics, time, order } = readManifest(folder);
+          return [{ order, info: { step, metrics, time, path: folder } }];
         } catch {
           return [];
         }
       })
-      .sort((a, b) => a.step - b.step);
+      .sort((a, b) => a.order - b.order)
+      .map(({ info }) => info);
   }
   get latest(): CheckpointInfo | undefined {
     return this.list().at(-1);
@@ -119,8 +128,7 @@ export class CheckpointManager {
     items: Items,
     { metrics = {} }: { readonly metrics?: Readonly<Record<string, number>> } = {},
   ) {
-    if (!Number.isSafeInteger(step) || step < 0)
-      throw new ArgumentError(`CheckpointManager.save: the step is ${step}: it must be a whole number, 0 or more`);
+    checkWhole('CheckpointManager.save: the step', step);
     checkItems('save', items);
     for (const name of Object.keys(items))
       if (!ITEM.test(name))
@@ -129,8 +137,10 @@ export class CheckpointManager {
         );
     if (RNG in items)
       throw new ArgumentError(`CheckpointManager.save: ${RNG} is the random generator's: use another name`);
+    const values = snapshot(items); // as they are now
+    values.catch(() => {}); // thrown below
     await this.done(); // one at a time
-    const state = await snapshot(items);
+    const state = await values;
     this.#writing = this.#write(step, state, metrics).catch((error: Error) => {
       this.#failure = error;
     });
@@ -164,6 +174,7 @@ export class CheckpointManager {
         format: 'tsxla-checkpoint',
         version: 1,
         step,
+        order: this.latest ? readManifest(this.latest.path).order + 1 : 0,
         time: Date.now(),
         metrics,
         stateful: [...state].flatMap(([item, { stateful }]) => (stateful ? [item] : [])),
@@ -206,7 +217,7 @@ export class CheckpointManager {
    * Gives these the states of a checkpoint: of the newest that is whole unless a step is named, or 'best'. Undefined if there
    * is none. Every file is verified before anything is changed.
    */
-  async load(items: Items = {}, { step }: { readonly step?: number | 'best' } = {}): Promise<Restored | undefined> {
+  async load(items: Items = {}, { step, rng = true }: LoadOptions = {}): Promise<Restored | undefined> {
     checkItems('load', items);
     await this.done();
     const all = this.list();
@@ -228,7 +239,7 @@ export class CheckpointManager {
       if (!found) continue;
       const left = readManifest(info!.path).stateful.filter((item) => !(item in items));
       if (left.length && Object.keys(items).length) notice(`${info!.path} also has ${left.join(', ')}: not asked for`);
-      return { ...info!, values: restore(info!.path, items, found) };
+      return { ...info!, values: restore(info!.path, items, found, rng) };
     }
     return undefined;
   }

@@ -4,6 +4,7 @@ export {
   type CheckpointInfo,
   CheckpointManager,
   type CheckpointOptions,
+  type LoadOptions,
   type Restored,
 } from './checkpoint.js';
 export { type HubOptions, hubCache, resolveModel } from './hub.js';

@@ -1,14 +1,16 @@
 // The states of what is saved: as JSON, with the arrays beside. Models, optimizers, schedules, loaders and averages have one.
-import { hostArray, isHostArray } from '../base/dtype.js';
+import { type ArrayType, type HostArray, hostArray, isHostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
+import type { Expr } from '../ir/expr.js';
+import { evaluate, fetchArray } from '../runtime/evaluate.js';
+import { freeValue, hasValue } from '../runtime/value.js';
 import { fromBuffer } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import type { StateEntry } from '../tensor/state.js';
-import { sync } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
-import type { HostArray } from './array.js';
+import { hasEntries, heldIn } from './entries.js';
 
 /** Something that can be saved: it has stateDict and loadStateDict, as torch's, or state and load. */
 export type Stateful =
@@ -27,7 +29,6 @@ export interface Saved {
 }
 export type Snapshot = ReadonlyMap<string, Saved>;
 
-const hasEntries = (x: object): x is { stateEntries(): Iterable<StateEntry> } => 'stateEntries' in x;
 const isObject = (x: unknown): x is object => typeof x === 'object' && x !== null;
 export const isStateful = (x: unknown): x is Stateful =>
   isObject(x) && (('stateDict' in x && 'loadStateDict' in x) || ('state' in x && 'load' in x));
@@ -42,15 +43,14 @@ function freeName(at: string, arrays: ReadonlyMap<string, unknown>): string {
   return name;
 }
 
-/** The values of all, and of the random generator, on the host. */
-export async function snapshot(items: Items): Promise<Snapshot> {
-  await sync(); // so that all is computed in one program
+/** The states of all, and of the random generator, as they are now: it resolves when they are on the host. */
+export function snapshot(items: Items): Promise<Snapshot> {
+  const reader = new Reader();
   const saved = new Map<string, Saved>();
-  const reading: Promise<void>[] = [];
   for (const [item, x] of Object.entries({ ...items, [RNG]: defaultGenerator.state })) {
     const arrays = new Map<string, HostArray>();
     if (isObject(x) && hasEntries(x)) {
-      reading.push(...readEntries([...x.stateEntries()], arrays));
+      readEntries(x.stateEntries(), reader, arrays);
       saved.set(item, { stateful: true, tree: { $arrays: true }, arrays });
       continue;
     }
@@ -60,31 +60,42 @@ export async function snapshot(items: Items): Promise<Snapshot> {
       if (known !== undefined) return { $tensor: known };
       const name = freeName(at, arrays);
       names.set(t, name);
-      arrays.set(name, { dtype: t.dtype, shape: t.shape, data: hostArray({ dtype: t.dtype, shape: [0] }) }); // its place
-      reading.push(t.data().then((data) => void arrays.set(name, { dtype: t.dtype, shape: t.shape, data })));
+      arrays.set(name, placeOf(t)); // in the order of the state
+      reader.read(t, (data) => void arrays.set(name, { dtype: t.dtype, shape: t.shape, data }));
       return { $tensor: name };
     };
     saved.set(item, { stateful: isStateful(x), tree: encode(item, stateOf(x), '', put, arrays), arrays });
   }
-  await Promise.all(reading);
-  return saved;
+  return reader.done().then(() => saved);
+}
+const placeOf = ({ dtype, shape }: ArrayType): HostArray => ({ dtype, shape, data: hostArray({ dtype, shape: [0] }) });
+
+/** Reads tensors as they are now, whatever happens to them before they are on the host. */
+class Reader {
+  readonly #wanted: { readonly expr: Expr; readonly use: (data: TypedArray) => void }[] = [];
+  read({ expr }: Tensor, use: (data: TypedArray) => void): void {
+    expr.holders++; // a step that changes the tensor leaves the old value be
+    this.#wanted.push({ expr, use });
+  }
+  async done(): Promise<void> {
+    const request = { cause: 'read', name: 'checkpoint' } as const;
+    try {
+      const missing = this.#wanted.map(({ expr }) => expr).filter((expr) => !hasValue(expr));
+      if (missing.length) await evaluate(missing, request); // in one program
+      await Promise.all(this.#wanted.map(async ({ expr, use }) => use(await fetchArray(expr, request))));
+    } finally {
+      for (const { expr } of this.#wanted) if (--expr.holders === 0) freeValue(expr);
+    }
+  }
 }
 
 /** A module's tensors: a stacked one is read once, and each layer is a part of it. */
-function readEntries(entries: readonly StateEntry[], arrays: Map<string, HostArray>): Promise<void>[] {
-  const seen = new Set<Tensor>(); // one with two names is saved by its first
-  return entries.map(async ({ tensor, names, stacked }) => {
-    if (seen.has(tensor)) return;
-    seen.add(tensor);
+function readEntries(entries: Iterable<StateEntry>, reader: Reader, arrays: Map<string, HostArray>): void {
+  for (const { tensor, names, shape, cut } of heldIn(entries)) {
     const { dtype } = tensor;
-    const shape = stacked ? tensor.shape.slice(1) : tensor.shape;
-    for (const name of names) arrays.set(name, { dtype, shape, data: hostArray({ dtype, shape: [0] }) });
-    const data = await tensor.data();
-    const size = data.length / names.length;
-    names.forEach(
-      (name, i) => void arrays.set(name, { dtype, shape, data: data.subarray(i * size, (i + 1) * size) as never }),
-    );
-  });
+    for (const name of names) arrays.set(name, placeOf({ dtype, shape }));
+    reader.read(tensor, (data) => names.forEach((name, i) => arrays.set(name, { dtype, shape, data: cut(data, i) })));
+  }
 }
 
 /** A state as JSON has it. */
@@ -100,7 +111,7 @@ function encode(
   if (x instanceof Tensor) return put(at || item, x);
   if (isHostArray(x)) {
     const name = freeName(at || item, arrays);
-    arrays.set(name, x);
+    arrays.set(name, { ...x, data: x.data.slice() }); // the caller may change it
     return { $tensor: name };
   }
   if (typeof x === 'bigint') return { $bigint: String(x) };
@@ -138,7 +149,12 @@ export function decode(x: unknown, arrays: ReadonlyMap<string, HostArray>): unkn
 }
 
 /** Gives each item its state; the plain values are the result. */
-export function restore(from: string, items: Items, states: ReadonlyMap<string, unknown>): Record<string, unknown> {
+export function restore(
+  from: string,
+  items: Items,
+  states: ReadonlyMap<string, unknown>,
+  rng: boolean,
+): Record<string, unknown> {
   const missing = Object.keys(items).filter((item) => isStateful(items[item]) && !states.has(item));
   if (missing.length)
     throw new CheckpointError(`${from} has no ${missing.join(', ')}: it has ${[...states.keys()].join(', ')}`);
@@ -162,7 +178,7 @@ export function restore(from: string, items: Items, states: ReadonlyMap<string, 
     for (const back of undo) back(); // all of it, or nothing
     throw e;
   }
-  defaultGenerator.setState(fromBuffer((states.get(RNG) as HostArray).data, { dtype: 'u32' }));
+  if (rng) defaultGenerator.setState(fromBuffer((states.get(RNG) as HostArray).data, { dtype: 'u32' }));
   return values;
 }
 

@@ -1,4 +1,5 @@
 // What layers are made with: options by name, or by place in torch's order.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { isPlain } from '../base/tree.js';
 import { named } from '../tensor/arguments.js';
@@ -6,11 +7,8 @@ import { Tensor } from '../tensor/tensor.js';
 
 export type { Given } from '../tensor/lift.js';
 
-/** A whole number of something, at least `least`. */
-export function checkCount(what: string, n: number, least = 1): number {
-  if (Number.isSafeInteger(n) && n >= least) return n;
-  throw new ArgumentError(`${what} is ${n}: it must be a whole number, at least ${least}`);
-}
+/** A number of something. */
+export const checkCount = (what: string, n: number, least = 1): number => checkWhole(what, n, least);
 
 /** One for each option; undefined where an option that is left out has a meaning of its own. */
 export type Defaults<O> = { readonly [K in keyof O]-?: O[K] | undefined };

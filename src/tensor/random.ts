@@ -1,5 +1,6 @@
 // Random numbers. A generator's state is a value on the device, a key and a counter, and an input of every program that
 // draws: the same program serves every step, and the same seed gives the same bits on every device, for every sharding.
+import { checkWhole } from '../base/check.js';
 import { checkDTypeName, type DType, type HostArray, isHostArray, sameType, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
@@ -239,8 +240,7 @@ export const bernoulli = checked('bernoulli', (probabilities: Tensor, { generato
 
 /** 0 to n - 1 in random order, i64 unless told. */
 export const randperm = checked('randperm', (n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
-  if (!Number.isInteger(n) || n < 0)
-    throw new ArgumentError(`randperm: n is ${n}: it must be a whole number, 0 or more`);
+  checkWhole('randperm: n', n);
   if (checkDTypeName('randperm', dtype) === 'bool') throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
   return new Tensor(convert(argsort(word64(draw([n], generator))), dtype));
 });
@@ -267,8 +267,7 @@ export const multinomial = checked(
     if (rank < 1 || rank > 2 || !p.aval.size)
       throw new ShapeError(`multinomial: takes one row of probabilities or several, [k] or [n, k], got ${p.aval}`);
     const k = p.shape[rank - 1]!;
-    if (!Number.isInteger(numSamples) || numSamples < 1)
-      throw new ArgumentError(`multinomial: numSamples is ${numSamples}: it must be a whole number, at least 1`);
+    checkWhole('multinomial: numSamples', numSamples, 1);
     if (!replacement && numSamples > k)
       throw new ArgumentError(
         `multinomial: ${numSamples} different samples of ${k}: pass { replacement: true } or fewer`,

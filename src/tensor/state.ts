@@ -101,15 +101,16 @@ function checkValue(name: string, value: unknown): void {
 export function setTensor(t: Tensor, value: StateValue): void {
   if (value instanceof Tensor) {
     if (value !== t) t.become(value.detach().to(t.dtype).clone().expr);
-  } else if (value.dtype === t.dtype) t.assign(value.data);
+  } else if (value.dtype === t.dtype)
+    t.assign(value.data.slice()); // the caller may change it
   else t.become(tensorOf(value).to(t.dtype).expr);
 }
 
 /** Each row takes a value, or stays as it is where there is none. */
 function setRows(t: Tensor, values: readonly (StateValue | undefined)[]): void {
-  const arrays = values.filter((v) => v && !(v instanceof Tensor) && v.dtype === values[0]!.dtype) as HostArray[];
+  const dtype = values.find((v) => v)!.dtype;
+  const arrays = values.filter((v) => v && !(v instanceof Tensor) && v.dtype === dtype) as HostArray[];
   if (arrays.length === values.length) {
-    const { dtype } = arrays[0]!;
     const data = hostArray({ dtype, shape: t.shape });
     arrays.forEach((a, i) => void data.set(a.data as never, (i * data.length) / values.length));
     setTensor(t, { dtype, shape: t.shape, data });
