@@ -117,3 +117,15 @@ test('the metrics count what happened', async () => {
   expect(metricData('InboundData')).toMatchObject({ total: 1, accumulator: 20 });
   expect(metricData('InputOutputAliasCount')).toMatchObject({ total: 1, accumulator: 1 });
 });
+
+test('reductions that follow one another compile soon: what comes before them is not computed again in each', async () => {
+  const several = tx.compile(
+    () => {
+      const x = tx.randn([4, 512]).round();
+      const groups = x.reshape([4, 4, 128]).amax(-1).topk(2).values;
+      return x.topk(5).values.sum().add(groups.sum()).add(x.amax()).add(x.logsumexp(1).sum()).add(x.sum());
+    },
+    { compilationTimeoutSeconds: 40 },
+  );
+  expect(Number.isFinite(Number(await (await several()).item()))).toBe(true);
+});

@@ -10,7 +10,7 @@ import { fromBuffer } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import type { StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
-import { hasEntries } from './entries.js';
+import { hasEntries, heldIn } from './entries.js';
 
 /** Something that can be saved: it has stateDict and loadStateDict, as torch's, or state and load. */
 export type Stateful =
@@ -91,19 +91,10 @@ class Reader {
 
 /** A module's tensors: a stacked one is read once, and each layer is a part of it. */
 function readEntries(entries: Iterable<StateEntry>, reader: Reader, arrays: Map<string, HostArray>): void {
-  const seen = new Set<Tensor>(); // one with two names is saved by its first
-  for (const { tensor, names, stacked } of entries) {
-    if (seen.has(tensor)) continue;
-    seen.add(tensor);
+  for (const { tensor, names, shape, cut } of heldIn(entries)) {
     const { dtype } = tensor;
-    const shape = stacked ? tensor.shape.slice(1) : tensor.shape;
     for (const name of names) arrays.set(name, placeOf({ dtype, shape }));
-    reader.read(tensor, (data) => {
-      const size = data.length / names.length;
-      names.forEach((name, i) => {
-        arrays.set(name, { dtype, shape, data: data.subarray(i * size, (i + 1) * size) as TypedArray });
-      });
-    });
+    reader.read(tensor, (data) => names.forEach((name, i) => arrays.set(name, { dtype, shape, data: cut(data, i) })));
   }
 }
 

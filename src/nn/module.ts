@@ -7,7 +7,7 @@ import { bytes, spelled } from '../base/format.js';
 import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { describe, isPlain } from '../base/tree.js';
-import { chooseDevice } from '../runtime/device.js';
+import { device, deviceNamed } from '../runtime/device.js';
 import { dependOn } from '../tensor/region.js';
 import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -197,17 +197,20 @@ export class Module {
     for (const p of this.parameters()) p.grad = null;
   }
 
-  /** Converts its floating point parameters and buffers; or checks that they are on a device, of which a process has one. */
+  /** Converts its floating point parameters and buffers; or asks for a device (tx.device), of which a process has one. */
   to(target: DType | 'cpu' | 'cuda' | 'tpu' | { toString(): string }): this {
     const name = String(target);
     if (!(name in DTYPES)) {
-      const { device } = chooseDevice();
-      if (name === device || /^xla(:0)?$/.test(name)) return this;
-      const ours = TORCH[name.replace(/^torch\./, '')];
-      if (ours) throw new ArgumentError(`${this.constructor.name}.to: ${dtypeMistake(name)}`);
-      throw new ArgumentError(
-        `${this.constructor.name}.to: ${name} is neither a dtype nor the device of this process, which is ${device}: set PJRT_DEVICE to choose another`,
-      );
+      if (/^xla(:0)?$/.test(name)) return this;
+      const wanted = deviceNamed(name);
+      if (!wanted) {
+        const isTorch = name.replace(/^torch\./, '') in TORCH;
+        throw new ArgumentError(
+          `${this.constructor.name}.to: ${isTorch ? dtypeMistake(name) : `${name} is neither a dtype nor a device`}`,
+        );
+      }
+      device(wanted);
+      return this;
     }
     const dtype = name as DType;
     if (!isFloat(dtype))

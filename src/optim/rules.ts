@@ -8,6 +8,7 @@ import {
   div,
   eq,
   expm1,
+  lt,
   maximum,
   minimum,
   mul,
@@ -236,6 +237,8 @@ export interface AdafactorOptions extends CommonOptions {
   d?: number;
   weightDecay?: number;
 }
+/** The larger of x and a bound, which is never NaN: unlike maximum, it asks only whether x is. */
+const atLeast = (x: Expr, bound: Expr | number): Expr => where(lt(x, bound), bound, x);
 const rootMeanSquare = (x: Expr): Expr => sqrt(div(reduceSum(square(x)), Math.max(1, x.aval.size)));
 const meanOf = (x: Expr, dim: number): Expr => {
   const [at, shape] = [x.shape.length + dim, x.shape.with(dim, 1)];
@@ -265,14 +268,14 @@ const adafactor: Rule<AdafactorOptions> = {
     const rate = minimum(s.lr!, rsqrt(s.t!));
     return ({ p, g, rowVar, colVar, variance }, epsilon) => {
       const eps = given ?? epsilon;
-      const alpha = mul(maximum(s.eps2!, rootMeanSquare(p!)), rate);
+      const alpha = mul(atLeast(rootMeanSquare(p!), s.eps2!), rate);
       const squares = square(g!);
       const row = rowVar && towards(rowVar, meanOf(squares, -1), rest);
       const col = colVar && towards(colVar, meanOf(squares, -2), rest);
       const v = variance && towards(variance, squares, rest);
-      const estimate = v ?? div(mul(row!, col!), maximum(meanOf(row!, -2), eps));
-      const update = mul(rsqrt(maximum(estimate, eps * eps)), g!);
-      const size = div(alpha, maximum(1, div(rootMeanSquare(update), s.d!)));
+      const estimate = v ?? div(mul(row!, col!), atLeast(meanOf(row!, -2), eps));
+      const update = mul(rsqrt(atLeast(estimate, eps * eps)), g!);
+      const size = div(alpha, atLeast(div(rootMeanSquare(update), s.d!), 1));
       return { p: sub(mul(p!, s.kept!), mul(update, size)), ...(v ? { variance: v } : { rowVar: row!, colVar: col! }) };
     };
   },

@@ -40,14 +40,45 @@ const present: Readonly<Record<DeviceType, () => boolean>> = {
   tpu: () => exists('/dev/accel0') || (exists('/dev/vfio/0') && hasPciVendor(GOOGLE)), // others use vfio too
 };
 
-/** The device that 'auto' means here: PJRT_DEVICE if set, else a TPU, else a GPU, else the CPU. */
-export function chooseDevice(): Choice {
-  const wanted = env('PJRT_DEVICE')?.toLowerCase();
+/** What `device` chose, and what tensors are computed on since the first of them was. */
+let chosen: DeviceType | undefined;
+let started: DeviceType | undefined;
+
+/** By the names of PJRT_DEVICE and of torch: gpu, cuda:0. */
+export const deviceNamed = (name: string): DeviceType | undefined => {
+  const plain = name.toLowerCase().replace(/:0$/, '');
+  return DEVICE_TYPES.find((device) => device === (plain === 'gpu' ? 'cuda' : plain));
+};
+
+/**
+ * What tensors are computed on: a process has one device. With a name it is chosen, before anything is computed; 'auto' is
+ * PJRT_DEVICE if set, else a TPU, else a GPU, else the CPU.
+ */
+export function device(name?: DeviceType | 'auto'): DeviceType {
+  if (name === undefined) return started ?? chooseDevice().device;
+  const wanted = name === 'auto' ? autoDevice().device : deviceNamed(String(name));
+  if (!wanted) throw new ArgumentError(`device: ${name} is not a device: use auto, ${DEVICE_TYPES.join(', ')}`);
+  if (started && started !== wanted && name !== 'auto')
+    throw new ArgumentError(
+      `device: ${wanted} is asked for, and tensors are already computed on ${started}: a process has one device: choose it before anything is computed, or set PJRT_DEVICE`,
+    );
+  if (started) return started;
+  checkPresent(wanted);
+  chosen = name === 'auto' ? undefined : wanted;
+  return wanted;
+}
+/** The device is not chosen again from now on. */
+export const settleDevice = (): void => void (started ??= chooseDevice().device);
+
+/** The device to use: what `device` chose, else what 'auto' means here. */
+export const chooseDevice = (): Choice => (chosen ? { device: chosen, why: `tx.device('${chosen}')` } : autoDevice());
+
+function autoDevice(): Choice {
+  const wanted = env('PJRT_DEVICE');
   if (wanted) {
-    const device = wanted === 'gpu' ? 'cuda' : wanted;
-    if ((DEVICE_TYPES as readonly string[]).includes(device))
-      return { device: device as DeviceType, why: `PJRT_DEVICE=${env('PJRT_DEVICE')}` };
-    throw new ArgumentError(`PJRT_DEVICE=${env('PJRT_DEVICE')} is not a device: use CPU, CUDA or TPU`);
+    const device = deviceNamed(wanted);
+    if (device) return { device, why: `PJRT_DEVICE=${wanted}` };
+    throw new ArgumentError(`PJRT_DEVICE=${wanted} is not a device: use CPU, CUDA or TPU`);
   }
   if (present.tpu()) return { device: 'tpu', why: 'this machine has a TPU' };
   if (present.cuda()) return { device: 'cuda', why: 'this machine has an NVIDIA GPU' };

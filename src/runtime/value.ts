@@ -3,16 +3,18 @@ import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { SpentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import { Buffer, type Client } from '../pjrt/index.js';
-import { openClient } from './device.js';
+import { openClient, settleDevice } from './device.js';
 import { count, record } from './metrics.js';
 
 let client: Promise<Client> | undefined;
 /** The client that everything runs on, started when first needed. */
-export const defaultClient = (): Promise<Client> =>
-  (client ??= openClient('auto').then(({ client }) => {
-    client.ledger.onBuffer = (n) => count(n > 0 ? 'CreateDataHandles' : 'DestroyDataHandles');
-    return client;
-  }));
+export const defaultClient = (): Promise<Client> => (client ??= startDefault());
+async function startDefault(): Promise<Client> {
+  settleDevice();
+  const { client } = await openClient('auto');
+  client.ledger.onBuffer = (n) => count(n > 0 ? 'CreateDataHandles' : 'DestroyDataHandles');
+  return client;
+}
 
 /** In place of a value: a step that has been called, and is not started yet, will make it. */
 export const PROMISED = {};

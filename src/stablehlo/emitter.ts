@@ -6,12 +6,16 @@ import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
 import type { Source } from '../ir/source.js';
 
 const BLOCK = 512;
+/** Written once for all who need the same: every parameter of an optimizer needs the same numbers, in its shape. */
+const SHARED: ReadonlySet<string> = new Set(['constant', 'broadcast_in_dim']);
 
 export class TextEmitter implements Emitter {
   readonly #types = new Map<Ssa, Aval>();
   #lines: string[] = [];
   #open = 0; // how many of the last lines are not joined yet
   #count = 0;
+  /** The results of shared operations, in the region that is being written, by all but their name. */
+  #shared = new Map<string, Ssa>();
   /** Where in the user's code the node was made that is being written. */
   #location = '';
 
@@ -28,17 +32,20 @@ export class TextEmitter implements Emitter {
     attrs: Attributes = {},
     regions: readonly Region[] = [],
   ): Ssa[] {
-    const id = `%${this.#count++}`;
-    const results = outs.length === 1 ? [id] : outs.map((_, i) => `${id}#${i}`);
-    results.forEach((r, i) => this.#types.set(r, outs[i]!));
-    let text = outs.length === 0 ? '' : outs.length === 1 ? `${id} = ` : `${id}:${outs.length} = `;
-    text += `"${name.includes('.') ? name : `stablehlo.${name}`}"(${operands.join(', ')})`;
+    let text = `"${name.includes('.') ? name : `stablehlo.${name}`}"(${operands.join(', ')})`;
     const properties = Object.entries(attrs);
     if (properties.length) text += ` <{${properties.map(([k, v]) => `${k} = ${v}`).join(', ')}}>`;
     if (regions.length) text += ` (${regions.join(', ')})`;
     const types = operands.map((x) => this.typeOf(x).mlir).join(', ');
     text += ` : (${types}) -> ${outs.length === 1 ? outs[0]!.mlir : `(${outs.map((o) => o.mlir).join(', ')})`}`;
-    this.#write(text + this.#location);
+    const known = SHARED.has(name) && this.#shared.get(text);
+    if (known) return [known];
+    const id = `%${this.#count++}`;
+    if (SHARED.has(name)) this.#shared.set(text, id);
+    const results = outs.length === 1 ? [id] : outs.map((_, i) => `${id}#${i}`);
+    results.forEach((r, i) => this.#types.set(r, outs[i]!));
+    const left = outs.length === 0 ? '' : outs.length === 1 ? `${id} = ` : `${id}:${outs.length} = `;
+    this.#write(left + text + this.#location);
     return results;
   }
 
@@ -51,9 +58,10 @@ export class TextEmitter implements Emitter {
   }
 
   region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region {
-    const outer = { lines: this.#lines, open: this.#open };
+    const outer = { lines: this.#lines, open: this.#open, shared: this.#shared };
     this.#lines = [];
     this.#open = 0;
+    this.#shared = new Map();
     const names = params.map((p) => this.parameter(p));
     const results = body(names);
     this.#lines.push(
@@ -63,6 +71,7 @@ export class TextEmitter implements Emitter {
     const text = `{\n${params.length ? `${head}\n` : ''}${this.#lines.join('\n')}\n}`;
     this.#lines = outer.lines;
     this.#open = outer.open;
+    this.#shared = outer.shared;
     return text;
   }
 

@@ -42,8 +42,8 @@ describe('JSON Lines', () => {
       `${c}:2: the line is longer than 50 B: pass a larger { maxBytes }, if it is right`,
     );
     const d = file('d.jsonl.gz', gzipSync('1\n2\n'.repeat(1000)).subarray(0, 12));
-    await refuses(new JsonlDataset(d), `cannot read ${d} behind line 0: unexpected end of file`);
-    await refuses(new JsonlDataset(path.join(folder, 'none')), /cannot read .*none behind line 0: ENOENT/);
+    await refuses(new JsonlDataset(d), `cannot read ${d}: unexpected end of file`);
+    await refuses(new JsonlDataset(path.join(folder, 'none')), /cannot read .*none: ENOENT/);
   });
 
   test('an empty dataset is an error that says so', async () => {

@@ -16,6 +16,12 @@ test('64 tokens after each prompt are those of transformers, alone and together;
   expect(first).toMatchObject({ tokens: wanted[0], promptTokens: prompts[0]!.length, finishReason: 'length' });
   const before = compiles();
   expect(before - start, 'the empty cache, the prompt, all further tokens').toBe(3);
+  expect(
+    tx
+      .explain()
+      .slice(-3)
+      .map(({ name }) => name),
+  ).toEqual(['emptyCache', 'prefill', 'decode']);
   const again = await model.generate(prompts[1]!, greedy);
   expect(again[0]!.tokens).toEqual(wanted[1]);
   const [other] = await model.generate(prompts[0]!, { ...greedy, repetitionPenalty: 1.3 });

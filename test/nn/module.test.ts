@@ -276,9 +276,9 @@ describe('modes and dtypes', () => {
     expect(norm.double().weight!.dtype).toBe('f64');
     expect(norm.to('cpu')).toBe(norm);
     expect(() => norm.to('i32')).toThrow('BatchNorm1d.to: parameters are floats, they cannot be i32');
-    expect(() => norm.to('tpu')).toThrow(
-      'BatchNorm1d.to: tpu is neither a dtype nor the device of this process, which is cpu',
-    );
+    expect(() => norm.to('float')).toThrow("BatchNorm1d.to: dtype 'float' is written 'f32'");
+    await tx.sync();
+    expect(() => norm.to('tpu')).toThrow('device: tpu is asked for, and tensors are already computed on cpu');
   });
 
   test('initial values that are loaded over are never computed', async () => {

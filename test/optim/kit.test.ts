@@ -2,7 +2,18 @@
 import * as tx from 'tsxla';
 import { StateDictError } from 'tsxla';
 import { readTorch } from 'tsxla/io';
-import { AdamW, clipGradNorm, clipGradValue, EMA, GradScaler, Lion, type Optimizer, RMSprop, SGD } from 'tsxla/optim';
+import {
+  Adafactor,
+  AdamW,
+  clipGradNorm,
+  clipGradValue,
+  EMA,
+  GradScaler,
+  Lion,
+  type Optimizer,
+  RMSprop,
+  SGD,
+} from 'tsxla/optim';
 import { describe, expect, test } from 'vitest';
 import { describedSince } from '../../dist/runtime/evaluate.js';
 import { counts } from '../../dist/runtime/program.js';
@@ -97,6 +108,24 @@ describe('an optimizer', () => {
     const train = tx.compile(describe);
     await train();
     expect(describedSince()).toBeLessThan(20); // several hundred operations were described
+  });
+
+  test.each([
+    [SGD, 7],
+    [AdamW, 14],
+    [Adafactor, 51],
+  ])('%o: another parameter of the same shape is that many operations', (Kind, want) => {
+    const operations = (n: number) => {
+      const params = Array.from({ length: n }, () => tx.zeros([8, 16], { requiresGrad: true }));
+      const optimizer = new Kind(params, Kind === SGD ? { momentum: 0.9 } : {});
+      const train = tx.compile((grads: tx.Tensor[]) => {
+        params.forEach((p, i) => void (p.grad = grads[i]!));
+        optimizer.step();
+        optimizer.zeroGrad();
+      });
+      return train.stablehlo([params]).match(/^%\d+ = /gm)!.length;
+    };
+    expect(operations(4) - operations(3)).toBe(want); // numbers are brought to a shape once, not by each parameter
   });
 
   test('groups have options of their own, and a parameter without a gradient stays as it is', async () => {

@@ -1,0 +1,97 @@
+// What the pages show is what happens: every block of code runs, and prints what its comments, or the text below it, say.
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, expect, test } from 'vitest';
+import { goldenPath } from './support.js';
+
+const root = path.join(import.meta.dirname, '..');
+const scratch = path.join(root, `examples/.docs-${process.pid}`); // inside the package, so that programs find it by name
+afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
+
+/** What a page takes for granted: names, and files. */
+interface Given {
+  readonly code?: string;
+  readonly files?: (folder: string) => void;
+}
+const tiny = goldenPath('qwen3/tied');
+/** A small model in the place where the hub's cache has the one that pages speak of. */
+const hub = (folder: string) => {
+  const model = path.join(folder, 'hub/models--Qwen--Qwen3-0.6B');
+  const commit = '0'.repeat(40);
+  fs.mkdirSync(path.join(model, 'refs'), { recursive: true });
+  fs.writeFileSync(path.join(model, 'refs/main'), commit);
+  const snapshot = path.join(model, 'snapshots', commit);
+  fs.cpSync(tiny, snapshot, { recursive: true });
+  const config = fs.readFileSync(path.join(snapshot, 'config.json'), 'utf8');
+  fs.writeFileSync(path.join(snapshot, 'config.json'), config.replace('bfloat16', 'float32')); // which a CPU compiles faster
+};
+
+const PAGES: Readonly<Record<string, Given>> = {
+  attention: {},
+  checkpoints: {},
+  data: {
+    code: `const tokenize = (text: string) => [...text].map((c) => c.charCodeAt(0));`,
+    files: (folder) => {
+      const lines = Array.from({ length: 40 }, (_, i) => JSON.stringify({ text: 'tokens '.repeat(1 + i) }));
+      fs.writeFileSync(path.join(folder, 'train.jsonl'), lines.join('\n'));
+    },
+  },
+  files: {
+    files: (folder) => {
+      hub(folder);
+      fs.copyFileSync(goldenPath('io/checkpoint.pt'), path.join(folder, 'checkpoint.pt'));
+    },
+  },
+  nn: {},
+  optim: { code: `const labels = tx.zeros([64], { dtype: 'i64' });` },
+  qwen3: {
+    code: `const folder = ${JSON.stringify(tiny)}; const ids = tx.zeros([2, 16], { dtype: 'i32' });`,
+    files: hub,
+  },
+};
+
+/** One program of a page's blocks. Those after the first may use its names, and have their own; imports are for all. */
+function programOf(blocks: readonly string[], { code = '' }: Given): string {
+  const imports = new Set(["import * as tx from 'tsxla';"]);
+  const bodies = blocks.map((block) =>
+    block.replace(/^import .*\n/gm, (line) => {
+      imports.add(line.trim());
+      return '';
+    }),
+  );
+  const [first, ...others] = bodies;
+  return [...imports, code, first, ...others.map((body) => `{\n${body}}`)].join('\n');
+}
+
+test.each(Object.entries(PAGES))('docs/%s.md', async (page, given) => {
+  const text = fs.readFileSync(path.join(root, `docs/${page}.md`), 'utf8');
+  const folder = path.join(scratch, page);
+  fs.mkdirSync(folder, { recursive: true });
+  given.files?.(folder);
+  const blocks = [...text.matchAll(/```(?:ts|js)\n(.*?)```/gs)].map((m) => m[1]!);
+  // A block that begins with the name of a file is that file.
+  const nameOf = (block: string) => /^\/\/ (\S+\.[jt]s)\n/.exec(block)?.[1];
+  for (const block of blocks) if (nameOf(block)) fs.writeFileSync(path.join(folder, nameOf(block)!), block);
+  const code = blocks.filter((block) => !nameOf(block));
+  fs.writeFileSync(path.join(folder, 'program.ts'), programOf(code, given));
+
+  const run = promisify(execFile)(process.execPath, ['--import', import.meta.resolve('tsx'), 'program.ts'], {
+    cwd: folder,
+    env: { ...process.env, HF_HUB_CACHE: path.join(folder, 'hub'), HF_HUB_OFFLINE: '1' },
+  });
+  const printed = (await run).stdout.split('\n');
+  const promised = [...code.join('').matchAll(/console\.log\(.*\);\s*\/\/ (.*)/g)].map((m) => m[1]!);
+  expect(printed.filter((line) => promised.includes(line))).toEqual(promised);
+  for (const [, below] of text.matchAll(/```ts\n[^`]*?```\n```\n(.*?)```/gs))
+    expect(printed.join('\n')).toContain(below);
+});
+
+test('all of it is right by its types', async () => {
+  const programs = Object.keys(PAGES).map((page) => path.join(scratch, page, 'program.ts'));
+  const options = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2023'];
+  const args = ['tsc', '--ignoreConfig', ...options, '--types', 'node', ...programs];
+  const { stdout } = await promisify(execFile)('npx', args, { cwd: root }).catch((e: { stdout: string }) => e);
+  expect(stdout).toBe('');
+});
