@@ -6,6 +6,7 @@ import { range, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import type { Ssa } from '../ir/op.js';
 import { full, iota } from './constant.js';
+import { custom } from './custom.js';
 import { checkDType, checkSame, defineMulti } from './define.js';
 import { broadcastTo, concat, convert, reshape, slice } from './move.js';
 import { add, bitwiseLeftShift, bitwiseOr, bitwiseRightShift, lt, maximum, minimum, mul } from './pointwise.js';
@@ -50,12 +51,19 @@ export const threefry2x32 = (k0: Expr, k1: Expr, c0: Expr, c1: Expr): [Expr, Exp
 const word = (state: Expr, i: number): Expr => reshape(slice(state, [i], [i + 1]), []);
 const u32 = (shape: Shape, x: number): Expr => full(shape, x, 'u32');
 
+const advanceOp = custom<[Expr], { readonly by: number }>(
+  'advance',
+  ([state], { by }) => {
+    const [lo, hi] = plus(word(state, 2), word(state, 3), u32([], by % 2 ** 32));
+    const next = add(hi, u32([], Math.floor(by / 2 ** 32)));
+    return concat([slice(state, [0], [2]), reshape(lo, [1]), reshape(next, [1])], 0);
+  },
+  () => [null],
+);
 /** The counter `by` further. */
-export function advance(state: Expr, by: number): Expr {
-  const [lo, hi] = plus(word(state, 2), word(state, 3), u32([], by % 2 ** 32));
-  const next = add(hi, u32([], Math.floor(by / 2 ** 32)));
-  return concat([slice(state, [0], [2]), reshape(lo, [1]), reshape(next, [1])], 0);
-}
+export const advance = (state: Expr, by: number): Expr => advanceOp([state], { by });
+/** Whether a node is a generator's state after a draw: all that draws depend on of those before them. */
+export const isAdvanced = (e: Expr): boolean => e.op.name === 'advance';
 /** Of 64 bits in two words. */
 function plus(lo: Expr, hi: Expr, x: Expr): [Expr, Expr] {
   const sum = add(lo, x);

@@ -9,6 +9,7 @@ import { convert } from '../ops/move.js';
 import { add, div, eq, maximum, mul, sub, where } from '../ops/pointwise.js';
 import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
+import { dependOn } from '../tensor/region.js';
 import { loadTensors } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkList } from './optimizer.js';
@@ -62,7 +63,7 @@ export class EMA {
 
   /** The averages follow the parameters. The first update copies them. */
   update(): void {
-    if (this.#kept) throw new ArgumentError('EMA: update() while the averages are swapped in: swap() back first');
+    this.#checkOwn('update');
     this.#begun = true;
     const n = this.#updates.expr;
     const early = div(9, add(n, 10)); // 1 - (1 + n) / (10 + n)
@@ -107,8 +108,15 @@ export class EMA {
     if (!this.#begun) throw new ArgumentError(`EMA: ${method}() before any update(): there are no averages yet`);
   }
 
+  /** A compiled function notices, too. */
+  #checkOwn(method: string): void {
+    if (dependOn(this, () => this.#kept !== undefined))
+      throw new ArgumentError(`EMA: ${method}() while the averages are swapped in: swap() back first`);
+  }
+
   /** Its tensors by name: the parameters' names, where it was given those, or numbers. */
   stateDict(): Map<string, Tensor> {
+    this.#checkOwn('stateDict'); // what is saved beside it would be the averages, not the parameters
     return new Map([
       ['updates', this.#updates],
       ...this.averages.map((t, i) => [`averages.${this.#names[i]}`, t] as const),

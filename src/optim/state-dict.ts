@@ -65,7 +65,15 @@ export function loadState<O extends object>(
     const from = list[n];
     if (!from) return;
     const at = `param_groups.${n}`;
-    const numbers = Array.isArray(from.params) ? from.params.map(String) : [];
+    const given = Array.isArray(from.params) ? from.params.map(String) : [];
+    const theirs = Array.isArray(from.param_names) ? from.param_names.map(String) : undefined;
+    const byName = group.names && theirs && theirs.length === given.length;
+    if (byName && String([...theirs].sort()) !== String([...group.names].sort())) {
+      const other = theirs.find((name) => !group.names!.includes(name)) ?? theirs[0];
+      wrong(`${at}.param_names`, `${other} in the state dict, not here`);
+      return;
+    }
+    const numbers = byName ? group.names.map((name) => given[theirs.indexOf(name)]!) : given;
     for (const id of numbers) used.add(id);
     if (numbers.length !== group.params.length) {
       wrong(`${at}.params`, `${numbers.length} parameters in the state dict, ${group.params.length} here`);

@@ -3,6 +3,7 @@ import type { TypedArray } from '../base/dtype.js';
 import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
+import { isAdvanced } from '../ops/threefry.js';
 import { isVariable } from '../ops/variable.js';
 import { Buffer, type Client } from '../pjrt/index.js';
 import { withRelief } from './memory.js';
@@ -45,6 +46,8 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   }
   try {
     const parts = equalParts(plan.graph.roots);
+    const states = collect(parts.flat(), hasValue).nodes.filter(isAdvanced); // what the draws of all parts have in common
+    if (states.length) await run(client, planOf(states, hasValue), { ...request, name: 'random_states', group: {} });
     const name = `${request.name ?? 'pending'}_part`;
     for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
     const rest = parts.length ? planWith(plan.graph.roots, []) : plan;
@@ -71,6 +74,8 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
   });
 }
 
+/** Where a part ends: at values that are there, and at the states of random generators, which are computed first. */
+const isGiven = (e: Expr): boolean => hasValue(e) || isAdvanced(e);
 /** How many of the same kind, and of how many operations, are worth programs of their own. */
 const [MANY, LARGE] = [3, 16];
 
@@ -82,7 +87,7 @@ function equalParts(roots: readonly Expr[]): (readonly Expr[])[] {
   const whole = roots.flatMap(rowsOf);
   if (whole.length < MANY) return [];
   const parts = separate(whole).filter(({ nodes }) => nodes.length >= LARGE);
-  const kinds = grouped(parts, (part) => hashOf(structure(part, hasValue)));
+  const kinds = grouped(parts, (part) => hashOf(structure(part, isGiven)));
   return kinds.filter((same) => same.length >= MANY).flatMap((same) => same.map((part) => part.roots));
 }
 /** What is stacked or joined to make a node, or the node itself. */
@@ -103,7 +108,7 @@ function separate(roots: readonly Expr[]): Graph[] {
     const stack = [root];
     while (stack.length) {
       const e = stack.pop()!;
-      if (hasValue(e)) continue;
+      if (isGiven(e)) continue;
       const other = part.get(e);
       if (other !== undefined) joined[find(i)] = find(other);
       else {
@@ -112,8 +117,11 @@ function separate(roots: readonly Expr[]): Graph[] {
       }
     }
   });
-  const lists = grouped(roots, (e) => find(part.get(e)!));
-  return lists.length < MANY ? [] : lists.map((list) => collect(list, hasValue));
+  const lists = grouped(
+    roots.filter((e) => !isGiven(e)),
+    (e) => find(part.get(e)!),
+  );
+  return lists.length < MANY ? [] : lists.map((list) => collect(list, isGiven));
 }
 
 function grouped<T, K>(list: readonly T[], keyOf: (x: T) => K): T[][] {

@@ -18,7 +18,7 @@ import { reduceMax, reduceMin } from '../ops/reduce.js';
 import { argsort } from '../ops/sorting.js';
 import { advance, open, unit, word64, words } from '../ops/threefry.js';
 import { detach, input } from '../ops/variable.js';
-import { setValue } from '../runtime/value.js';
+import { hostValue, setValue } from '../runtime/value.js';
 import { checked, named } from './arguments.js';
 import type { TensorOptions } from './create.js';
 import { currentRegion } from './region.js';
@@ -88,7 +88,7 @@ export class Generator {
   /** The state for a draw of `count` counters; the next draw has others. */
   take(count: number): Expr {
     const now = this.#state.peek();
-    const known = now.value instanceof Uint32Array && !currentRegion() && !insideBody() ? now.value : undefined;
+    const known = currentRegion() || insideBody() ? undefined : (hostValue(now) as Uint32Array | undefined);
     const state = this.#state.expr;
     // Where the host knows the state, draws do not depend on one another: equal ones are the same program.
     this.#state.expr = known ? stateWith(counted(known, count)) : advance(state, count);

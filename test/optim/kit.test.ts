@@ -513,3 +513,35 @@ describe('averages of parameters', () => {
     expect(() => other.applyTo([parameter(1)])).toThrow(/f32\[1\] is not of its average's shape/);
   });
 });
+
+test('state is loaded by the names of parameters, where both sides have them', async () => {
+  const make = (order: readonly string[]) => {
+    const params = new Map(order.map((name) => [name, tx.ones([2], { requiresGrad: true })] as const));
+    return { params, optimizer: new tx.optim.SGD(params, { lr: 1, momentum: 1 }) };
+  };
+  const [from, to] = [make(['a', 'b']), make(['b', 'a'])];
+  for (const [name, p] of from.params) p.grad = tx.full([2], name === 'a' ? 1 : 10);
+  from.optimizer.step();
+  to.optimizer.loadStateDict(from.optimizer.stateDict());
+  const moved = to.optimizer.state.get(to.params.get('a')!)!;
+  expect(await (Object.values(moved)[0] as tx.Tensor).tolist()).toEqual([1, 1]);
+  expect(() => make(['a', 'c']).optimizer.loadStateDict(from.optimizer.stateDict())).toThrow(
+    'param_groups.0.param_names: b in the state dict, not here',
+  );
+});
+
+test('while averages are swapped in, nothing is saved, and a compiled step notices', async () => {
+  const p = tx.ones([2], { requiresGrad: true });
+  const ema = new tx.optim.EMA([p], { decay: 0.5 });
+  const step = tx.compile(() => {
+    tx.noGrad(() => p.add_(1));
+    ema.update();
+  });
+  await step();
+  ema.swap();
+  await expect(step()).rejects.toThrow('EMA: update() while the averages are swapped in: swap() back first');
+  expect(() => ema.stateDict()).toThrow('EMA: stateDict() while the averages are swapped in');
+  ema.swap();
+  await step();
+  expect(await p.tolist()).toEqual([3, 3]);
+});
