@@ -9,6 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
+import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import type { HostArray } from './array.js';
 import { flushFolder } from './file.js';
@@ -78,6 +79,7 @@ export class CheckpointManager {
     readonly dir: string,
     options: CheckpointOptions = {},
   ) {
+    checkOptions('CheckpointManager', ['keep', 'best', 'background', 'every'], options);
     const { keep = 3, background = true, every = 1000, best } = options;
     for (const [name, n] of Object.entries({ keep, every })) checkWhole(`CheckpointManager: ${name}`, n, 1);
     this.#options = { keep, background, every, best };
