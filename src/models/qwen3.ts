@@ -208,7 +208,7 @@ function scanWithCache(
   rotation: Rotation,
   visible: Tensor | null,
 ): Tensor {
-  const own = layer.parameters();
+  const own = [...layer.parameters(), ...layer.buffers()];
   const [k, v] = [cache.keys[0]!, cache.values[0]!];
   const init = { x, i: zeros([], { dtype: 'i32' }), keys: k.detach(), values: v.detach() };
   const [after] = scan(
