@@ -103,7 +103,7 @@ export function scaleOf(scale: Scale): Tensor {
   return scale.least === undefined ? each : each.clamp({ min: scale.least });
 }
 /** What the parts stand for. */
-export function weightOf({ levels, codes, scale, f16 }: Omit<Parts, 'bits'>, each = scaleOf(scale)): Tensor {
-  const weight = lookup(levels, codes).mul(each);
+export function weightOf({ levels, codes, scale, f16 }: Parts): Tensor {
+  const weight = lookup(levels, codes).mul(scaleOf(scale));
   return f16 ? roundF16(weight) : weight;
 }

@@ -5,8 +5,8 @@ import { Buffer, Parameter } from '../nn/module.js';
 import { checkCount, optionsOf } from '../nn/options.js';
 import { tensor, zeros } from '../tensor/create.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { type Parts, QuantLinear, type Scale, scaleOf, weightOf } from './linear.js';
-import { bitsOf, nearest, uniformLut } from './lut.js';
+import { type Parts, QuantLinear, type Scale, scaleOf } from './linear.js';
+import { bitsOf, nearest, snap, uniformLut } from './lut.js';
 import { factorize, groupScales } from './scales.js';
 
 export interface LutOptions {
@@ -87,18 +87,18 @@ export class LutLinear extends QuantLinear {
       ? { left: this.scaleA, right: within(this.scaleB!), least: LEAST_SCALE }
       : { whole: within(this.fullScales!), least: LEAST_SCALE };
   }
-  #codes(scale: Tensor): Tensor {
-    return nearest(this.weight.detach().to(scale.dtype).div(scale.detach()), this.lut.detach());
+  /** The weight in units of its scales, without gradients. */
+  #relative(scale: Tensor): Tensor {
+    return this.weight.detach().to(scale.dtype).div(scale.detach());
   }
   override parts(): Parts {
     const scale = this.#scale();
-    const codes = this.#codes(scaleOf(scale));
+    const codes = nearest(this.#relative(scaleOf(scale)), this.lut);
     return { bits: bitsOf(this.options.lutSize), codes, levels: this.lut, scale, f16: false };
   }
   override effectiveWeight(): Tensor {
-    const scale = this.#scale();
-    const each = scaleOf(scale);
-    const quantized = weightOf({ levels: this.lut, codes: this.#codes(each), scale, f16: false }, each);
+    const scale = scaleOf(this.#scale());
+    const quantized = snap(this.#relative(scale), this.lut).mul(scale);
     // Adds 0, and the gradient of the quantized weight to that of the weight: straight through.
     return this.weight.requiresGrad ? quantized.add(this.weight.sub(this.weight.detach())) : quantized;
   }

@@ -3,6 +3,7 @@
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { customVjp } from '../tensor/autograd.js';
+import { tensor } from '../tensor/create.js';
 import { cat, softmax, where } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 
@@ -43,19 +44,34 @@ export function lookup(lut: Tensor, codes: Tensor): Tensor {
   return found;
 }
 
-/** The codes of the levels nearest to x [..., out, in]: as many as there are middles between levels below it. */
-export function nearest(x: Tensor, lut: Tensor): Tensor {
+/** For each x [..., out, in] what belongs to the level nearest to it, the lower one of two: values(k) for level k. */
+function atNearest(x: Tensor, lut: Tensor, values: (k: number) => Tensor): Tensor {
   const L = lut.size(-1);
   const middles = lut
     .narrow(-1, 0, L - 1)
     .add(lut.narrow(-1, 1, L - 1))
     .div(2)
+    .detach()
     .to(x.dtype);
-  const above = (k: number) => x.gt(middles.select(-1, k).unsqueeze(-1).unsqueeze(-1)).to('u8');
-  let codes = above(0);
-  for (let k = 1; k < L - 1; k++) codes = codes.add(above(k));
-  return codes;
+  let found = values(0).expand(x.shape);
+  for (let k = 1; k < L; k++)
+    found = where(
+      x.gt(
+        middles
+          .select(-1, k - 1)
+          .unsqueeze(-1)
+          .unsqueeze(-1),
+      ),
+      values(k),
+      found,
+    );
+  return found;
 }
+/** The codes of the levels nearest to x. */
+export const nearest = (x: Tensor, lut: Tensor): Tensor => atNearest(x, lut, (k) => tensor(k, { dtype: 'u8' }));
+/** The levels nearest to x. */
+export const snap = (x: Tensor, lut: Tensor): Tensor =>
+  atNearest(x, lut, (k) => lut.select(-1, k).unsqueeze(-1).unsqueeze(-1));
 
 /** No two levels may fall together in f16, and none on 0: the least distance between them, relative to nothing. */
 export const leastGap = (maxAbs: number): number =>

@@ -116,7 +116,9 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
   for (const [name, [linear, { targets: _, ...rule }]] of plan) {
     const weight = linear.weight.detach();
     const layer = quantLinear(linear, rule);
+    await sync(weight);
     await layer.fit();
+    await sync(...layer.parameters(), ...layer.buffers()); // the codes, before they are used
     const made = noGrad(() => layer.effectiveWeight());
     const error = noGrad(() =>
       made
