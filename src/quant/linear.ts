@@ -45,6 +45,7 @@ export abstract class QuantLinear extends Module {
   /** The effective weight, while it is kept. */
   effective: Buffer | null = null;
   readonly #kept = {};
+  #dims = 0; // of the weight that is kept
 
   constructor({ inFeatures, outFeatures, bias }: Pick<Linear, 'inFeatures' | 'outFeatures' | 'bias'>) {
     super();
@@ -64,7 +65,8 @@ export abstract class QuantLinear extends Module {
 
   override forward(x: Tensor): Tensor {
     const kept = dependOn(this.#kept, () => this.effective);
-    if (kept) this.#checkFrozen();
+    // In the loop of a LayerStack, where it has a dimension less, all is computed from variables, trained or not.
+    if (kept?.ndim === this.#dims) this.#checkFrozen();
     return this.product(x, kept ?? this.effectiveWeight());
   }
   protected product(x: Tensor, weight: Tensor): Tensor {
@@ -75,6 +77,7 @@ export abstract class QuantLinear extends Module {
   materialize(): this {
     for (const p of this.#own()) p.requiresGrad_(false);
     this.effective = new Buffer(this.effectiveWeight(), { persistent: false });
+    this.#dims = this.effective.ndim;
     return this;
   }
   /** The weight is computed in every step again; `requiresGrad_()` what is to be trained. */
