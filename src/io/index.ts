@@ -4,9 +4,8 @@ export {
   type CheckpointInfo,
   CheckpointManager,
   type CheckpointOptions,
-  type Items,
+  type LoadOptions,
   type Restored,
-  type Stateful,
 } from './checkpoint.js';
 export { type HubOptions, hubCache, resolveModel } from './hub.js';
 export { readNpy, readNpz, writeNpy, writeNpz } from './numpy.js';
@@ -21,4 +20,5 @@ export {
   writeSafetensors,
 } from './safetensors.js';
 export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
+export type { Items, Stateful } from './state.js';
 export { readTorch, type TorchValue } from './torch.js';
