@@ -11,7 +11,7 @@ import { softplus } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Parts, QuantLinear, weightOf } from './linear.js';
 import { bitsOf, gapLogits, nearest, roundF16, symmetricLut, toF16, uniformLut } from './lut.js';
-import { factorize, groupScales } from './scales.js';
+import { checkInit, factorize, groupScales, type ScaleInit } from './scales.js';
 
 export interface FactoredOptions {
   /** Levels: 4 (2 bits) or 16 (4 bits). */
@@ -19,6 +19,11 @@ export interface FactoredOptions {
   readonly scaleRank?: number;
   /** How many weights along the inputs share a scale at first. */
   readonly groupSize?: number;
+  /**
+   * Which: that with the least error, or that of the largest of them, as in the original. The former for 4 levels, the
+   * latter for more, unless told: which measured better.
+   */
+  readonly init?: ScaleInit;
   /** Whether 0 is a level. */
   readonly includeZero?: boolean;
   /** The levels are learned: symmetric and in order, up to lutMaxAbs. */
@@ -31,7 +36,8 @@ export interface FactoredOptions {
   /** Everything is rounded to f16, as devices with f16 alone would; gradients go straight through. */
   readonly f16?: boolean;
 }
-const DEFAULTS: Required<FactoredOptions> = {
+const DEFAULTS: Required<Omit<FactoredOptions, 'init'>> & { readonly init: undefined } = {
+  init: undefined,
   lutSize: 16,
   scaleRank: 32,
   groupSize: 32,
@@ -64,36 +70,31 @@ export class FactoredLinear extends QuantLinear {
   readonly options: Required<FactoredOptions>;
   /** scaleA and scaleB are used as they are: an exported file of the original has lengths and magnitudes in them. */
   scalesBaked = false;
+  readonly #levels: readonly number[]; // that it begins with
   #source: Tensor | null;
 
   /** In place of a linear. Its codes and scales are set by fit(), or by loading them. */
   constructor(linear: Linear, options: FactoredOptions = {}) {
     super(linear);
-    this.options = optionsOf<Required<FactoredOptions>>('FactoredLinear', DEFAULTS, options);
+    const given = optionsOf<Required<FactoredOptions>>('FactoredLinear', DEFAULTS, options);
+    this.options = { ...given, init: given.init ?? (given.lutSize <= 4 ? 'best' : 'max') };
     const { lutSize, scaleRank, groupSize, includeZero, learnableLut, lutMaxAbs } = this.options;
     checkCount('FactoredLinear: scaleRank', scaleRank);
     checkCount('FactoredLinear: groupSize', groupSize);
+    checkInit('FactoredLinear', this.options.init);
     bitsOf(lutSize);
     if (learnableLut && (lutSize % 2 || includeZero))
       throw new ArgumentError('FactoredLinear: levels that are learned are symmetric, an even number without 0');
     const lead = linear.weight.shape.slice(0, -2);
     const [out, width] = [this.outFeatures, this.inFeatures];
-    const levels = uniformLut(lutSize, { includeZero });
+    const levels = uniformLut(lutSize, { includeZero }).map((x) => x * lutMaxAbs);
+    this.#levels = levels;
     const each = (values: readonly number[]) => tensor(values, { dtype: 'f32' }).expand([...lead, values.length]);
     this.scaleA = new Parameter(zeros([...lead, out, scaleRank]));
     this.scaleB = new Parameter(zeros([...lead, scaleRank, width]));
     this.rankMagnitude = new Parameter(ones([...lead, scaleRank]));
-    this.lut = new Buffer(each(levels.map((x) => x * lutMaxAbs)));
-    this.lutRawDeltas = learnableLut
-      ? new Parameter(
-          each(
-            gapLogits(
-              levels.map((x) => x * lutMaxAbs),
-              lutMaxAbs,
-            ),
-          ),
-        )
-      : null;
+    this.lut = new Buffer(each(levels));
+    this.lutRawDeltas = learnableLut ? new Parameter(each(gapLogits(levels, lutMaxAbs))) : null;
     this.indices = new Buffer(zeros([...lead, out, width], { dtype: 'u8' }));
     this.#source = linear.weight.detach();
   }
@@ -103,8 +104,8 @@ export class FactoredLinear extends QuantLinear {
     if (!weight)
       throw new ArgumentError('FactoredLinear.fit: it has been fitted, and keeps no weight: use requantize_');
     this.#source = null;
-    const { scaleRank: rank, groupSize, positive, magnitude, lutMaxAbs } = this.options;
-    const groups = await groupScales(weight, groupSize);
+    const { scaleRank: rank, groupSize, init, positive, magnitude } = this.options;
+    const groups = await groupScales(weight, groupSize, this.#levels, init);
     const parts = Array.from({ length: groups.layers }, (_, i) => factorize(groups, i, rank, positive !== false));
     const inverse = (y: number) => toF16(ACTIVATIONS[magnitude].inverse(Math.max(y - MAGNITUDE_OFFSET, 0)));
     const undo = (x: number) => (positive === 'softplus' ? ACTIVATIONS.softplus.inverse(Math.max(x, 1e-12)) : x);
@@ -123,7 +124,7 @@ export class FactoredLinear extends QuantLinear {
     );
     set(
       this.rankMagnitude,
-      parts.map(({ magnitudes }) => magnitudes.map((g) => inverse(g / lutMaxAbs))),
+      parts.map(({ magnitudes }) => magnitudes.map((g) => inverse(g))),
     );
     this.requantize_(weight);
   }

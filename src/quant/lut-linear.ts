@@ -7,7 +7,7 @@ import { tensor, zeros } from '../tensor/create.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Parts, QuantLinear, type Scale, scaleOf } from './linear.js';
 import { bitsOf, nearest, snap, uniformLut } from './lut.js';
-import { factorize, groupScales } from './scales.js';
+import { checkInit, factorize, groupScales, type ScaleInit } from './scales.js';
 
 export interface LutOptions {
   /** Levels: 4 (2 bits) or 16 (4 bits). */
@@ -16,11 +16,23 @@ export interface LutOptions {
   readonly scaleRank?: number;
   /** How many weights along the inputs share a scale at first. */
   readonly groupSize?: number;
+  /**
+   * Which: that with the least error, or that of the largest of them, as in the original. The former for 4 levels, the
+   * latter for more, unless told: which measured better.
+   */
+  readonly init?: ScaleInit;
   /** Whether 0 is a level. */
   readonly includeZero?: boolean;
   readonly learnableLut?: boolean;
 }
-const DEFAULTS = { lutSize: 16, scaleRank: 4, groupSize: 128, includeZero: false, learnableLut: false };
+const DEFAULTS: Required<Omit<LutOptions, 'init'>> & { readonly init: undefined } = {
+  init: undefined,
+  lutSize: 16,
+  scaleRank: 4,
+  groupSize: 128,
+  includeZero: false,
+  learnableLut: false,
+};
 const LEAST_SCALE = 1e-8;
 
 export class LutLinear extends QuantLinear {
@@ -38,10 +50,12 @@ export class LutLinear extends QuantLinear {
   /** In place of a linear, whose weight it takes over. */
   constructor(linear: Linear, options: LutOptions = {}) {
     super(linear);
-    this.options = optionsOf<Required<LutOptions>>('LutLinear', DEFAULTS, options);
+    const given = optionsOf<Required<LutOptions>>('LutLinear', DEFAULTS, options);
+    this.options = { ...given, init: given.init ?? (given.lutSize <= 4 ? 'best' : 'max') };
     const { lutSize, groupSize, includeZero, learnableLut } = this.options;
     checkCount('LutLinear: groupSize', groupSize);
     checkCount('LutLinear: scaleRank', this.options.scaleRank, 0);
+    checkInit('LutLinear', this.options.init);
     bitsOf(lutSize);
     const lead = linear.weight.shape.slice(0, -2);
     const [out, width] = [this.outFeatures, Math.ceil(this.inFeatures / groupSize) * groupSize];
@@ -55,9 +69,9 @@ export class LutLinear extends QuantLinear {
   }
 
   override async fit(): Promise<void> {
-    const { groupSize } = this.options;
+    const { groupSize, lutSize, includeZero, init } = this.options;
     const padded = Math.ceil(this.inFeatures / groupSize) * groupSize;
-    const groups = await groupScales(this.weight, groupSize);
+    const groups = await groupScales(this.weight, groupSize, uniformLut(lutSize, { includeZero }), init);
     const whole = { ...groups, sizes: groups.sizes.map(() => groupSize) };
     const rank = this.scaleA?.size(-1) ?? 0;
     const out = this.outFeatures;

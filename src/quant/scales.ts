@@ -1,8 +1,12 @@
-// Scales of low rank: the largest weight of each group along the inputs, and the nearest product of two thin matrices.
+// Scales of low rank: one for each group of weights along the inputs, and the nearest product of two thin matrices.
 // A group's scale is repeated over its members, so the large matrix is never decomposed: the small one of groups is, with
 // each column weighted by the square root of its group's size. On the host, in f64: it is done once.
+import { ArgumentError } from '../base/errors.js';
+import { foriLoop } from '../tensor/control.js';
+import { ones, tensor } from '../tensor/create.js';
 import { pad } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { snap } from './lut.js';
 
 /** scales [out, in] of which each row is groups [out, G] with column g repeated sizes[g] times. */
 export interface GroupScales {
@@ -13,15 +17,39 @@ export interface GroupScales {
   readonly sizes: readonly number[];
 }
 
-/** The largest absolute values of a weight [..., out, in]. */
-export async function groupScales(weight: Tensor, groupSize: number): Promise<GroupScales> {
+/** max: the largest weight of a group gets the outermost level. best: the scale with the least error, found from there. */
+export type ScaleInit = 'max' | 'best';
+export function checkInit(layer: string, init: ScaleInit): void {
+  if (init !== 'max' && init !== 'best') throw new ArgumentError(`${layer}: init is '${init}': it must be best or max`);
+}
+const ROUNDS = 12;
+
+/** A scale for each group of groupSize weights along the inputs of a weight [..., out, in], under these levels. */
+export async function groupScales(
+  weight: Tensor,
+  groupSize: number,
+  levels: readonly number[],
+  init: ScaleInit,
+): Promise<GroupScales> {
   const [out, width] = weight.shape.slice(-2) as [number, number];
   const groups = Math.ceil(width / groupSize);
   const sizes = Array.from({ length: groups }, (_, g) => Math.min(groupSize, width - g * groupSize));
-  const padded = pad(weight.detach().float().abs(), [0, groups * groupSize - width]);
-  const largest = padded.reshape([-1, out, groups, groupSize]).amax(-1).clamp({ min: 1e-8 }); // [layers, out, G]
-  return { values: (await largest.data()) as Float32Array, layers: largest.size(0), out, sizes };
+  const grouped = (t: Tensor) => pad(t, [0, groups * groupSize - width]).reshape([-1, t.size(-2), groups, groupSize]);
+  const w = grouped(weight.detach().float()); // [layers, out, G, groupSize]
+  const real = grouped(ones([1, width])); // what pads the last group has no say
+  const most = Math.max(...levels.map(Math.abs));
+  const start = w.abs().amax(-1, true).div(most).clamp({ min: LEAST });
+  const lut = tensor(levels, { dtype: 'f32' });
+  // Lloyd's method: the best levels for these scales, then the best scales for those levels.
+  const better = (scale: Tensor): Tensor => {
+    const q = snap(w.div(scale), lut).mul(real);
+    const [up, down] = [w.mul(q).sum(-1, true), q.square().sum(-1, true)];
+    return up.div(down.clamp({ min: 1e-12 })).clamp({ min: LEAST });
+  };
+  const scales = init === 'max' ? start : foriLoop(0, ROUNDS, (_, scale: Tensor) => better(scale), start);
+  return { values: (await scales.data()) as Float32Array, layers: w.size(0), out, sizes };
 }
+const LEAST = 1e-8;
 
 /** left [out, rank] with columns of length 1, magnitudes [rank], right [rank, in] with rows of length 1. */
 export interface Factors {

@@ -92,10 +92,10 @@ describe('levels with scales of low rank (V1)', () => {
   test('the scales begin as the nearest product of rank 2 to the largest weights of groups', async () => {
     const plain = linear();
     plain.loadStateDict({ weight: given('weight') });
-    const layer = new quant.LutLinear(plain, options);
+    const layer = new quant.LutLinear(plain, { ...options, init: 'max' });
     await layer.fit();
     await same([[layer.scaleA!.matmul(layer.scaleB!), given('v1.scales')]], 1e-6);
-    const full = new quant.LutLinear(plain, { ...options, scaleRank: 0 });
+    const full = new quant.LutLinear(plain, { ...options, scaleRank: 0, init: 'max' });
     await full.fit();
     expect(full.fullScales!.shape).toEqual([6, 12]);
     expect(
@@ -143,10 +143,22 @@ describe('levels with factored scales (V2)', () => {
   test('scales and codes begin as the original says, without a floor under magnitudes', async () => {
     const plain = linear();
     plain.loadStateDict({ weight: given('weight') });
-    const layer = new quant.FactoredLinear(plain, { lutSize: 16, scaleRank: 2, groupSize: 4 });
+    const layer = new quant.FactoredLinear(plain, { lutSize: 16, scaleRank: 2, groupSize: 4, init: 'max' });
     await layer.fit();
     await same([[layer.scales(), given('v2.scales')]], 1e-3); // magnitudes are f16's, as the original's
     expect(await layer.indices.ne(given('v2.indices')).sum().item()).toBe(0n);
+  });
+  test('scales with the least error beat those of the largest weights by a quarter, at 2 bits', async () => {
+    const plain = linear(32, 64);
+    tx.nn.init.normal_(plain.weight, 0, 0.02);
+    await tx.sync(plain.weight);
+    const error = async (init: 'best' | 'max') => {
+      const layer = new quant.FactoredLinear(plain, { lutSize: 4, scaleRank: 2, groupSize: 32, init });
+      await layer.fit();
+      await tx.sync(layer.indices);
+      return Number(await layer.effectiveWeight().sub(plain.weight).norm().div(plain.weight.norm()).item());
+    };
+    expect(await error('best')).toBeLessThan(0.75 * (await error('max')));
   });
   test.each([
     ['positive scales', { positive: 'abs', magnitude: 'softplus', scaleRank: 3 }],
@@ -186,7 +198,7 @@ describe('one product', () => {
   test.each([1, 4, 32])(
     'a materialized linear of rank %i is one dot, a trained one has one more for its scales',
     async (scaleRank) => {
-      const layer = new quant.FactoredLinear(linear(), { scaleRank, groupSize: 4 });
+      const layer = new quant.FactoredLinear(linear(), { lutSize: 4, scaleRank, groupSize: 4 });
       await layer.fit();
       await tx.sync();
       expect(dots(layer)).toBe(2);
@@ -198,7 +210,7 @@ describe('one product', () => {
     },
   );
   test('what is materialized is not trained', async () => {
-    const layer = new quant.FactoredLinear(linear(), { scaleRank: 2 });
+    const layer = new quant.FactoredLinear(linear(), { lutSize: 4, scaleRank: 2 });
     await layer.fit();
     layer.materialize();
     expect(layer.parameters().some((p) => p.requiresGrad)).toBe(false);
@@ -209,7 +221,7 @@ describe('one product', () => {
     expect(layer.dematerialize().forward(tx.ones([1, 10])).requiresGrad).toBe(true);
   });
   test('a compiled function notices that a weight is materialized', async () => {
-    const layer = new quant.FactoredLinear(linear(), { scaleRank: 2 });
+    const layer = new quant.FactoredLinear(linear(), { lutSize: 4, scaleRank: 2 });
     await layer.fit();
     const f = tx.compile((x: tx.Tensor) => layer.forward(x));
     const x = tx.ones([1, 10]);
