@@ -1,9 +1,10 @@
 // Files of the original (Anemll's qwen3 2-bit QAT recipe): its state dicts and its config.json, both ways.
 import { ArgumentError } from '../base/errors.js';
 import { Linear } from '../nn/linear.js';
-import type { Module, StateDict, StateValue } from '../nn/module.js';
+import type { Module } from '../nn/module.js';
 import { noGrad } from '../tensor/autograd.js';
 import { fromBuffer, zeros } from '../tensor/create.js';
+import type { StateDict, StateValue } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import { FactoredLinear } from './factored.js';
 import { lookup, nearest } from './lut.js';
