@@ -1,0 +1,184 @@
+// V2 of the original: codes that stay, and scales of low rank whose directions and magnitudes are learned apart.
+//   W = levels[codes] * ((a * g) @ b)     a [out, r] with columns of length 1, g [r], b [r, in] with rows of length 1
+// The original computes sum over k of g_k a_k * (Q (b_k * x)), with r products where this has one: it is the same sum.
+import { ArgumentError } from '../base/errors.js';
+import type { Linear } from '../nn/linear.js';
+import { Buffer, Parameter } from '../nn/module.js';
+import { checkCount, optionsOf } from '../nn/options.js';
+import { noGrad } from '../tensor/autograd.js';
+import { ones, tensor, zeros } from '../tensor/create.js';
+import { softplus } from '../tensor/functions.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { type Parts, QuantLinear, weightOf } from './linear.js';
+import { bitsOf, gapLogits, nearest, roundF16, symmetricLut, toF16, uniformLut } from './lut.js';
+import { checkInit, factorize, groupScales, type ScaleInit } from './scales.js';
+
+export interface FactoredOptions {
+  /** Levels: 4 (2 bits) or 16 (4 bits). */
+  readonly lutSize?: number;
+  readonly scaleRank?: number;
+  /** How many weights along the inputs share a scale at first. */
+  readonly groupSize?: number;
+  /**
+   * Which: that with the least error, or that of the largest of them, as in the original. The former for 4 levels, the
+   * latter for more, unless told: which measured better.
+   */
+  readonly init?: ScaleInit;
+  /** Whether 0 is a level. */
+  readonly includeZero?: boolean;
+  /** The levels are learned: symmetric and in order, up to lutMaxAbs. */
+  readonly learnableLut?: boolean;
+  readonly lutMaxAbs?: number;
+  /** No scale may be negative: the directions' absolute values are used, or softplus of them. */
+  readonly positive?: false | 'abs' | 'softplus';
+  /** What makes a magnitude of its parameter. */
+  readonly magnitude?: 'identity' | 'abs' | 'softplus';
+  /** Everything is rounded to f16, as devices with f16 alone would; gradients go straight through. */
+  readonly f16?: boolean;
+}
+const DEFAULTS: Required<Omit<FactoredOptions, 'init'>> & { readonly init: undefined } = {
+  init: undefined,
+  lutSize: 16,
+  scaleRank: 32,
+  groupSize: 32,
+  includeZero: false,
+  learnableLut: false,
+  lutMaxAbs: 1,
+  positive: false,
+  magnitude: 'identity',
+  f16: false,
+};
+const LEAST_NORM = 1e-6;
+const MAGNITUDE_OFFSET = 1e-6;
+const ACTIVATIONS = {
+  identity: { of: (x: Tensor) => x, inverse: (y: number) => y },
+  abs: { of: (x: Tensor) => x.abs(), inverse: (y: number) => y },
+  softplus: { of: (x: Tensor) => softplus(x), inverse: (y: number) => (y > 30 ? y : Math.log(Math.expm1(y))) },
+} as const;
+
+export class FactoredLinear extends QuantLinear {
+  readonly kind = 'factored';
+  readonly scaleA: Parameter;
+  readonly scaleB: Parameter;
+  readonly rankMagnitude: Parameter;
+  /** [..., L]; where levels are learned, those it began with. */
+  readonly lut: Buffer;
+  /** [..., L / 2], of which the levels are made where they are learned. */
+  readonly lutRawDeltas: Parameter | null;
+  /** u8 [..., out, in] */
+  readonly indices: Buffer;
+  readonly options: Required<FactoredOptions>;
+  /** scaleA and scaleB are used as they are: an exported file of the original has lengths and magnitudes in them. */
+  scalesBaked = false;
+  readonly #levels: readonly number[]; // that it begins with
+  #source: Tensor | null;
+
+  /** In place of a linear. Its codes and scales are set by fit(), or by loading them. */
+  constructor(linear: Linear, options: FactoredOptions = {}) {
+    super(linear);
+    const given = optionsOf<Required<FactoredOptions>>('FactoredLinear', DEFAULTS, options);
+    this.options = { ...given, init: given.init ?? (given.lutSize <= 4 ? 'best' : 'max') };
+    const { lutSize, scaleRank, groupSize, includeZero, learnableLut, lutMaxAbs } = this.options;
+    checkCount('FactoredLinear: scaleRank', scaleRank);
+    checkCount('FactoredLinear: groupSize', groupSize);
+    checkInit('FactoredLinear', this.options.init);
+    bitsOf(lutSize);
+    if (learnableLut && (lutSize % 2 || includeZero))
+      throw new ArgumentError('FactoredLinear: levels that are learned are symmetric, an even number without 0');
+    const lead = linear.weight.shape.slice(0, -2);
+    const [out, width] = [this.outFeatures, this.inFeatures];
+    const levels = uniformLut(lutSize, { includeZero }).map((x) => x * lutMaxAbs);
+    this.#levels = levels;
+    const each = (values: readonly number[]) => tensor(values, { dtype: 'f32' }).expand([...lead, values.length]);
+    this.scaleA = new Parameter(zeros([...lead, out, scaleRank]));
+    this.scaleB = new Parameter(zeros([...lead, scaleRank, width]));
+    this.rankMagnitude = new Parameter(ones([...lead, scaleRank]));
+    this.lut = new Buffer(each(levels));
+    this.lutRawDeltas = learnableLut ? new Parameter(each(gapLogits(levels, lutMaxAbs))) : null;
+    this.indices = new Buffer(zeros([...lead, out, width], { dtype: 'u8' }));
+    this.#source = linear.weight.detach();
+  }
+
+  override async fit(): Promise<void> {
+    const weight = this.#source;
+    if (!weight)
+      throw new ArgumentError('FactoredLinear.fit: it has been fitted, and keeps no weight: use requantize_');
+    this.#source = null;
+    const { scaleRank: rank, groupSize, init, positive, magnitude } = this.options;
+    const groups = await groupScales(weight, groupSize, this.#levels, init);
+    const parts = Array.from({ length: groups.layers }, (_, i) => factorize(groups, i, rank, positive !== false));
+    const inverse = (y: number) => toF16(ACTIVATIONS[magnitude].inverse(Math.max(y - MAGNITUDE_OFFSET, 0)));
+    const undo = (x: number) => (positive === 'softplus' ? ACTIVATIONS.softplus.inverse(Math.max(x, 1e-12)) : x);
+    const set = (p: Parameter, arrays: readonly ArrayLike<number>[]) => {
+      const data = new Float32Array(p.numel());
+      arrays.forEach((a, i) => void data.set(a, i * a.length));
+      p.become(tensor(data, { shape: p.shape }).to(p.dtype).expr);
+    };
+    set(
+      this.scaleA,
+      parts.map(({ left }) => left.map(undo)),
+    );
+    set(
+      this.scaleB,
+      parts.map(({ right }) => right.map(undo)),
+    );
+    set(
+      this.rankMagnitude,
+      parts.map(({ magnitudes }) => magnitudes.map((g) => inverse(g))),
+    );
+    this.requantize_(weight);
+  }
+
+  /** The levels, [..., L]. */
+  levels(): Tensor {
+    return this.lutRawDeltas ? symmetricLut(this.lutRawDeltas, this.options.lutMaxAbs) : this.lut;
+  }
+  #scale(): { left: Tensor; right: Tensor } {
+    const { positive, magnitude, f16 } = this.options;
+    const rounded = (x: Tensor) => (f16 ? roundF16(x) : x);
+    if (this.scalesBaked)
+      return { left: rounded(this.scaleA.mul(this.rankMagnitude.unsqueeze(-2))), right: rounded(this.scaleB) };
+    const sign = (x: Tensor) => (positive ? ACTIVATIONS[positive].of(x) : x);
+    const unit = (x: Tensor, dim: number) =>
+      x.div(
+        x
+          .square()
+          .sum({ dim, keepdim: true })
+          .clamp({ min: LEAST_NORM ** 2 })
+          .sqrt(),
+      );
+    const g = rounded(ACTIVATIONS[magnitude].of(this.rankMagnitude).add(MAGNITUDE_OFFSET));
+    return {
+      left: rounded(unit(sign(this.scaleA), -2).mul(g.unsqueeze(-2))),
+      right: rounded(unit(sign(this.scaleB), -1)),
+    };
+  }
+  override parts(): Parts {
+    const { lutSize, f16 } = this.options;
+    const levels = f16 ? roundF16(this.levels()) : this.levels();
+    return { bits: bitsOf(lutSize), codes: this.indices, levels, scale: this.#scale(), f16 };
+  }
+  override effectiveWeight(): Tensor {
+    return weightOf(this.parts());
+  }
+  protected override product(x: Tensor, weight: Tensor): Tensor {
+    const y = super.product(x, weight);
+    return this.options.f16 ? roundF16(y) : y;
+  }
+  /** The scales, [..., out, in]. */
+  scales(): Tensor {
+    const { left, right } = this.#scale();
+    return left.matmul(right);
+  }
+  /** Codes for this weight under the scales and levels as they are now: the original's tighten_q. */
+  override requantize_(weight: Tensor): void {
+    const codes = noGrad(() => nearest(weight.detach().to(this.scaleA.dtype).div(this.scales()), this.levels()));
+    this.indices.become(codes.expr);
+    if (this.effective) this.materialize();
+  }
+  override extraRepr(): string {
+    const { lutSize, scaleRank, learnableLut, f16 } = this.options;
+    const more = `${learnableLut ? ', learned levels' : ''}${f16 ? ', f16' : ''}`;
+    return `inFeatures=${this.inFeatures}, outFeatures=${this.outFeatures}, levels=${lutSize}, rank=${scaleRank}${more}`;
+  }
+}

@@ -1,0 +1,28 @@
+// Quantized linears, and models made of them.
+import '../nn/index.js';
+
+export { CLIP_METHODS, type ClipMethod } from './clip.js';
+export { FactoredLinear, type FactoredOptions } from './factored.js';
+export { type Parts, QuantLinear, type Scale } from './linear.js';
+export { roundF16, symmetricLut, uniformLut } from './lut.js';
+export { LutLinear, type LutOptions } from './lut-linear.js';
+export { type LayerReport, type QuantizeOptions, QuantReport, quantizeModel, quantLinears } from './model.js';
+export {
+  exportOriginal,
+  type Imported,
+  importOriginal,
+  type OriginalConfig,
+  originalConfig,
+} from './original.js';
+export {
+  loadPacked,
+  type PackedFile,
+  type PackedForm,
+  PackedLinear,
+  pack,
+  packModel,
+  savePacked,
+  unpack,
+} from './packed.js';
+export { ATTENTION, type LayerOptions, MLP, PRESETS, type Preset, presetRules, type QuantRule } from './presets.js';
+export { SymmetricLinear, type SymmetricOptions } from './symmetric.js';

@@ -1,0 +1,162 @@
+// Whole models: their linears replaced by quantized ones, and what that costs and saves.
+import { DTYPES } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { bytes as showBytes } from '../base/format.js';
+import { Linear } from '../nn/linear.js';
+import { fits, type Module, type Pattern } from '../nn/module.js';
+import { noGrad } from '../tensor/autograd.js';
+import { sync } from '../tensor/sync.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { FactoredOptions } from './factored.js';
+import { type Parts, QuantLinear } from './linear.js';
+import { type Preset, presetRules, type QuantRule, quantLinear } from './presets.js';
+
+export interface QuantizeOptions {
+  readonly preset?: Preset;
+  /** Options over the preset's. */
+  readonly options?: FactoredOptions;
+  /** Instead of a preset. */
+  readonly rules?: readonly QuantRule[];
+  /** Only those linears of them: all unless told. */
+  readonly targets?: Pattern;
+  /** Compute each weight now and keep it, for a model whose scales are not trained. */
+  readonly materialize?: boolean;
+  readonly onLayer?: (report: LayerReport, done: number, total: number) => void;
+}
+
+/** What became of a linear. */
+export interface LayerReport {
+  readonly name: string;
+  readonly kind: string;
+  readonly bits: number;
+  readonly shape: readonly [outFeatures: number, inFeatures: number];
+  /** Of its weight before, and of its codes, levels and scales, packed. */
+  readonly bytesBefore: number;
+  readonly bytes: number;
+  /** The length of the weight's change, relative to that of the weight. */
+  readonly error: number;
+}
+export class QuantReport {
+  constructor(readonly layers: readonly LayerReport[]) {}
+  #sum(of: (layer: LayerReport) => number): number {
+    return this.layers.reduce((sum, layer) => sum + of(layer), 0);
+  }
+  get bytesBefore(): number {
+    return this.#sum((l) => l.bytesBefore);
+  }
+  get bytes(): number {
+    return this.#sum((l) => l.bytes);
+  }
+  /** The mean of the layers' errors, each weighted by its number of weights. */
+  get error(): number {
+    const size = (l: LayerReport) => l.shape[0] * l.shape[1];
+    return this.#sum((l) => l.error * size(l)) / this.#sum(size);
+  }
+  toString(): string {
+    const rows = this.layers.map((l) => [
+      l.name,
+      `${l.bits} bits`,
+      `${showBytes(l.bytesBefore)} to ${showBytes(l.bytes)}`,
+      `error ${(100 * l.error).toFixed(1)}%`,
+    ]);
+    const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]!.length))) ?? [];
+    const lines = rows.map((row) =>
+      row
+        .map((cell, i) => cell.padEnd(widths[i]!))
+        .join('  ')
+        .trimEnd(),
+    );
+    const total = `${this.layers.length} linears, ${showBytes(this.bytesBefore)} to ${showBytes(this.bytes)}, error ${(100 * this.error).toFixed(1)}%`;
+    return [...lines, total].join('\n');
+  }
+}
+
+/** All quantized linears of a model by their names; in a LayerStack one stands for all layers, with * for their number. */
+export function* quantLinears(model: Module): Generator<[name: string, layer: QuantLinear]> {
+  for (const [name, m] of model.namedModules()) if (m instanceof QuantLinear) yield [name, m];
+}
+/** The names of the layers that one stands for: one, or, where its tensors have a leading dimension, several. */
+export const namesOf = (name: string, lead: readonly number[]): string[] =>
+  lead.length ? Array.from({ length: lead[0]! }, (_, i) => name.replace('*', String(i))) : [name];
+
+/** Which linears the rules find, each with its own. */
+export function planned(
+  model: Module,
+  rules: readonly QuantRule[],
+  targets?: Pattern,
+): Map<string, readonly [Linear, QuantRule]> {
+  const plan = new Map<string, readonly [Linear, QuantRule]>();
+  const linears = [...model.namedModules()].filter((m): m is [string, Linear] => m[1] instanceof Linear);
+  for (const [name, linear] of linears) {
+    if (targets && !fits(targets, name, linear.weight)) continue;
+    const rule = rules.find((r) => fits(r.targets, name, linear.weight));
+    if (rule) plan.set(name, [linear, rule]);
+  }
+  if (plan.size) return plan;
+  const some = linears.slice(0, 6).map(([name]) => name);
+  throw new ArgumentError(
+    `quantize: no linear of ${model.constructor.name} fits ${[targets ?? rules.map((r) => r.targets)].flat().map(String).join(' or ')}; ${
+      some.length ? `some are ${some.join(', ')}` : 'it has none'
+    }`,
+  );
+}
+/** The linear of this name is another from now on. */
+export function replace(model: Module, name: string, layer: QuantLinear): void {
+  layer.train((model.getSubmodule(name) as Linear).training);
+  model.setSubmodule(name, layer);
+}
+
+/** Quantizes the linears of a model in place, one after the other: beside the model there is never more than one of them. */
+export async function quantizeModel(model: Module, options: QuantizeOptions): Promise<QuantReport> {
+  const { preset, rules, targets, materialize = false, onLayer } = options;
+  if (!preset === !rules) throw new ArgumentError('quantizeModel: give either a preset or rules');
+  const plan = planned(model, rules ?? presetRules(preset!, options.options), targets);
+  const reports: LayerReport[] = [];
+  let done = 0;
+  for (const [name, [linear, { targets: _, ...rule }]] of plan) {
+    const weight = linear.weight.detach();
+    const layer = quantLinear(linear, rule);
+    await sync(weight);
+    await layer.fit();
+    await sync(...layer.parameters(), ...layer.buffers()); // the codes, before they are used
+    const made = noGrad(() => layer.effectiveWeight());
+    const error = noGrad(() =>
+      made
+        .float()
+        .sub(weight.float())
+        .square()
+        .sum([-2, -1])
+        .div(weight.float().square().sum([-2, -1]))
+        .sqrt(),
+    );
+    if (materialize) layer.materialize();
+    await sync(error, ...layer.parameters(), ...layer.buffers());
+    const errors = (await error.reshape([-1]).tolist()) as number[];
+    replace(model, name, layer);
+    if (!layer.parameters().includes(linear.weight)) linear.weight.dispose();
+    done++;
+    const { bits } = layer.parts();
+    for (const [i, of] of namesOf(name, weight.shape.slice(0, -2)).entries()) {
+      const report = {
+        name: of,
+        kind: layer.kind,
+        bits,
+        shape: [layer.outFeatures, layer.inFeatures] as const,
+        bytesBefore: layer.outFeatures * layer.inFeatures * DTYPES[weight.dtype].bytes,
+        bytes: packedBytes(layer.parts(), errors.length),
+        error: errors[i]!,
+      };
+      reports.push(report);
+      onLayer?.(report, done, plan.size);
+    }
+  }
+  return new QuantReport(reports);
+}
+
+/** What the parts of one of so many layers take, packed. */
+export function packedBytes({ bits, codes, levels, scale }: Parts, layers: number): number {
+  const size = (t: Tensor) => (t.numel() * DTYPES[t.dtype].bytes) / layers;
+  const scales = 'left' in scale ? size(scale.left) + size(scale.right) : size(scale.whole);
+  const [out, width] = codes.shape.slice(-2) as [number, number];
+  return out * Math.ceil((width * bits) / 8) + size(levels) + scales;
+}

@@ -1,0 +1,191 @@
+// Files of the original (Anemll's qwen3 2-bit QAT recipe): its state dicts and its config.json, both ways.
+import { ArgumentError } from '../base/errors.js';
+import { Linear } from '../nn/linear.js';
+import type { Module } from '../nn/module.js';
+import { noGrad } from '../tensor/autograd.js';
+import { fromBuffer, zeros } from '../tensor/create.js';
+import type { StateDict, StateValue } from '../tensor/state.js';
+import { Tensor } from '../tensor/tensor.js';
+import { FactoredLinear } from './factored.js';
+import { lookup, nearest } from './lut.js';
+import { namesOf, quantLinears, replace } from './model.js';
+import { ATTENTION, type LayerOptions, MLP, PRESETS, quantLinear } from './presets.js';
+
+/** What its config.json says, in its spelling. */
+export interface OriginalConfig {
+  readonly version?: string;
+  readonly model_id?: string;
+  readonly config_preset?: string;
+  readonly lut_bits?: number;
+  readonly mlp_lut_bits?: number;
+  readonly attn_lut_bits?: number;
+  readonly scale_rank?: number;
+  readonly mlp_scale_rank?: number;
+  readonly attn_scale_rank?: number;
+  readonly group_size?: number;
+  readonly force_positive_scales?: boolean;
+  readonly magnitude_activation?: string;
+  /** Those of adapters (recovery_r, lora_alpha, mlp_only) and others. */
+  readonly [key: string]: unknown;
+}
+
+export interface Imported {
+  /** How many linears became quantized ones. */
+  readonly layers: number;
+  /** Its adapters, which belong to no module yet: lora_A and lora_B by their names. */
+  readonly adapters: ReadonlyMap<string, StateValue>;
+}
+
+/**
+ * Takes a state dict of the original. Which linears are quantized, and how, is read from its names and shapes (its config.json
+ * is not always right about ranks); what they do not tell, from its config.json.
+ */
+export async function importOriginal(
+  model: Module,
+  state: StateDict | ReadonlyMap<string, unknown>,
+  config: OriginalConfig = {},
+): Promise<Imported> {
+  const outer: ReadonlyMap<string, unknown> = state instanceof Map ? state : new Map(Object.entries(state));
+  const given = (outer.get('model_state_dict') ?? outer) as ReadonlyMap<string, StateValue>;
+  const rest = new Map(given);
+  const adapters = new Map([...given].filter(([name]) => /\.lora_[AB]$/.test(name)));
+  for (const name of adapters.keys()) rest.delete(name);
+  let layers = 0;
+  for (const [name, linear] of [...model.namedModules()]) {
+    if (!(linear instanceof Linear)) continue;
+    const names = namesOf(name, linear.weight.shape.slice(0, -2));
+    const options = await optionsIn(given, names[0]!, config);
+    if (!options) continue;
+    const layer = quantLinear(linear, options);
+    if (layer instanceof FactoredLinear) await adapt(layer, names, rest);
+    layers += names.length;
+    replace(model, name, layer);
+    if (!layer.parameters().includes(linear.weight)) linear.weight.dispose();
+  }
+  if (!layers)
+    throw new ArgumentError(
+      `importOriginal: the state dict has no quantized linears of ${model.constructor.name}: names end in scale_A or _f_param there`,
+    );
+  model.loadStateDict(rest);
+  return { layers, adapters };
+}
+
+const at = async (value: StateValue): Promise<number> =>
+  value instanceof Tensor ? Number(await value.item()) : Number(value.data[0]);
+
+/** What kind of linear a state dict has under a name. */
+async function optionsIn(
+  state: ReadonlyMap<string, StateValue>,
+  name: string,
+  config: OriginalConfig,
+): Promise<LayerOptions | undefined> {
+  const get = (key: string) => state.get(`${name}.${key}`);
+  const bits = get('_qat_nbits');
+  if (bits) return { kind: 'symmetric', bits: await at(bits) };
+  const [lut, a] = [get('lut'), get('scale_A')];
+  const lutSize = lut?.shape.at(-1);
+  const scaleRank = a?.shape.at(-1) ?? 0;
+  if (!lutSize) return undefined;
+  const group = config.group_size === undefined ? {} : { groupSize: config.group_size };
+  if (!get('rank_magnitude')) {
+    const width = (get('scale_B') ?? get('full_scales'))?.shape.at(-1);
+    const weight = get('weight');
+    // The width is rounded up to whole groups: one that is not says how large they are at least.
+    const groupSize = config.group_size ?? (width === weight?.shape.at(-1) ? 1 : width!);
+    return { kind: 'lut', lutSize, scaleRank, groupSize };
+  }
+  return {
+    kind: 'factored',
+    lutSize,
+    scaleRank,
+    ...group,
+    learnableLut: get('_lut_raw_deltas') !== undefined,
+    positive: config.force_positive_scales ? 'abs' : false,
+    magnitude: magnitudeIn(config),
+  };
+}
+function magnitudeIn({ magnitude_activation: name = 'identity' }: OriginalConfig): 'identity' | 'abs' | 'softplus' {
+  if (name === 'identity' || name === 'abs' || name === 'softplus') return name;
+  throw new ArgumentError(`config.json: magnitude_activation is '${name}': it must be identity, abs or softplus`);
+}
+
+/** The original keeps codes as i64, levels at the codes as floats, and the weights: ours is the codes alone. */
+async function adapt(layer: FactoredLinear, names: readonly string[], state: Map<string, StateValue>): Promise<void> {
+  const baked = new Set<number>();
+  for (const name of names) {
+    const take = (key: string) => {
+      const value = state.get(`${name}.${key}`);
+      state.delete(`${name}.${key}`);
+      return value;
+    };
+    const [q, weight, flag] = [take('_Q'), take('weight'), take('_scales_baked_flag')];
+    for (const key of ['_cached_weight_q', '_A_idx', '_B_idx']) take(key);
+    baked.add(flag ? await at(flag) : 0);
+    if (state.has(`${name}._indices`)) continue;
+    if (!q)
+      throw new ArgumentError(
+        `importOriginal: ${name} has neither _indices nor _Q${weight ? ': call freeze_Q there before it is saved' : ''}`,
+      );
+    const [levels, lut] = [tensorOf(q), tensorOf(state.get(`${name}.lut`)!)];
+    state.set(`${name}._indices`, nearest(levels.float(), lut.float()));
+  }
+  if (baked.size > 1)
+    throw new ArgumentError(`importOriginal: of ${names[0]} and its like some are baked: load them without scanLayers`);
+  layer.scalesBaked = baked.has(1);
+}
+const tensorOf = (value: StateValue): Tensor =>
+  value instanceof Tensor ? value.detach() : fromBuffer(value.data, { dtype: value.dtype, shape: value.shape });
+
+/** The state dict that the original would have of this model; its readers take safetensors after torch.load's place is changed. */
+export function exportOriginal(model: Module): Map<string, Tensor> {
+  const state = model.stateDict();
+  for (const [name, layer] of quantLinears(model)) {
+    if (layer.kind === 'packed')
+      throw new ArgumentError(`exportOriginal: ${name} is packed, which the original has not: export before packModel`);
+    if (!(layer instanceof FactoredLinear)) continue;
+    const lead = layer.indices.shape.slice(0, -2);
+    const added: Record<string, Tensor> = noGrad(() => ({
+      weight: layer.effectiveWeight(), // the reference is gone; of this one the original finds the same codes
+      lut: layer.levels(),
+      _Q: lookup(layer.levels(), layer.indices),
+      _indices: layer.indices.to('i16'),
+      _scales_baked_flag: zeros(lead, { dtype: 'i8' }).add(Number(layer.scalesBaked)).to('i8'),
+    }));
+    for (const [key, t] of Object.entries(added))
+      namesOf(name, lead).forEach((of, i) => void state.set(`${of}.${key}`, lead.length ? t.select(0, i) : t));
+  }
+  return state;
+}
+
+/** Its config.json for this model. */
+export function originalConfig(model: Module, { modelId = '' }: { readonly modelId?: string } = {}): OriginalConfig {
+  const factored = [...quantLinears(model)].filter(
+    (e): e is [string, FactoredLinear] => e[1] instanceof FactoredLinear,
+  );
+  const [first] = factored;
+  if (!first)
+    throw new ArgumentError('originalConfig: the model has no FactoredLinear: quantize it with a preset first');
+  const optionsOf = (pattern: RegExp) => factored.find(([name]) => pattern.test(name))?.[1].options;
+  const mlp = optionsOf(MLP) ?? first[1].options;
+  const attention = optionsOf(ATTENTION);
+  const bits = (options?: { readonly lutSize: number }) => (options ? Math.ceil(Math.log2(options.lutSize)) : 0);
+  const preset = Object.entries(PRESETS).find(
+    ([, p]) =>
+      String([p.mlp, p.attention]) ===
+      String([mlp.lutSize, mlp.scaleRank, attention?.lutSize ?? 0, attention?.scaleRank ?? 0]),
+  );
+  return {
+    version: 'v2',
+    model_id: modelId,
+    ...(preset ? { config_preset: preset[0] } : {}),
+    lut_bits: bits(mlp),
+    mlp_lut_bits: bits(mlp),
+    attn_lut_bits: bits(attention),
+    scale_rank: mlp.scaleRank,
+    mlp_scale_rank: mlp.scaleRank,
+    attn_scale_rank: attention?.scaleRank ?? 0,
+    group_size: mlp.groupSize,
+    force_positive_scales: mlp.positive !== false,
+    magnitude_activation: mlp.magnitude,
+  };
+}

@@ -1,0 +1,193 @@
+// Codes of 2 or 4 bits, packed into bytes: in memory, and in safetensors files.
+
+import { stat } from 'node:fs/promises';
+import type { DType } from '../base/dtype.js';
+import { ArgumentError, FileError } from '../base/errors.js';
+import { openSafetensors, readAll, writeSafetensors } from '../io/index.js';
+import { Linear } from '../nn/linear.js';
+import { Buffer, type Module } from '../nn/module.js';
+import { tensor, zeros } from '../tensor/create.js';
+import { pad } from '../tensor/functions.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { type Parts, QuantLinear, type Scale, weightOf } from './linear.js';
+import { namesOf, quantLinears, replace } from './model.js';
+
+const shifts = (bits: number) =>
+  tensor(
+    Array.from({ length: 8 / bits }, (_, i) => i * bits),
+    { dtype: 'u8' },
+  );
+
+/** u8 codes [..., n] to bytes [..., ceil(n * bits / 8)], the first in the lowest bits. */
+export function pack(codes: Tensor, bits: number): Tensor {
+  const [n, per] = [codes.size(-1), 8 / bits];
+  const whole = pad(codes, [0, (per - (n % per)) % per]);
+  return whole
+    .reshape([...whole.shape.slice(0, -1), -1, per])
+    .bitwiseLeftShift(shifts(bits))
+    .sum({ dim: -1, dtype: 'u8' });
+}
+/** The other way: the first n codes. */
+export function unpack(packed: Tensor, bits: number, n: number): Tensor {
+  const mask = tensor(2 ** bits - 1, { dtype: 'u8' });
+  const codes = packed.unsqueeze(-1).bitwiseRightShift(shifts(bits)).bitwiseAnd(mask);
+  return codes.reshape([...packed.shape.slice(0, -1), -1]).narrow(-1, 0, n);
+}
+
+/** What a PackedLinear is beside its tensors. */
+export interface PackedForm {
+  readonly bits: number;
+  readonly inFeatures: number;
+  readonly outFeatures: number;
+  readonly levels: number;
+  /** Of the scales' product; 0: they are one for each weight; -1: one for all. */
+  readonly rank: number;
+  readonly least?: number;
+  readonly f16: boolean;
+  readonly bias: boolean;
+  readonly kind: string;
+  readonly scaleDtype: DType;
+}
+
+/** A linear with packed codes, whatever made them: it cannot be trained, but adapters beside it can. */
+export class PackedLinear extends QuantLinear {
+  readonly kind = 'packed';
+  /** u8 [..., out, bytes] */
+  readonly packed: Buffer;
+  readonly lut: Buffer;
+  readonly scaleA: Buffer | null;
+  readonly scaleB: Buffer | null;
+  readonly scale: Buffer | null;
+  readonly form: PackedForm;
+
+  constructor(linear: Pick<Linear, 'inFeatures' | 'outFeatures' | 'bias'>, form: PackedForm, lead: readonly number[]) {
+    super(linear);
+    const { bits, rank, levels, scaleDtype: dtype } = form;
+    const [out, width] = [linear.outFeatures, linear.inFeatures];
+    const buffer = (shape: readonly number[], dtype: DType) => new Buffer(zeros([...lead, ...shape], { dtype }));
+    this.form = form;
+    this.packed = buffer([out, Math.ceil((width * bits) / 8)], 'u8');
+    this.lut = buffer([levels], 'f32');
+    this.scaleA = rank > 0 ? buffer([out, rank], dtype) : null;
+    this.scaleB = rank > 0 ? buffer([rank, width], dtype) : null;
+    this.scale = rank > 0 ? null : buffer(rank === 0 ? [out, width] : [1, 1], dtype);
+  }
+  /** The packed form of a quantized linear. */
+  static of(layer: QuantLinear, scaleDtype?: DType): PackedLinear {
+    const parts = layer.parts();
+    const { bits, codes, levels, scale, f16 } = parts;
+    const one = 'left' in scale ? scale.left : scale.whole;
+    const form: PackedForm = {
+      bits,
+      inFeatures: layer.inFeatures,
+      outFeatures: layer.outFeatures,
+      levels: levels.size(-1),
+      rank: 'left' in scale ? scale.left.size(-1) : scale.whole.size(-1) === 1 ? -1 : 0,
+      ...(scale.least === undefined ? {} : { least: scale.least }),
+      f16,
+      bias: layer.bias !== null,
+      kind: layer.kind,
+      scaleDtype: scaleDtype ?? one.dtype,
+    };
+    const packed = new PackedLinear(layer, form, codes.shape.slice(0, -2));
+    const put = (to: Buffer | null, value: Tensor) => to?.become(value.detach().to(to.dtype).expr);
+    put(packed.packed, pack(codes, bits));
+    put(packed.lut, levels);
+    if ('left' in scale) {
+      put(packed.scaleA, scale.left);
+      put(packed.scaleB, scale.right);
+    } else put(packed.scale, scale.whole);
+    return packed;
+  }
+
+  override parts(): Parts {
+    const { bits, least, f16 } = this.form;
+    const limit = least === undefined ? {} : { least };
+    const scale: Scale = this.scaleA
+      ? { left: this.scaleA.float(), right: this.scaleB!.float(), ...limit }
+      : { whole: this.scale!.float(), ...limit };
+    return { bits, codes: unpack(this.packed, bits, this.inFeatures), levels: this.lut, scale, f16 };
+  }
+  override effectiveWeight(): Tensor {
+    return weightOf(this.parts());
+  }
+  override fit(): Promise<void> {
+    throw new ArgumentError('PackedLinear: its codes are given, it cannot be fitted');
+  }
+  override requantize_(): void {
+    throw new ArgumentError('PackedLinear: its codes cannot be changed: quantize the weight with quantizeModel');
+  }
+  override extraRepr(): string {
+    return `inFeatures=${this.inFeatures}, outFeatures=${this.outFeatures}, bits=${this.form.bits}`;
+  }
+}
+
+/** Replaces every quantized linear by its packed form. The latent weights of those that have some are given up. */
+export function packModel(model: Module, { scaleDtype }: { readonly scaleDtype?: DType } = {}): void {
+  for (const [name, layer] of [...quantLinears(model)])
+    if (!(layer instanceof PackedLinear)) replace(model, name, PackedLinear.of(layer, scaleDtype));
+}
+
+const KEY = 'tsxla_quant';
+export interface PackedFile {
+  /** Of the file. */
+  readonly bytes: number;
+  readonly layers: number;
+}
+/**
+ * Writes a model with its quantized linears packed, and all else as it is. Scales keep their dtype, and what is read back is
+ * the same to the bit; with `scaleDtype: 'f16'` they take half of f32's room and are rounded.
+ */
+export async function savePacked(
+  path: string,
+  model: Module,
+  { scaleDtype }: { readonly scaleDtype?: DType } = {},
+): Promise<PackedFile> {
+  const state = model.stateDict();
+  const forms: Record<string, PackedForm> = {};
+  const tied = new Set<Tensor>();
+  for (const { tensor: t, names } of model.stateEntries()) {
+    if (tied.has(t)) for (const name of names) state.delete(name);
+    tied.add(t);
+  }
+  for (const [name, layer] of quantLinears(model)) {
+    const packed = layer instanceof PackedLinear ? layer : PackedLinear.of(layer, scaleDtype);
+    const lead = packed.packed.shape.slice(0, -2);
+    for (const [i, of] of namesOf(name, lead).entries()) {
+      forms[of] = packed.form;
+      for (const key of layer.stateDict().keys()) if (key !== 'bias') state.delete(`${of}.${key}`);
+      for (const [key, t] of packed.stateDict())
+        if (key !== 'bias') state.set(`${of}.${key}`, lead.length ? t.detach().select(0, i) : t);
+    }
+  }
+  if (!Object.keys(forms).length)
+    throw new ArgumentError(`savePacked: ${model.constructor.name} has no quantized linears: call quantizeModel first`);
+  await writeSafetensors(path, state, { metadata: { [KEY]: JSON.stringify(forms) } });
+  return { bytes: (await stat(path)).size, layers: Object.keys(forms).length };
+}
+
+/** Reads such a file into a model whose linears are still plain: those that the file has packed become PackedLinears. */
+export async function loadPacked(model: Module, path: string): Promise<void> {
+  await using file = await openSafetensors(path);
+  const text = file.metadata.get(KEY);
+  if (!text) throw new FileError(`${path} has no packed linears: write it with savePacked`);
+  const forms = new Map(Object.entries(JSON.parse(text) as Record<string, PackedForm>));
+  for (const [name, m] of [...model.namedModules()]) {
+    if (!(m instanceof Linear)) continue;
+    const lead = m.weight.shape.slice(0, -2);
+    const found = namesOf(name, lead).map((of) => forms.get(of));
+    const form = found[0];
+    if (!form) continue;
+    if (found.some((f) => JSON.stringify(f) !== JSON.stringify(form)))
+      throw new ArgumentError(
+        `loadPacked: the layers of ${name} are packed in different ways: load them without scanLayers`,
+      );
+    if (form.inFeatures !== m.inFeatures || form.outFeatures !== m.outFeatures)
+      throw new ArgumentError(
+        `loadPacked: ${name} is ${m.inFeatures} to ${m.outFeatures}, in ${path} it is ${form.inFeatures} to ${form.outFeatures}: it is of another model`,
+      );
+    replace(model, name, new PackedLinear(m, form, lead));
+    m.weight.dispose();
+  }
+  model.loadStateDict(await readAll(file));
+}
