@@ -31,7 +31,7 @@ export interface ChunkOptions {
 }
 
 /** What a teacher expects of each position: the logits of some tokens. The most likely one comes first. */
-export interface Candidates {
+export interface KdCandidates {
   /** i32[..., K]: the K most likely tokens, the first before all others. */
   readonly topkIdx: Tensor;
   /** [..., K]: the teacher's logits of them, not divided by a temperature. */
@@ -66,7 +66,7 @@ export interface KdLoss {
  * The KL divergence of a student from a teacher over candidates: the teacher's top k and tokens drawn at random.
  * hidden: [..., D], the student's last hidden states; head: [V, D].
  */
-export function kdLoss(hidden: Tensor, head: Tensor, candidates: Candidates, options: KdOptions = {}): KdLoss {
+export function kdLoss(hidden: Tensor, head: Tensor, candidates: KdCandidates, options: KdOptions = {}): KdLoss {
   const { temperature: T = 2, mask = null, hardTop1 = 0, hardFull = 0 } = options;
   const { compute = hardFull === 0 ? 'gather' : 'dense', chunk } = options;
   const { topkIdx, topkLogits, randIdx = null, randLogits = null } = candidates;

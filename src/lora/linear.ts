@@ -18,8 +18,11 @@ export interface Adaptable extends Projection {
   readonly weight?: Tensor;
   /** The matrix it multiplies with, where that is not its weight. */
   effectiveWeight?(): Tensor;
-  /** Takes a change of that matrix, [outFeatures, inFeatures], as a quantized layer does: by quantizing again. */
-  addToWeight?(change: Tensor): void;
+  /** Takes another such matrix, as a quantized layer does: by quantizing again. */
+  requantize_?(weight: Tensor): void;
+  /** That matrix, where it is kept; materialize() computes it again. */
+  readonly effective?: Tensor | null;
+  materialize?(): unknown;
 }
 export const isAdaptable = (m: Module): m is Adaptable =>
   'inFeatures' in m && 'outFeatures' in m && !(m instanceof LoraLinear);
@@ -105,7 +108,7 @@ export class LoraLinear extends Module implements Projection {
   /** The matrix that x is multiplied with, the adapter included. */
   get weight(): Tensor {
     const { baseLayer } = this;
-    const own = baseLayer.effectiveWeight?.() ?? weightOf(baseLayer);
+    const own = matrixOf(baseLayer);
     return this.active ? sum(own, this.change()) : own;
   }
 
@@ -115,9 +118,10 @@ export class LoraLinear extends Module implements Projection {
     const { baseLayer } = this;
     const before = new Map([...baseLayer.parameters(), ...baseLayer.buffers()].map((t) => [t as Tensor, t.detach()]));
     noGrad(() => {
-      const change = this.change().detach();
-      if (baseLayer.addToWeight) baseLayer.addToWeight(change);
-      else weightOf(baseLayer).become(sum(weightOf(baseLayer).detach(), change).expr);
+      const merged = sum(matrixOf(baseLayer), this.change()).detach();
+      if (baseLayer.requantize_) baseLayer.requantize_(merged);
+      else matrixOf(baseLayer).become(merged.expr);
+      if (baseLayer.effective) baseLayer.materialize?.();
     });
     this.#before = before;
     this.#state.merged = true;
@@ -125,6 +129,7 @@ export class LoraLinear extends Module implements Projection {
   unmerge(): void {
     if (!this.merged) throw new ArgumentError('LoRA: this adapter is not merged: there is nothing to take out');
     for (const [t, was] of this.#before) t.become(was.expr);
+    if (this.baseLayer.effective) this.baseLayer.materialize?.();
     this.#before = new Map();
     this.#state.merged = false;
   }
@@ -157,9 +162,12 @@ export class LoraLinear extends Module implements Projection {
   }
 }
 
-function weightOf(layer: Adaptable): Tensor {
-  if (layer.weight) return layer.weight;
-  throw new ArgumentError(`LoRA: ${layer.constructor.name} has neither a weight nor addToWeight: it cannot be merged`);
+function matrixOf(layer: Adaptable): Tensor {
+  const matrix = layer.effectiveWeight?.() ?? layer.weight;
+  if (matrix) return matrix;
+  throw new ArgumentError(
+    `LoRA: ${layer.constructor.name} has neither a weight nor effectiveWeight(): it cannot be merged`,
+  );
 }
 /** Added in the wider of both dtypes, rounded once. */
 const sum = (weight: Tensor, change: Tensor): Tensor => weight.add(change).to(weight.dtype);

@@ -4,7 +4,7 @@ import * as tx from 'tsxla';
 export function fullSize(compute: 'gather' | 'dense', dtype: 'f32' | 'bf16', platform: 'cpu' | 'tpu'): string {
   const [B, S, D, V] = [4, 1023, 1024, 151936];
   const head = tx.zeros([V, D], { dtype });
-  const loss = tx.compile((h: tx.Tensor, candidates: tx.distill.Candidates, mask: tx.Tensor) => {
+  const loss = tx.compile((h: tx.Tensor, candidates: tx.distill.KdCandidates, mask: tx.Tensor) => {
     const hidden = h.detach().requiresGrad_();
     const options = { mask, compute, hardTop1: 0.02, ...(compute === 'dense' && { hardFull: 0.1 }) };
     const { loss } = tx.distill.kdLoss(hidden, head, candidates, options);

@@ -16,7 +16,7 @@ const mask = given('mask');
 type Losses = { readonly loss: tx.Tensor } & Readonly<Record<string, tx.Tensor | undefined>>;
 
 const kd =
-  (options: tx.distill.KdOptions, from: tx.distill.Candidates = candidates) =>
+  (options: tx.distill.KdOptions, from: tx.distill.KdCandidates = candidates) =>
   (h: tx.Tensor, w: tx.Tensor) =>
     ({ ...distill.kdLoss(h, w, from, { mask, ...options }) }) satisfies Losses;
 const CASES: readonly (readonly [what: string, name: string, (h: tx.Tensor, w: tx.Tensor) => Losses])[] = [
@@ -104,7 +104,7 @@ test('an anchor is 0 where nothing has moved', async () => {
 test('mistakes are told', () => {
   const [h, w] = [given('hidden'), given('head')];
   const wrong =
-    (options: tx.distill.KdOptions, from: tx.distill.Candidates = candidates) =>
+    (options: tx.distill.KdOptions, from: tx.distill.KdCandidates = candidates) =>
     () =>
       distill.kdLoss(h, w, from, options);
   expect(wrong({ temperature: 0 })).toThrow('kdLoss: temperature is 0: it must be above 0');

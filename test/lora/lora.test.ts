@@ -206,8 +206,8 @@ test('a quantized layer: its weight is not a parameter, and a merge quantizes ag
     readonly outFeatures = 4;
     readonly codes = new nn.Buffer(tx.arange(24).remainder(7).sub(3).to('i8').reshape([4, 6]));
     effectiveWeight = () => this.codes.to('f32').mul(0.5);
-    addToWeight(change: tx.Tensor) {
-      this.codes.copy_(this.effectiveWeight().add(change).mul(2).round().to('i8'));
+    requantize_(weight: tx.Tensor) {
+      this.codes.copy_(weight.mul(2).round().to('i8'));
     }
     override forward = (x: tx.Tensor) => tx.linear(x, this.effectiveWeight());
   }
