@@ -17,6 +17,7 @@ import { Embedding } from '../nn/embedding.js';
 import { normal_, skipInit, zeros_ } from '../nn/init.js';
 import { Linear } from '../nn/linear.js';
 import { Module, Parameter } from '../nn/module.js';
+import { forwardEach } from '../nn/projection.js';
 import { LayerStack, type ScanLayersOptions } from '../nn/stack.js';
 import { scaledDotProductAttention } from '../tensor/attention.js';
 import { checkpoint, noGrad } from '../tensor/autograd.js';
@@ -112,9 +113,10 @@ export class Qwen3Attention extends Module {
   override forward(x: Tensor, rotation: Rotation, visible: Tensor | null, append?: Append): Tensor {
     const [B, T] = x.shape as [number, number];
     const heads = (y: Tensor) => y.reshape([B, T, -1, this.qNorm.weight.shape[0]!]); // [B, T, H or G, d]
-    const q = rotate(this.qNorm.forward(heads(this.qProj.forward(x))).transpose(1, 2), rotation); // [B, H, T, d]
-    const k = rotate(this.kNorm.forward(heads(this.kProj.forward(x))).transpose(1, 2), rotation); // [B, G, T, d]
-    const v = heads(this.vProj.forward(x)).transpose(1, 2); // [B, G, T, d]
+    const [xq, xk, xv] = forwardEach([this.qProj, this.kProj, this.vProj], x).map(heads) as [Tensor, Tensor, Tensor];
+    const q = rotate(this.qNorm.forward(xq).transpose(1, 2), rotation); // [B, H, T, d]
+    const k = rotate(this.kNorm.forward(xk).transpose(1, 2), rotation); // [B, G, T, d]
+    const v = xv.transpose(1, 2); // [B, G, T, d]
     const [keys, values] = append?.(k, v) ?? [k, v]; // [B, G, S, d]
     const mask = visible ? { attnMask: visible } : { isCausal: true };
     const y = scaledDotProductAttention(q, keys, values, { ...mask, enableGqa: true }); // [B, H, T, d]
@@ -134,7 +136,8 @@ export class Qwen3MLP extends Module {
     this.downProj = new Linear(F, D, { bias: false });
   }
   override forward(x: Tensor): Tensor {
-    return this.downProj.forward(silu(this.gateProj.forward(x)).mul(this.upProj.forward(x)));
+    const [gate, up] = forwardEach([this.gateProj, this.upProj], x) as [Tensor, Tensor];
+    return this.downProj.forward(silu(gate).mul(up));
   }
 }
 

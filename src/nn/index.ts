@@ -10,6 +10,7 @@ export * as functional from './functional.js';
 export * as init from './init.js';
 export * from './layers.js';
 export { Buffer, Module, Parameter, type Pattern } from './module.js';
+export { forwardEach, type Projection } from './projection.js';
 export { type Block, LayerStack, type ScanLayersOptions, scanLayers } from './stack.js';
 
 // Nodes made and errors thrown in a layer belong to the line that calls it, however deep inside they are. Not so containers:

@@ -1,0 +1,287 @@
+// What a student loses against a teacher. Logits of the whole vocabulary are never held: the head is applied to a chunk of
+// positions at a time, in a loop whose passes are computed again for the gradient.
+//   N positions, D = the size of hidden states, V tokens, K candidates of each position
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { isInteger } from '../base/promote.js';
+import { scan } from '../tensor/control.js';
+import { zeros } from '../tensor/create.js';
+import { cat, embedding, linear, logSoftmax, softmax, where } from '../tensor/functions.js';
+import { Tensor } from '../tensor/tensor.js';
+
+/**
+ * Soft cross-entropy of logits [..., V] against a teacher's: the mean over positions, times T squared. It is the KL
+ * divergence plus the teacher's entropy: the gradient is the same.
+ */
+export function kdSoftCe(studentLogits: Tensor, teacherLogits: Tensor, temperature = 1): Tensor {
+  checkTemperature('kdSoftCe', temperature);
+  const expected = softmax(teacherLogits.detach().div(temperature), -1);
+  const loss = expected
+    .mul(logSoftmax(studentLogits.div(temperature), -1))
+    .sum(-1)
+    .neg();
+  return loss.mean().mul(temperature ** 2);
+}
+
+export interface ChunkOptions {
+  /** How many positions at a time; as many as keep the largest array of a pass near 128 MiB, unless told. */
+  readonly chunk?: number;
+  /** [...]: which positions count, and how much: attention_mask[:, 1:]. All, unless told. */
+  readonly mask?: Tensor | null;
+  readonly temperature?: number;
+}
+
+/** What a teacher expects of each position: the logits of some tokens. The most likely one comes first. */
+export interface KdCandidates {
+  /** i32[..., K]: the K most likely tokens, the first before all others. */
+  readonly topkIdx: Tensor;
+  /** [..., K]: the teacher's logits of them, not divided by a temperature. */
+  readonly topkLogits: Tensor;
+  /** Tokens drawn at random, so that the student learns what is unlikely, too. */
+  readonly randIdx?: Tensor | null;
+  readonly randLogits?: Tensor | null;
+}
+
+export interface KdOptions extends ChunkOptions {
+  /** Adds this times the cross-entropy, among the candidates, of the teacher's first. A tensor may change from step to step. */
+  readonly hardTop1?: number | Tensor;
+  /** Adds this times the cross-entropy, in the whole vocabulary, of the teacher's first. */
+  readonly hardFull?: number | Tensor;
+  /**
+   * gather (unless told): the candidates' rows of the head are read and multiplied. dense: all rows are multiplied, and the
+   * candidates' logits picked; so it is with hardFull. Which is faster, the device decides; the results are the same.
+   */
+  readonly compute?: 'gather' | 'dense';
+}
+
+/** Each the mean over the positions that count; `loss` is what is trained. */
+export interface KdLoss {
+  readonly loss: Tensor;
+  /** Times T squared. */
+  readonly kl: Tensor;
+  readonly hardTop1?: Tensor;
+  readonly hardFull?: Tensor;
+}
+
+/**
+ * The KL divergence of a student from a teacher over candidates: the teacher's top k and tokens drawn at random.
+ * hidden: [..., D], the student's last hidden states; head: [V, D].
+ */
+export function kdLoss(hidden: Tensor, head: Tensor, candidates: KdCandidates, options: KdOptions = {}): KdLoss {
+  const { temperature: T = 2, mask = null, hardTop1 = 0, hardFull = 0 } = options;
+  const { compute = hardFull === 0 ? 'gather' : 'dense', chunk } = options;
+  const { topkIdx, topkLogits, randIdx = null, randLogits = null } = candidates;
+  checkTemperature('kdLoss', T);
+  checkHead('kdLoss', hidden, head);
+  if (!['gather', 'dense'].includes(compute))
+    throw new ArgumentError(`kdLoss: compute is '${compute}': use 'gather' or 'dense'`);
+  if (compute === 'gather' && hardFull !== 0)
+    throw new ArgumentError(`kdLoss: hardFull needs the whole vocabulary: leave compute out, or say 'dense'`);
+  checkCandidates(hidden, 'topkIdx', topkIdx, 'topkLogits', topkLogits);
+  if (randIdx || randLogits) checkCandidates(hidden, 'randIdx', randIdx, 'randLogits', randLogits);
+
+  const K = topkIdx.shape.at(-1)! + (randIdx?.shape.at(-1) ?? 0);
+  const [V, D] = head.shape as [number, number];
+  const rows = {
+    h: hidden,
+    ids: [topkIdx, ...(randIdx ? [randIdx] : [])],
+    teacher: [topkLogits, ...(randLogits ? [randLogits] : [])],
+  };
+  const size = compute === 'dense' ? V : K * D;
+  const losses = inChunks('kdLoss', hidden, rows, chunk, size, ({ h, ...r }) => {
+    const ids = cat(r.ids, -1); // [C, K]
+    const all = compute === 'dense' ? wide(linear(h, head)) : null; // [C, V]
+    const student = all ? all.gather(-1, ids) : logitsAt(h, head, ids); // [C, K]
+    const expected = logSoftmax(wide(cat(r.teacher, -1)).detach().div(T), -1);
+    return {
+      kl: expected
+        .exp()
+        .mul(expected.sub(logSoftmax(student.div(T), -1)))
+        .sum(-1),
+      ...(hardTop1 !== 0 && { hardTop1: logSoftmax(student, -1).select(-1, 0).neg() }),
+      ...(hardFull !== 0 && { hardFull: all!.logsumexp(-1).sub(student.select(-1, 0)) }),
+    };
+  });
+  const mean = mapTree(losses, (x) => meanOver('kdLoss', x, mask));
+  const kl = mean.kl.mul(T * T);
+  const hard = [mean.hardTop1?.mul(hardTop1), mean.hardFull?.mul(hardFull)];
+  return { ...mean, kl, loss: hard.reduce<Tensor>((sum, x) => (x ? sum.add(x) : sum), kl) };
+}
+
+/** h [C, D] times the rows of the head that ids [C, K] name. Written as a sum, into which compilers take the reading. */
+const logitsAt = (h: Tensor, head: Tensor, ids: Tensor): Tensor =>
+  wide(embedding(ids, head)).mul(wide(h).unsqueeze(1)).sum(-1);
+
+/** A weight that goes straight from `start` at step 0 to `end` at the last of `steps`, and stays there. */
+export function annealed(start: number, end: number, step: number, steps: number): number {
+  return start + (end - start) * Math.min(1, step / Math.max(1, steps - 1));
+}
+
+// ---- against a model that is there
+
+/** A model's last hidden states [..., D'] and its head [V, D']. */
+export interface Expecting {
+  readonly hidden: Tensor;
+  readonly head: Tensor;
+}
+export interface LiveOptions extends ChunkOptions {
+  /** The teacher's share; the rest is the labels'. */
+  readonly alpha?: number;
+}
+export interface LiveLoss {
+  readonly loss: Tensor;
+  /** kdSoftCe: the mean over the positions that count. */
+  readonly kd: Tensor;
+  /** The cross-entropy of the labels that are not -100. */
+  readonly ce: Tensor;
+}
+
+/** alpha * kdSoftCe against a teacher + (1 - alpha) * the cross-entropy of labels [...]. */
+export function liveKdLoss(
+  hidden: Tensor,
+  head: Tensor,
+  teacher: Expecting,
+  labels: Tensor,
+  options: LiveOptions = {},
+): LiveLoss {
+  const { temperature: T = 2, alpha = 0.5, mask = null, chunk } = options;
+  checkTemperature('liveKdLoss', T);
+  checkTeacher('liveKdLoss', hidden, head, teacher);
+  if (!(alpha >= 0 && alpha <= 1)) throw new ArgumentError(`liveKdLoss: alpha is ${alpha}: it is between 0 and 1`);
+  const rows = { h: hidden, t: teacher.hidden.detach(), label: labels };
+  const { kd, ce } = inChunks('liveKdLoss', hidden, rows, chunk, head.size(0), (r) => {
+    const student = wide(linear(r.h, head)); // [C, V]
+    const at = where(r.label.eq(IGNORED), 0, r.label).unsqueeze(-1);
+    return {
+      kd: softCe(student, wide(linear(r.t, teacher.head.detach())), T),
+      ce: student.logsumexp(-1).sub(student.gather(-1, at).squeeze(-1)),
+    };
+  });
+  const means = {
+    kd: meanOver('liveKdLoss', kd, mask).mul(T * T),
+    ce: meanOver('liveKdLoss', ce, labels.ne(IGNORED)),
+  };
+  return { loss: means.kd.mul(alpha).add(means.ce.mul(1 - alpha)), ...means };
+}
+/** Labels that are left out, as in torch. */
+const IGNORED = -100;
+
+/**
+ * How far a student has gone from where it began: the KL divergence, over the whole vocabulary, from the student without
+ * adapters. Its hidden states are all that has to be kept of that (and the head, if that is trained).
+ */
+export function anchorLoss(
+  hidden: Tensor,
+  head: Tensor,
+  anchor: Omit<Expecting, 'head'> & Partial<Expecting>,
+  options: ChunkOptions = {},
+): Tensor {
+  const { temperature: T = 1, mask = null, chunk } = options;
+  const from = { head, ...anchor };
+  checkTemperature('anchorLoss', T);
+  checkTeacher('anchorLoss', hidden, head, from);
+  const rows = { h: hidden, t: from.hidden.detach() };
+  const { kl } = inChunks('anchorLoss', hidden, rows, chunk, head.size(0), (r) => {
+    const was = wide(linear(r.t, from.head.detach()));
+    return { kl: softCe(wide(linear(r.h, head)), was, T).sub(softCe(was, was, T)) };
+  });
+  return meanOver('anchorLoss', kl, mask).mul(T * T);
+}
+
+/** [C, V] and [C, V] to [C]. */
+const softCe = (student: Tensor, teacher: Tensor, T: number): Tensor =>
+  softmax(teacher.div(T), -1)
+    .mul(logSoftmax(student.div(T), -1))
+    .sum(-1)
+    .neg();
+
+// ---- chunks
+
+const LARGEST_ARRAY = 128 * 2 ** 20; // bytes, in f32
+const wide = (x: Tensor): Tensor => (x.dtype === 'f64' ? x : x.float());
+
+/**
+ * The losses of all positions, [...]. `lossesOf` takes a chunk of the rows, [C, ...], and gives losses [C]; `elements` is
+ * the size of its largest array for one position.
+ */
+function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
+  op: string,
+  hidden: Tensor,
+  rows: R,
+  chunk: number | undefined,
+  elements: number,
+  lossesOf: (rows: R) => L,
+): L {
+  const lead = hidden.shape.slice(0, -1);
+  const N = lead.reduce((a, b) => a * b, 1);
+  if (chunk !== undefined && !(Number.isSafeInteger(chunk) && chunk > 0))
+    throw new ArgumentError(`${op}: chunk is ${chunk}: it must be a whole number of positions, at least 1`);
+  const passes = Math.ceil(N / (chunk ?? Math.max(8, Math.floor(LARGEST_ARRAY / (4 * elements)))));
+  const size = Math.ceil(N / passes);
+  const stacked = mapTree(rows, (x) => {
+    checkPositions(op, hidden, x);
+    const flat = x.reshape([N, ...x.shape.slice(lead.length)]);
+    const missing = passes * size - N;
+    const filled = missing ? cat([flat, zeros([missing, ...flat.shape.slice(1)], { dtype: x.dtype })]) : flat;
+    return filled.reshape([passes, size, ...flat.shape.slice(1)]);
+  });
+  const [, losses] = scan((none: Tensor[], x: R) => [none, lossesOf(x)], [] as Tensor[], stacked, { checkpoint: true });
+  return mapTree(losses, (x) => x.reshape([-1]).narrow(0, 0, N).reshape(lead));
+}
+
+/** The mean over positions, each as often as the mask says. */
+function meanOver(op: string, losses: Tensor, mask: Tensor | null): Tensor {
+  if (!mask) return losses.mean();
+  if (String(mask.shape) !== String(losses.shape)) checkPositions(op, losses.unsqueeze(-1), mask);
+  const times = mask.to(losses.dtype).detach();
+  return losses
+    .mul(times)
+    .sum()
+    .div(times.sum().clamp({ min: 1 }));
+}
+
+/** Nested arrays and objects of tensors, each tensor changed. */
+function mapTree<R>(tree: R, change: (x: Tensor) => Tensor): R {
+  if (tree instanceof Tensor) return change(tree) as R;
+  if (Array.isArray(tree)) return tree.map((x) => mapTree(x, change)) as R;
+  return Object.fromEntries(Object.entries(tree as object).map(([key, x]) => [key, mapTree(x, change)])) as R;
+}
+
+// ---- checks
+
+function checkPositions(op: string, hidden: Tensor, x: Tensor): void {
+  const lead = hidden.shape.slice(0, -1);
+  if (String(x.shape.slice(0, lead.length)) !== String(lead))
+    throw new ShapeError(
+      `${op}: there are hidden states of [${lead}] positions, and ${x.aval} of others: the last of a sequence foresees nothing: take hidden.narrow(1, 0, L - 1), and of masks and labels all but the first`,
+    );
+}
+function checkTemperature(op: string, temperature: number): void {
+  if (!(Number.isFinite(temperature) && temperature > 0))
+    throw new ArgumentError(`${op}: temperature is ${temperature}: it must be above 0`);
+}
+function checkHead(op: string, hidden: Tensor, head: Tensor): void {
+  if (head.ndim === 2 && hidden.ndim > 1 && hidden.shape.at(-1) === head.size(1)) return;
+  throw new ShapeError(`${op}: takes hidden states [..., D] and a head [V, D], got ${hidden.aval} and ${head.aval}`);
+}
+function checkTeacher(op: string, hidden: Tensor, head: Tensor, teacher: Expecting): void {
+  checkHead(op, hidden, head);
+  checkHead(`${op}: the teacher`, teacher.hidden, teacher.head);
+  if (head.size(0) !== teacher.head.size(0))
+    throw new ShapeError(
+      `${op}: the student has ${head.size(0)} tokens, the teacher ${teacher.head.size(0)}: they need one vocabulary`,
+    );
+}
+function checkCandidates(
+  hidden: Tensor,
+  idName: string,
+  ids: Tensor | null,
+  logitName: string,
+  logits: Tensor | null,
+): void {
+  if (!ids || !logits) throw new ArgumentError(`kdLoss: ${ids ? logitName : idName} is missing: give both or none`);
+  if (!isInteger(ids.dtype)) throw new DTypeError(`kdLoss: ${idName} is ${ids.aval}: tokens are integers`);
+  if (ids.ndim !== hidden.ndim || String(ids.shape) !== String(logits.shape))
+    throw new ShapeError(
+      `kdLoss: ${idName} is ${ids.aval}, ${logitName} ${logits.aval}: both have the positions of hidden, ${hidden.aval}, and a dimension of candidates`,
+    );
+}

@@ -1,0 +1,21 @@
+// What docs/lora.md shows is what happens.
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+
+const root = path.join(import.meta.dirname, '../..');
+const program = path.join(root, `examples/.lora-${process.pid}.ts`); // inside the package, so that it finds itself by name
+afterAll(() => fs.rmSync(program, { force: true }));
+
+test('its first example prints what its comment says', () => {
+  const [, code] = /```ts\n(.*?)```/s.exec(fs.readFileSync(path.join(root, 'docs/lora.md'), 'utf8'))!;
+  const [, promised] = /console\.log\(.*\);\s*\/\/ (.*)/.exec(code!)!;
+  fs.writeFileSync(program, code!);
+  const printed = execFileSync('npx', ['tsx', program], {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  expect(printed.trim()).toBe(promised);
+});
