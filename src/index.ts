@@ -2,6 +2,7 @@
 export * as amp from './amp.js';
 export * from './base/errors.js';
 export * as data from './data/index.js';
+export * as distill from './distill/index.js';
 export * as io from './io/index.js';
 export * as metrics from './metrics.js';
 export * as models from './models/index.js';

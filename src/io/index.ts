@@ -21,4 +21,5 @@ export {
   writeSafetensors,
 } from './safetensors.js';
 export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
-export { readTorch, type TorchValue } from './torch.js';
+export { type ArrayPlace, locateTorch, readTorch, type TorchValue } from './torch.js';
+export { writeTorch } from './torch-write.js';
