@@ -47,7 +47,10 @@ export function documentsOf(
   return open(files, options).map((item) => tokensOf(item, tokenizer, options));
 }
 
-const isTokens = (x: unknown): x is number[] => Array.isArray(x) && x.every((n) => typeof n === 'number');
+/** Columns of 64-bit numbers come as BigInt. */
+const isTokens = (x: unknown): x is ArrayLike<number | bigint> =>
+  (Array.isArray(x) || ArrayBuffer.isView(x)) &&
+  Array.from(x as never[]).every((n) => typeof n === 'number' || typeof n === 'bigint');
 
 function tokensOf(
   item: unknown,
@@ -58,7 +61,8 @@ function tokensOf(
   const value = isRecord ? (item as Record<string, unknown>)[field] : item;
   if (value === undefined)
     throw new DataError(`a document has no field '${field}': it has ${Object.keys(item as object).join(', ')}`);
-  if (isTokens(value)) return value;
+  if (value === null) return []; // a row without text
+  if (isTokens(value)) return Array.from(value, Number);
   if (!tokenizer) throw new ArgumentError('the teacher has no tokenizer.json: give documents as lists of token ids');
   if (Array.isArray(value))
     return tokenizer.encode(tokenizer.applyChatTemplate(value as ChatMessage[], { addGenerationPrompt: false }), {
