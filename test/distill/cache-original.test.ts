@@ -23,8 +23,7 @@ test('every number is where it belongs, random negatives too, in memory or not',
       const numbers = Object.fromEntries(
         await Promise.all(
           Object.entries(sequence).map(
-            async ([k, { dtype, shape, data }]) =>
-              [k, await tx.tensor(data, { dtype, shape }).tolist()] as const,
+            async ([k, { dtype, shape, data }]) => [k, await tx.tensor(data, { dtype, shape }).tolist()] as const,
           ),
         ),
       );

@@ -6,6 +6,7 @@ import { DataLoader, IterableDataset } from 'tsxla/data';
 import { KDCacheDataset, type KDCacheProgress, teacherCandidates, writeKDCache } from 'tsxla/distill';
 import { Tokenizer } from 'tsxla/models';
 import { describe, expect, test } from 'vitest';
+import { largest } from '../../dist/distill/cache-teacher.js';
 import { defaultClient } from '../../dist/runtime/value.js';
 import { folderOf, load } from '../models/support.js';
 import { goldenPath } from '../support.js';
@@ -110,6 +111,20 @@ describe('one program', () => {
     for (const i of [1, 3]) Array.from(chunked[i]!).forEach((x, j) => expect(x).toBeCloseTo(together[i]![j]!, 4));
     expect(memory[1]).toBeLessThan(memory[0]! / 5);
   });
+});
+
+test.each([
+  [1281, 5],
+  [352, 40], // too few groups: sorted whole
+])('the largest of %i by groups, %i of them, are those of topk, equals too', async (V, k) => {
+  const numbers = Float32Array.from({ length: 2 * V }, (_, i) => (i * 7919) % 31);
+  const x = tx.tensor(numbers, { shape: [2, V] });
+  const [ours, theirs] = [largest(x, k), x.topk(k)];
+  await tx.sync(ours.values, ours.indices, theirs.values);
+  expect(await ours.values.tolist()).toEqual(await theirs.values.tolist());
+  const places = (await ours.indices.tolist()) as number[][];
+  expect(places.map((row, r) => row.map((i) => numbers[r * V + i]))).toEqual(await theirs.values.tolist());
+  for (const row of places) expect(new Set(row).size).toBe(k);
 });
 
 describe('continued', () => {

@@ -1,0 +1,10 @@
+import * as tx from 'tsxla';
+import { compileAhead } from 'tsxla/plan';
+import { teacherCandidates } from 'tsxla/distill';
+const model = new tx.models.Qwen3ForCausalLM(tx.models.QWEN3['0.6B'], { scanLayers: true });
+model.to('bf16').eval();
+const reduce = teacherCandidates(model, { sequenceLength: 1024, topK: 128, negatives: 64 }, 'f16');
+const args = [tx.zeros([4, 1024], { dtype: 'i32' }), tx.tensor(Uint32Array.of(0,0,0,0))] as const;
+const t = performance.now();
+const planned = await compileAhead(reduce.stablehlo(args as never, { platform: 'tpu' }), { topology: 'v6e:1x1', timeoutSeconds: 400 });
+console.log((performance.now()-t)/1e3, planned.memory);
