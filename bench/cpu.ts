@@ -1,5 +1,5 @@
 // A GPT training step on the CPU, here and with what else there is: torch, JAX, jax-js and tfjs, in turns in one run.
-// npm run bench:cpu [-- --sizes tiny,small --rounds 5 --only tsxla,torch --torch PATH --jax PATH]
+// npm run bench:cpu [-- --sizes tiny,small --rounds 5 --only torch,jax --torch PATH --jax PATH]
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
@@ -18,7 +18,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '5' },
     /** Of each side in a round, unless its steps are over before. */
     seconds: { type: 'string', default: '6' },
-    only: { type: 'string', default: 'tsxla,torch,jax,jaxjs,tfjs' },
+    only: { type: 'string', default: 'torch,jax,jaxjs,jaxjsThreads,tfjs' },
     python: { type: 'string', default: venv },
     torch: { type: 'string' },
     jax: { type: 'string' },
@@ -32,8 +32,10 @@ const COMMANDS: Readonly<Record<string, readonly [command: string, ...args: stri
   torch: [values.torch ?? values.python, 'torch_step.py'],
   jax: [values.jax ?? values.python, 'jax_step.py'],
   jaxjs: [process.execPath, 'jaxjs_step.mjs'],
+  jaxjsThreads: [process.execPath, '--import', './threads.mjs', 'jaxjs_step.mjs'],
   tfjs: [process.execPath, 'tfjs_step.mjs'],
 };
+/** As they are shipped; with threads of our making, jax-js is shown, but not what we compare with. */
 const TYPESCRIPT = ['jaxjs', 'tfjs'];
 
 interface Turn {
@@ -112,7 +114,7 @@ async function measure(size: Size): Promise<void> {
         const turn = await quietTurn(side);
         side.turns.push(turn);
         const times = `${median(turn.ms).toFixed(1)} ms (best ${Math.min(...turn.ms).toFixed(1)}, ${turn.ms.length} steps)`;
-        console.log(`${size}, round ${round}: ${side.name.padEnd(24)} ${times}, others took ${percent(turn.others)}`);
+        console.log(`${size}, round ${round}: ${side.name.padEnd(32)} ${times}, others took ${percent(turn.others)}`);
       }
     }
     report(size, sides);
@@ -127,7 +129,7 @@ function report(size: Size, sides: readonly Side[]): void {
   console.log(
     `\n${size}: ${L} layers, ${D} wide, ${H} heads, hidden ${F}, ${V} words, batch ${B} x ${T}; medians of the rounds`,
   );
-  console.log(`${''.padEnd(24)}      ms     best  processor s  others   first losses`);
+  console.log(`${''.padEnd(32)}      ms     best  processor s  others   first losses`);
   const time = (side: Side) => median(side.turns.map((t) => median(t.ms)));
   for (const side of sides) {
     const best = Math.min(...side.turns.flatMap((t) => t.ms));
@@ -135,7 +137,7 @@ function report(size: Size, sides: readonly Side[]): void {
     const others = Math.max(...side.turns.map((t) => t.others));
     const losses = side.losses.map((x) => x.toFixed(4)).join(' ');
     console.log(
-      `${side.name.padEnd(24)} ${time(side).toFixed(1).padStart(8)} ${best.toFixed(1).padStart(8)} ${cpu.toFixed(3).padStart(9)} ${percent(others).padStart(8)}${others > QUIET ? '!' : ' '}  ${losses}`,
+      `${side.name.padEnd(32)} ${time(side).toFixed(1).padStart(8)} ${best.toFixed(1).padStart(8)} ${cpu.toFixed(3).padStart(9)} ${percent(others).padStart(8)}${others > QUIET ? '!' : ' '}  ${losses}`,
     );
   }
   const ours = sides.find((s) => s.key === 'tsxla')!;
@@ -144,16 +146,18 @@ function report(size: Size, sides: readonly Side[]): void {
     if (differs) fail(`the losses of ${side.name} and ours differ: they do not run the same step`);
   }
   const ratio = (of: Side) => time(ours) / time(of);
+  const isBusy = sides.some((s) => s.turns.some((t) => t.others > QUIET));
   const check = (what: string, value: number, limit: number) => {
-    console.log(`${what}: ${value.toFixed(2)} (at most ${limit})  ${value <= limit ? 'ok' : 'OVER'}`);
-    if (value > limit) process.exitCode = 1;
+    const verdict = isBusy ? 'not sure' : value <= limit ? 'ok' : 'OVER';
+    console.log(`${what}: ${value.toFixed(2)} (at most ${limit})  ${verdict}`);
+    if (verdict !== 'ok') process.exitCode = 1;
   };
   const [jax, torch] = ['jax', 'torch'].map((key) => sides.find((s) => s.key === key));
   if (jax) check("our time over JAX's", ratio(jax), 1);
   if (torch) check("our time over torch's", ratio(torch), 1.5);
   const [best] = sides.filter((s) => TYPESCRIPT.includes(s.key)).toSorted((a, b) => time(a) - time(b));
   if (best) check(`our time over that of ${best.name}`, ratio(best), 0.2);
-  if (sides.some((s) => s.turns.some((t) => t.others > QUIET)))
+  if (isBusy)
     console.log(
       `! the machine was busy with other work (load ${os.loadavg()[0]!.toFixed(1)}): run it again when it is quiet`,
     );
@@ -164,14 +168,14 @@ function fail(problem: string): void {
   process.exitCode = 1;
 }
 
-const wanted = values.only.split(',').filter((key) => {
+const wanted = ['tsxla', ...values.only.split(',').filter((key) => key !== 'tsxla')].filter((key) => {
   const [command] = COMMANDS[key] ?? [];
   if (!command) throw new Error(`--only: there is no ${key}: ${Object.keys(COMMANDS).join(', ')}`);
   if (!existsSync(command))
     console.error(`no ${command}, so without ${key}: bench/README.md says how to make it, or pass --${key} PATH`);
   return existsSync(command);
 });
-if (wanted.some((key) => TYPESCRIPT.includes(key)) && !existsSync(path.join(peers, 'node_modules')))
+if (wanted.some((key) => /js/.test(key)) && !existsSync(path.join(peers, 'node_modules')))
   execFileSync('npm', ['install', '--no-package-lock', '--ignore-scripts'], { cwd: peers, stdio: 'inherit' });
 console.log(`${os.availableParallelism()} cores, load ${os.loadavg()[0]!.toFixed(2)}`);
 for (const size of values.sizes.split(',')) {

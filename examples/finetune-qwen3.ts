@@ -88,7 +88,7 @@ for (let epoch = 1; epoch <= epochs; epoch++) {
   const losses: Tensor[] = [];
   model.train();
   for await (const { ids, labels } of loader) {
-    losses.push(await train(ids as unknown as Tensor, labels as unknown as Tensor));
+    losses.push(await train(ids, labels));
     schedule.step();
   }
   if (epoch % Math.ceil(epochs / 6) === 0 || epoch === epochs)

@@ -153,11 +153,11 @@ const schedule = new optim.CosineLR(optimizer, {
 });
 
 const train = tx.compile(function train(x: Tensor, y: Tensor) {
-  optimizer.zeroGrad();
   const loss = model.loss(x, y);
   loss.backward();
   optim.clipGradNorm(model.parameters(), training.clip);
   optimizer.step();
+  optimizer.zeroGrad(); // at the end: gradients are then no results of the step
   return loss;
 });
 const evaluate = tx.compile(function evaluate(x: Tensor, y: Tensor) {

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tx from 'tsxla';
 import { afterAll, expect, test } from 'vitest';
+import { defaultClient } from '../dist/runtime/value.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-checkpoint-'));
 afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
@@ -77,6 +78,8 @@ test('the newest are kept, and the best', async () => {
   expect(manager.list().map((c) => c.step)).toEqual([1, 3, 4]);
   expect(manager.best?.step).toBe(1);
   expect((await manager.load({}, { step: 'best' }))?.values).toEqual({ n: 1 });
+  const other = new CheckpointManager(manager.dir, { best: { metric: 'val' } });
+  await expect(other.load({}, { step: 'best' })).rejects.toThrow('no checkpoint in');
   await expect(manager.load({}, { step: 2 })).rejects.toThrow('has no checkpoint of step 2: it has 1, 3, 4');
   expect(await new CheckpointManager(folder()).load()).toBeUndefined();
 });
@@ -125,15 +128,82 @@ test('what cannot be saved or does not fit is said, and nothing is changed', asy
   await expect(manager.save(2, { when: new Date(0) })).rejects.toThrow(
     'when is a Date: save something with stateDict()',
   );
+  await expect(manager.save(2, model as never)).rejects.toThrow('takes what is saved by name: { model }');
+  await expect(manager.load(model as never)).rejects.toThrow('takes what is saved by name: { model }');
   await expect(manager.save(2, { rng: 1 })).rejects.toThrow("rng is the random generator's");
   await expect(manager.save(-1, {})).rejects.toThrow('the step is -1');
+  await expect(manager.save(2, { '../evil': 1 })).rejects.toThrow('"../evil" cannot be the name of a file');
   await expect(manager.load({ model, optimizer: new tx.optim.SGD(model.parameters(), { lr: 1 }) })).rejects.toThrow(
     'has no optimizer: it has model',
   );
   await expect(manager.load({ model: new tx.nn.Linear(2, 2) })).rejects.toThrow('Unexpected key(s)');
   expect(manager.latest?.step).toBe(1);
+  // All of it, or nothing: where the second does not fit, the first is as it was.
+  const [a, b] = [new tx.nn.Linear(2, 2), new tx.nn.Linear(2, 2)];
+  const optimizer = new tx.optim.AdamW(a.parameters(), { lr: 0.5 });
+  await manager.save(3, { a, optimizer, b });
+  tx.nn.init.zeros_(a.weight);
+  optimizer.paramGroups[0]!.lr = 0.25;
+  await expect(manager.load({ a, optimizer, b: new tx.nn.Linear(3, 3) })).rejects.toThrow('size mismatch');
+  expect(await a.weight.tolist()).toEqual([
+    [0, 0],
+    [0, 0],
+  ]);
+  expect(optimizer.paramGroups[0]!.lr).toBe(0.25);
   fs.writeFileSync(path.join(dir, '..', 'file'), '');
   expect(() => new CheckpointManager(path.join(dir, '../file'))).toThrow('for checkpoints');
+});
+
+test('names and keys of any kind come back as they were', async () => {
+  const manager = new CheckpointManager(folder(), { background: false });
+  const odd = { 'a.b': tx.tensor([1]), a: { b: tx.tensor([2]) }, $tensor: 'x', $$n: 1, $number: '5' };
+  await manager.save(1, { odd });
+  const back = (await manager.load())!.values.odd as Record<string, unknown>;
+  const first = (x: unknown) => Number((x as { data: BigInt64Array }).data[0]);
+  expect([first(back['a.b']), first((back.a as Record<string, unknown>).b)]).toEqual([1, 2]);
+  expect(back).toMatchObject({ $tensor: 'x', $$n: 1, $number: '5' });
+});
+
+test('saving holds nothing on the device: the next step gives its old values up as before', async () => {
+  const stack = new tx.nn.LayerStack([new tx.nn.Linear(4, 4), new tx.nn.Linear(4, 4)]);
+  const optimizer = new tx.optim.AdamW(stack.parameters(), { lr: 0.1 });
+  const train = tx.compile((x: tx.Tensor) => {
+    stack.forward(x).sum().backward();
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  const x = tx.ones([2, 4]);
+  const live = async () => {
+    await train(x);
+    await tx.sync({ wait: true });
+    return (await defaultClient()).live.buffers;
+  };
+  await live();
+  const before = await live();
+  const manager = new CheckpointManager(folder());
+  await manager.save(1, { stack, optimizer });
+  expect(await live()).toBe(before);
+});
+
+test('another manager of the folder does not disturb a save, and what went wrong in the background is told', async () => {
+  const dir = folder();
+  const manager = new CheckpointManager(dir);
+  await manager.save(1, { large: tx.zeros([1 << 20]) });
+  new CheckpointManager(dir); // while it is written
+  await manager.done();
+  expect(manager.list().map((c) => c.step)).toEqual([1]);
+  // Killed between giving way and taking the place, the former checkpoint of the step is put back.
+  fs.renameSync(
+    path.join(dir, 'step-00000001'),
+    path.join(dir, `.unfinished-${os.hostname().replace(/\W/g, '_')}-999999-x-former`),
+  );
+  expect(new CheckpointManager(dir).latest?.step).toBe(1);
+  await manager.save(1, { small: 1 });
+  await manager.done();
+  expect((await manager.load())?.values).toEqual({ small: 1 });
+  fs.rmSync(dir, { recursive: true });
+  await manager.save(2, { small: 1 });
+  await expect(manager.save(3, {})).rejects.toThrow('cannot save the checkpoint of step 2');
 });
 
 const run = (dir: string, steps: number, every: number) =>
@@ -167,6 +237,24 @@ test('a disk that fills while saving: an error that says so, the last good check
   expect(fs.readdirSync(dir)).toEqual(['step-00000001']);
 });
 
+test('told to end twice, it does not wait for the end of a step', async () => {
+  const code = `import * as tx from ${JSON.stringify(path.resolve('dist/index.js'))};
+    const manager = new tx.io.CheckpointManager(${JSON.stringify(folder())}, { every: 1000 });
+    await manager.tick(1, {});
+    console.log('ready');
+    setTimeout(() => {}, 60_000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code]);
+  let said = '';
+  child.stdout.on('data', () => child.kill('SIGINT'));
+  child.stderr.on('data', (data) => {
+    if (!said) child.kill('SIGINT');
+    said += data;
+  });
+  const signal = await new Promise((resolve) => child.on('close', (_, signal) => resolve(signal)));
+  expect(signal).toBe('SIGINT');
+  expect(said).toContain('SIGINT: saves after this step; once more ends it now');
+});
+
 test('SIGTERM saves; a resumed run ends as one that was never stopped', async () => {
   const [whole, cut] = [folder(), folder()];
   const { stdout } = await run(whole, 20, 6);
@@ -174,7 +262,7 @@ test('SIGTERM saves; a resumed run ends as one that was never stopped', async ()
   let said = '';
   child.stdout.on('data', (data) => {
     said += data;
-    if (/^9 /m.test(said)) child.kill('SIGTERM');
+    if (!child.killed && /^9 /m.test(said)) child.kill('SIGTERM');
   });
   await new Promise((resolve) => child.on('close', resolve));
   const at = new CheckpointManager(cut).latest!.step;
@@ -182,5 +270,47 @@ test('SIGTERM saves; a resumed run ends as one that was never stopped', async ()
   expect(at).toBeLessThan(20);
   const again = await run(cut, 20, 6);
   expect(again.stdout).toContain(`from ${at}`);
+  expect(again.stdout).toMatch(/hash [0-9a-f]{64}/);
   expect(again.stdout.split('hash')[1]).toBe(stdout.split('hash')[1]);
+});
+
+test('a run that goes back to an earlier step goes on from there, whatever was saved before', async () => {
+  const manager = new CheckpointManager(folder(), { keep: 3, background: false });
+  for (const step of [100, 200, 300]) await manager.save(step, { run: 1 });
+  await manager.load({}, { step: 100 });
+  await manager.save(110, { run: 2 });
+  expect(manager.list().map((c) => c.step)).toEqual([200, 300, 110]);
+  expect(await manager.load()).toMatchObject({ step: 110, values: { run: 2 } });
+});
+
+test('what is saved is what was there when save was called', async () => {
+  const manager = new CheckpointManager(folder(), { keep: 9 });
+  const w = tx.zeros([3]);
+  const array = { dtype: 'f32', shape: [1], data: Float32Array.of(1) } as const;
+  const saves: Promise<void>[] = [];
+  for (const step of [1, 2, 3]) {
+    w.add_(1);
+    saves.push(manager.save(step, { w, array }));
+  }
+  await Promise.all(saves);
+  array.data[0] = 9;
+  await manager.done();
+  for (const step of [1, 2, 3]) {
+    const { values } = (await manager.load({}, { step }))!;
+    expect(values).toMatchObject({
+      w: { data: Float32Array.of(step, step, step) },
+      array: { data: Float32Array.of(1) },
+    });
+  }
+});
+
+test('a checkpoint can be looked at without going back in random numbers', async () => {
+  const manager = new CheckpointManager(folder(), { background: false });
+  await manager.save(1, {});
+  const [a, b] = [await tx.rand([2]).tolist(), await tx.rand([2]).tolist()];
+  await manager.load({}, { rng: false });
+  const c = await tx.rand([2]).tolist();
+  await manager.load();
+  expect(await tx.rand([2]).tolist()).toEqual(a);
+  expect([a, b]).not.toContainEqual(c);
 });

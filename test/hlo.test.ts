@@ -127,7 +127,7 @@ describe('compile options', () => {
 
   it('say what is wrong with them', () => {
     expect(() => encodeCompileOptions({ numPartitions: 0 })).toThrow(
-      'compile: numPartitions is 0: use a whole number from 1',
+      'compile: numPartitions is 0: it must be a whole number, at least 1',
     );
     expect(() => encodeCompileOptions({ numPartitions: 2, deviceIds: [0, 0] })).toThrow(
       'compile: deviceIds is [0, 0]: give 1 x 2 different device ids (replicas x partitions)',

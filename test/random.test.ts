@@ -1,4 +1,7 @@
 // Random numbers: the cipher's published vectors, moments, reproducibility, and that drawing never compiles again.
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import * as tx from 'tsxla';
 import { beforeEach, expect, test } from 'vitest';
 import { decodeFloats } from '../dist/base/float.js';
@@ -298,4 +301,25 @@ test('a draw in a while, and inside a loop in a loop', async () => {
   const all = await numbers(tx.rand([7]));
   const sum = (xs: number[]) => xs.reduce((a, b) => Math.fround(a + b), 0);
   expect(got).toEqual([sum(all.slice(0, 3)), sum(all.slice(3))]);
+});
+
+test('a generator of its own goes on after a checkpoint, with the seed it began with', async () => {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-generator-'));
+  try {
+    const generator = new tx.Generator(7);
+    tx.rand([3], { generator });
+    await new tx.io.CheckpointManager(dir, { background: false }).save(1, { generator });
+    const want = await numbers(tx.rand([3], { generator }));
+    const other = new tx.Generator(8);
+    await new tx.io.CheckpointManager(dir).load({ generator: other });
+    expect(await numbers(tx.rand([3], { generator: other }))).toEqual(want);
+    expect(other.initialSeed()).toBe(7n);
+  } finally {
+    fs.rmSync(dir, { recursive: true, force: true });
+  }
+  const third = new tx.Generator(1);
+  expect(() => third.loadStateDict({ state: tx.zeros([4]), seed: 1n })).toThrow('the state is u32[4], got f32[4]');
+  expect(() => third.loadStateDict({ state: 3 as never, seed: 1n })).toThrow(
+    'Generator.loadStateDict: the state is the number 3: it must be u32[4]',
+  );
 });

@@ -312,3 +312,12 @@ describe('after steps', () => {
     expect(inspect(x)).toBe('tensor(spent: this f32[1] was disposed: it has no value any more)');
   });
 });
+
+test('a clone of what is not computed yet lives on, though a step changes the tensor', async () => {
+  const w = tx.randn([3]);
+  const c = w.clone();
+  const change = tx.compile(() => void tx.noGrad(() => w.add_(1)));
+  await change();
+  await change();
+  expect(await tx.allclose(w, c.add(2)).item()).toBe(true);
+});

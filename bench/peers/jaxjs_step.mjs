@@ -1,39 +1,5 @@
-// jax-js's side of bench/cpu.ts, the whole step in jit, on WebAssembly with as many threads as there are cores.
-import os from 'node:os';
-import { Worker } from 'node:worker_threads';
+// jax-js's side of bench/cpu.ts, the whole step in jit, on WebAssembly: on one core as it is shipped; with threads.mjs on all.
 import { readModel, takeTurns } from './side.mjs';
-
-// Its threads are a browser's workers, made from the text of a blob. Node has neither, and without them it runs on one
-// core: they are made here of Node's own.
-const texts = new Map();
-globalThis.Blob = class extends Blob {
-  constructor(parts, options) {
-    super(parts, options);
-    this.text = parts.join('');
-  }
-};
-URL.createObjectURL = (blob) => {
-  const url = `blob:${texts.size}`;
-  texts.set(url, blob.text);
-  return url;
-};
-URL.revokeObjectURL = () => {};
-const PRELUDE = `const { parentPort } = require('worker_threads');
-globalThis.self = globalThis;
-globalThis.postMessage = (message) => parentPort.postMessage(message);
-parentPort.on('message', (data) => self.onmessage({ data }));
-`;
-globalThis.Worker = class {
-  constructor(url) {
-    this.worker = new Worker(PRELUDE + texts.get(url), { eval: true });
-    this.worker.on('message', (data) => this.onmessage?.({ data }));
-    this.worker.on('error', (error) => this.onerror?.(error));
-  }
-  postMessage(message) {
-    this.worker.postMessage(message);
-  }
-};
-globalThis.navigator ??= { hardwareConcurrency: os.availableParallelism() };
 
 const jax = await import('@jax-js/jax');
 const { numpy: np, nn, jit, valueAndGrad, tree } = jax;
@@ -105,4 +71,4 @@ async function step() {
   await jax.blockUntilReady(state);
   return (await loss.data())[0];
 }
-await takeTurns('jax-js 0.1.25 jit, wasm', step);
+await takeTurns(`jax-js 0.1.25 jit, wasm${globalThis.Worker ? ', threads' : ''}`, step);

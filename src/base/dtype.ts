@@ -102,6 +102,13 @@ export interface HostArray extends ArrayType {
   readonly data: TypedArray;
 }
 
+/** Whether it is one; that it has as many elements as its shape says is not asked. */
+export const isHostArray = (x: unknown): x is HostArray => {
+  const { dtype, shape, data } = (x ?? {}) as Partial<HostArray>;
+  if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype) || !Array.isArray(shape)) return false;
+  return shape.every((n) => Number.isSafeInteger(n) && n >= 0) && data instanceof DTYPES[dtype].array;
+};
+
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1);
 export const byteLength = (t: ArrayType): number => sizeOf(t.shape) * DTYPES[t.dtype].bytes;
 export const sameType = (a: ArrayType, b: ArrayType): boolean =>

@@ -1,4 +1,4 @@
-// Quantities for people.
+// Quantities and names as others write them.
 const scaled = (n: number, step: number, units: readonly string[]): string => {
   let i = 0;
   while (Math.abs(n) >= step && i < units.length - 1) {
@@ -45,3 +45,6 @@ export function columns(rows: readonly (readonly string[])[], indent = '  '): st
     )
     .join('\n');
 }
+
+/** torch's spelling of a name: qProj is q_proj. */
+export const spelled = (name: string): string => name.replace(/(?<=[a-z0-9])[A-Z]/g, (c) => `_${c.toLowerCase()}`);

@@ -1,6 +1,7 @@
 // Padding to buckets: sequences of any length become arrays of a few, so that few programs are compiled.
+import { checkWhole } from '../base/check.js';
 import { DTYPES, type HostArray, sizeOf } from '../base/dtype.js';
-import { ArgumentError, ShapeError } from '../base/errors.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
 import { leafName } from '../base/tree.js';
@@ -14,7 +15,6 @@ import {
   stackArrays,
   toHostArray,
 } from './collate.js';
-import { checkWhole } from './random.js';
 
 export interface BucketOptions extends CollateOptions {
   /** Lengths are padded to multiples of this (128 unless told), or to the next of `buckets`. */
@@ -69,6 +69,11 @@ export function bucketCollate(options: BucketOptions = {}) {
   return async <T>(items: readonly T[]): Promise<Bucketed<T>> => {
     const flats = sameForm(items);
     const { paths, rebuild } = flats[0]!;
+    const taken = paths.find((path) => /^\.?(mask|lengths)$/.test(path));
+    if (taken)
+      throw new ArgumentError(
+        `bucketCollate: the items have ${taken.replace('.', '')} of their own, which it adds: give theirs another name`,
+      );
     const columns = await Promise.all(
       paths.map((path, leaf) =>
         columnOf(
@@ -108,7 +113,11 @@ interface Column {
 async function columnOf(leaves: readonly Leaf[], path: string, { dtype, sequences }: BucketOptions): Promise<Column> {
   const texts = leaves.filter((x) => typeof x === 'string');
   if (texts.length === leaves.length) return { path, texts, arrays: [], isSequence: false };
-  const numbers = leaves.filter((x) => typeof x !== 'string');
+  if (texts.length)
+    throw new DTypeError(
+      `bucketCollate: ${path} is a text in some items and a number in others: it must be one of them`,
+    );
+  const numbers = leaves as Exclude<Leaf, string>[];
   const type = dtypeOfColumn(numbers, path, dtype);
   const arrays = await Promise.all(numbers.map((x) => toHostArray(x, type)));
   return { path, arrays, isSequence: sequences?.includes(path) ?? arrays.every((a) => a.shape.length > 0) };

@@ -1,10 +1,18 @@
 // Collating: of the items of a batch, one tree of arrays with a first dimension that counts the items.
-import { DTYPES, type DType, type HostArray, sameType, show, sizeOf, type TypedArray } from '../base/dtype.js';
+import {
+  DTYPES,
+  type DType,
+  type HostArray,
+  isHostArray,
+  sameType,
+  show,
+  sizeOf,
+  type TypedArray,
+} from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { type Flat, flatten, leafName, showPaths } from '../base/tree.js';
 import { tensor } from '../tensor/create.js';
 import { type Nested, Tensor } from '../tensor/tensor.js';
-import { isHostArray } from './dataset.js';
 
 type Scalar = number | bigint | boolean;
 /** What a batch of such items is: an array in place of numbers and arrays, lists in place of texts. */

@@ -1,9 +1,10 @@
 // Map-style datasets: items that can be asked for by number.
-import { DTYPES, type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { checkWhole } from '../base/check.js';
+import { type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { Tensor } from '../tensor/tensor.js';
-import { checkWhole, permutation } from './random.js';
+import { permutation } from './random.js';
 
 /** Any object with a length and get(i) is a dataset. */
 export interface Dataset<T> {
@@ -116,9 +117,3 @@ export function randomSplit<T>(
   return lengths.map((length) => new Subset(dataset, order.subarray(start, (start += length))));
 }
 const total = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
-
-/** Whether it is an array of the host's with dtype and shape. */
-export const isHostArray = (x: unknown): x is HostArray => {
-  const { dtype, shape, data } = (x ?? {}) as Partial<HostArray>;
-  return typeof dtype === 'string' && Object.hasOwn(DTYPES, dtype) && Array.isArray(shape) && ArrayBuffer.isView(data);
-};

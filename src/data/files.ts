@@ -1,13 +1,14 @@
 // Text files, read piece by piece: they may be larger than memory.
+
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
 import { IterableDataset, type Read, type State } from './iterable.js';
-import { checkWhole } from './random.js';
 
 export interface FilesOptions {
   /** A longer line (or paragraph) is an error: most likely the file is something else. 64 MiB unless told. */

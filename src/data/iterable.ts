@@ -1,9 +1,10 @@
 // Datasets that are read one item after another. Each item comes with the state after it: where reading goes on. So nothing
 // that reads ahead (a loader, a worker) has to know how far its consumer is.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { ArrayDataset, type Dataset, isDataset } from './dataset.js';
-import { checkWhole, randomFrom, shuffle } from './random.js';
+import { randomFrom, shuffle } from './random.js';
 
 /** A place in a dataset: plain data, for JSON. */
 export type State = null | boolean | number | string | readonly State[] | { readonly [key: string]: State };

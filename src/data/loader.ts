@@ -1,5 +1,6 @@
 // The loader: batches of a dataset as trees of tensors, on their way to the device before they are asked for.
-import type { DType, HostArray, TypedArray } from '../base/dtype.js';
+import { checkWhole } from '../base/check.js';
+import { type DType, type HostArray, isHostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, DataError, DTypeError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { noticeOnce } from '../base/log.js';
@@ -10,12 +11,11 @@ import { input } from '../ops/variable.js';
 import { setValue, startUploads } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';
-import { ArrayDataset, type Dataset, isDataset, isHostArray } from './dataset.js';
+import { ArrayDataset, type Dataset, isDataset } from './dataset.js';
 import { IterableDataset, type State } from './iterable.js';
-import { checkWhole } from './random.js';
 import { ReadAhead } from './read-ahead.js';
 import { type BatchOrder, BatchSampler, RandomSampler, type Sampler, SequentialSampler } from './sampler.js';
-import { checkWorkers, type WorkerOptions, Workers } from './workers.js';
+import { checkWorkers, WORKERS_EXAMPLE, type WorkerOptions, Workers } from './workers.js';
 
 export interface DataLoaderOptions<T, R> {
   readonly batchSize?: number;
@@ -31,8 +31,6 @@ export interface DataLoaderOptions<T, R> {
   readonly collate?: (items: T[]) => R | Promise<R>;
   /** Threads for heavy transforms. */
   readonly workers?: WorkerOptions;
-  /** How many; the same as `workers.count`. */
-  readonly numWorkers?: number;
   /** How many batches are on the device before they are asked for; 2 unless told. */
   readonly prefetch?: number;
   readonly sampler?: Sampler;
@@ -113,7 +111,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     this.#prefetch = checkWhole('DataLoader: prefetch', prefetch);
     this.#dropLast = dropLast;
     this.#collate = options.collate ?? stackCollate();
-    this.#workers = checkWorkers(options.numWorkers, options.workers);
+    this.#workers = checkWorkers(options.workers);
     this.#onHost = isHost(options.device);
     checkWhole('DataLoader: seed', seed);
     if (Array.isArray(dataset)) dataset = new ArrayDataset(dataset as readonly T[]);
@@ -340,13 +338,16 @@ const OPTIONS = [
   'dropLast',
   'collate',
   'workers',
-  'numWorkers',
   'prefetch',
   'sampler',
   'batchSampler',
   'device',
 ];
 function checkOptions(o: DataLoaderOptions<never, unknown>): void {
+  if ('numWorkers' in o)
+    throw new ArgumentError(
+      `DataLoader: numWorkers is called workers.count here, beside what they do: ${WORKERS_EXAMPLE}`,
+    );
   const unknown = Object.keys(o).find((key) => !OPTIONS.includes(key));
   if (unknown) throw new ArgumentError(`DataLoader: there is no option '${unknown}': it takes ${OPTIONS.join(', ')}`);
   if (o.collate !== undefined && typeof o.collate !== 'function')

@@ -1,14 +1,17 @@
 // Documents of tokens, of any length, as rows of one length: packed side by side, or cut from one long stream.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { Blocks, IterableDataset, type Read, type Source, type State } from './iterable.js';
-import { checkWhole } from './random.js';
 
 export type Tokens = ArrayLike<number>;
-/** A document; with labels of its own where some of its tokens are not to be learnt (-100). */
+/** A document; with labels of its own where some of its tokens are not to be learned (-100). */
 export type Document = Tokens | { readonly tokens: Tokens; readonly labels?: Tokens };
 
-/** labels[i] is the token after inputIds[i], or -100, which crossEntropy ignores. */
+/**
+ * labels[i] is inputIds[i], or -100 where that token is not learned: models compare them with what they foresee from the tokens
+ * before, and shift them for that (Hugging Face's convention; Qwen3ForCausalLM.loss does so).
+ */
 export interface Row {
   readonly [key: string]: Int32Array;
   readonly inputIds: Int32Array;
@@ -39,52 +42,53 @@ export function packSequences(source: Source<Document>, options: PackOptions): I
   checkWhole('packSequences: window', window, 1);
   return new Blocks(IterableDataset.from(source), 'packSequences', { size: window, length, tooLong }, (documents) =>
     firstFit(
-      documents.flatMap((d) => piecesOf(checkDocument(d), options)),
+      documents.flatMap((d) => piecesOf(d, options)),
       length,
     ).map((row) => layOut(row, length, padValue)),
   );
 }
 
+/** n tokens of a document, from one on: nothing is copied before it is laid out. */
 interface Piece {
-  readonly tokens: Int32Array;
-  readonly labels: Int32Array;
+  readonly tokens: Tokens;
+  readonly labels: Tokens;
+  readonly from: number;
+  readonly n: number;
 }
 
-function checkDocument(document: Document): Piece {
-  const { tokens, labels = tokens } =
-    'length' in Object(document) ? { tokens: document as Tokens } : (document as { tokens: Tokens; labels?: Tokens });
-  if (typeof tokens?.length !== 'number' || typeof tokens === 'string')
+const isTokens = (x: unknown): x is Tokens =>
+  typeof x === 'object' && typeof (x as Partial<Tokens> | null)?.length === 'number';
+
+/** The pieces of a document that fit a row. One token alone teaches nothing, and is left out. */
+function piecesOf(document: Document, { length, tooLong = 'error' }: PackOptions): Piece[] {
+  const { tokens, labels = tokens } = isTokens(document) ? { tokens: document } : Object(document);
+  if (!isTokens(tokens))
     throw new DataError(`packSequences: takes arrays of tokens, or { tokens, labels }, got ${describe(document)}`);
   if (labels.length !== tokens.length)
     throw new DataError(
       `packSequences: a document has ${tokens.length} tokens and ${labels.length} labels: they must be as many`,
     );
-  return { tokens: Int32Array.from(tokens), labels: Int32Array.from(labels) };
-}
-
-/** The pieces of a document that fit a row. One token alone teaches nothing, and is left out. */
-function piecesOf({ tokens, labels }: Piece, { length, tooLong = 'error' }: PackOptions): Piece[] {
   if (tokens.length > length && tooLong === 'error')
     throw new DataError(
       `packSequences: a document has ${tokens.length} tokens, a row ${length}: pass { tooLong: 'split' } or 'truncate', or longer rows`,
     );
+  const end = tooLong === 'truncate' ? Math.min(length, tokens.length) : tokens.length;
   const pieces: Piece[] = [];
-  for (let at = 0; at < tokens.length; at += length) {
-    pieces.push({ tokens: tokens.subarray(at, at + length), labels: labels.subarray(at, at + length) });
-    if (tooLong === 'truncate') break;
-  }
-  return pieces.filter((p) => p.tokens.length > 1);
+  for (let from = 0; from < end - 1; from += length)
+    pieces.push({ tokens, labels, from, n: Math.min(length, end - from) });
+  return pieces;
 }
 
 /** Each piece in the first row that has room. */
 function firstFit(pieces: readonly Piece[], length: number): Piece[][] {
   const rows: { free: number; pieces: Piece[] }[] = [];
-  let firstOpen = 0; // rows before have no room for anything
+  const firstOf = new Uint32Array(length + 1); // by size: no row before has room for it
   for (const piece of pieces) {
-    const n = piece.tokens.length;
-    while (rows[firstOpen] && rows[firstOpen]!.free < 2) firstOpen++;
-    let row = rows.slice(firstOpen).find((r) => r.free >= n);
-    if (!row) rows.push((row = { free: length, pieces: [] }));
+    const { n } = piece;
+    let i = firstOf[n]!;
+    while (i < rows.length && rows[i]!.free < n) i++;
+    firstOf[n] = i;
+    const row = (rows[i] ??= { free: length, pieces: [] });
     row.free -= n;
     row.pieces.push(piece);
   }
@@ -96,14 +100,15 @@ function layOut(pieces: readonly Piece[], length: number, padValue: number): Pac
   const labels = new Int32Array(length).fill(IGNORE);
   const segmentIds = new Int32Array(length);
   const positionIds = new Int32Array(length);
-  let at = 0;
+  let start = 0;
   pieces.forEach((piece, i) => {
-    const n = piece.tokens.length;
-    inputIds.set(piece.tokens, at);
-    labels.set(piece.labels.subarray(1), at); // the last token has none after it: the next document is no answer to it
-    segmentIds.fill(i + 1, at, at + n);
-    for (let j = 0; j < n; j++) positionIds[at + j] = j;
-    at += n;
+    for (let j = 0, at = start; j < piece.n; j++, at++) {
+      inputIds[at] = piece.tokens[piece.from + j]!;
+      if (j) labels[at] = piece.labels[piece.from + j]!; // the first is no answer to the document before it
+      segmentIds[at] = i + 1;
+      positionIds[at] = j;
+    }
+    start += piece.n;
   });
   return { inputIds, labels, segmentIds, positionIds };
 }
@@ -114,10 +119,7 @@ export interface ChunkOptions {
   readonly separator?: number;
 }
 
-/**
- * All documents as one stream of tokens, cut into rows. A row's labels are its tokens one further on, so rows overlap by
- * one; what is left at the end is dropped.
- */
+/** All documents as one stream of tokens, cut into rows; what is left at the end is dropped. */
 export const chunkTokens = (source: Source<Tokens>, options: ChunkOptions): IterableDataset<Row> =>
   new Chunks(IterableDataset.from(source), options);
 
@@ -127,7 +129,7 @@ class Chunks extends IterableDataset<Row> {
     readonly options: ChunkOptions,
   ) {
     super();
-    checkWhole('chunkTokens: length', options.length, 1);
+    checkWhole('chunkTokens: length', options.length, 2);
     if (options.separator !== undefined && !Number.isInteger(options.separator))
       throw new ArgumentError(`chunkTokens: separator is ${options.separator}: it must be a token, a whole number`);
   }
@@ -135,46 +137,22 @@ class Chunks extends IterableDataset<Row> {
   /** The state: where the document is read that the next row begins in, and how many of its tokens come before that. */
   override async *read(epoch: number, from?: State): AsyncIterable<Read<Row>> {
     const { length, separator } = this.options;
-    const resumed = (from ?? { skip: 0 }) as { skip: number; source?: State };
-    // Documents that are not used up: their tokens, and the state before each.
-    let open: { tokens: Int32Array; before: State | undefined }[] = [];
-    let { skip, source: before } = resumed;
-    let have = -skip; // tokens in `open` from where the next row begins
-    for await (const { item, after } of this.source.read(epoch, before)) {
-      if (typeof item?.length !== 'number' || typeof item === 'string')
-        throw new DataError(`chunkTokens: takes arrays of tokens, got ${describe(item)}`);
-      const tokens = Int32Array.from(separator === undefined ? item : [...Array.from(item), separator]);
-      open.push({ tokens, before });
-      have += tokens.length;
-      before = after;
-      while (have > length) {
-        const row = joined(
-          open.map((d) => d.tokens),
-          skip,
-          length + 1,
-        );
-        skip += length;
-        have -= length;
-        while (skip >= open[0]!.tokens.length) {
-          skip -= open[0]!.tokens.length;
-          open = open.slice(1);
-        }
-        const start = open[0]!.before;
-        const state = start === undefined ? { skip } : { skip, source: start };
-        yield { item: { inputIds: row.slice(0, length), labels: row.slice(1) }, after: state };
+    let { skip, source } = (from ?? { skip: 0 }) as { skip: number; source?: State };
+    let row = new Int32Array(length);
+    let filled = 0;
+    for await (const { item, after } of this.source.read(epoch, source)) {
+      if (!isTokens(item)) throw new DataError(`chunkTokens: takes arrays of tokens, got ${describe(item)}`);
+      const end = item.length + (separator === undefined ? 0 : 1);
+      for (; skip < end; skip++) {
+        row[filled++] = skip < item.length ? item[skip]! : separator!;
+        if (filled < length) continue;
+        const state = { skip: skip + 1, ...(source !== undefined && { source }) };
+        yield { item: { inputIds: row, labels: row.slice() }, after: state };
+        row = new Int32Array(length);
+        filled = 0;
       }
+      skip = 0;
+      source = after;
     }
   }
-}
-
-/** n elements of several arrays in a row, after the first `skip`. */
-function joined(arrays: readonly Int32Array[], skip: number, n: number): Int32Array {
-  const out = new Int32Array(n);
-  let at = -skip;
-  for (const a of arrays) {
-    if (at >= n) break;
-    out.set(a.subarray(Math.max(0, -at), Math.min(a.length, n - at)), Math.max(0, at));
-    at += a.length;
-  }
-  return out;
 }

@@ -1,6 +1,5 @@
 // The host's random numbers: each stream of them is a pure function of its seeds (seed, epoch, ...), so that an order can be
 // made again instead of saved.
-import { ArgumentError } from '../base/errors.js';
 
 /** 32 bits well mixed (the finalizer of MurmurHash3). */
 function mix(x: number): number {
@@ -44,9 +43,3 @@ export const permutation = (n: number, ...seeds: readonly number[]): Uint32Array
     Uint32Array.from({ length: n }, (_, i) => i),
     randomFrom(...seeds),
   );
-
-/** A whole number in a range, or an error: "DataLoader: batchSize is 0: it must be a whole number from 1". */
-export function checkWhole(what: string, n: number, least = 0): number {
-  if (Number.isSafeInteger(n) && n >= least) return n;
-  throw new ArgumentError(`${what} is ${n}: it must be a whole number from ${least}`);
-}

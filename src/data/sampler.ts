@@ -1,7 +1,8 @@
 // Samplers: in which order items are taken. An order is a pure function of the epoch (and the sampler's seed), so that a
 // position in it is a number.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
-import { checkWhole, permutation, randomFrom } from './random.js';
+import { permutation, randomFrom } from './random.js';
 
 export interface Sampler {
   /** How many items an epoch has. */

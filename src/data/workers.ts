@@ -3,9 +3,9 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { describe, isPlain } from '../base/tree.js';
-import { checkWhole } from './random.js';
 
 export interface WorkerOptions {
   /** Exports `transform(item, index, data)`, which may be async: a URL, or a path. */
@@ -15,27 +15,18 @@ export interface WorkerOptions {
   readonly data?: unknown;
 }
 
-const EXAMPLE = `write it in a module of its own:
+export const WORKERS_EXAMPLE = `write it in a module of its own:
     // transform.js:  export function transform(item, index) { return ... }
     new DataLoader(dataset, { workers: { module: new URL('./transform.js', import.meta.url), count: 2 } })`;
 
 /** The workers that a loader's options ask for. */
-export function checkWorkers(numWorkers: number | undefined, workers: unknown): Required<WorkerOptions> | undefined {
-  if (numWorkers !== undefined) checkWhole('DataLoader: numWorkers', numWorkers);
-  if (numWorkers === 0 || (workers === undefined && !numWorkers)) return undefined;
-  if (workers === undefined)
-    throw new ArgumentError(`DataLoader: numWorkers is ${numWorkers}, but there is nothing for them to do: ${EXAMPLE}`);
+export function checkWorkers(workers: unknown): Required<WorkerOptions> | undefined {
+  if (workers === undefined) return undefined;
   if (typeof workers === 'function' || typeof (workers as Partial<WorkerOptions>)?.module === 'function')
-    throw new ArgumentError(`DataLoader: a function cannot be sent to a thread: ${EXAMPLE}`);
-  const {
-    module,
-    count = numWorkers ?? 1,
-    data = undefined,
-  } = isPlain(workers) ? (workers as Partial<WorkerOptions>) : {};
+    throw new ArgumentError(`DataLoader: a function cannot be sent to a thread: ${WORKERS_EXAMPLE}`);
+  const { module, count = 1, data = undefined } = isPlain(workers) ? (workers as Partial<WorkerOptions>) : {};
   if (!(module instanceof URL) && typeof module !== 'string')
-    throw new ArgumentError(`DataLoader: workers is ${describe(workers)} without a module: ${EXAMPLE}`);
-  if (numWorkers !== undefined && count !== numWorkers)
-    throw new ArgumentError(`DataLoader: numWorkers is ${numWorkers} and workers.count is ${count}: give one of them`);
+    throw new ArgumentError(`DataLoader: workers is ${describe(workers)} without a module: ${WORKERS_EXAMPLE}`);
   return { module, count: checkWhole('DataLoader: workers.count', count, 1), data };
 }
 

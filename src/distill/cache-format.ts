@@ -3,6 +3,7 @@
 //   N sequences of L tokens; for each of the S = L - 1 positions K most likely next tokens and R others drawn at random
 import fs from 'node:fs/promises';
 import path from 'node:path';
+import { checkWhole } from '../base/check.js';
 import { type ArrayType, byteLength, DTYPES, type HostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
@@ -194,13 +195,9 @@ export interface OriginalMeta {
 export const ORIGINAL_FORMAT = 'qwen_kd_topk_cache_v1';
 
 export function checkSizes(what: string, { sequenceLength, topK, negatives }: CacheSizes, vocabSize: number): void {
-  const whole = (name: string, n: number, least: number) => {
-    if (!Number.isSafeInteger(n) || n < least)
-      throw new ArgumentError(`${what}: ${name} is ${n}: it must be a whole number from ${least}`);
-  };
-  whole('sequenceLength', sequenceLength, 2);
-  whole('topK', topK, 1);
-  whole('negatives', negatives, 0);
+  checkWhole(`${what}: sequenceLength`, sequenceLength, 2);
+  checkWhole(`${what}: topK`, topK, 1);
+  checkWhole(`${what}: negatives`, negatives);
   if (topK + negatives > vocabSize)
     throw new ArgumentError(
       `${what}: topK ${topK} and negatives ${negatives} are more than the ${vocabSize} tokens there are: use fewer`,

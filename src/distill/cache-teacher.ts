@@ -26,7 +26,7 @@ export interface Candidates {
 }
 
 /** The bytes of logits, in f32, that are held at a time. */
-const CHUNK = 2 ** 28;
+const CHUNK = 2 ** 27;
 
 /** (tokens i32[B, L], where the random numbers begin u32[4]) to candidates [B, L - 1, K] and [B, L - 1, R]. */
 export type Reduce = Compiled<[ids: Tensor, random: Tensor], Candidates>;

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { checkWhole } from '../base/check.js';
 import { type DType, type HostArray, hostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
@@ -96,13 +97,8 @@ export async function writeKDCache(folder: string, options: KDCacheOptions): Pro
   const record = bytesOfSequence(settings, settings.logits);
   const shardSequences =
     options.shardSequences ?? Math.max(1, Math.floor(SHARD_BYTES / record / batchSize)) * batchSize;
-  for (const [name, n] of Object.entries({
-    batchSize,
-    shardSequences,
-    ...(limit !== Infinity && { sequences: limit }),
-  }))
-    if (!Number.isSafeInteger(n) || n < 1)
-      throw new ArgumentError(`kd-cache: ${name} is ${n}: it must be a whole number from 1`);
+  const counts = { batchSize, shardSequences, ...(options.sequences !== undefined && { sequences: limit }) };
+  for (const [name, n] of Object.entries(counts)) checkWhole(`kd-cache: ${name}`, n, 1);
 
   await fs.mkdir(folder, { recursive: true });
   const lock = await lockFolder(folder);
@@ -196,8 +192,7 @@ async function plan({ config, tokenizer }: FoundTeacher, options: KDCacheOptions
     );
   if (!['f16', 'bf16', 'f32'].includes(logits))
     throw new ArgumentError(`kd-cache: logits are stored as f16, bf16 or f32, not ${logits}`);
-  if (!Number.isSafeInteger(seed) || seed < 0)
-    throw new ArgumentError(`kd-cache: seed is ${seed}: it must be a whole number from 0`);
+  checkWhole('kd-cache: seed', seed);
   const files =
     typeof data === 'string' ? [data] : Array.isArray(data) && typeof data[0] === 'string' ? data : undefined;
   const [endOfText] = [config.eosTokenId ?? []].flat();

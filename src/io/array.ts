@@ -13,12 +13,17 @@ import {
 import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
 import { range, type Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
-import type { Tensor } from '../tensor/index.js';
+import type { Expr } from '../ir/expr.js';
 import type { ReadAt } from './file.js';
 
 export type { HostArray };
+/** An array on the device: a tensor, or a part of one (`expr` is the whole). */
+export interface ReadLater extends ArrayType {
+  readonly expr: Expr;
+  data(): Promise<TypedArray>;
+}
 /** What can be written to a file: arrays of the host's, and tensors, which are read when their turn comes. */
-export type NamedArrays = ReadonlyMap<string, HostArray | Tensor>;
+export type NamedArrays = ReadonlyMap<string, HostArray | ReadLater>;
 
 const PIECE = 2 ** 30;
 /** The bytes of an array, in order. In pieces, as Node 20 makes no array of more than 2^32 elements, of bytes neither. */
@@ -28,7 +33,7 @@ export const piecesOf = ({ buffer, byteOffset, byteLength: length }: ArrayBuffer
   );
 
 /** Checks an array that is to be written, which plain JavaScript may have got wrong. */
-export function checkArray(name: string, array: HostArray | Tensor): ArrayType {
+export function checkArray(name: string, array: HostArray | ReadLater): ArrayType {
   const { dtype, shape, data } = array;
   const mistake = dtypeMistake(String(dtype));
   if (mistake) throw new DTypeError(`${name}: ${mistake}`);
@@ -43,14 +48,14 @@ export function checkArray(name: string, array: HostArray | Tensor): ArrayType {
 
 /** Computes tensors that are not yet, in one program: read one by one, each would be a program of its own. */
 export async function compute(arrays: NamedArrays): Promise<void> {
-  const pending = [...arrays.values()].filter((a) => 'expr' in a && a.expr.value === undefined) as Tensor[];
+  const pending = [...arrays.values()].filter((a) => 'expr' in a && a.expr.value === undefined) as ReadLater[];
   if (!pending.length) return;
   const { evaluate } = await import('../runtime/evaluate.js'); // those who only read files need no device
-  await evaluate([...new Set(pending.map((t) => t.expr))], { cause: 'read' });
+  await evaluate([...new Set(pending.map((t) => t.expr))], { cause: 'read', name: 'save' });
 }
 
 /** The bytes of an array that is to be written. */
-export const dataOf = async (array: HostArray | Tensor): Promise<Uint8Array[]> =>
+export const dataOf = async (array: HostArray | ReadLater): Promise<Uint8Array[]> =>
   piecesOf(typeof array.data === 'function' ? await array.data() : array.data);
 
 export const rowMajor = (shape: Shape): number[] => shape.map((_, i) => sizeOf(shape.slice(i + 1)));

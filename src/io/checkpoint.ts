@@ -3,26 +3,17 @@
 import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
+import os from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { hostArray } from '../base/dtype.js';
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
-import { describe } from '../base/tree.js';
-import { fromBuffer } from '../tensor/create.js';
-import { defaultGenerator } from '../tensor/random.js';
-import { sync } from '../tensor/sync.js';
-import { Tensor } from '../tensor/tensor.js';
 import type { HostArray } from './array.js';
+import { flushFolder } from './file.js';
 import { readSafetensors, writeSafetensors } from './safetensors.js';
-
-/** Something that can be saved: it has stateDict and loadStateDict, as torch's, or state and load. */
-export type Stateful =
-  | { stateDict(): unknown; loadStateDict(state: never): unknown }
-  | { state(): unknown; load(state: never): unknown };
-/** What is saved, by name: things with a state, and plain values (numbers, texts, lists, tensors). */
-export type Items = Readonly<Record<string, unknown>>;
+import { decode, type Items, isStateful, RNG, restore, type Snapshot, snapshot } from './state.js';
 
 export interface CheckpointOptions {
   /** How many of the newest are kept. */
@@ -33,6 +24,13 @@ export interface CheckpointOptions {
   readonly background?: boolean;
   /** `tick` saves when the step's number is a multiple of it. */
   readonly every?: number;
+}
+
+export interface LoadOptions {
+  /** The newest unless told. */
+  readonly step?: number | 'best';
+  /** Whether the random generator goes on from where it was, too; false where a checkpoint is only looked at. */
+  readonly rng?: boolean;
 }
 
 export interface CheckpointInfo {
@@ -50,6 +48,10 @@ export interface Restored extends CheckpointInfo {
 interface Manifest extends Omit<CheckpointInfo, 'path'> {
   readonly format: 'tsxla-checkpoint';
   readonly version: 1;
+  /** Larger than that of every checkpoint that was there before: a run may go back to an earlier step. */
+  readonly order: number;
+  /** The items that are states of something. */
+  readonly stateful: readonly string[];
   /** Each item, with { $tensor: name } where an array is. */
   readonly items: Readonly<Record<string, unknown>>;
   readonly files: Readonly<Record<string, { readonly bytes: number; readonly sha256: string }>>;
@@ -57,8 +59,10 @@ interface Manifest extends Omit<CheckpointInfo, 'path'> {
 
 const MANIFEST = 'checkpoint.json';
 const FOLDER = /^step-(\d+)$/;
-const UNFINISHED = '.unfinished-';
-const RNG = 'rng';
+/** A folder that is being written, or has made room for another: .unfinished-HOST-PID-ID */
+const LEFT = /^\.unfinished-(\w+)-(\d+)-/;
+const FORMER = '-former';
+const ITEM = /^\w[\w.-]*$/;
 
 export class CheckpointManager {
   readonly #options: Required<Omit<CheckpointOptions, 'best'>> & {
@@ -75,33 +79,31 @@ export class CheckpointManager {
     options: CheckpointOptions = {},
   ) {
     const { keep = 3, background = true, every = 1000, best } = options;
-    for (const [name, n] of Object.entries({ keep, every }))
-      if (!(Number.isSafeInteger(n) && n >= 1))
-        throw new ArgumentError(`CheckpointManager: ${name} is ${n}: it must be a whole number, at least 1`);
+    for (const [name, n] of Object.entries({ keep, every })) checkWhole(`CheckpointManager: ${name}`, n, 1);
     this.#options = { keep, background, every, best };
     try {
       fs.mkdirSync(dir, { recursive: true });
-      for (const name of fs.readdirSync(dir))
-        if (isAbandoned(name)) fs.rmSync(path.join(dir, name), { recursive: true });
+      for (const name of fs.readdirSync(dir)) if (isAbandoned(name)) cleanUp(dir, name);
     } catch (e) {
       throw new CheckpointError(`cannot use ${dir} for checkpoints: ${messageOf(e)}`, { cause: e });
     }
   }
 
-  /** The checkpoints that are there, oldest first. */
+  /** The checkpoints that are there, in the order in which they were saved. */
   list(): CheckpointInfo[] {
-    const steps = fs.readdirSync(this.dir).flatMap((name) => (FOLDER.test(name) ? [name] : []));
-    return steps
+    return (fs.existsSync(this.dir) ? fs.readdirSync(this.dir) : [])
+      .filter((name) => FOLDER.test(name))
       .flatMap((name) => {
         const folder = path.join(this.dir, name);
         try {
-          const { step, metrics, time } = readManifest(folder);
-          return [{ step, metrics, time, path: folder }];
+          const { step, metrics, time, order } = readManifest(folder);
+          return [{ order, info: { step, metrics, time, path: folder } }];
         } catch {
           return [];
         }
       })
-      .sort((a, b) => a.step - b.step);
+      .sort((a, b) => a.order - b.order)
+      .map(({ info }) => info);
   }
   get latest(): CheckpointInfo | undefined {
     return this.list().at(-1);
@@ -126,12 +128,19 @@ export class CheckpointManager {
     items: Items,
     { metrics = {} }: { readonly metrics?: Readonly<Record<string, number>> } = {},
   ) {
-    if (!Number.isSafeInteger(step) || step < 0)
-      throw new ArgumentError(`CheckpointManager.save: the step is ${step}: it must be a whole number, 0 or more`);
+    checkWhole('CheckpointManager.save: the step', step);
+    checkItems('save', items);
+    for (const name of Object.keys(items))
+      if (!ITEM.test(name))
+        throw new ArgumentError(
+          `CheckpointManager.save: ${JSON.stringify(name)} cannot be the name of a file: use letters, digits, _ - and .`,
+        );
     if (RNG in items)
       throw new ArgumentError(`CheckpointManager.save: ${RNG} is the random generator's: use another name`);
+    const values = snapshot(items); // as they are now
+    values.catch(() => {}); // thrown below
     await this.done(); // one at a time
-    const state = await snapshot({ ...items, [RNG]: defaultGenerator.state });
+    const state = await values;
     this.#writing = this.#write(step, state, metrics).catch((error: Error) => {
       this.#failure = error;
     });
@@ -147,24 +156,28 @@ export class CheckpointManager {
   }
 
   async #write(step: number, state: Snapshot, metrics: Readonly<Record<string, number>>): Promise<void> {
-    const target = path.join(this.dir, `step-${String(step).padStart(8, '0')}`);
-    const folder = path.join(this.dir, `${UNFINISHED}${process.pid}-${randomUUID()}`);
+    const target = folderOf(this.dir, step);
+    const name = `.unfinished-${HOST}-${process.pid}-${randomUUID()}`;
+    const [folder, former] = [path.join(this.dir, name), path.join(this.dir, name + FORMER)];
+    underWay.add(name);
     try {
       await fsp.mkdir(folder);
       const files: Record<string, { bytes: number; sha256: string }> = {};
       for (const [item, { arrays }] of state) {
         if (!arrays.size) continue;
-        const name = `${item}.safetensors`;
-        await writeSafetensors(path.join(folder, name), arrays);
-        files[name] = await digest(path.join(folder, name));
+        const file = `${item}.safetensors`;
+        await writeSafetensors(path.join(folder, file), arrays);
+        files[file] = await digest(path.join(folder, file));
       }
       const trees = Object.fromEntries([...state].map(([item, { tree }]) => [item, tree]));
       const manifest: Manifest = {
         format: 'tsxla-checkpoint',
         version: 1,
         step,
+        order: this.latest ? readManifest(this.latest.path).order + 1 : 0,
         time: Date.now(),
         metrics,
+        stateful: [...state].flatMap(([item, { stateful }]) => (stateful ? [item] : [])),
         items: trees,
         files,
       };
@@ -175,10 +188,12 @@ export class CheckpointManager {
       } finally {
         await file.close();
       }
-      await syncFolder(folder);
-      await fsp.rm(target, { recursive: true, force: true }); // of a run that was resumed before this step
+      await flushFolder(folder);
+      // Of a run that was resumed before this step; it goes when the new one is there.
+      await fsp.rename(target, former).catch(() => {});
       await fsp.rename(folder, target);
-      await syncFolder(this.dir);
+      await flushFolder(this.dir);
+      await fsp.rm(former, { recursive: true, force: true });
     } catch (e) {
       await fsp.rm(folder, { recursive: true, force: true }).catch(() => {});
       const last = this.latest;
@@ -186,6 +201,8 @@ export class CheckpointManager {
       throw new CheckpointError(`cannot save the checkpoint of step ${step} in ${this.dir}: ${messageOf(e)}; ${kept}`, {
         cause: e,
       });
+    } finally {
+      underWay.delete(name);
     }
     await this.#prune();
   }
@@ -200,11 +217,16 @@ export class CheckpointManager {
    * Gives these the states of a checkpoint: of the newest that is whole unless a step is named, or 'best'. Undefined if there
    * is none. Every file is verified before anything is changed.
    */
-  async load(items: Items = {}, { step }: { readonly step?: number | 'best' } = {}): Promise<Restored | undefined> {
+  async load(items: Items = {}, { step, rng = true }: LoadOptions = {}): Promise<Restored | undefined> {
+    checkItems('load', items);
     await this.done();
     const all = this.list();
     const wanted =
       step === undefined ? [...all].reverse() : [step === 'best' ? this.best : all.find((c) => c.step === step)];
+    if (step === 'best' && all.length && !wanted[0])
+      throw new CheckpointError(
+        `no checkpoint in ${this.dir} has the metric ${this.#options.best?.metric ?? '(none is named: pass best: { metric })'}: they have ${[...new Set(all.flatMap((c) => Object.keys(c.metrics)))].join(', ') || 'none'}`,
+      );
     if (step !== undefined && !wanted[0])
       throw new CheckpointError(
         `${this.dir} has no checkpoint of step ${step}: it has ${all.map((c) => c.step).join(', ') || 'none'}`,
@@ -214,7 +236,10 @@ export class CheckpointManager {
         if (step !== undefined || i === wanted.length - 1) throw e;
         notice(`${e.message}; going back to the one before`);
       });
-      if (found) return { ...info!, values: restore(info!, items, found) };
+      if (!found) continue;
+      const left = readManifest(info!.path).stateful.filter((item) => !(item in items));
+      if (left.length && Object.keys(items).length) notice(`${info!.path} also has ${left.join(', ')}: not asked for`);
+      return { ...info!, values: restore(info!.path, items, found, rng) };
     }
     return undefined;
   }
@@ -235,23 +260,56 @@ export class CheckpointManager {
   #listen(): () => void {
     const signals = ['SIGTERM', 'SIGINT'] as const;
     const stop = (signal: NodeJS.Signals) => {
+      if (this.#stop) {
+        this.close();
+        process.kill(process.pid, signal);
+        return;
+      }
       this.#stop ??= signal;
+      notice(`${signal}: saves after this step; once more ends it now`);
     };
     for (const signal of signals) process.on(signal, stop);
     return () => {
       for (const signal of signals) process.off(signal, stop);
     };
   }
-  /** Signals are no more its business. */
+  /** From now on signals end the process as they did before the first `tick`. */
   close(): void {
     this.#unlisten?.();
     this.#unlisten = undefined;
   }
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }
 
+function checkItems(method: string, items: Items): void {
+  if (isStateful(items))
+    throw new ArgumentError(
+      `CheckpointManager.${method}: this is a ${items.constructor.name}: it takes what is saved by name: { model }`,
+    );
+}
+const folderOf = (dir: string, step: number): string => path.join(dir, `step-${String(step).padStart(8, '0')}`);
+/** Removes what a process left behind; a checkpoint that had just made room for another of its step is put back. */
+function cleanUp(dir: string, name: string): void {
+  const left = path.join(dir, name);
+  if (name.endsWith(FORMER)) {
+    const target = folderOf(dir, readManifest(left).step);
+    if (!fs.existsSync(target)) {
+      fs.renameSync(left, target);
+      return;
+    }
+  }
+  fs.rmSync(left, { recursive: true });
+}
+/** Folders that are being written by this process. */
+const underWay = new Set<string>();
+const HOST = os.hostname().replace(/\W/g, '_');
+/** Whether a folder was left by a process of this machine that is gone. Of others nothing is known. */
 const isAbandoned = (name: string): boolean => {
-  const pid = name.startsWith(UNFINISHED) && Number(name.slice(UNFINISHED.length).split('-')[0]);
-  return Boolean(pid) && !(pid !== process.pid && isAlive(pid as number));
+  const [, host, pid] = name.match(LEFT) ?? [];
+  if (host !== HOST || underWay.has(name.replace(FORMER, ''))) return false;
+  return Number(pid) === process.pid || !isAlive(Number(pid));
 };
 function isAlive(pid: number): boolean {
   try {
@@ -262,119 +320,10 @@ function isAlive(pid: number): boolean {
   }
 }
 
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await fsp.open(folder).catch(() => undefined); // not everywhere can a folder be opened
-  await handle?.sync().catch(() => {});
-  await handle?.close();
-}
-
 async function digest(file: string): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash('sha256');
   await pipeline(fs.createReadStream(file, { highWaterMark: 2 ** 20 }), hash);
   return { bytes: (await fsp.stat(file)).size, sha256: hash.digest('hex') };
-}
-
-// ---- states as JSON, with their arrays beside
-
-interface Saved {
-  readonly tree: unknown;
-  readonly arrays: Map<string, HostArray>;
-}
-type Snapshot = ReadonlyMap<string, Saved>;
-
-interface Entry {
-  readonly tensor: Tensor;
-  readonly names: readonly string[];
-  readonly stacked: boolean;
-}
-const hasEntries = (x: object): x is { stateEntries(): Iterable<Entry> } => 'stateEntries' in x;
-const isObject = (x: unknown): x is object => typeof x === 'object' && x !== null;
-const isStateful = (x: unknown): x is Stateful =>
-  isObject(x) && (('stateDict' in x && 'loadStateDict' in x) || ('state' in x && 'load' in x));
-
-/** The values of all, on the host. */
-async function snapshot(items: Items): Promise<Snapshot> {
-  await sync(); // so that all is computed in one program
-  const saved = new Map<string, Saved>();
-  const reading: Promise<void>[] = [];
-  for (const [item, x] of Object.entries(items)) {
-    const arrays = new Map<string, HostArray>();
-    const put = (name: string, t: Tensor): { $tensor: string } => {
-      arrays.set(name, { dtype: t.dtype, shape: t.shape, data: hostArray({ dtype: t.dtype, shape: [0] }) }); // its place
-      reading.push(t.data().then((data) => void arrays.set(name, { dtype: t.dtype, shape: t.shape, data })));
-      return { $tensor: name };
-    };
-    if (isObject(x) && hasEntries(x)) reading.push(...readEntries([...x.stateEntries()], arrays));
-    const state = isStateful(x) ? ('stateDict' in x ? x.stateDict() : x.state()) : x;
-    const tree = isObject(x) && hasEntries(x) ? { $arrays: true } : encode(item, state, '', put, arrays);
-    saved.set(item, { tree, arrays });
-  }
-  await Promise.all(reading);
-  return saved;
-}
-
-/** A module's tensors: a stacked one is read once, and each layer is a part of it. */
-function readEntries(entries: readonly Entry[], arrays: Map<string, HostArray>): Promise<void>[] {
-  const seen = new Set<Tensor>(); // one with two names is saved by its first
-  return entries.map(async ({ tensor, names, stacked }) => {
-    if (seen.has(tensor)) return;
-    seen.add(tensor);
-    const { dtype } = tensor;
-    const shape = stacked ? tensor.shape.slice(1) : tensor.shape;
-    for (const name of names) arrays.set(name, { dtype, shape, data: hostArray({ dtype, shape: [0] }) });
-    const data = await tensor.data();
-    const size = data.length / names.length;
-    names.forEach(
-      (name, i) => void arrays.set(name, { dtype, shape, data: data.subarray(i * size, (i + 1) * size) as never }),
-    );
-  });
-}
-
-/** A state as JSON has it. */
-function encode(
-  item: string,
-  x: unknown,
-  at: string,
-  put: (name: string, t: Tensor) => object,
-  arrays: Map<string, HostArray>,
-): unknown {
-  const inside = (key: string | number, value: unknown) =>
-    encode(item, value, at ? `${at}.${key}` : String(key), put, arrays);
-  if (x instanceof Tensor) return put(at || item, x);
-  if (isHostArray(x)) {
-    arrays.set(at || item, x);
-    return { $tensor: at || item };
-  }
-  if (typeof x === 'bigint') return { $bigint: String(x) };
-  if (typeof x === 'number' && !Number.isFinite(x)) return { $number: String(x) };
-  if (x === undefined) return { $undefined: true };
-  if (x === null || typeof x === 'number' || typeof x === 'string' || typeof x === 'boolean') return x;
-  if (Array.isArray(x)) return x.map((value, i) => inside(i, value));
-  if (x instanceof Map)
-    return {
-      $map: [...x].map(([key, value]) => [encode(item, key, `${at}.key`, put, arrays), inside(String(key), value)]),
-    };
-  if (isObject(x) && [Object.prototype, null].includes(Object.getPrototypeOf(x)))
-    return Object.fromEntries(Object.entries(x).map(([key, value]) => [key, inside(key, value)]));
-  throw new ArgumentError(
-    `CheckpointManager.save: ${item}${at && ` at ${at}`} is ${describe(x)}: save something with stateDict() and loadStateDict(), or plain values`,
-  );
-}
-const isHostArray = (x: unknown): x is HostArray =>
-  isObject(x) && 'dtype' in x && 'shape' in x && 'data' in x && ArrayBuffer.isView(x.data);
-
-function decode(x: unknown, arrays: ReadonlyMap<string, HostArray>): unknown {
-  if (!isObject(x)) return x;
-  if (Array.isArray(x)) return x.map((value) => decode(value, arrays));
-  const record = x as Record<string, unknown>;
-  if ('$arrays' in record) return arrays;
-  if ('$tensor' in record) return arrays.get(record.$tensor as string);
-  if ('$bigint' in record) return BigInt(record.$bigint as string);
-  if ('$number' in record) return Number(record.$number);
-  if ('$undefined' in record) return undefined;
-  if ('$map' in record)
-    return new Map((record.$map as [unknown, unknown][]).map(([k, v]) => [decode(k, arrays), decode(v, arrays)]));
-  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, decode(value, arrays)]));
 }
 
 // ---- loading
@@ -411,20 +360,4 @@ async function read(folder: string): Promise<Map<string, unknown>> {
     states.set(item, decode(tree, arrays));
   }
   return states;
-}
-
-/** Gives each item its state; the plain values are the result. */
-function restore(info: CheckpointInfo, items: Items, states: ReadonlyMap<string, unknown>): Record<string, unknown> {
-  const missing = Object.keys(items).filter((item) => isStateful(items[item]) && !states.has(item));
-  if (missing.length)
-    throw new CheckpointError(`${info.path} has no ${missing.join(', ')}: it has ${[...states.keys()].join(', ')}`);
-  const values: Record<string, unknown> = {};
-  for (const [item, state] of states) {
-    const x = items[item];
-    if (item === RNG) defaultGenerator.setState(fromBuffer((state as HostArray).data, { dtype: 'u32' }));
-    else if (!isStateful(x)) values[item] = state;
-    else if ('loadStateDict' in x) x.loadStateDict(state as never);
-    else x.load(state as never);
-  }
-  return values;
 }

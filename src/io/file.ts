@@ -94,7 +94,7 @@ async function writeFlushed(file: string, flag: string, write: WriteFile): Promi
   }
 }
 
-async function flushFolder(folder: string): Promise<void> {
+export async function flushFolder(folder: string): Promise<void> {
   const handle = await fs.open(folder).catch(() => undefined); // Windows opens no folders
   if (!handle) return;
   await flush(handle).finally(() => handle.close());

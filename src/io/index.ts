@@ -4,9 +4,8 @@ export {
   type CheckpointInfo,
   CheckpointManager,
   type CheckpointOptions,
-  type Items,
+  type LoadOptions,
   type Restored,
-  type Stateful,
 } from './checkpoint.js';
 export { type HubOptions, hubCache, resolveModel } from './hub.js';
 export { readNpy, readNpz, writeNpy, writeNpz } from './numpy.js';
@@ -21,5 +20,6 @@ export {
   writeSafetensors,
 } from './safetensors.js';
 export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
+export type { Items, Stateful } from './state.js';
 export { type ArrayPlace, locateTorch, readTorch, type TorchValue } from './torch.js';
 export { writeTorch } from './torch-write.js';

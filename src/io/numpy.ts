@@ -2,7 +2,16 @@
 import { type ArrayType, byteLength, DTYPES, type DType, show } from '../base/dtype.js';
 import { DTypeError, FileError } from '../base/errors.js';
 import type { Tensor } from '../tensor/index.js';
-import { checkArray, columnMajor, compute, dataOf, type HostArray, type NamedArrays, readArray } from './array.js';
+import {
+  checkArray,
+  columnMajor,
+  compute,
+  dataOf,
+  type HostArray,
+  type NamedArrays,
+  type ReadLater,
+  readArray,
+} from './array.js';
 import { type ReadAt, replaceFiles, type Write, withFile } from './file.js';
 import { withZip, writeZip } from './zip.js';
 
@@ -103,7 +112,7 @@ export const writeNpz = async (path: string, arrays: NamedArrays): Promise<void>
   await replaceFiles(new Map([[path, (write) => writeZip(write, members)]]));
 };
 
-function headerOf(name: string, array: HostArray | Tensor): Buffer {
+function headerOf(name: string, array: HostArray | ReadLater): Buffer {
   const { dtype, shape } = checkArray(name, array);
   const descr = NUMPY[dtype];
   if (!descr) {

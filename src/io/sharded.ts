@@ -4,8 +4,7 @@ import path from 'node:path';
 import { byteLength } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
-import type { Tensor } from '../tensor/index.js';
-import { checkArray, compute, type HostArray, type NamedArrays } from './array.js';
+import { checkArray, compute, type HostArray, type NamedArrays, type ReadLater } from './array.js';
 import { replaceFiles, type WriteFile } from './file.js';
 import {
   entryOf,
@@ -133,7 +132,7 @@ export async function writeSharded(
 ): Promise<void> {
   if (!(maxShardBytes > 0))
     throw new ArgumentError(`writeSharded: maxShardBytes is ${maxShardBytes}: give a size in bytes`);
-  const shards: Map<string, HostArray | Tensor>[] = [];
+  const shards: Map<string, HostArray | ReadLater>[] = [];
   let [total, filled] = [0, Number.POSITIVE_INFINITY];
   for (const [name, array] of arrays) {
     const bytes = byteLength(checkArray(name, array));

@@ -1,8 +1,7 @@
 // Torch files of named arrays, as torch.save writes a dict of tensors: for programs that read nothing else.
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
-import type { Tensor } from '../tensor/index.js';
-import { checkArray, compute, dataOf, type HostArray, type NamedArrays, rowMajor } from './array.js';
+import { checkArray, compute, dataOf, type HostArray, type NamedArrays, type ReadLater, rowMajor } from './array.js';
 import { replaceFiles } from './file.js';
 import { STORAGES } from './torch.js';
 import { writeZip } from './zip.js';
@@ -51,7 +50,7 @@ const text = (s: string): string => {
 const STORAGE_OF = new Map(Object.entries(STORAGES).map(([name, dtype]) => [dtype, name]));
 STORAGE_OF.set('u8', 'ByteStorage'); // not UntypedStorage
 
-function pickleOf(arrays: readonly (readonly [string, HostArray | Tensor])[]): Buffer {
+function pickleOf(arrays: readonly (readonly [string, HostArray | ReadLater])[]): Buffer {
   const items = arrays.map(([name, array], i) => {
     const { dtype, shape } = checkArray(name, array);
     const storage = STORAGE_OF.get(dtype);

@@ -5,6 +5,7 @@ import type { Expr } from '../ir/expr.js';
 import { full } from '../ops/constant.js';
 import { dynamicUpdateSlice } from '../ops/dynamic.js';
 import { arange, zeros } from '../tensor/create.js';
+import { stepStart } from '../tensor/region.js';
 import { Tensor } from '../tensor/tensor.js';
 
 export interface CacheSizes {
@@ -17,8 +18,9 @@ export interface CacheSizes {
 export type Append = (k: Tensor, v: Tensor) => readonly [keys: Tensor, values: Tensor];
 
 /**
- * Room for S tokens of each of B sequences. Prompts are aligned at their ends (padded on the left), so that all sequences
- * write to the same slot. A compiled function changes it in place: nothing is copied.
+ * Room for S tokens of each of B sequences: any number of tokens is added behind those that are there. Prompts are aligned at
+ * their ends (padded on the left), so that all sequences write to the same slot. A compiled function changes it in place:
+ * nothing is copied. How many slots are filled only the device knows: adding more than there are is not noticed.
  */
 export class KeyValueCache {
   /**
@@ -31,6 +33,8 @@ export class KeyValueCache {
   readonly starts: Tensor;
   /** i32[]: how many slots are filled. */
   readonly filled: Tensor;
+  /** The start of the step in which it was emptied, if nothing was added since: elsewhere only the device knows. */
+  #emptiedIn = -1;
 
   constructor(
     { numHiddenLayers: L, numKeyValueHeads: G, headDim: d }: CacheSizes,
@@ -50,9 +54,24 @@ export class KeyValueCache {
     return [...this.keys, ...this.values, this.starts, this.filled];
   }
 
-  /** The slots that T new tokens take: a prompt the first ones, a single token the next one. i32[T] */
+  /**
+   * Forgets all tokens. `starts` says how much of each prompt that comes next is padding. A prompt that is added in the same
+   * step looks at itself alone, and not at all slots.
+   */
+  reset(starts?: Tensor): void {
+    if (starts) this.starts.copy_(starts);
+    else this.starts.zero_();
+    this.filled.zero_();
+    this.#emptiedIn = stepStart();
+  }
+  /** Known inside the step that empties it, which does so in every call; code around steps does not see what those add. */
+  get #isEmpty(): boolean {
+    return this.#emptiedIn >= 0 && this.#emptiedIn === stepStart();
+  }
+
+  /** The slots that T new tokens take, i32[T]. */
   slotsOf(T: number): Tensor {
-    return T > 1 ? arange(T, { dtype: 'i32' }) : this.filled.reshape([1]);
+    return arange(T, { dtype: 'i32' }).add(this.filled);
   }
   /** Where in its sequence each of them is, i32[B, T]; padding counts as the first. */
   positionsOf(T: number): Tensor {
@@ -60,7 +79,7 @@ export class KeyValueCache {
   }
   /** The slots they can see, i32[S], and which of those are no padding, bool[B, S]. */
   seenBy(T: number): { readonly slots: Tensor; readonly kept: Tensor } {
-    const slots = arange(T > 1 ? T : this.slots, { dtype: 'i32' }); // nothing comes before a prompt
+    const slots = arange(this.#isEmpty ? T : this.slots, { dtype: 'i32' });
     return { slots, kept: slots.ge(this.starts.unsqueeze(1)) };
   }
 
@@ -84,21 +103,20 @@ export class KeyValueCache {
   /** All slots with x, [B, G, T, d], among them. */
   #written(all: Tensor, x: Tensor, ...lead: Expr[]): Expr {
     const T = x.size(2);
-    if (T > this.slots)
-      throw new ArgumentError(`a prompt of ${T} tokens does not fit the ${this.slots} slots of the cache`);
+    if (T > this.slots) throw new ArgumentError(`${T} tokens do not fit the ${this.slots} slots of the cache`);
     const zero = full([], 0, 'i32');
     const update = x.to(all.dtype).reshape([...lead.map(() => 1), -1, T, x.size(3)]);
-    return dynamicUpdateSlice(all.expr, update.expr, [...lead, zero, T > 1 ? zero : this.filled.expr, zero]);
+    return dynamicUpdateSlice(all.expr, update.expr, [...lead, zero, this.filled.expr, zero]);
   }
-  /** What x sees of all slots, [B, G, S, d]: nothing comes before a prompt. */
+  /** What x sees of all slots, [B, G, S, d]. */
   #seen(all: Tensor, x: Tensor): Tensor {
-    const [B, G, T, d] = x.shape as [number, number, number, number];
-    return T > 1 ? x : all.reshape([B, G, this.slots, d]);
+    const [B, G, , d] = x.shape as [number, number, number, number];
+    return this.#isEmpty ? x : all.reshape([B, G, this.slots, d]);
   }
 
   /** After all layers have appended T tokens. */
   advance(T: number): void {
-    if (T > 1) this.filled.fill_(T);
-    else this.filled.add_(1);
+    this.filled.add_(T);
+    this.#emptiedIn = -1;
   }
 }

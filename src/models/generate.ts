@@ -1,14 +1,15 @@
 // Text from a model, token by token: one program for each size of prompts, one for all further tokens.
+import { checkWhole } from '../base/check.js';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Module } from '../nn/module.js';
+import { evaluate } from '../runtime/evaluate.js';
 import { metricData } from '../runtime/metrics.js';
 import { noGrad } from '../tensor/autograd.js';
 import { arange, tensor, zeros } from '../tensor/create.js';
 import { where } from '../tensor/functions.js';
 import { Generator } from '../tensor/random.js';
 import { compile } from '../tensor/step.js';
-import { sync } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { KeyValueCache } from './cache.js';
 import { type SamplingOptions, sample, samplingSettings } from './sampling.js';
@@ -107,7 +108,7 @@ class Session {
   readonly prefill = compile(
     (ids: Tensor, starts: Tensor) =>
       noGrad(() => {
-        this.cache.starts.copy_(starts);
+        this.cache.reset(starts);
         this.#seen.copy_(this.#tokensIn(ids, starts));
         return this.#choose(ids);
       }),
@@ -156,7 +157,11 @@ async function sessionFor(model: CausalLM, batch: number, slots: number, exactly
   const session = new Session(model, batch, slots);
   session.busy = true;
   if (!last?.busy) sessions.set(model, session);
-  await sync(...session.state); // by itself: with whatever else is pending it would be another program each time
+  // By itself: with whatever else is pending it would be another program each time.
+  await evaluate(
+    session.state.map((t) => t.expr),
+    { cause: 'sync', name: 'emptyCache' },
+  );
   return session;
 }
 
@@ -199,6 +204,10 @@ class StopText {
   }
 }
 
+/** Whoever gives a temperature wants it to have an effect, whatever the model's folder says. */
+const asksForSampling = ({ temperature, topK, topP, minP }: GenerateOptions): boolean =>
+  temperature === undefined ? (topK ?? topP ?? minP) !== undefined : temperature > 0;
+
 /** A generation under way: parts as they come, and what it took when it has ended. */
 export class Generation implements AsyncIterable<GeneratedPart> {
   readonly #model: CausalLM;
@@ -211,7 +220,7 @@ export class Generation implements AsyncIterable<GeneratedPart> {
   constructor(model: CausalLM, prompts: Prompt | readonly Prompt[], given: GenerateOptions) {
     this.#model = model;
     const known = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-    this.#options = { ...model.generationConfig, ...known };
+    this.#options = { ...model.generationConfig, ...(asksForSampling(known) && { doSample: true }), ...known };
     const list = typeof prompts === 'string' || typeof prompts[0] === 'number' ? [prompts as Prompt] : prompts;
     this.#prompts = (list as readonly Prompt[]).map((p, i) => tokensOf(model, p, i));
     if (!this.#prompts.length) throw new ArgumentError('generate: there is no prompt');
@@ -220,8 +229,7 @@ export class Generation implements AsyncIterable<GeneratedPart> {
       throw new ArgumentError('generate: stop texts need a tokenizer: the model has none; use eosTokenIds');
     if (this.#stops.includes('')) throw new ArgumentError('generate: an empty stop text would end everything');
     const { maxNewTokens = DEFAULT_NEW_TOKENS } = this.#options;
-    if (!Number.isSafeInteger(maxNewTokens) || maxNewTokens < 1)
-      throw new ArgumentError(`generate: maxNewTokens is ${maxNewTokens}: it must be a whole number, at least 1`);
+    checkWhole('generate: maxNewTokens', maxNewTokens, 1);
     const room = model.config.maxPositionEmbeddings - Math.max(...this.#prompts.map((p) => p.length));
     if (room < 1)
       throw new ArgumentError(

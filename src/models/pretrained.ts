@@ -4,6 +4,7 @@ import path from 'node:path';
 import { byteLength, type DType, hostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
+import { stateArrays } from '../io/entries.js';
 import { type HostArray, openSharded, writeSharded } from '../io/index.js';
 import { checkState, type Module } from '../nn/module.js';
 import { collectGarbage } from '../runtime/memory.js';
@@ -64,14 +65,7 @@ function converted({ dtype, data }: HostArray, to: DType): TypedArray {
 
 /** Weights and their description; a tied weight once. */
 export async function saveWeights(model: Module, folder: string, config: unknown): Promise<void> {
-  const state = model.stateDict();
-  const seen = new Set<unknown>();
-  for (const { tensor, names } of model.stateEntries()) {
-    if (seen.has(tensor)) for (const name of names) state.delete(name);
-    seen.add(tensor);
-  }
-  await fs.mkdir(folder, { recursive: true });
-  await writeSharded(folder, state);
+  await writeSharded(folder, stateArrays(model.stateEntries()));
   await writeJson(folder, 'config.json', config);
 }
 

@@ -1,4 +1,5 @@
 // The sizes of a Qwen3, as config.json tells them, and those that were published.
+import { checkWhole } from '../base/check.js';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { describe, isPlain } from '../base/tree.js';
@@ -75,11 +76,7 @@ export function qwen3Config(
 ): Qwen3Config {
   const config = { ...COMMON, ...given };
   const { numAttentionHeads: heads, numKeyValueHeads: groups } = config;
-  for (const [name, least] of COUNTS) {
-    const n = config[name];
-    if (!Number.isSafeInteger(n) || n < least)
-      throw new ArgumentError(`Qwen3: ${name} is ${describe(n)}: it must be a whole number, at least ${least}`);
-  }
+  for (const [name, least] of COUNTS) checkWhole(`Qwen3: ${name}`, config[name], least);
   if (heads % groups)
     throw new ArgumentError(
       `Qwen3: ${heads} attention heads cannot share ${groups} key-value heads: they do not divide`,

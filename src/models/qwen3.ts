@@ -4,6 +4,8 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { DType } from '../base/dtype.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { isInteger } from '../base/promote.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
 import { ModuleList } from '../nn/containers.js';
 import { Embedding } from '../nn/embedding.js';
@@ -13,10 +15,9 @@ import { Module, Parameter } from '../nn/module.js';
 import { LayerStack, type ScanLayersOptions } from '../nn/stack.js';
 import { scaledDotProductAttention } from '../tensor/attention.js';
 import { checkpoint, noGrad } from '../tensor/autograd.js';
-import { scan } from '../tensor/control.js';
-import { arange, ones, tensor, zeros } from '../tensor/create.js';
+import { arange, full, ones, tensor, zeros } from '../tensor/create.js';
 import { cat, crossEntropy, silu } from '../tensor/functions.js';
-import { Tensor } from '../tensor/tensor.js';
+import type { Tensor } from '../tensor/tensor.js';
 import { type Append, KeyValueCache } from './cache.js';
 import { type CausalLM, type GeneratedSequence, type GenerateOptions, Generation, type Prompt } from './generate.js';
 import {
@@ -31,8 +32,10 @@ import { type Qwen3Config, qwen3Config, readQwen3Config, writeQwen3Config } from
 import { Tokenizer } from './tokenizer.js';
 
 export interface Qwen3Inputs {
-  /** [B, T]: 1 for a token, 0 for padding. */
+  /** bool[B, T]: true for a token, false for padding. */
   readonly attentionMask?: Tensor | undefined;
+  /** Integers [B, T]: documents side by side in a row, as packSequences gives them. A token sees those of its own number. */
+  readonly segmentIds?: Tensor | undefined;
   /** [B, T] or [1, T]: 0, 1, 2... unless told. */
   readonly positionIds?: Tensor | undefined;
   /** What came before, to which these tokens are added; it knows masks and positions itself. */
@@ -148,9 +151,42 @@ export class Qwen3DecoderLayer extends Module {
   }
 }
 
-/** Which keys a query sees, bool[B, 1, T, S], by their slots: none that come later, and no padding. */
-const visibility = (queries: Tensor, keys: Tensor, kept: Tensor): Tensor =>
-  keys.unsqueeze(0).le(queries.unsqueeze(1)).logicalAnd(kept.unsqueeze(1)).unsqueeze(1);
+/**
+ * Which keys a query sees, bool[B, 1, T, S], by their slots: none that come later, no padding, and nothing of other documents;
+ * null: all that come before.
+ */
+function visibleIn(slots: Tensor, inputIds: Tensor, { attentionMask, segmentIds, cache }: Qwen3Inputs): Tensor | null {
+  checkInputs(inputIds, { attentionMask, segmentIds, cache });
+  if (!cache && !attentionMask && !segmentIds) return null;
+  const seen = cache?.seenBy(inputIds.size(1)) ?? { slots, kept: attentionMask };
+  const conditions = [
+    seen.slots.unsqueeze(0).le(slots.unsqueeze(1)), // [T, S]
+    seen.kept?.unsqueeze(1), // [B, 1, S]
+    segmentIds?.unsqueeze(2).eq(segmentIds.unsqueeze(1)), // [B, T, T]
+  ];
+  return conditions
+    .filter((c) => c !== undefined)
+    .reduce((a, b) => a.logicalAnd(b))
+    .unsqueeze(1);
+}
+
+/** A mask that holds more than 0 and 1 would be taken for one, and its documents would see each other. */
+function checkInputs(inputIds: Tensor, { attentionMask, segmentIds, cache }: Qwen3Inputs): void {
+  for (const [name, t] of Object.entries({ attentionMask, segmentIds }))
+    if (t && (cache || String(t.shape) !== String(inputIds.shape)))
+      throw new ShapeError(
+        cache
+          ? `Qwen3: ${name} and a cache: the cache has a mask of its own; pass one of them`
+          : `Qwen3: ${name} is ${t.aval}, the tokens are ${inputIds.aval}: their shapes must be equal`,
+      );
+  if (attentionMask && attentionMask.dtype !== 'bool')
+    throw new DTypeError(
+      `Qwen3: attentionMask is ${attentionMask.aval}: it must be bool, true for a token: use mask.bool() for one of 0 and 1, ` +
+        'and segmentIds for numbers of documents',
+    );
+  if (segmentIds && !isInteger(segmentIds.dtype))
+    throw new DTypeError(`Qwen3: segmentIds is ${segmentIds.aval}: it must hold integers, a number for each document`);
+}
 
 export interface Qwen3Options extends ScanLayersOptions {
   /** The layers as one loop: compiling takes as long as for one of them. Their parameters are stacked. */
@@ -169,6 +205,8 @@ export class Qwen3Model extends Module {
     { scanLayers = false, ...options }: Qwen3Options = {},
   ) {
     super();
+    if (options.unroll !== undefined && !scanLayers)
+      throw new ArgumentError(`Qwen3: unroll is ${options.unroll}, but there is no loop: pass scanLayers: true, too`);
     const padding = config.padTokenId === null ? {} : { paddingIdx: config.padTokenId };
     this.embedTokens = new Embedding(config.vocabSize, config.hiddenSize, padding);
     const layers = Array.from({ length: config.numHiddenLayers }, () => new Qwen3DecoderLayer(config));
@@ -177,11 +215,11 @@ export class Qwen3Model extends Module {
     this.rotaryEmb = new Qwen3RotaryEmbedding(config);
     this.checkpoint = options.checkpoint ?? false;
   }
-  override forward(inputIds: Tensor, { attentionMask, positionIds, cache }: Qwen3Inputs = {}): Tensor {
+  override forward(inputIds: Tensor, inputs: Qwen3Inputs = {}): Tensor {
+    const { positionIds, cache } = inputs;
     const T = inputIds.size(1);
     const slots = cache?.slotsOf(T) ?? arange(T, { dtype: 'i32' });
-    const seen = cache?.seenBy(T) ?? (attentionMask && { slots, kept: attentionMask.ne(0) });
-    const visible = seen ? visibility(slots, seen.slots, seen.kept) : null; // without padding: causal
+    const visible = visibleIn(slots, inputIds, inputs);
     const rotation = this.rotaryEmb.forward(positionIds ?? cache?.positionsOf(T) ?? slots.unsqueeze(0));
     const x = this.embedTokens.forward(inputIds); // [B, T, D]
     const y = this.#throughLayers(x, rotation, visible, cache);
@@ -202,25 +240,20 @@ export class Qwen3Model extends Module {
 
 /** The loop over layers with the cache among what it carries, so that it is written in place. */
 function scanWithCache(
-  { layer }: LayerStack<Qwen3DecoderLayer>,
+  layers: LayerStack<Qwen3DecoderLayer>,
   x: Tensor,
   cache: KeyValueCache,
   rotation: Rotation,
   visible: Tensor | null,
 ): Tensor {
-  const own = layer.parameters();
   const [k, v] = [cache.keys[0]!, cache.values[0]!];
   const init = { x, i: zeros([], { dtype: 'i32' }), keys: k.detach(), values: v.detach() };
-  const [after] = scan(
-    ({ x, i, keys, values }: typeof init, rows: readonly Tensor[]): [typeof init, readonly []] => {
-      const next = { i: i.add(1), keys, values };
-      const append = cache.row(i, keys, values, (keys, values) => void Object.assign(next, { keys, values }));
-      const y = Tensor.lend(own, rows, () => layer.forward(x, rotation, visible, append));
-      return [{ x: y, ...next }, []];
-    },
-    init,
-    own as readonly Tensor[],
-  );
+  const step = ({ x, i, keys, values }: typeof init, layer: Qwen3DecoderLayer): typeof init => {
+    const next = { i: i.add(1), keys, values };
+    const append = cache.row(i, keys, values, (keys, values) => void Object.assign(next, { keys, values }));
+    return { x: layer.forward(x, rotation, visible, append), ...next };
+  };
+  const after = layers.scan(init, step, { checkpoint: false });
   k.rebind(after.keys.expr);
   v.rebind(after.values.expr);
   return after.x;
@@ -240,7 +273,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   readonly lmHead: Linear;
   tokenizer: Tokenizer | null = null;
   /** What generate does unless told. */
-  generationConfig: CausalLM['generationConfig'] = {};
+  generationConfig: CausalLM['generationConfig'] = { doSample: false }; // transformers' default
   #folder: string | undefined;
 
   /** With random weights, which are drawn when they are first used. */
@@ -262,7 +295,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
       this.lmHead.weight.dispose(); // or it would be computed with whatever is computed next
       Object.assign(this.lmHead, { weight: this.model.embedTokens.weight });
     }
-    if (eosTokenId !== null) this.generationConfig = { eosTokenIds: eosTokenId };
+    if (eosTokenId !== null) this.generationConfig = { ...this.generationConfig, eosTokenIds: eosTokenId };
   }
 
   /** Tokens [B, T] to the logits of what comes next, [B, T, V]. */
@@ -270,12 +303,16 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     return this.lmHead.forward(this.model.forward(inputIds, inputs));
   }
 
-  /** How badly each token is foreseen from those before it: the mean over the labels [B, T] that are not -100. */
+  /**
+   * How badly each token is foreseen from those before it: the mean over the labels [B, T] that are not -100. They are the
+   * tokens themselves; what comes next is found here.
+   */
   loss(inputIds: Tensor, labels: Tensor = inputIds, inputs: Qwen3Inputs = {}): Tensor {
-    const logits = this.forward(inputIds, inputs).narrow(1, 0, inputIds.size(1) - 1); // nothing comes after the last
-    const next = labels.narrow(1, 1, labels.size(1) - 1);
-    const options = { ignoreIndex: IGNORED };
-    return crossEntropy(logits.reshape([-1, this.config.vocabSize]).float(), next.reshape([-1]), options);
+    const logits = this.forward(inputIds, inputs).reshape([-1, this.config.vocabSize]); // [B T, V]
+    const [B, T] = labels.shape as [number, number];
+    const none = full([B, 1], IGNORED, { dtype: labels.dtype }); // nothing comes after the last
+    const next = cat([labels.narrow(1, 1, T - 1), none], 1); // so the logits, which are large, need no cutting
+    return crossEntropy(logits.float(), next.reshape([-1]), { ignoreIndex: IGNORED });
   }
 
   // ---- generating

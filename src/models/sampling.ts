@@ -40,21 +40,25 @@ export function samplingSettings(options: SamplingOptions, vocabSize: number): F
   return Float32Array.of(repetitionPenalty, temperature, topK || vocabSize, topP < 1 ? topP : all, minP);
 }
 
-const BISECTIONS = 32; // more than f32 can tell apart
+/** Whole numbers in the order of the floats f32[...]: between two of them there is no other float. */
+function ordered(x: Tensor): Tensor {
+  const bits = x.viewDtype('i32');
+  return where(bits.lt(0), bits.bitwiseXor(0x7fffffff), bits);
+}
 
 /**
- * The largest t, one a row, such that the weights of all x >= t add up to `amount`; the least x if they never do. Found
- * by halving: no sorting of a large vocabulary.
+ * The largest t, one a row, such that the weights of all x >= t add up to `amount`; the least x if they never do. x are whole
+ * numbers, i32. Found by halving, exactly: no sorting of a large vocabulary.
  */
 function threshold(x: Tensor, weights: Tensor, amount: Tensor): Tensor {
-  const zeros = zerosLike(x);
-  const ends = { low: x.amin({ dim: -1, keepdim: true }), high: x.amax({ dim: -1, keepdim: true }) };
+  const zeros = zerosLike(weights);
+  const ends = { low: x.amin({ dim: -1, keepdim: true }), high: x.amax({ dim: -1, keepdim: true }).add(1) };
   const halve = ({ low, high }: typeof ends): [typeof ends, readonly []] => {
-    const middle = low.add(high).mul(0.5);
+    const middle = low.bitwiseAnd(high).add(low.bitwiseXor(high).bitwiseRightShift(1)); // (low + high) / 2 may be too large
     const enough = where(x.ge(middle), weights, zeros).sum({ dim: -1, keepdim: true }).ge(amount);
     return [{ low: where(enough, middle, low), high: where(enough, high, middle) }, []];
   };
-  return scan(halve, ends, [], { length: BISECTIONS })[0].low;
+  return scan(halve, ends, [], { length: 32 })[0].low;
 }
 
 const penalize = (logits: Tensor, seen: Tensor, penalty: Tensor): Tensor =>
@@ -67,10 +71,11 @@ const penalize = (logits: Tensor, seen: Tensor, penalty: Tensor): Tensor =>
 export function filterLogits(logits: Tensor, seen: Tensor, settings: Tensor): Tensor {
   const [penalty, temperature, k, p, least] = settings.unbind() as [Tensor, Tensor, Tensor, Tensor, Tensor];
   const x = penalize(logits, seen, penalty).div(temperature);
-  const likely = x.ge(threshold(x, onesLike(x), k));
+  const order = ordered(x);
+  const likely = order.ge(threshold(order, onesLike(x), k));
   const probabilities = softmax(where(likely, x, Number.NEGATIVE_INFINITY), -1);
   const kept = likely
-    .logicalAnd(x.ge(threshold(x, probabilities, p)))
+    .logicalAnd(order.ge(threshold(order, probabilities, p)))
     .logicalAnd(probabilities.ge(probabilities.amax({ dim: -1, keepdim: true }).mul(least)));
   return where(kept, x, Number.NEGATIVE_INFINITY);
 }

@@ -4,20 +4,12 @@ import { entry } from '../ir/source.js';
 import * as layers from './layers.js';
 import type { Module } from './module.js';
 
+export type { LoadedKeys, StateDict, StateEntry, StateValue } from '../tensor/state.js';
 export * from './containers.js';
 export * as functional from './functional.js';
 export * as init from './init.js';
 export * from './layers.js';
-export {
-  Buffer,
-  type LoadedKeys,
-  Module,
-  Parameter,
-  type Pattern,
-  type StateDict,
-  type StateEntry,
-  type StateValue,
-} from './module.js';
+export { Buffer, Module, Parameter, type Pattern } from './module.js';
 export { type Block, LayerStack, type ScanLayersOptions, scanLayers } from './stack.js';
 
 // Nodes made and errors thrown in a layer belong to the line that calls it, however deep inside they are. Not so containers:

@@ -1,17 +1,17 @@
 // A module: parameters, buffers and other modules as fields of a class. Nothing is registered: a module's fields are its
 // members, and a field's name in torch's spelling (qProj: q_proj) is its name in state dicts.
 import { inspect } from 'node:util';
-import { DTYPES, type DType, type HostArray, hostArray, show, sizeOf } from '../base/dtype.js';
-import { ArgumentError, StateDictError } from '../base/errors.js';
-import { bytes } from '../base/format.js';
+import { DTYPES, type DType } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { bytes, spelled } from '../base/format.js';
 import { isFloat } from '../base/promote.js';
-import { type Shape, showShape } from '../base/shape.js';
-import { describe } from '../base/tree.js';
+import { isPlain } from '../base/tree.js';
 import { chooseDevice } from '../runtime/device.js';
-import { fromBuffer } from '../tensor/create.js';
-import { stack } from '../tensor/functions.js';
 import { dependOn } from '../tensor/region.js';
+import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
+
+export { checkState } from '../tensor/state.js';
 
 /** A tensor that a module learns. */
 export class Parameter extends Tensor {
@@ -31,24 +31,11 @@ export class Buffer extends Tensor {
   }
 }
 
-/** A value for a parameter or a buffer. */
-export type StateValue = Tensor | HostArray;
-export type StateDict = ReadonlyMap<string, StateValue> | Readonly<Record<string, StateValue>>;
-
-/** A tensor of a state dict. A stacked one holds several, along its first dimension, each with a name of its own. */
-export interface StateEntry {
-  readonly tensor: Tensor;
-  readonly names: readonly string[];
-  readonly stacked: boolean;
-}
-
 /** Which parameters: all whose name the pattern finds. In a text, * stands for anything; it must fit the whole name. */
 export type Pattern = string | RegExp | ((name: string, parameter: Parameter) => boolean);
 
 type Member = Parameter | Buffer | Module;
 const isMember = (x: unknown): x is Member => x instanceof Parameter || x instanceof Buffer || x instanceof Module;
-/** torch's spelling of a field's name. */
-const spelled = (field: string): string => field.replace(/(?<=[a-z0-9])[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
 export class Module {
   #training = true;
@@ -248,20 +235,7 @@ export class Module {
    * changed; with `strict: false` names may be missing or left over. A tensor with two names (tied weights) needs one of them.
    */
   loadStateDict(state: StateDict, { strict = true }: { readonly strict?: boolean } = {}): LoadedKeys {
-    const given: ReadonlyMap<string, StateValue> = state instanceof Map ? state : new Map(Object.entries(state));
-    const entries = [...this.stateEntries()];
-    const keys = checkState(
-      this.constructor.name,
-      entries,
-      (name) => given.get(name)?.shape,
-      [...given.keys()],
-      strict,
-    );
-    for (const { tensor, names, stacked } of entries) {
-      const values = names.map((name) => given.get(name));
-      if (values.some(Boolean)) setState(tensor, names, values, stacked);
-    }
-    return keys;
+    return loadTensors(this.constructor.name, [...this.stateEntries()], state, strict);
   }
 
   // ---- what it looks like
@@ -301,14 +275,7 @@ export class Module {
   }
 }
 
-/** Which names a lenient loadStateDict did not find in the state dict, and which it did not need. */
-export interface LoadedKeys {
-  readonly missing: readonly string[];
-  readonly unexpected: readonly string[];
-}
-
 const number = (n: number): string => n.toLocaleString('en-US');
-const quoted = (names: readonly string[]): string => names.map((n) => JSON.stringify(n)).join(', ');
 
 export function fits(pattern: Pattern, name: string, parameter: Parameter): boolean {
   if (typeof pattern === 'function') return pattern(name, parameter);
@@ -317,86 +284,12 @@ export function fits(pattern: Pattern, name: string, parameter: Parameter): bool
   return new RegExp(`^${parts.join('.*')}$`).test(name);
 }
 
-/** Compares the names and shapes of a state dict with those of a model. What is wrong is listed in one error. */
-export function checkState(
-  model: string,
-  entries: readonly StateEntry[],
-  shapeOf: (name: string) => Shape | undefined,
-  given: readonly string[],
-  strict: boolean,
-): LoadedKeys {
-  const own = new Set(entries.flatMap((e) => e.names));
-  const loaded = new Set(entries.filter((e) => e.names.every(shapeOf)).map((e) => e.tensor));
-  const missing = entries.flatMap((e) => (loaded.has(e.tensor) ? [] : e.names.filter((name) => !shapeOf(name))));
-  const unexpected = given.filter((name) => !own.has(name));
-  const misshapen = entries.flatMap(({ tensor: { shape }, names, stacked }) => {
-    const want = stacked ? shape.slice(1) : shape;
-    return names.flatMap((name) => {
-      const got = shapeOf(name);
-      return got && String(got) !== String(want) ? [{ name, got, want }] : [];
-    });
-  });
-  const wrong = [
-    ...(strict && missing.length ? [`Missing key(s) in state_dict: ${quoted(missing)}.`] : []),
-    ...(strict && unexpected.length ? [`Unexpected key(s) in state_dict: ${quoted(unexpected)}.`] : []),
-    ...misshapen.map(
-      ({ name, got, want }) =>
-        `size mismatch for ${name}: the state dict has shape ${showShape(got)}, the model ${showShape(want)}.`,
-    ),
-  ];
-  if (wrong.length)
-    throw new StateDictError(`Error(s) in loading state_dict for ${model}:\n\t${wrong.join('\n\t')}`, {
-      missing,
-      unexpected,
-      misshapen: misshapen.map(({ name }) => name),
-    });
-  return { missing, unexpected };
-}
-
-/** The values of a state dict become the tensor's: as they are where the dtype is the same, else converted on the device. */
-export function setState(
-  t: Tensor,
-  names: readonly string[],
-  values: readonly (StateValue | undefined)[],
-  stacked: boolean,
-): void {
-  values.forEach((value, i) => value && checkValue(names[i]!, value));
-  if (!stacked) {
-    setWhole(t, values[0]!);
-    return;
-  }
-  const arrays = values.filter((v) => v && !(v instanceof Tensor) && v.dtype === values[0]!.dtype) as HostArray[];
-  if (arrays.length === values.length) {
-    const { dtype } = arrays[0]!;
-    const data = hostArray({ dtype, shape: t.shape });
-    const size = data.length / names.length;
-    arrays.forEach((a, i) => void data.set(a.data as never, i * size));
-    setWhole(t, { dtype, shape: t.shape, data });
-  } else t.become(stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)))).expr);
-}
-function setWhole(t: Tensor, value: StateValue): void {
-  if (value instanceof Tensor) {
-    if (value !== t) t.become(value.detach().to(t.dtype).clone().expr);
-  } else if (value.dtype === t.dtype) t.assign(value.data);
-  else t.become(tensorOf(value).to(t.dtype).expr);
-}
-const tensorOf = (value: StateValue): Tensor =>
-  value instanceof Tensor ? value.detach() : fromBuffer(value.data, { dtype: value.dtype, shape: value.shape });
-function checkValue(name: string, value: StateValue): void {
-  if (value instanceof Tensor) return;
-  if (!ArrayBuffer.isView(value?.data))
-    throw new ArgumentError(`loadStateDict: ${name} is ${describe(value)}: it must be a tensor or an array of a file`);
-  if (value.data.length !== sizeOf(value.shape))
-    throw new ArgumentError(`loadStateDict: ${name} is ${show(value)} and has ${value.data.length} elements`);
-}
-
 /** Members in a place where nobody looks for them would silently not be learned. */
 function checkField(module: Module, field: string, x: unknown): void {
   if (x === null || typeof x !== 'object' || isMember(x) || Array.isArray(x) || x instanceof Tensor) return;
-  const inside = x instanceof Map || x instanceof Set ? [...x.values()] : isRecord(x) ? Object.values(x) : [];
+  const inside = x instanceof Map || x instanceof Set ? [...x.values()] : isPlain(x) ? Object.values(x) : [];
   if (inside.some(isMember))
     throw new ArgumentError(
       `${module.constructor.name}.${field} holds modules or parameters in a ${x.constructor?.name ?? 'object'}, where they are not found: use an array, nn.ModuleList or nn.ModuleDict`,
     );
 }
-const isRecord = (x: object): boolean => [Object.prototype, null].includes(Object.getPrototypeOf(x));

@@ -1,15 +1,14 @@
 // What layers are made with: options by name, or by place in torch's order.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
+import { isPlain } from '../base/tree.js';
 import { named } from '../tensor/arguments.js';
 import { Tensor } from '../tensor/tensor.js';
 
 export type { Given } from '../tensor/lift.js';
 
-/** A whole number of something, at least `least`. */
-export function checkCount(what: string, n: number, least = 1): number {
-  if (Number.isSafeInteger(n) && n >= least) return n;
-  throw new ArgumentError(`${what} is ${n}: it must be a whole number, at least ${least}`);
-}
+/** A number of something. */
+export const checkCount = (what: string, n: number, least = 1): number => checkWhole(what, n, least);
 
 /** One for each option; undefined where an option that is left out has a meaning of its own. */
 export type Defaults<O> = { readonly [K in keyof O]-?: O[K] | undefined };
@@ -32,15 +31,13 @@ export function optionsInOrder<O extends object>(
   defaults: Defaults<O>,
   given: readonly unknown[],
 ): O {
-  const places = given.filter((x, i) => i < given.length - 1 || !isOptions(x)).length;
+  const places = given.filter((x, i) => i < given.length - 1 || !isPlain(x)).length;
   if (places > order.length)
     throw new ArgumentError(
       `${layer}: takes ${order.length ? order.join(', ') : 'no options'}, got ${places} ${places === 1 ? 'argument' : 'arguments'}`,
     );
   return optionsOf(layer, defaults, named<O>(order, given));
 }
-const isOptions = (x: unknown): boolean =>
-  typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
 
 /** Options as they are printed: kernelSize=2, stride=[2, 1]. */
 export const showOptions = (options: object): string =>

@@ -29,10 +29,10 @@ export function scanLayers<A extends readonly unknown[]>(
   options: ScanLayersOptions = {},
   ...others: A
 ): Tensor {
-  if (layers instanceof LayerStack) return scanStacked(layers, x, options, others);
+  if (layers instanceof LayerStack) return layers.scan(x, (x, layer) => layer.forward(x, ...others), options);
   const list = [...layers];
   const tensors = tensorsOf(list);
-  return scanThrough(list[0]!, tensors[0]!, stackRows(tensors), x, options, others);
+  return scanRows(tensors[0]!, stackRows(tensors), x, (x) => list[0]!.forward(x, ...others), options);
 }
 
 /** Equal layers, called 0, 1, 2 and so on in state dicts, and * as parameters: each holds those of all layers. */
@@ -61,7 +61,12 @@ export class LayerStack<M extends Block<never>> extends Module {
   }
 
   override forward(x: Tensor, ...others: M extends Block<infer A> ? A : never): Tensor {
-    return scanStacked(this as never, x, this.options, others);
+    return this.scan(x, (x, layer) => layer.forward(x, ...(others as never)));
+  }
+  /** The loop itself, for what is carried from layer to layer beside x. In each pass `layer` has the parameters of the next. */
+  scan<C>(init: C, step: (carry: C, layer: M) => C, options: ScanLayersOptions = {}): C {
+    const [own] = tensorsOf([this.#layer], false);
+    return scanRows(own!, own!, init, (carry) => step(carry, this.#layer), { ...this.options, ...options });
   }
 
   override *members(): ReturnType<Module['members']> {
@@ -83,33 +88,22 @@ export class LayerStack<M extends Block<never>> extends Module {
   }
 }
 
-function scanStacked<A extends readonly unknown[]>(
-  layers: LayerStack<Block<A>>,
-  x: Tensor,
-  options: ScanLayersOptions,
-  others: A,
-): Tensor {
-  const [own] = tensorsOf([layers.layer], false);
-  return scanThrough(layers.layer, own!, own!, x, { ...layers.options, ...options }, others);
-}
-
-/** One layer, with each row of the stacked tensors in place of its own. */
-function scanThrough<A extends readonly unknown[]>(
-  layer: Block<A>,
+/** The loop: each row of the stacked tensors in place of the layer's own. */
+function scanRows<C>(
   own: readonly Tensor[],
   stacked: readonly Tensor[],
-  x: Tensor,
+  init: C,
+  step: (carry: C) => C,
   { checkpoint = false, unroll = 1 }: ScanLayersOptions,
-  others: A,
-): Tensor {
-  const pass = (x: Tensor, rows: readonly Tensor[]) => Tensor.lend(own, rows, () => layer.forward(x, ...others));
-  const [y] = scan(
-    (x: Tensor, rows: readonly Tensor[]) => [checkpoint ? checkpointed(pass, x, rows) : pass(x, rows), []],
-    x,
+): C {
+  const pass = (carry: C, rows: readonly Tensor[]): C => Tensor.lend(own, rows, () => step(carry));
+  const [last] = scan(
+    (carry: C, rows: readonly Tensor[]) => [checkpoint ? checkpointed(pass, carry, rows) : pass(carry, rows), []],
+    init,
     stacked,
     { unroll },
   );
-  return y;
+  return last;
 }
 
 const stackRows = (tensors: readonly (readonly Tensor[])[]): Tensor[] =>

@@ -1,6 +1,7 @@
 // Linear algebra on matrices [..., m, n], batched over leading dimensions. f32 and f64 only, as in torch. Only running
 // the program shows whether a matrix is singular or indefinite, so nothing is thrown; the results hold infinities or
 // NaN. Systems, inverses and determinants go by QR (StableHLO has no LU).
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range } from '../base/shape.js';
@@ -92,7 +93,7 @@ export function vander(
   x: Expr,
   { N = x.shape.at(-1) ?? 0, increasing = false }: { readonly N?: number; readonly increasing?: boolean } = {},
 ): Expr {
-  if (!Number.isInteger(N) || N < 0) throw new ArgumentError(`vander: N is ${N}: it must be a whole number, 0 or more`);
+  checkWhole('vander: N', N);
   if (!x.shape.length) throw new ShapeError(`vander: takes vectors [..., n], got ${x.aval}`);
   const y = isFloat(x.dtype) ? x : convert(x, 'i64');
   const powers = range(N - 1).reduce<Expr[]>(

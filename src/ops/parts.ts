@@ -1,4 +1,5 @@
 // Parts of an array by numbers known when the graph is made: pieces, windows, edges, diagonals.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat, isInteger } from '../base/promote.js';
 import { normalizeDim, normalizeDims, range, type Shape, showShape } from '../base/shape.js';
@@ -18,10 +19,6 @@ function dimIn(op: string, x: Expr, option: Dim): number {
   if (!x.shape.length) throw new ShapeError(`${op}: ${x.aval} has no dimensions`);
   return normalizeDim(op, typeof option === 'number' ? option : (option.dim ?? 0), x.shape.length);
 }
-const whole = (op: string, what: string, n: number, least = 0): number => {
-  if (Number.isInteger(n) && n >= least) return n;
-  throw new ArgumentError(`${op}: ${what} must be a whole number of ${least} or more, got ${n}`);
-};
 
 // ---- pieces
 
@@ -32,7 +29,7 @@ const whole = (op: string, what: string, n: number, least = 0): number => {
 export function narrow(x: Expr, dim: number, start: number | Expr, length: number): Expr {
   const d = dimIn('narrow', x, dim);
   const n = x.shape[d]!;
-  whole('narrow', 'length', length);
+  checkWhole('narrow: length', length);
   if (typeof start !== 'number') {
     if (length > n) throw new ShapeError(`narrow: length ${length} is more than size ${n} of dim ${dim} in ${x.aval}`);
     if (start.aval.size !== 1 || !isInteger(start.dtype))
@@ -75,8 +72,8 @@ const multiples = (size: number, below: number): number[] =>
 export function split(x: Expr, sizes: number | Shape, dim: Dim = 0): Expr[] {
   const d = dimIn('split', x, dim);
   const n = x.shape[d]!;
-  if (typeof sizes === 'number') return cutAt(x, d, multiples(whole('split', 'the size', sizes, 1), n));
-  const total = sizes.reduce((sum, size) => sum + whole('split', 'a size', size), 0);
+  if (typeof sizes === 'number') return cutAt(x, d, multiples(checkWhole('split: the size', sizes, 1), n));
+  const total = sizes.reduce((sum, size) => sum + checkWhole('split: a size', size), 0);
   if (total !== n)
     throw new ShapeError(`split: sizes ${showShape(sizes)} add up to ${total}, dim ${d} of ${x.aval} has ${n}`);
   let at = 0;
@@ -86,7 +83,7 @@ export function split(x: Expr, sizes: number | Shape, dim: Dim = 0): Expr[] {
 export function chunk(x: Expr, chunks: number, dim: Dim = 0): Expr[] {
   const d = dimIn('chunk', x, dim);
   const n = x.shape[d]!;
-  whole('chunk', 'the number of chunks', chunks, 1);
+  checkWhole('chunk: the number of chunks', chunks, 1);
   return n ? cutAt(x, d, multiples(Math.ceil(n / chunks), n)) : range(chunks).map(() => x);
 }
 /** Exactly this many pieces, whose sizes differ by one at most; or cut before the indices in a list. */
@@ -99,7 +96,7 @@ export function tensorSplit(x: Expr, sections: number | Shape, dim: Dim = 0): Ex
       d,
       sections.map((i) => Math.min(Math.max(i < 0 ? i + n : i, 0), n)),
     );
-  const [size, larger] = [Math.floor(n / whole('tensorSplit', 'the number of sections', sections, 1)), n % sections];
+  const [size, larger] = [Math.floor(n / checkWhole('tensorSplit: the number of sections', sections, 1)), n % sections];
   return cutAt(
     x,
     d,
@@ -111,8 +108,8 @@ export function tensorSplit(x: Expr, sections: number | Shape, dim: Dim = 0): Ex
 export function unfold(x: Expr, dimension: number, size: number, step: number): Expr {
   const d = dimIn('unfold', x, dimension);
   const n = x.shape[d]!;
-  whole('unfold', 'the size', size);
-  whole('unfold', 'the step', step, 1);
+  checkWhole('unfold: the size', size);
+  checkWhole('unfold: the step', step, 1);
   if (size > n) throw new ShapeError(`unfold: windows of ${size} are larger than size ${n} of dim ${d} in ${x.aval}`);
   const windows = Math.floor((n - size) / step) + 1;
   const starts = mul(iota([windows], 0, 'i64'), step);

@@ -7,8 +7,8 @@ import { convert } from '../ops/move.js';
 import { add, div, eq, maximum, mul, sub, where } from '../ops/pointwise.js';
 import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
+import { loadTensors } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
-import { loadTensors } from './state-dict.js';
 
 export interface EMAOptions {
   /** How much of the average stays in each update. */
@@ -111,7 +111,8 @@ export class EMA {
     ]);
   }
   loadStateDict(state: object): void {
-    loadTensors('EMA', this.stateDict(), state);
+    const entries = [...this.stateDict()].map(([name, tensor]) => ({ tensor, names: [name], stacked: false }));
+    loadTensors('EMA', entries, state);
     this.#begun = true;
   }
 }

@@ -11,9 +11,9 @@ import { reduceAnd } from '../ops/reduce.js';
 import { detach } from '../ops/variable.js';
 import { tensor } from '../tensor/create.js';
 import { currentRegion, dependOn, type Region } from '../tensor/region.js';
+import { loadTensors } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Optimizer } from './optimizer.js';
-import { loadTensors } from './state-dict.js';
 
 export interface GradScalerOptions {
   readonly initScale?: number;
@@ -165,10 +165,10 @@ export class GradScaler {
     const next = checkOptions({ initScale, growthFactor, backoffFactor, growthInterval, enabled });
     loadTensors(
       'GradScaler',
-      new Map([
-        ['scale', this.#scale],
-        ['_growth_tracker', this.#tracker],
-      ]),
+      [
+        { tensor: this.#scale, names: ['scale'], stacked: false },
+        { tensor: this.#tracker, names: ['_growth_tracker'], stacked: false },
+      ],
       { scale: asTensor(scale), _growth_tracker: asTensor(_growth_tracker) },
     );
     this.#options = next;

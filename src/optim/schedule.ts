@@ -55,11 +55,11 @@ export class Schedule {
     });
   }
 
-  /** All that resuming needs. */
-  state(): ScheduleState {
+  /** All that resuming needs. state() and load() are the same, as loaders have them. */
+  stateDict(): ScheduleState {
     return { step: this.#step, baseLrs: this.#base.map((b) => b.lr) };
   }
-  load({ step, baseLrs }: ScheduleState): void {
+  loadStateDict({ step, baseLrs }: ScheduleState): void {
     if (!Number.isInteger(step) || step < 0)
       throw new ArgumentError(`schedule: the state's step is ${step}: it must be a whole number, 0 or more`);
     if (baseLrs?.length !== this.#base.length)
@@ -69,6 +69,12 @@ export class Schedule {
     this.#step = step;
     this.#base = this.#base.map((base, i) => ({ ...base, lr: baseLrs[i]! }));
     this.#apply();
+  }
+  state(): ScheduleState {
+    return this.stateDict();
+  }
+  load(state: ScheduleState): void {
+    this.loadStateDict(state);
   }
 }
 

@@ -1,10 +1,9 @@
 // State dicts in torch's layout, so that a torch optimizer's file can be loaded, and ours by torch.
-import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
-import { StateDictError } from '../base/errors.js';
+import { isHostArray } from '../base/dtype.js';
 import { decodeFloats } from '../base/float.js';
-import { showShape } from '../base/shape.js';
+import { spelled } from '../base/format.js';
 import { isPlain } from '../base/tree.js';
-import { fromBuffer } from '../tensor/create.js';
+import { isStateValue, refuse, setTensor, sizeMismatch } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { ParameterGroup } from './optimizer.js';
 import { COMMON, type Rule } from './rule.js';
@@ -15,11 +14,6 @@ export interface OptimizerState {
 }
 /** A state dict as it may be given: objects or maps, tensors or arrays of files. */
 export type GivenState = object;
-type HostArray = { readonly dtype: DType; readonly shape: readonly number[]; readonly data: TypedArray };
-export type Value = Tensor | HostArray;
-
-/** torch's spelling of a name. */
-export const spelled = (name: string): string => name.replace(/(?<=[a-z0-9])[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
 /** What torch's groups have besides, for its own kernels and schedules. */
 const TORCH_ONLY = new Set(
@@ -50,20 +44,14 @@ export function saveState<O extends object>(groups: readonly ParameterGroup<O>[]
 
 const recordOf = (x: unknown): Record<string, unknown> | undefined =>
   x instanceof Map ? Object.fromEntries(x) : isPlain(x) ? x : undefined;
-const isArray = (x: unknown): x is HostArray => ArrayBuffer.isView((x as HostArray | null)?.data);
-const isValue = (x: unknown): x is Value => x instanceof Tensor || isArray(x);
 
 export function loadState<O extends object>(
   rule: Rule<O>,
   groups: readonly ParameterGroup<O>[],
   given: GivenState,
 ): void {
-  const [missing, unexpected, misshapen]: [string[], string[], string[]] = [[], [], []];
-  const texts: string[] = [];
-  const wrong = (key: string, text: string) => {
-    misshapen.push(key);
-    texts.push(`${key}: ${text}`);
-  };
+  const [missing, unexpected, misfits]: [string[], string[], [string, string][]] = [[], [], []];
+  const wrong = (key: string, text: string) => misfits.push([key, `${key}: ${text}`]);
   const changes: (() => void)[] = [];
   const top = recordOf(given) ?? {};
   const [states, saved] = [recordOf(top.state) ?? {}, top.param_groups];
@@ -115,10 +103,12 @@ export function loadState<O extends object>(
         const value = entries?.[key];
         const path = `state.${id}.${key}`;
         if (isNew || (value === undefined && name === 'master')) changes.push(() => t.zero_());
-        else if (!isValue(value)) missing.push(path);
-        else if (String(value.shape) !== String(t.shape) || (isArray(value) && value.data.length !== t.numel()))
-          wrong(path, `${showShape(value.shape)} in the state dict, ${showShape(t.shape)} here`);
-        else changes.push(() => put(t, value));
+        else if (!isStateValue(value)) missing.push(path);
+        else if (String(value.shape) !== String(t.shape))
+          misfits.push([path, sizeMismatch(path, value.shape, t.shape)]);
+        else if (isHostArray(value) && value.data.length !== t.numel())
+          wrong(path, `${value.data.length} elements in the state dict, ${t.numel()} here`);
+        else changes.push(() => setTensor(t, value));
       }
       if (isNew) return;
       steps.push(entries!.step ?? 1); // torch's SGD does not count: that it has begun is all that matters
@@ -134,7 +124,7 @@ export function loadState<O extends object>(
         `${[...counts].join(', ')}: the parameters of a group have one count: put those that began later in a group of their own`,
       );
     const [first] = steps;
-    if (first instanceof Tensor && first.numel() === 1) changes.push(() => put(group.step, first));
+    if (first instanceof Tensor && first.numel() === 1) changes.push(() => setTensor(group.step, first.reshape([])));
     else changes.push(() => group.step.copy_(numberOf(first) ?? 0));
     changes.push(() => group.set(options));
   });
@@ -144,48 +134,12 @@ export function loadState<O extends object>(
       .map((id) => `state.${id}`),
   );
 
-  refuse(rule.name, { missing, unexpected, misshapen }, texts);
+  refuse(rule.name, { missing, unexpected }, misfits);
   for (const change of changes) change();
-}
-
-/** Throws if anything does not fit, with all of it. */
-function refuse(what: string, keys: StateDictError['keys'], texts: readonly string[]): void {
-  const quoted = (names: readonly string[]) => names.map((n) => JSON.stringify(n)).join(', ');
-  const lines = [
-    ...(keys.missing.length ? [`Missing key(s) in state_dict: ${quoted(keys.missing)}.`] : []),
-    ...(keys.unexpected.length ? [`Unexpected key(s) in state_dict: ${quoted(keys.unexpected)}.`] : []),
-    ...texts,
-  ];
-  if (lines.length)
-    throw new StateDictError(`Error(s) in loading state_dict for ${what}:\n\t${lines.join('\n\t')}`, keys);
-}
-
-/** Tensors by name take the values of a state dict that has the same names and shapes. */
-export function loadTensors(what: string, own: ReadonlyMap<string, Tensor>, state: object): void {
-  const given = recordOf(state) ?? {};
-  const missing = [...own.keys()].filter((name) => !isValue(given[name]));
-  const unexpected = Object.keys(given).filter((name) => !own.has(name));
-  const other = [...own].filter(([name, t]) => isValue(given[name]) && String(given[name].shape) !== String(t.shape));
-  const texts = other.map(([name, t]) => {
-    const { shape } = given[name] as Value;
-    return `size mismatch for ${name}: ${showShape(shape)} in the state dict, ${showShape(t.shape)} here`;
-  });
-  refuse(what, { missing, unexpected, misshapen: other.map(([name]) => name) }, texts);
-  for (const [name, t] of own) put(t, given[name] as Value);
 }
 
 /** A count that the host knows. */
 function numberOf(step: unknown): number | undefined {
   if (typeof step === 'number') return step;
-  return isArray(step) && step.data.length === 1 ? Number(decodeFloats(step.dtype, step.data)[0]) : undefined;
-}
-
-/** The value of a state dict becomes the tensor's, in its own dtype. */
-export function put(t: Tensor, value: Value): void {
-  if (value === t) return;
-  const from =
-    value instanceof Tensor
-      ? value.detach()
-      : fromBuffer(value.data, { dtype: value.dtype, shape: [sizeOf(value.shape)] });
-  t.copy_(from.reshape(t.shape).clone());
+  return isHostArray(step) && step.data.length === 1 ? Number(decodeFloats(step.dtype, step.data)[0]) : undefined;
 }

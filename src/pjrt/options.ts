@@ -1,4 +1,5 @@
 // Compile options, from a friendly object to XLA's CompileOptionsProto.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { encode, message } from './proto.js';
 
@@ -46,10 +47,7 @@ const COMPILE_OPTIONS = message({
 export function encodeCompileOptions(options: CompileOptions = {}): Uint8Array {
   const { numReplicas = 1, numPartitions = 1, deviceIds, profileVersion } = options;
   const { useSpmd = numPartitions > 1, useShardy = useSpmd } = options;
-  for (const [name, n] of Object.entries({ numReplicas, numPartitions })) {
-    if (!Number.isSafeInteger(n) || n < 1)
-      throw new ArgumentError(`compile: ${name} is ${n}: use a whole number from 1`);
-  }
+  for (const [name, n] of Object.entries({ numReplicas, numPartitions })) checkWhole(`compile: ${name}`, n, 1);
   const count = numReplicas * numPartitions;
   const devices = deviceIds ?? Array.from({ length: count }, (_, i) => i);
   if (devices.length !== count || new Set(devices).size !== count || !devices.every(Number.isSafeInteger)) {

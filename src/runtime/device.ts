@@ -1,5 +1,6 @@
 // Which device to use, and starting it.
 import fs from 'node:fs';
+import { checkWhole } from '../base/check.js';
 import { env } from '../base/env.js';
 import { ArgumentError, PluginLoadError } from '../base/errors.js';
 import { notice } from '../base/log.js';
@@ -87,9 +88,7 @@ function checkPresent(device: DeviceType): void {
 
 export async function startClient(device: DeviceType, path: string, o: OpenOptions = {}): Promise<Client> {
   const { cpuDevices = 1 } = o;
-  if (!Number.isSafeInteger(cpuDevices) || cpuDevices < 1) {
-    throw new ArgumentError(`cpuDevices is ${cpuDevices}: use a whole number from 1`);
-  }
+  checkWhole('cpuDevices', cpuDevices, 1);
   if (device === 'cuda') await prepareCuda(path);
   const defaults: Options = {
     // The default takes three quarters of the card at once and says nothing.

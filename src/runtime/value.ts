@@ -36,7 +36,7 @@ export function setValue(e: Expr, value: Buffer | TypedArray): void {
 const lenders = new WeakMap<Expr, Expr>();
 export function borrow(e: Expr): void {
   const [lender] = e.inputs;
-  if (!lender?.value) return;
+  if (!lender) return;
   lender.holders++;
   lenders.set(e, lender);
 }

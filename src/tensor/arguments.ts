@@ -2,6 +2,7 @@
 // too many, an option that is not there. TypeScript says so before; JavaScript, and `any`, would ignore it in silence.
 import { dtypeMistake } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { isPlain } from '../base/tree.js';
 import { entry } from '../ir/source.js';
 import { SIGNATURES } from './signatures.js';
 import { Tensor } from './tensor.js';
@@ -38,9 +39,6 @@ export interface Parameter extends Takes {
 }
 export type Signature = readonly Parameter[];
 type Operation = (...args: never[]) => unknown;
-
-export const isPlain = (x: unknown): x is Record<string, unknown> =>
-  typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
 
 function kindOf(x: unknown): Kind | 'undefined' | 'symbol' {
   if (typeof x !== 'object') return typeof x as 'number';

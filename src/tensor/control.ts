@@ -2,6 +2,7 @@
 // A body is called once, to see what it computes, and may use any tensor it can reach.
 import * as branch from '../autograd/cond.js';
 import * as loop from '../autograd/scan.js';
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { isInteger } from '../base/promote.js';
 import { describe, type Flat } from '../base/tree.js';
@@ -118,9 +119,7 @@ function checkBound(bound: number | Tensor, name: string): number | Tensor {
 }
 
 function checkOptions(op: string, options: loop.ScanOptions): loop.ScanOptions {
-  const { unroll = 1 } = options;
-  if (!Number.isInteger(unroll) || unroll < 1)
-    throw new ArgumentError(`${op}: unroll is ${unroll}: it must be a whole number of passes, at least 1`);
+  checkWhole(`${op}: unroll`, options.unroll ?? 1, 1);
   return options;
 }
 

@@ -5,6 +5,7 @@ import { encodeNumbers } from '../base/float.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
 import { checkShape, range, type Shape, showShape } from '../base/shape.js';
+import { isPlain } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { full as fill, iota } from '../ops/constant.js';
@@ -12,7 +13,7 @@ import { convert } from '../ops/move.js';
 import { add, eq, lt, mul, pow, sub, where } from '../ops/pointwise.js';
 import { input } from '../ops/variable.js';
 import { setValue } from '../runtime/value.js';
-import { checked, isPlain } from './arguments.js';
+import { checked } from './arguments.js';
 import { type Sized, sized } from './sizes.js';
 import { made, type Nested, Tensor } from './tensor.js';
 

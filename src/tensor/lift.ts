@@ -1,9 +1,10 @@
 // From operations on expressions to operations on tensors: every function that ops/ exports becomes one of tsxla's and a
 // method of Tensor, with the same arguments and tensors where it has expressions. Adding an op needs nothing here.
+import { isPlain } from '../base/tree.js';
 import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { alias } from '../ops/body.js';
-import { checkOf, isPlain } from './arguments.js';
+import { checkOf } from './arguments.js';
 import { autocastDType, castOf } from './autocast.js';
 import { ORDER } from './order.js';
 import { Tensor } from './tensor.js';

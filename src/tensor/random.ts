@@ -1,10 +1,12 @@
 // Random numbers. A generator's state is a value on the device, a key and a counter, and an input of every program that
 // draws: the same program serves every step, and the same seed gives the same bits on every device, for every sharding.
-import { checkDTypeName, type DType, sizeOf } from '../base/dtype.js';
+import { checkWhole } from '../base/check.js';
+import { checkDTypeName, type DType, type HostArray, isHostArray, sameType, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
 import { broadcastShapes, checkShape, type Shape } from '../base/shape.js';
+import { describe } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
@@ -26,6 +28,12 @@ import { made, Tensor } from './tensor.js';
 /** torch's own, before anyone sets a seed. */
 const DEFAULT_SEED = 67280421310721n;
 const STATE = Aval.of('u32', [4]);
+
+export interface GeneratorState {
+  /** u32[4] */
+  readonly state: Tensor | HostArray;
+  readonly seed: bigint;
+}
 
 export class Generator {
   readonly #state: Cell;
@@ -62,6 +70,19 @@ export class Generator {
     if (state.expr.aval !== STATE) throw new ArgumentError(`setState: the state is ${STATE}, got ${state.expr.aval}`);
     this.#state.expr = state.expr;
     return this;
+  }
+
+  /** The state and the seed it began with, to be saved. */
+  stateDict(): GeneratorState & { readonly state: Tensor } {
+    return { state: this.state, seed: this.#seed };
+  }
+  loadStateDict({ state, seed }: GeneratorState): void {
+    const checked = checkSeed('Generator.loadStateDict', seed);
+    if (state instanceof Tensor) this.setState(state);
+    else if (isHostArray(state) && sameType(state, STATE) && state.data.length === 4)
+      this.#state.expr = stateWith((state.data as Uint32Array).slice()); // the caller may change it
+    else throw new ArgumentError(`Generator.loadStateDict: the state is ${describe(state)}: it must be ${STATE}`);
+    this.#seed = checked;
   }
 
   /** The state for a draw of `count` counters; the next draw has others. */
@@ -219,8 +240,7 @@ export const bernoulli = checked('bernoulli', (probabilities: Tensor, { generato
 
 /** 0 to n - 1 in random order, i64 unless told. */
 export const randperm = checked('randperm', (n: number, { dtype = 'i64', generator }: RandomOptions = {}): Tensor => {
-  if (!Number.isInteger(n) || n < 0)
-    throw new ArgumentError(`randperm: n is ${n}: it must be a whole number, 0 or more`);
+  checkWhole('randperm: n', n);
   if (checkDTypeName('randperm', dtype) === 'bool') throw new DTypeError(`randperm: makes numbers, not ${dtype}`);
   return new Tensor(convert(argsort(word64(draw([n], generator))), dtype));
 });
@@ -247,8 +267,7 @@ export const multinomial = checked(
     if (rank < 1 || rank > 2 || !p.aval.size)
       throw new ShapeError(`multinomial: takes one row of probabilities or several, [k] or [n, k], got ${p.aval}`);
     const k = p.shape[rank - 1]!;
-    if (!Number.isInteger(numSamples) || numSamples < 1)
-      throw new ArgumentError(`multinomial: numSamples is ${numSamples}: it must be a whole number, at least 1`);
+    checkWhole('multinomial: numSamples', numSamples, 1);
     if (!replacement && numSamples > k)
       throw new ArgumentError(
         `multinomial: ${numSamples} different samples of ${k}: pass { replacement: true } or fewer`,

@@ -1,6 +1,6 @@
 // Shapes as the functions that make tensors take them.
 import { checkShape, type Shape } from '../base/shape.js';
-import { isPlain } from './arguments.js';
+import { isPlain } from '../base/tree.js';
 
 /** A shape as one array or size by size, then options: zeros([2, 3]), zeros(2, 3), zeros(2, 3, { dtype: 'i32' }). */
 export type Sized<Options> =

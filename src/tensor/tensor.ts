@@ -49,7 +49,7 @@ export class Tensor {
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
     this.#expr.holders++;
-    if (SAME.has(this.#expr.op.name)) borrow(this.#expr);
+    if (SAME.has(this.#expr.op.name) && !currentRegion()) borrow(this.#expr);
     count('CreateXlaTensor');
     currentRegion()?.made.push(this);
   }

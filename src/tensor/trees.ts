@@ -1,4 +1,5 @@
 // Trees of tensors: nested arrays and plain objects, as functions take and return them.
+import { checkWhole } from '../base/check.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { describe, type Flat, flatten, leafName, showPaths } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
@@ -61,7 +62,5 @@ export function lengthOf(op: string, name: string, { leaves, paths }: Flat<Tenso
   const passes = leaves[0]?.shape[0] ?? length;
   if (passes === undefined)
     throw new ArgumentError(`${op}: ${name} is empty and length is not given: pass one of them`);
-  if (!Number.isInteger(passes) || passes < 0)
-    throw new ArgumentError(`${op}: length is ${passes}: it must be a whole number, 0 or more`);
-  return passes;
+  return checkWhole(`${op}: length`, passes);
 }

@@ -141,17 +141,17 @@ describe('buckets', () => {
 
 describe('packing', () => {
   const documents = [[1, 2, 3, 4], [5, 6, 7], [8, 9], [10, 11, 12, 13, 14], [15]];
-  test('documents lie side by side, each in the first row with room for it; labels stay within a document', async () => {
+  test('documents lie side by side, each in the first row with room for it; no label reaches across a border', async () => {
     const rows = await collect(packSequences(documents, { length: 6, padValue: 99 }));
     expect(rows.map((r) => [...r.inputIds])).toEqual([
       [1, 2, 3, 4, 8, 9],
       [5, 6, 7, 99, 99, 99],
       [10, 11, 12, 13, 14, 99],
     ]);
-    expect([...rows[0]!.labels]).toEqual([2, 3, 4, -100, 9, -100]);
+    expect([...rows[0]!.labels]).toEqual([-100, 2, 3, 4, -100, 9]); // models shift them
     expect([...rows[0]!.segmentIds]).toEqual([1, 1, 1, 1, 2, 2]);
     expect([...rows[0]!.positionIds]).toEqual([0, 1, 2, 3, 0, 1]);
-    expect([...rows[1]!.labels]).toEqual([6, 7, -100, -100, -100, -100]);
+    expect([...rows[1]!.labels]).toEqual([-100, 6, 7, -100, -100, -100]);
     expect([...rows[1]!.segmentIds]).toEqual([1, 1, 1, 0, 0, 0]);
   });
 
@@ -176,25 +176,31 @@ describe('packing', () => {
     ]);
     expect((await tokens('truncate')).map((r) => [...r.inputIds])).toEqual([[1, 2, 3]]);
     const [row] = await collect(packSequences([{ tokens: [1, 2, 3], labels: [-100, -100, 3] }], { length: 3 }));
-    expect([...row!.labels]).toEqual([-100, 3, -100]);
+    expect([...row!.labels]).toEqual([-100, -100, 3]);
     await expect(collect(packSequences(['abc'] as never, { length: 3 }))).rejects.toThrow('takes arrays of tokens');
   });
 
-  test('chunkTokens: one stream, cut into rows whose labels are one further on', async () => {
+  test('chunkTokens: one stream, cut into rows whose labels are their tokens', async () => {
     const rows = await collect(chunkTokens([[1, 2, 3], [4], [], [5, 6, 7, 8]], { length: 3, separator: 0 }));
-    expect(rows.map((r) => [[...r.inputIds], [...r.labels]])).toEqual([
-      [
-        [1, 2, 3],
-        [2, 3, 0],
-      ],
-      [
-        [0, 4, 0],
-        [4, 0, 0],
-      ],
-      [
-        [0, 5, 6],
-        [5, 6, 7],
-      ],
+    expect(rows.map((r) => [...r.inputIds])).toEqual([
+      [1, 2, 3],
+      [0, 4, 0],
+      [0, 5, 6],
+      [7, 8, 0],
     ]);
+    expect(rows.map((r) => r.labels)).toEqual(rows.map((r) => r.inputIds));
   });
+});
+
+test('bucketCollate takes no names that it adds, and no place that is a text here and a number there', async () => {
+  const collate = bucketCollate({ multiple: 4 });
+  await expect(collate([{ ids: [1, 2], mask: [1, 0] }])).rejects.toThrow(
+    'the items have mask of their own, which it adds',
+  );
+  await expect(
+    collate([
+      { id: 'a', ids: [1, 2] },
+      { id: 7, ids: [1] },
+    ]),
+  ).rejects.toThrow('.id is a text in some items and a number in others');
 });

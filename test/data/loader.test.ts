@@ -212,7 +212,7 @@ describe('errors', () => {
       () =>
         new DataLoader(dataset as number[], o);
     expect(made({ batchsize: 4 })).toThrow("there is no option 'batchsize': it takes batchSize, shuffle");
-    expect(made({ batchSize: 0 })).toThrow('DataLoader: batchSize is 0: it must be a whole number from 1');
+    expect(made({ batchSize: 0 })).toThrow('DataLoader: batchSize is 0: it must be a whole number, at least 1');
     expect(made({ shuffle: true }, IterableDataset.from(items))).toThrow('use dataset.shuffle(bufferSize, seed)');
     expect(made({}, 5)).toThrow(
       'takes a dataset (length and get(i)), an array, or an IterableDataset, got the number 5',

@@ -47,12 +47,12 @@ test.each<[string, object, string]>([
   ['a column that is not there', { data: goldenPath('parquet/none.parquet'), field: 'body' }, "has no column 'body': it has id"],
   ['tokens of another vocabulary', { data: far }, 'token 352 of a document is out of range: the teacher has 0 to 351'],
   ['text without a tokenizer', { teacher: folderOf('untied') }, 'the teacher has no tokenizer.json: give documents as lists of token ids'],
-  ['sequences of one token', { sequenceLength: 1 }, 'sequenceLength is 1: it must be a whole number from 2'],
+  ['sequences of one token', { sequenceLength: 1 }, 'sequenceLength is 1: it must be a whole number, at least 2'],
   ['longer than the teacher can', { sequenceLength: 512 }, 'sequenceLength is 512: the teacher has 256 positions'],
-  ['no candidates', { topK: 0 }, 'topK is 0: it must be a whole number from 1'],
+  ['no candidates', { topK: 0 }, 'topK is 0: it must be a whole number, at least 1'],
   ['more candidates than tokens', { topK: 350 }, 'topK 350 and negatives 4 are more than the 352 tokens there are'],
   ['another dtype', { logits: 'f64' }, 'logits are stored as f16, bf16 or f32, not f64'],
-  ['no batch', { batchSize: 0 }, 'batchSize is 0: it must be a whole number from 1'],
+  ['no batch', { batchSize: 0 }, 'batchSize is 0: it must be a whole number, at least 1'],
 ])('%s: a sentence, and nothing is compiled', async (_, wrong, said) => {
   await expect(writeKDCache(newFolder(), { ...small, ...wrong } as never)).rejects.toThrow(said);
   expect(tx.explain()).toEqual([]);

@@ -66,7 +66,7 @@ const others: readonly Misuse[] = [
   ['no share', () => x.quantile([]), 'quantile: q is an empty list for f32[2, 3]: give one number or more'],
   ['a dim of a scalar', () => x.sum().takeAlongDim(tx.tensor(0), 0), 'takeAlongDim: f32[] has no dimensions'],
   ['one list of dimensions', () => x.tensordot(x, [[0]]), 'tensordot: dims has 1 lists: give two, the dimensions of a and those of b'],
-  ['columns without end', () => js.vander(tx.zeros([3]), Number.POSITIVE_INFINITY), 'vander: N is Infinity: it must be a whole number, 0 or more'],
+  ['columns without end', () => js.vander(tx.zeros([3]), Number.POSITIVE_INFINITY), 'vander: N is Infinity: it must be a whole number, at least 0'],
 ];
 testMisuses([...options, ...others], /arguments\.errors\.test\.ts:\d+/);
 

@@ -55,7 +55,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'unroll',
     () => tx.scan((h: T) => [h, null] as const, x4, x4, { unroll: 0 }),
-    'scan: unroll is 0: it must be a whole number of passes, at least 1',
+    'scan: unroll is 0: it must be a whole number, at least 1',
   ],
   [
     'an async body',

@@ -42,7 +42,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'a permutation of fewer than none',
     () => tx.randperm(-1),
-    'randperm: n is -1: it must be a whole number, 0 or more',
+    'randperm: n is -1: it must be a whole number, at least 0',
   ],
   [
     'more samples than there are',

@@ -48,7 +48,7 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
     'stack: shapes of f32[2, 3] and f32[3] differ: use cat, or pad them first',
   ],
   ['split', () => x.split([1, 1], 1), 'split: sizes [1, 1] add up to 2, dim 1 of f32[2, 3] has 3'],
-  ['split by nothing', () => x.split(0), 'split: the size must be a whole number of 1 or more, got 0'],
+  ['split by nothing', () => x.split(0), 'split: the size is 0: it must be a whole number, at least 1'],
   ['narrow', () => x.narrow(1, 2, 2), 'narrow: 2 to 4 is outside of size 3 of dim 1 in f32[2, 3]'],
   [
     'narrow by a float',

@@ -1,6 +1,7 @@
 // Generating: tokens identical to transformers', one program for each size of prompts and one for all further tokens.
 import * as tx from 'tsxla';
 import { expect, test } from 'vitest';
+import { goldenPath } from '../support.js';
 import { camel, facts, given, load, numbers, relativeError } from './support.js';
 
 const compiles = () => tx.metrics.counter('UncachedCompile') ?? 0;
@@ -38,6 +39,37 @@ test('layers as a loop generate the same, nothing piles up, and the cache is wri
   const counts: number[] = [];
   for await (const { index } of model.generateStream(prompts, greedy)) if (index === 0) counts.push(live());
   expect(Math.max(...counts.slice(2)) - Math.min(...counts.slice(2)), `live buffers: ${counts}`).toBeLessThanOrEqual(1);
+});
+
+test.each([
+  ['one by one', {}],
+  ['as a loop', { scanLayers: true, unroll: 2 }],
+] as const)('layers %s: 4 tokens and 3 more are as 7 at once, however often', async (_, options) => {
+  const model = await load('tied', options);
+  const ids = tx.tensor([[5, 9, 2, 77, 31, 8, 1]], { dtype: 'i32' });
+  const part = (from: number, to: number) => ids.narrow(1, from, to - from);
+  const cache = model.makeCache(1, 16);
+  const next = tx.compile((more: tx.Tensor) => tx.noGrad(() => model.next(more, cache)));
+  const start = tx.compile((prompt: tx.Tensor) =>
+    tx.noGrad(() => {
+      cache.reset();
+      return model.next(prompt, cache);
+    }),
+  );
+  const want = await tx.noGrad(() => model.forward(ids).select(1, -1)).data();
+  const check = async (logits: tx.Tensor) =>
+    expect(relativeError(await logits.data(), { dtype: 'f32', shape: logits.shape, data: want })).toBeLessThan(1e-5);
+  for (let again = 0; again < 2; again++) {
+    await start(part(0, 4)); // a prompt that looks at itself alone
+    await check(await next(part(4, 7)));
+    cache.reset(); // outside of the step that fills it
+    await next(part(0, 4));
+    await check(await next(part(4, 7)));
+  }
+  cache.reset();
+  await next(part(0, 4));
+  await check(tx.noGrad(() => model.next(part(4, 7), cache))); // without a step
+  expect(await cache.filled.item()).toBe(7);
 });
 
 test('a step writes the cache in place: it copies none of it', async () => {
@@ -102,6 +134,34 @@ test('tokens are drawn as often as they are likely', async () => {
     expect(Math.abs(counts[i]! - draws * p)).toBeLessThan(5 * Math.sqrt(draws * p * (1 - p)) + 1e-9);
   });
   expect(wanted.filter((p) => p > 0).length).toBe(30);
+});
+
+test('tokens that are ruled out, with -Infinity or a very small number, do not blunt the filters', async () => {
+  const logits = tx.arange(60, { dtype: 'f32' }).mul(0.1);
+  const seen = tx.zeros([1, 60], { dtype: 'bool' });
+  for (const out of [Number.NEGATIVE_INFINITY, -3e38, -1e9]) {
+    const masked = tx.where(tx.arange(60).lt(4), out, logits).unsqueeze(0);
+    const left = async (options: tx.models.SamplingOptions) => {
+      const settings = tx.tensor(tx.models.samplingSettings(options, 60));
+      return Number(await tx.models.filterLogits(masked, seen, settings).isfinite().sum().item());
+    };
+    expect([await left({ topK: 1 }), await left({ topK: 5 }), await left({ topP: 0.5 })]).toEqual([1, 5, 7]);
+  }
+});
+
+test('a temperature has its effect, whatever the folder says of sampling', async () => {
+  const model = await tx.models.Qwen3ForCausalLM.fromPretrained(goldenPath('qwen3/untied'));
+  const texts = async (options: tx.models.GenerateOptions) => {
+    const seen = new Set<string>();
+    for (const seed of [1, 2, 3]) {
+      const [sequence] = await model.generate([[5, 6, 7]], { ...options, seed, maxNewTokens: 6 });
+      seen.add(String(sequence!.tokens));
+    }
+    return seen.size;
+  };
+  expect(await texts({ temperature: 5 })).toBeGreaterThan(1);
+  expect(await texts({ temperature: 5, doSample: false })).toBe(1);
+  expect(await texts({})).toBe(1);
 });
 
 test.each(facts.filters.map((o, i) => [o, i] as const))('what %o leaves is what transformers leaves', async (o, i) => {

@@ -9,6 +9,7 @@ import * as tx from 'tsxla';
 import { readSafetensors } from 'tsxla/io';
 import { QWEN3, Qwen3ForCausalLM, readQwen3Config } from 'tsxla/models';
 import { afterAll, expect, test } from 'vitest';
+import { counts } from '../../dist/runtime/program.js';
 import { folderOf, NAMES } from './support.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'qwen3-'));
@@ -84,6 +85,30 @@ test.each(NAMES)('%s: read in its own dtype, written, and read again, all is the
   expect(again.tokenizer?.encode('hello')).toEqual(model.tokenizer?.encode('hello'));
   const [p, q] = [model, again].map((m) => [...m.stateDict()].sort(([a], [b]) => (a < b ? -1 : 1)));
   expect(q!.map(([n, t]) => [n, t.dtype, t.shape])).toEqual(p!.map(([n, t]) => [n, t.dtype, t.shape]));
+});
+
+test('a model whose layers are a loop is written without a program: each stacked tensor is read once, and cut here', async () => {
+  const model = await Qwen3ForCausalLM.fromPretrained(folderOf('untied'), { scanLayers: true });
+  const reads = () => tx.metrics.metricData('TransferFromDeviceTime')?.total ?? 0;
+  const before = [counts.compiled, tx.metrics.counter('ExecuteComputation') ?? 0, reads()] as const;
+  const folder = path.join(scratch, 'scanned');
+  await model.savePretrained(folder);
+  expect(counts.compiled - before[0]).toBe(0);
+  expect((tx.metrics.counter('ExecuteComputation') ?? 0) - before[1]).toBe(0);
+  expect(reads() - before[2]).toBe(model.parameters().length);
+  const plain = await Qwen3ForCausalLM.fromPretrained(folderOf('untied'));
+  await plain.savePretrained(path.join(scratch, 'plain'));
+  const [a, b] = await Promise.all(
+    ['scanned', 'plain'].map((f) => readSafetensors(path.join(scratch, f, 'model.safetensors'))),
+  );
+  expect(new Map([...a!].sort())).toEqual(new Map([...b!].sort()));
+});
+
+test('unroll is of the loop over layers: without one it is refused', () => {
+  const config = { ...QWEN3['0.6B'], numHiddenLayers: 2 };
+  expect(() => tx.nn.init.skipInit(() => new Qwen3ForCausalLM(config, { unroll: 2 }))).toThrow(
+    'Qwen3: unroll is 2, but there is no loop: pass scanLayers: true, too',
+  );
 });
 
 /** A folder with a model of zeros, of which only the header takes room on the disk. */

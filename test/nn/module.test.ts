@@ -142,7 +142,7 @@ describe('state dicts', () => {
         'Error(s) in loading state_dict for Block:',
         'Missing key(s) in state_dict: "q_proj.weight", "parts.0.bias".',
         'Unexpected key(s) in state_dict: "extra".',
-        'size mismatch for seen: the state dict has shape [3], the model [2].',
+        'size mismatch for seen: [3] in the state dict, [2] here.',
       ].join('\n\t'),
     );
     expect(await block.scale.tolist()).toEqual(before);
@@ -187,6 +187,7 @@ describe('state dicts', () => {
     expect(() =>
       layer.loadStateDict({ weight, bias: { dtype: 'f32', shape: [1], data: new Float32Array(2) } }),
     ).toThrow('loadStateDict: bias is f32[1] and has 2 elements');
+    expect(await layer.weight.tolist()).toEqual([[1.5, 2.5]]); // nothing was changed before the error
   });
 
   test('what one module saves another loads, and buffers that do not persist are left out', async () => {

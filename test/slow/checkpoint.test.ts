@@ -21,7 +21,13 @@ function train(dir: string, lines = Number.POSITIVE_INFINITY, after = 0): Promis
     killing = true;
     setTimeout(() => child.kill('SIGKILL'), after);
   });
-  return new Promise((resolve) => child.on('close', () => resolve(said)));
+  return new Promise((resolve, reject) =>
+    child.on('close', (code, signal) =>
+      code === 0 || (killing && signal === 'SIGKILL')
+        ? resolve(said)
+        : reject(new Error(`it ended by itself: ${code}`)),
+    ),
+  );
 }
 
 test('kill -9 at 30 random moments', async () => {
@@ -36,8 +42,10 @@ test('kill -9 at 30 random moments', async () => {
   expect(kills).toBe(30);
   said = await train(dir);
   const hash = (text: string) => text.match(/hash (\w+)/)?.[1];
+  expect(hash(whole)).toMatch(/^[0-9a-f]{64}$/);
   expect(hash(said)).toBe(hash(whole));
   const losses = (text: string) => new Map(text.split('\n').map((line) => line.split(' ') as [string, string]));
+  expect([...losses(whole).keys()].filter((step) => /^\d+$/.test(step))).toHaveLength(STEPS);
   for (const [step, loss] of losses(said)) if (/^\d+$/.test(step)) expect(losses(whole).get(step)).toBe(loss);
   expect(fs.readdirSync(dir).filter((name) => !name.startsWith('step-'))).toEqual([]);
 });
