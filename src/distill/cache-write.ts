@@ -230,7 +230,7 @@ const OTHERWISE = 'use the same to continue it, --overwrite to begin anew, or an
 /** The manifest of the cache that is to be continued. */
 async function known(folder: string, settings: CacheSettings, overwrite: boolean): Promise<Manifest | undefined> {
   const names = await fs.readdir(folder);
-  for (const name of names.filter((n) => n.endsWith('.tmp'))) await fs.rm(path.join(folder, name)); // of a killed run
+  for (const name of names.filter((n) => /^(shard-|manifest).*\.tmp$/.test(n))) await fs.rm(path.join(folder, name)); // of a killed run
   const shards = names.filter(isShard).sort();
   if (overwrite)
     for (const name of [...shards.reverse(), MANIFEST]) await fs.rm(path.join(folder, name), { force: true });
