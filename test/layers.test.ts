@@ -12,7 +12,8 @@ const LAYERS = [
   ['runtime'],
   ['tensor'],
   ['nn', 'optim', 'data', 'io', 'spmd', 'plan', 'xm'],
-  ['models', 'quant', 'lora', 'distill'],
+  ['models'],
+  ['quant', 'lora', 'distill'],
   ['backend', 'train'],
   ['cli'],
   ['.'], // src/index.ts: re-exports only

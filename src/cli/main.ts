@@ -8,6 +8,7 @@ import { cacheCommand } from './cache.js';
 import { doctorCommand } from './doctor.js';
 import { generateCommand } from './generate.js';
 import { hloCommand } from './hlo.js';
+import { kdCacheCommand, kdConvertCommand } from './kd-cache.js';
 import { pluginsCommand } from './plugins.js';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
@@ -19,6 +20,8 @@ const program = new Command('tsxla')
   .addCommand(pluginsCommand())
   .addCommand(hloCommand())
   .addCommand(generateCommand())
+  .addCommand(kdCacheCommand())
+  .addCommand(kdConvertCommand())
   .addCommand(cacheCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 

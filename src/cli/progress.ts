@@ -4,9 +4,12 @@ import { bytes } from '../base/format.js';
 
 export type Progress = (done: number, total: number) => void;
 
-/** `show` writes an amount, as in `fetching the plugin: 12 MiB of 60 MiB`. It ends when done reaches total. */
-export function progress(label: string, show: (amount: number) => string = bytes): Progress {
-  return process.stderr.isTTY ? bar(label, show) : lines(label, show);
+/**
+ * `show` writes an amount, as in `fetching the plugin: 12 MiB of 60 MiB`, and `rest` what comes behind it. It ends when done
+ * reaches total.
+ */
+export function progress(label: string, show: (amount: number) => string = bytes, rest = () => ''): Progress {
+  return process.stderr.isTTY ? bar(label, show, rest) : lines(label, show, rest);
 }
 
 const BAR = { barsize: 30, barCompleteString: '█'.repeat(30), barIncompleteString: '░'.repeat(30), barGlue: '' };
@@ -16,10 +19,10 @@ const UP_AND_CLEAR = '\x1b[1A\r\x1b[K';
  * Only cli-progress's drawing is used. Its SingleBar keeps the process alive until stopped and swallows the first
  * Ctrl-C; this one needs no stopping: each state is a whole line, so an error printed after it starts on its own.
  */
-function bar(label: string, show: (amount: number) => string): Progress {
+function bar(label: string, show: (amount: number) => string, rest: () => string): Progress {
   let drawn = false;
   return (done, total) => {
-    const text = `${label} ${cliProgress.Format.BarFormat(done / total, BAR)} ${show(done)} of ${show(total)}`;
+    const text = `${label} ${cliProgress.Format.BarFormat(done / total, BAR)} ${show(done)} of ${show(total)}${rest()}`;
     process.stderr.write(`${drawn ? UP_AND_CLEAR : ''}${done < total ? `${text}\n` : ''}`);
     drawn = done < total;
   };
@@ -27,7 +30,7 @@ function bar(label: string, show: (amount: number) => string): Progress {
 
 const QUIET_MS = 3000;
 
-function lines(label: string, show: (amount: number) => string): Progress {
+function lines(label: string, show: (amount: number) => string, rest: () => string): Progress {
   let printedTenth = -1;
   let printedAt = 0;
   return (done, total) => {
@@ -35,6 +38,6 @@ function lines(label: string, show: (amount: number) => string): Progress {
     if (tenth === printedTenth || (Date.now() - printedAt < QUIET_MS && done < total)) return;
     printedTenth = tenth;
     printedAt = Date.now();
-    process.stderr.write(`${label}: ${show(done)} of ${show(total)}\n`);
+    process.stderr.write(`${label}: ${show(done)} of ${show(total)}${rest()}\n`);
   };
 }

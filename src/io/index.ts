@@ -21,4 +21,5 @@ export {
 } from './safetensors.js';
 export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
 export type { Items, Stateful } from './state.js';
-export { readTorch, type TorchValue } from './torch.js';
+export { type ArrayPlace, locateTorch, readTorch, type TorchValue } from './torch.js';
+export { writeTorch } from './torch-write.js';

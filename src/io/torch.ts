@@ -52,7 +52,54 @@ interface Storage {
  * What a file that `torch.save` wrote holds. No code of the file is run: of Python's types, those that state dicts are made of
  * are known, and a file that wants to import any other is refused (UnsafePickleError).
  */
-export async function readTorch(path: string): Promise<TorchValue> {
+export const readTorch = (path: string): Promise<TorchValue> =>
+  withTorch(path, async ({ value, archive, memberOf, file, bigEndian, bad }) => {
+    let room = 2 * file.size + SLACK;
+    for (const storage of archive.storages()) {
+      if (!storage.views.size) continue;
+      const member = memberOf(storage);
+      for (const { array, strides } of storage.views.values())
+        room -= isRowMajor(array.shape, strides) ? 0 : byteLength(array);
+      if (room < 0) throw bad('its tensors are expanded far beyond what it holds: call clone() of them before saving');
+      await fill(storage, await member.start(), file, bigEndian, bad);
+    }
+    return value as TorchValue;
+  });
+
+/** Where an array lies in a file: its elements in row-major order from this byte on. */
+export interface ArrayPlace extends ArrayType {
+  readonly position: number;
+}
+
+/** Where the tensors of a file lie whose value is a dict of them: for those who read a part of a large one. */
+export const locateTorch = (path: string): Promise<Map<string, ArrayPlace>> =>
+  withTorch(path, async ({ value, archive, memberOf, bigEndian, bad }) => {
+    if (!(value instanceof Map)) throw bad('its value is no dict of tensors');
+    const places = new Map<string, ArrayPlace>();
+    for (const storage of archive.storages())
+      for (const { array, strides, offset } of storage.views.values()) {
+        const [name] = [...value].find(([, v]) => v === array) ?? [];
+        if (typeof name !== 'string') continue;
+        const { dtype, shape } = array;
+        if (bigEndian || !isRowMajor(shape, strides))
+          throw bad(`${name} lies in another order: save it anew in Python, with .contiguous()`);
+        const position = (await memberOf(storage).start()) + offset * DTYPES[dtype].bytes;
+        places.set(name, { dtype, shape, position });
+      }
+    return places;
+  });
+
+interface OpenTorch {
+  /** What the pickle describes, its tensors not read yet. */
+  readonly value: unknown;
+  readonly archive: Archive;
+  readonly memberOf: (storage: Storage) => Member;
+  readonly file: OpenFile;
+  readonly bigEndian: boolean;
+  readonly bad: (what: string) => FileError;
+}
+
+async function withTorch<T>(path: string, use: (opened: OpenTorch) => Promise<T>): Promise<T> {
   await refuseOldFormat(path);
   return withZip(path, TORCH_FILE, async (members, file) => {
     const bad = (what: string) => new FileError(`${path} is not a whole torch file: ${what}`);
@@ -65,19 +112,14 @@ export async function readTorch(path: string): Promise<TorchValue> {
     const archive = new Archive(bad);
     const value = unpickle(await bytesIn(pickle), archive);
     checkValue(value, archive);
-    let room = 2 * file.size + SLACK;
-    for (const storage of archive.storages()) {
-      const { key, bytes, views } = storage;
-      if (!views.size) continue;
+    const memberOf = ({ key, bytes }: Storage): Member => {
       const member = members.get(`${root}data/${key}`);
       if (!member) throw bad(`it has no storage data/${key}`);
       if (member.compressed) throw bad(`data/${key} is compressed, which torch never does: save it anew with torch`);
       if (member.size < bytes) throw bad(`data/${key} has ${member.size} bytes of ${bytes}`);
-      for (const { array, strides } of views.values()) room -= isRowMajor(array.shape, strides) ? 0 : byteLength(array);
-      if (room < 0) throw bad('its tensors are expanded far beyond what it holds: call clone() of them before saving');
-      await fill(storage, await member.start(), file, bigEndian, bad);
-    }
-    return value as TorchValue;
+      return member;
+    };
+    return use({ value, archive, memberOf, file, bigEndian, bad });
   });
 }
 
@@ -107,7 +149,7 @@ class StorageType {
 }
 
 // biome-ignore format: a table
-const STORAGES: Readonly<Record<string, DType>> = {
+export const STORAGES: Readonly<Record<string, DType>> = {
   FloatStorage: 'f32', DoubleStorage: 'f64', HalfStorage: 'f16', BFloat16Storage: 'bf16', LongStorage: 'i64', IntStorage: 'i32',
   ShortStorage: 'i16', CharStorage: 'i8', ByteStorage: 'u8', BoolStorage: 'bool', UntypedStorage: 'u8',
 };

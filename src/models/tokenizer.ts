@@ -1,4 +1,5 @@
 // Text to tokens and back, with Hugging Face's own libraries, which are loaded when first needed.
+import { createHash } from 'node:crypto';
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import type { Template } from '@huggingface/jinja';
@@ -74,6 +75,12 @@ export class Tokenizer {
     } catch (e) {
       throw new ArgumentError(`the tokenizer of ${folder} cannot be used: ${messageOf(e)}`, { cause: e });
     }
+  }
+
+  /** The same for tokenizers whose token ids mean the same texts, however their files are written. */
+  get hash(): string {
+    const tokens = [...this.#library.get_vocab(true)].sort(([, a], [, b]) => a - b);
+    return createHash('sha256').update(JSON.stringify(tokens)).digest('hex');
   }
 
   encode(text: string, options: { readonly addSpecialTokens?: boolean } = {}): number[] {

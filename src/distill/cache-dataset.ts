@@ -1,0 +1,201 @@
+// Reading KD caches, ours and the original's: any sequence by its number, so that a loader shuffles over everything and resumes
+// exactly; nothing but the sequences of a batch is in memory, unless told.
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import { type HostArray, sizeOf } from '../base/dtype.js';
+import { ArgumentError, DataError } from '../base/errors.js';
+import type { Dataset } from '../data/index.js';
+import { locateTorch } from '../io/index.js';
+import {
+  type CacheSizes,
+  type Field,
+  isShard,
+  MANIFEST,
+  type OriginalMeta,
+  openShard,
+  openTorchShard,
+  readJsonFile,
+  readManifest,
+  readSequences,
+  type Shard,
+  shardName,
+} from './cache-format.js';
+
+/** One sequence: L tokens, and for each of its S = L - 1 positions what the teacher says comes next. */
+export interface KDSequence {
+  /** i32[L] */
+  readonly inputIds: HostArray;
+  /** u8[L]: 0 for the padding at the end. */
+  readonly attentionMask: HostArray;
+  /** u8[L]: 1 for tokens that are to be foreseen; position i foresees token i + 1. */
+  readonly lossMask: HostArray;
+  /** i32[S, K]: the most likely tokens, the first first. */
+  readonly topkIdx: HostArray;
+  /** [S, K]: their logits, not divided by a temperature. */
+  readonly topkLogits: HostArray;
+  /** i32[S, R]: tokens that were drawn at random, where the cache has them. */
+  readonly randIdx?: HostArray;
+  /** [S, R] */
+  readonly randLogits?: HostArray;
+}
+
+/** What is known of a cache; null where the original does not say. */
+export interface KDCacheInfo extends CacheSizes {
+  readonly format: 'tsxla' | 'original';
+  readonly sequences: number;
+  readonly teacher: string | null;
+  readonly tokenizer: string | null;
+  readonly vocabSize: number | null;
+  readonly complete: boolean;
+}
+
+export interface KDCacheOpenOptions {
+  /** Keeps all of it in memory. */
+  readonly preload?: boolean;
+  /** Takes what is there of a cache that is not finished. */
+  readonly partial?: boolean;
+  /** What the student needs; what is known to be another is an error. */
+  readonly expect?: {
+    /** Tokenizer.hash */
+    readonly tokenizer?: string | null | undefined;
+    readonly vocabSize?: number | undefined;
+    readonly sequenceLength?: number | undefined;
+  };
+}
+
+type Arrays = ReadonlyMap<Field, HostArray>;
+
+export class KDCacheDataset implements Dataset<KDSequence> {
+  readonly length: number;
+  /** Where each shard ends. */
+  readonly #ends: number[] = [];
+
+  private constructor(
+    readonly folder: string,
+    readonly info: KDCacheInfo,
+    readonly shards: readonly Shard[],
+    readonly preloaded: readonly Arrays[] | undefined,
+  ) {
+    let end = 0;
+    for (const shard of shards) this.#ends.push((end += shard.sequences));
+    this.length = end;
+  }
+
+  /** Opens the cache in a folder: all headers are read and checked. */
+  static async open(folder: string, options: KDCacheOpenOptions = {}): Promise<KDCacheDataset> {
+    const { info, shards } = await openKDCache(folder, options);
+    const preloaded = options.preload
+      ? await Promise.all(shards.map((s) => readSequences(s, 0, s.sequences)))
+      : undefined;
+    return new KDCacheDataset(folder, info, shards, preloaded);
+  }
+
+  async get(index: number): Promise<KDSequence> {
+    if (!Number.isSafeInteger(index) || index < 0 || index >= this.length)
+      throw new ArgumentError(`there is no sequence ${index}: the cache has 0 to ${this.length - 1}`);
+    const which = this.#ends.findIndex((end) => index < end);
+    const at = index - (this.#ends[which - 1] ?? 0);
+    const kept = this.preloaded?.[which];
+    const arrays = kept ?? (await readSequences(this.shards[which]!, at, 1));
+    const row = ({ dtype, shape: [, ...shape], data }: HostArray): HostArray => {
+      const start = kept ? at * sizeOf(shape) : 0;
+      return { dtype, shape, data: data.subarray(start, start + sizeOf(shape)) };
+    };
+    return Object.fromEntries([...arrays].map(([field, array]) => [field, row(array)])) as unknown as KDSequence;
+  }
+}
+
+export async function openKDCache(
+  folder: string,
+  { partial = false, expect = {} }: KDCacheOpenOptions = {},
+): Promise<{ info: KDCacheInfo; shards: Shard[] }> {
+  const names = await fs.readdir(folder).catch(() => {
+    throw new DataError(`there is no KD cache ${folder}: make one with \`tsxla kd-cache\``);
+  });
+  const {
+    info: known,
+    open,
+    files,
+    promised,
+  } = names.includes(MANIFEST) ? await ours(folder, names) : await original(folder, names);
+  check(folder, known, expect);
+  if (!known.complete && !partial)
+    throw new DataError(
+      `${folder} is not finished: run the same command again to continue it, or pass { partial: true } to use what is there`,
+    );
+  const shards: Shard[] = [];
+  for (const file of files) shards.push(await open(path.join(folder, file)));
+  const sequences = shards.reduce((n, s) => n + s.sequences, 0);
+  if (!sequences) throw new DataError(`${folder} has no sequences`);
+  if (promised !== undefined && sequences !== promised)
+    throw new DataError(
+      `${folder} has ${sequences} sequences of ${promised}: shards are missing; run the command again`,
+    );
+  return { info: { ...known, sequences }, shards };
+}
+
+type Found = {
+  readonly info: KDCacheInfo;
+  readonly open: (file: string) => Promise<Shard>;
+  readonly files: readonly string[];
+  /** How many sequences there should be. */
+  readonly promised: number | undefined;
+};
+
+async function ours(folder: string, names: readonly string[]): Promise<Found> {
+  const { settings, teacher, complete, sequences } = (await readManifest(folder))!;
+  const { tokenizer, vocabSize, sequenceLength, topK, negatives } = settings;
+  const files = names.filter(isShard).sort();
+  const gap = files.findIndex((file, i) => file !== shardName(i));
+  if (gap >= 0) throw new DataError(`${folder} has no ${shardName(gap)}: copy it again, or run the command again`);
+  const sizes = { sequenceLength, topK, negatives };
+  const info: KDCacheInfo = { format: 'tsxla', ...sizes, sequences, teacher, tokenizer, vocabSize, complete };
+  return { info, open: (file) => openShard(file, settings), files, promised: complete ? sequences : undefined };
+}
+
+async function original(folder: string, names: readonly string[]): Promise<Found> {
+  const files = names.filter((n) => n.endsWith('.pt')).sort();
+  const [first] = files;
+  if (!first) throw new DataError(`${folder} is no KD cache: it has neither ${MANIFEST} nor .pt files`);
+  const meta = await readJsonFile<OriginalMeta>(path.join(folder, 'meta.json'));
+  const progress = await readJsonFile<{ n_written?: number }>(path.join(folder, 'progress.json'));
+  // What the arrays have is true; meta.json may be missing.
+  const places = await locateTorch(path.join(folder, first));
+  const shapeOf = (name: string) => places.get(name)?.shape ?? [];
+  if (shapeOf('topk_idx').length !== 3 || shapeOf('input_ids').length !== 2)
+    throw new DataError(
+      `${path.join(folder, first)} is no shard of a KD cache: it has no input_ids [N, L] and topk_idx [N, S, K]`,
+    );
+  const sizes = {
+    sequenceLength: shapeOf('input_ids')[1]!,
+    topK: shapeOf('topk_idx')[2]!,
+    negatives: shapeOf('rand_idx')[2] ?? 0,
+  };
+  const gap = files.findIndex((file, i) => /^shard_\d+\.pt$/.test(file) && Number(file.slice(6, -3)) !== i);
+  if (gap >= 0) throw new DataError(`${folder} has no shard ${gap}: before ${files[gap]} one is missing`);
+  const info: KDCacheInfo = {
+    format: 'original',
+    ...{ ...sizes, sequences: 0, complete: true, tokenizer: null },
+    teacher: meta?.teacher_model ?? null,
+    vocabSize: meta?.vocab_size ?? null,
+  };
+  return { info, open: (file) => openTorchShard(file, sizes), files, promised: progress?.n_written };
+}
+
+function check(folder: string, info: KDCacheInfo, expect: NonNullable<KDCacheOpenOptions['expect']>): void {
+  const differs = (ours: unknown, theirs: unknown) =>
+    (ours ?? undefined) !== undefined && theirs !== null && ours !== theirs;
+  if (differs(expect.tokenizer, info.tokenizer))
+    throw new ArgumentError(
+      `${folder} was made with another tokenizer (${info.tokenizer?.slice(0, 8)}, the student's is ${expect.tokenizer?.slice(0, 8)}): ` +
+        'its token ids mean other texts; make a cache with a teacher of the same tokenizer',
+    );
+  if (differs(expect.vocabSize, info.vocabSize))
+    throw new ArgumentError(
+      `${folder} is of a teacher with ${info.vocabSize} tokens, the student has ${expect.vocabSize}: their vocabularies must be the same`,
+    );
+  if (differs(expect.sequenceLength, info.sequenceLength))
+    throw new ArgumentError(
+      `${folder} has sequences of ${info.sequenceLength} tokens, asked for are ${expect.sequenceLength}: use its length, or make another cache`,
+    );
+}

@@ -1,0 +1,363 @@
+// Writing KD caches. A shard is the unit of work: its header says where reading the data goes on behind it, so that one rename
+// makes both its numbers and the progress true. Whenever a run is killed, the next begins behind the last whole shard.
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { checkWhole } from '../base/check.js';
+import { type DType, type HostArray, hostArray, sizeOf } from '../base/dtype.js';
+import { ArgumentError, DataError } from '../base/errors.js';
+import { decodeFloats } from '../base/float.js';
+import { tryLock } from '../base/lock.js';
+import { type Document, IterableDataset, type Read, type Source } from '../data/index.js';
+import { type HubOptions, resolveModel, writeSafetensors } from '../io/index.js';
+import { type Qwen3Config, Qwen3ForCausalLM, readQwen3Config, Tokenizer } from '../models/index.js';
+import { readConfig } from '../models/pretrained.js';
+import { tensor } from '../tensor/create.js';
+import {
+  arrayTypes,
+  bytesOfSequence,
+  type CacheSettings,
+  checkSizes,
+  FIELDS,
+  type Field,
+  FORMAT,
+  isShard,
+  type LogitsDType,
+  MANIFEST,
+  type Manifest,
+  openShard,
+  readManifest,
+  type ShardNote,
+  shardName,
+  writeJsonFile,
+} from './cache-format.js';
+import { type CacheRow, CacheRows, type DocumentOptions, documentsOf, fractionOf, sourcesOf } from './cache-rows.js';
+import { type Candidates, type Reduce, randomOf, teacherCandidates } from './cache-teacher.js';
+
+export interface KDCacheOptions extends DocumentOptions {
+  /** The folder of a Qwen3 model, its name on the hub, or the model. */
+  readonly teacher: string | Qwen3ForCausalLM;
+  /** Files (.jsonl, .parquet, .txt), or documents of tokens. */
+  readonly data: string | readonly string[] | Exclude<Source<Document>, readonly string[]>;
+  /** Tokens of a sequence, 1024 unless told. */
+  readonly sequenceLength?: number;
+  /** How many of the most likely tokens are kept for each position, 128 unless told. */
+  readonly topK?: number;
+  /** How many others are drawn at random, 64 unless told. */
+  readonly negatives?: number;
+  /** At most so many sequences; all unless told. A cache can be continued with more. */
+  readonly sequences?: number;
+  /** How many the teacher reads at a time: it changes the speed, not the cache. 4 unless told. */
+  readonly batchSize?: number;
+  /** What logits are stored in, f16 unless told. */
+  readonly logits?: LogitsDType;
+  readonly seed?: number;
+  /** Documents follow one another in a row (unless told), or each has its own. */
+  readonly pack?: boolean;
+  /** Of a shard, the unit of what a killed run loses; about 64 MiB of them unless told. */
+  readonly shardSequences?: number;
+  /** Removes the cache that is there; else it is continued. */
+  readonly overwrite?: boolean;
+  /** The teacher computes in this; the files' own unless told. */
+  readonly dtype?: DType;
+  /** The teacher's layers as one loop, which compiles faster; true unless told. */
+  readonly scanLayers?: boolean;
+  readonly onProgress?: (progress: KDCacheProgress) => void;
+  /** While the teacher is fetched. */
+  readonly onFetch?: NonNullable<HubOptions['onProgress']>;
+}
+
+export interface KDCacheProgress {
+  readonly sequences: number;
+  /** How many there will be, an estimate from how much of the files was read; undefined where nothing is known. */
+  readonly total: number | undefined;
+  readonly bytes: number;
+  readonly totalBytes: number | undefined;
+  /** Of this run, and for what is left at its speed. */
+  readonly tokensPerSecond: number | undefined;
+  readonly secondsLeft: number | undefined;
+}
+export interface KDCacheResult {
+  readonly folder: string;
+  readonly sequences: number;
+  readonly bytes: number;
+  /** How many were there before. */
+  readonly resumedAt: number;
+}
+
+const SHARD_BYTES = 64 * 2 ** 20;
+
+/** Runs a teacher over data, and writes what it says of each position into a folder. */
+export async function writeKDCache(folder: string, options: KDCacheOptions): Promise<KDCacheResult> {
+  const { batchSize = 4, sequences: limit = Number.POSITIVE_INFINITY, overwrite = false } = options;
+  const teacher = await findTeacher(options);
+  const { settings, rows } = await plan(teacher, options);
+  const record = bytesOfSequence(settings, settings.logits);
+  const shardSequences =
+    options.shardSequences ?? Math.max(1, Math.floor(SHARD_BYTES / record / batchSize)) * batchSize;
+  const counts = { batchSize, shardSequences, ...(options.sequences !== undefined && { sequences: limit }) };
+  for (const [name, n] of Object.entries(counts)) checkWhole(`kd-cache: ${name}`, n, 1);
+
+  await fs.mkdir(folder, { recursive: true });
+  const lock = await lockFolder(folder);
+  try {
+    let manifest = await known(folder, settings, overwrite);
+    const there = await wholeShards(folder, manifest);
+    const resumedAt = there.sequences;
+    const reads = rows.read(0, there.after)[Symbol.asyncIterator]();
+    let next = await take(reads, Math.min(shardSequences, limit - there.sequences));
+    if (!next.length && !resumedAt)
+      throw new DataError('kd-cache: the data are empty: there is no document of two tokens');
+
+    const finish = async (sequences: number): Promise<KDCacheResult> => {
+      if (manifest) await writeJsonFile(path.join(folder, MANIFEST), { ...manifest, complete: true, sequences });
+      return { folder, sequences, bytes: sequences * record, resumedAt };
+    };
+    if (!next.length) return await finish(there.sequences);
+
+    const progress = new Progress(settings, record, resumedAt, limit, options.onProgress);
+    progress.expect(there.sequences + next.length, next, shardSequences);
+    const model = await teacher.load();
+    const teacherHash = await hashOf(model);
+    if (manifest && manifest.teacherHash !== teacherHash)
+      throw new ArgumentError(`${folder} holds a cache of another teacher (${manifest.teacher}): ${OTHERWISE}`);
+    manifest ??= { format: FORMAT, teacher: teacher.name, teacherHash, settings, complete: false, sequences: 0 };
+    await writeJsonFile(path.join(folder, MANIFEST), { ...manifest, complete: false, sequences: 0 });
+    const reduce = teacherCandidates(model, settings, settings.logits);
+    let first = there.sequences;
+    let writing: Promise<void> | undefined; // the shard before, while the device works on the next
+    for (let shard = there.shards; next.length; shard++) {
+      progress.expect(first + next.length, next, shardSequences);
+      const arrays = await compute(
+        next.map((r) => r.item),
+        first,
+        settings,
+        batchSize,
+        reduce,
+        progress,
+      );
+      await writing;
+      if (lock.lost.aborted)
+        throw new DataError(`${folder} is being written by another process since this one stood still`);
+      const note: ShardNote = { first, after: next.at(-1)!.after };
+      writing = writeShard(path.join(folder, shardName(shard)), arrays, note);
+      writing.catch(() => undefined); // it is thrown where it is awaited
+      first += next.length;
+      next = await take(reads, Math.min(shardSequences, limit - first));
+    }
+    await writing;
+    return await finish(first);
+  } finally {
+    await lock.release();
+  }
+}
+
+export const writeShard = (file: string, arrays: ReadonlyMap<Field, HostArray>, note: ShardNote): Promise<void> =>
+  writeSafetensors(file, new Map([...arrays].map(([field, array]) => [FIELDS[field].stored, array])), {
+    metadata: { 'kd-cache': JSON.stringify(note) },
+  });
+
+// ---- before anything is computed
+
+interface FoundTeacher {
+  readonly name: string;
+  readonly config: Qwen3Config;
+  readonly tokenizer: Tokenizer | null;
+  load(): Promise<Qwen3ForCausalLM>;
+}
+
+/** The teacher's description: its weights are read when all else is right. */
+async function findTeacher({ teacher, dtype, scanLayers = true, onFetch }: KDCacheOptions): Promise<FoundTeacher> {
+  if (typeof teacher !== 'string') {
+    const { config, tokenizer } = teacher;
+    return { name: teacher.constructor.name, config, tokenizer, load: async () => teacher.eval() };
+  }
+  const folder = await resolveModel(teacher, onFetch ? { onProgress: onFetch } : {});
+  const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
+  const tokenizer = existsSync(path.join(folder, 'tokenizer.json')) ? await Tokenizer.fromPretrained(folder) : null;
+  const load = () => Qwen3ForCausalLM.fromPretrained(folder, { scanLayers, ...(dtype && { dtype }) });
+  return { name: path.basename(path.resolve(teacher)), config, tokenizer, load };
+}
+
+/** What the cache will hold, and the rows it is made of. */
+async function plan({ config, tokenizer }: FoundTeacher, options: KDCacheOptions) {
+  const { data, sequenceLength = 1024, topK = 128, negatives = 64, logits = 'f16', seed = 0, pack = true } = options;
+  const { vocabSize, maxPositionEmbeddings } = config;
+  checkSizes('kd-cache', { sequenceLength, topK, negatives }, vocabSize);
+  if (sequenceLength > maxPositionEmbeddings)
+    throw new ArgumentError(
+      `kd-cache: sequenceLength is ${sequenceLength}: the teacher has ${maxPositionEmbeddings} positions`,
+    );
+  if (!['f16', 'bf16', 'f32'].includes(logits))
+    throw new ArgumentError(`kd-cache: logits are stored as f16, bf16 or f32, not ${logits}`);
+  checkWhole('kd-cache: seed', seed);
+  const files =
+    typeof data === 'string' ? [data] : Array.isArray(data) && typeof data[0] === 'string' ? data : undefined;
+  const [endOfText] = [config.eosTokenId ?? []].flat();
+  const named = tokenizer?.specialTokens.eos_token;
+  const {
+    field = 'text',
+    by = 'paragraph',
+    separator = named ? tokenizer.encode(named)[0]! : (endOfText ?? null),
+  } = options;
+  const documents = { field, by, separator };
+  const source = files
+    ? documentsOf(files as string[], tokenizer, documents)
+    : IterableDataset.from(data as Source<Document>);
+  const settings: CacheSettings = {
+    tokenizer: tokenizer?.hash ?? null,
+    ...{ vocabSize, sequenceLength, topK, negatives, logits, seed, pack },
+    documents: files ? documents : null,
+    sources: files ? await sourcesOf(files as string[]) : [],
+  };
+  const rows = new CacheRows(source, { length: sequenceLength, pack, vocabSize, padValue: config.padTokenId ?? 0 });
+  return { settings, rows };
+}
+
+/** Of a small part of the weights that every training changes. */
+async function hashOf(model: Qwen3ForCausalLM): Promise<string> {
+  const { weight } = model.model.norm;
+  const numbers = Float32Array.from(decodeFloats(weight.dtype, await weight.data()) as Float32Array);
+  return createHash('sha256').update(new Uint8Array(numbers.buffer)).digest('hex');
+}
+
+// ---- what is there
+
+const OTHERWISE = 'use the same to continue it, --overwrite to begin anew, or another folder';
+
+/** The manifest of the cache that is to be continued. */
+async function known(folder: string, settings: CacheSettings, overwrite: boolean): Promise<Manifest | undefined> {
+  const names = await fs.readdir(folder);
+  for (const name of names.filter((n) => /^(shard-|manifest).*\.tmp$/.test(n))) await fs.rm(path.join(folder, name)); // of a killed run
+  const shards = names.filter(isShard).sort();
+  if (overwrite)
+    for (const name of [...shards.reverse(), MANIFEST]) await fs.rm(path.join(folder, name), { force: true });
+  const manifest = await readManifest(folder);
+  if (!manifest && shards.length && !overwrite)
+    throw new DataError(`${folder} has shards but no ${MANIFEST}: use --overwrite, or another folder`);
+  if (!manifest) return undefined;
+  const shown = (value: unknown) => JSON.stringify(value) ?? 'nothing';
+  const differences = (Object.keys(settings) as (keyof CacheSettings)[])
+    .map((key) => [key, shown(manifest.settings[key]), shown(settings[key])])
+    .filter(([, theirs, ours]) => theirs !== ours)
+    .map(([key, theirs, ours]) => `its ${key} is ${theirs}, here it is ${ours}`);
+  if (differences.length)
+    throw new ArgumentError(
+      `${folder} holds a cache that was made otherwise (${differences.join('; ')}): ${OTHERWISE}`,
+    );
+  return manifest;
+}
+
+/** The shards that are there from the first on: what lies behind one that is missing or broken is made again. */
+async function wholeShards(folder: string, manifest: Manifest | undefined) {
+  const there: { shards: number; sequences: number; after?: ShardNote['after'] } = { shards: 0, sequences: 0 };
+  for (; manifest; there.shards++) {
+    const file = path.join(folder, shardName(there.shards));
+    const shard = await openShard(file, manifest.settings).catch(() => undefined);
+    if (shard?.first !== there.sequences) break;
+    there.sequences += shard.sequences;
+    there.after = shard.after;
+  }
+  return there;
+}
+
+/** One process at a time. That of a killed one goes stale in 5 s. */
+async function lockFolder(folder: string) {
+  for (let tries = 0; tries < 32; tries++) {
+    const lock = await tryLock(path.join(folder, MANIFEST));
+    if (lock) return lock;
+    await sleep(250);
+  }
+  throw new DataError(`${folder} is being written by another process: wait until it is done, or use another folder`);
+}
+
+async function take<T>(reads: AsyncIterator<Read<T>>, n: number): Promise<Read<T>[]> {
+  const taken: Read<T>[] = [];
+  while (taken.length < n) {
+    const { value, done } = await reads.next();
+    if (done) break;
+    taken.push(value);
+  }
+  return taken;
+}
+
+// ---- computing
+
+/** All arrays of a shard. The teacher reads a batch while the numbers of the one before are fetched. */
+async function compute(
+  rows: readonly CacheRow[],
+  first: number,
+  settings: CacheSettings,
+  batchSize: number,
+  reduce: Reduce,
+  progress: Progress,
+): Promise<Map<Field, HostArray>> {
+  const arrays = new Map<Field, HostArray>();
+  for (const [field, type] of arrayTypes(settings, settings.logits, rows.length))
+    arrays.set(field, { ...type, data: hostArray(type) });
+  const put = (field: Field, sequence: number, data: HostArray['data']) => {
+    const { data: all, shape } = arrays.get(field)!;
+    const size = sizeOf(shape.slice(1));
+    all.set(data.subarray(0, (rows.length - sequence) * size) as never, sequence * size); // what is behind is padding
+  };
+  rows.forEach((row, i) => {
+    for (const field of ['inputIds', 'attentionMask', 'lossMask'] as const) put(field, i, row[field]);
+  });
+  let pending: (() => Promise<void>) | undefined;
+  for (let at = 0; at < rows.length; at += batchSize) {
+    const ids = new Int32Array(batchSize * settings.sequenceLength); // a batch that is not full is the same program
+    rows.slice(at, at + batchSize).forEach((row, i) => ids.set(row.inputIds, i * settings.sequenceLength));
+    const inputs = tensor(ids, { shape: [batchSize, settings.sequenceLength] });
+    const found = await reduce(inputs, randomOf(first + at, settings, settings.seed));
+    await pending?.();
+    pending = async () => {
+      for (const [field, x] of Object.entries(found) as [keyof Candidates, Candidates['topkIdx']][]) {
+        put(field, at, await x.data());
+        x.dispose();
+      }
+      progress.report(first + Math.min(at + batchSize, rows.length));
+    };
+  }
+  await pending?.();
+  return arrays;
+}
+
+class Progress {
+  #total: number | undefined;
+  #started: number | undefined; // when the first batch was done: before it, there was compiling
+  #from = 0;
+  constructor(
+    readonly settings: CacheSettings,
+    readonly record: number,
+    readonly resumedAt: number,
+    readonly limit: number,
+    readonly tell: ((progress: KDCacheProgress) => void) | undefined,
+  ) {}
+
+  /** How many sequences there will be, judged when so many are read; what was read last, of how many that were asked for. */
+  expect(sequences: number, last: readonly Read<CacheRow>[], asked: number): void {
+    const fraction = fractionOf(this.settings.sources, last.at(-1)!.after);
+    if (last.length < asked)
+      this.#total = sequences; // that was all
+    else if (fraction) this.#total = Math.max(sequences, Math.min(this.limit, Math.round(sequences / fraction)));
+    else if (Number.isFinite(this.limit)) this.#total = this.limit;
+    if (this.#started === undefined) this.report(this.resumedAt);
+  }
+
+  report(sequences: number): void {
+    const now = performance.now();
+    const seconds = this.#started === undefined ? 0 : (now - this.#started) / 1e3;
+    const rate = seconds > 0 ? (sequences - this.#from) / seconds : undefined;
+    if (this.#started === undefined && sequences > this.resumedAt) [this.#started, this.#from] = [now, sequences];
+    this.tell?.({
+      sequences,
+      total: this.#total,
+      bytes: sequences * this.record,
+      totalBytes: this.#total === undefined ? undefined : this.#total * this.record,
+      tokensPerSecond: rate && rate * this.settings.sequenceLength,
+      secondsLeft: rate && this.#total !== undefined ? (this.#total - sequences) / rate : undefined,
+    });
+  }
+}
