@@ -11,21 +11,10 @@ import { softplus } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Parts, QuantLinear, weightOf } from './linear.js';
 import { bitsOf, gapLogits, nearest, roundF16, symmetricLut, toF16, uniformLut } from './lut.js';
-import { checkInit, factorize, groupScales, type ScaleInit } from './scales.js';
+import { checkInit, factorize, groupScales, type LevelOptions } from './scales.js';
 
-export interface FactoredOptions {
-  /** Levels: 4 (2 bits) or 16 (4 bits). */
-  readonly lutSize?: number;
+export interface FactoredOptions extends LevelOptions {
   readonly scaleRank?: number;
-  /** How many weights along the inputs share a scale at first. */
-  readonly groupSize?: number;
-  /**
-   * Which: that with the least error, or that of the largest of them, as in the original. The former for 4 levels, the
-   * latter for more, unless told: which measured better.
-   */
-  readonly init?: ScaleInit;
-  /** Whether 0 is a level. */
-  readonly includeZero?: boolean;
   /** The levels are learned: symmetric and in order, up to lutMaxAbs. */
   readonly learnableLut?: boolean;
   readonly lutMaxAbs?: number;

@@ -7,22 +7,11 @@ import { tensor, zeros } from '../tensor/create.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Parts, QuantLinear, type Scale, scaleOf } from './linear.js';
 import { bitsOf, nearest, snap, uniformLut } from './lut.js';
-import { checkInit, factorize, groupScales, type ScaleInit } from './scales.js';
+import { checkInit, factorize, groupScales, type LevelOptions } from './scales.js';
 
-export interface LutOptions {
-  /** Levels: 4 (2 bits) or 16 (4 bits). */
-  readonly lutSize?: number;
+export interface LutOptions extends LevelOptions {
   /** Of the scales; 0: one for each weight. */
   readonly scaleRank?: number;
-  /** How many weights along the inputs share a scale at first. */
-  readonly groupSize?: number;
-  /**
-   * Which: that with the least error, or that of the largest of them, as in the original. The former for 4 levels, the
-   * latter for more, unless told: which measured better.
-   */
-  readonly init?: ScaleInit;
-  /** Whether 0 is a level. */
-  readonly includeZero?: boolean;
   readonly learnableLut?: boolean;
 }
 const DEFAULTS: Required<Omit<LutOptions, 'init'>> & { readonly init: undefined } = {

@@ -19,6 +19,20 @@ export interface GroupScales {
 
 /** max: the largest weight of a group gets the outermost level. best: the scale with the least error, found from there. */
 export type ScaleInit = 'max' | 'best';
+/** What quantizing by a table of levels takes, whatever becomes of the scales. */
+export interface LevelOptions {
+  /** Levels: 4 (2 bits) or 16 (4 bits). */
+  readonly lutSize?: number;
+  /** How many weights along the inputs share a scale at first. */
+  readonly groupSize?: number;
+  /**
+   * Which: that with the least error, or that of the largest of them, as in the original. The former for 4 levels, the
+   * latter for more, unless told: which measured better.
+   */
+  readonly init?: ScaleInit;
+  /** Whether 0 is a level. */
+  readonly includeZero?: boolean;
+}
 export function checkInit(layer: string, init: ScaleInit): void {
   if (init !== 'max' && init !== 'best') throw new ArgumentError(`${layer}: init is '${init}': it must be best or max`);
 }
