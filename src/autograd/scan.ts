@@ -8,7 +8,7 @@ import type { Touched } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import type { Emitter, Ssa } from '../ir/op.js';
-import { Body, captured, parameter, type Traced, trace } from '../ops/body.js';
+import { Body, captured, parameter, type Traced, trace, usedBy } from '../ops/body.js';
 import { full, zerosLike } from '../ops/constant.js';
 import { comparing, defineMulti, PICK } from '../ops/define.js';
 import { readRow, writeRow } from '../ops/dynamic.js';
@@ -88,17 +88,19 @@ const rowsOf = (xs: readonly Expr[]): Aval[] => xs.map((x) => x.aval.withShape(x
 
 /** The loop of a traced body: what it hands on from pass to pass, and what it takes and gives in each. */
 function looped(
-  { cells, born }: Traced,
+  traced: Traced,
   carries: readonly Touched[],
   { xs, rows, ys }: Readonly<Record<'xs' | 'rows' | 'ys', readonly Expr[]>>,
   length: number,
   { reverse = false, unroll = 1, checkpoint = false }: ScanOptions,
 ): { carry: Expr[]; ys: Expr[] } {
+  const { cells, born } = traced;
   const all = [...carries, ...cells.values()];
-  const params = [...all.map((c) => c.inside), ...rows];
   const results = [...all.map((c) => c.after), ...ys];
+  const used = usedBy(traced, rows, results); // the others need not be there at all
+  const params = [...all.map((c) => c.inside), ...used.map((i) => rows[i]!)];
   const fixed = captured(params, results, born);
-  const outs = loop([...fixed, ...all.map((c) => c.before), ...xs], {
+  const outs = loop([...fixed, ...all.map((c) => c.before), ...used.map((i) => xs[i]!)], {
     body: new Body([...fixed, ...params], results),
     length,
     fixed: fixed.length,
