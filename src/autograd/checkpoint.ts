@@ -31,6 +31,9 @@ const checkpointOp = defineMulti<readonly Expr[], { body: Body }>({
   },
 });
 
+/** A body's results for these arguments, which are all that is kept for the gradient. */
+export const recomputed = (body: Body, args: readonly Expr[]): Expr[] => checkpointOp(args, { body });
+
 /** What a function computes, keeping only what it was given: for the gradient it is computed again. */
 export function checkpoint(xs: readonly Expr[], run: (xs: readonly Expr[]) => readonly Expr[]): Expr[] {
   const traced = trace(
@@ -43,9 +46,8 @@ export function checkpoint(xs: readonly Expr[], run: (xs: readonly Expr[]) => re
   const used = usedBy(traced, params, outs); // the others would be kept for nothing
   const all = [...used.map((i) => params[i]!), ...state.map(([, c]) => c.inside)];
   const fixed = captured(all, outs, born, { whole: true });
-  const done = checkpointOp([...fixed, ...used.map((i) => xs[i]!), ...state.map(([, c]) => c.before)], {
-    body: new Body([...fixed, ...all], outs),
-  });
+  const body = new Body([...fixed, ...all], outs);
+  const done = recomputed(body, [...fixed, ...used.map((i) => xs[i]!), ...state.map(([, c]) => c.before)]);
   state.forEach(([cell], i) => (cell.expr = done[results.length + i]!));
   return done.slice(0, results.length);
 }

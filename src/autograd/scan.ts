@@ -12,7 +12,9 @@ import { Body, captured, parameter, type Traced, trace, usedBy } from '../ops/bo
 import { full, zerosLike } from '../ops/constant.js';
 import { comparing, defineMulti, PICK } from '../ops/define.js';
 import { readRow, writeRow } from '../ops/dynamic.js';
+import { concat, pieces, reshape } from '../ops/move.js';
 import { add } from '../ops/pointwise.js';
+import { recomputed } from './checkpoint.js';
 import { gradients } from './sweep.js';
 
 export interface ScanOptions {
@@ -114,11 +116,41 @@ function looped(
 }
 
 function loop(operands: readonly Expr[], attrs: Attrs): Expr[] {
-  const { body, length, fixed, carried } = attrs;
-  if (length > 0) return body.results.length ? scanOp(operands, attrs) : [];
+  const { body, length, fixed, carried, unroll } = attrs;
+  if (!body.results.length) return [];
+  if (length > unroll) return scanOp(operands, attrs);
+  if (length > 0) return writtenOut(operands, attrs);
   return body.results.map(({ aval }, i) =>
     i < carried ? operands[fixed + i]! : full([0, ...aval.shape], 0, aval.dtype),
   );
+}
+
+/** All passes one after the other: nothing is stacked that one pass saves for its gradient alone. */
+function writtenOut(operands: readonly Expr[], { body, length, fixed, carried, reverse, checkpoint }: Attrs): Expr[] {
+  const [consts, init, xs] = split(operands, fixed, carried);
+  const stacks = xs.map((x) =>
+    pieces(
+      x,
+      0,
+      range(length).map(() => 1),
+    ).map((row) => reshape(row, x.shape.slice(1))),
+  );
+  const order = reverse ? range(length).reverse() : range(length);
+  const ys: Expr[][] = [];
+  let carry: readonly Expr[] = init;
+  for (const i of order) {
+    const args = [...consts, ...carry, ...stacks.map((rows) => rows[i]!)];
+    const results = checkpoint ? recomputed(body, args) : body.apply(args);
+    carry = results.slice(0, carried);
+    ys[i] = results.slice(carried);
+  }
+  const stacked = ys[0]!.map((_, k) =>
+    concat(
+      ys.map((row) => reshape(row[k]!, [1, ...row[k]!.shape])),
+      0,
+    ),
+  );
+  return [...carry, ...stacked];
 }
 
 // ---- as text
