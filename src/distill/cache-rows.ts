@@ -69,7 +69,8 @@ export function tokensOf(
     throw new DataError(`a document has no field '${field}': it has ${Object.keys(item as object).join(', ')}`);
   if (value === null) return []; // a row without text
   if (isTokens(value)) return Array.from(value, Number);
-  if (!tokenizer) throw new ArgumentError('the teacher has no tokenizer.json: give documents as lists of token ids');
+  if (!tokenizer)
+    throw new ArgumentError('there is no tokenizer.json beside the model: give documents as lists of token ids');
   if (Array.isArray(value))
     return tokenizer.encode(tokenizer.applyChatTemplate(value as ChatMessage[], { addGenerationPrompt: false }), {
       addSpecialTokens: false,

@@ -215,13 +215,13 @@ const softCe = (student: Tensor, teacher: Tensor, T: number): Tensor =>
 // ---- chunks
 
 const LARGEST_ARRAY = 128 * 2 ** 20; // bytes, in f32
-const wide = (x: Tensor): Tensor => (x.dtype === 'f64' ? x : x.float());
+export const wide = (x: Tensor): Tensor => (x.dtype === 'f64' ? x : x.float());
 
 /**
  * The losses of all positions, [...]. `lossesOf` takes a chunk of the rows, [C, ...], and gives losses [C]; `elements` is
  * the size of its largest array for one position.
  */
-function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
+export function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
   op: string,
   hidden: Tensor,
   rows: R,
