@@ -57,7 +57,11 @@ export function recoveryProgram(row: Row, platform: 'cpu' | 'cuda' | 'tpu'): str
       (b) => {
         const hidden = model.model.forward(b.ids).narrow(1, 0, L - 1);
         const mask = counted(b.mask);
-        const { loss } = tx.distill.kdLoss(hidden, model.lmHead.weight, b.candidates, { mask, compute, hardTop1: 0.02 });
+        const { loss } = tx.distill.kdLoss(hidden, model.lmHead.weight, b.candidates, {
+          mask,
+          compute,
+          hardTop1: 0.02,
+        });
         return loss.mul(mask.float().sum()).div(total);
       },
       { reduction: 'sum' },

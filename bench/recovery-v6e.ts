@@ -13,7 +13,9 @@ const rows = values.row ? [ROWS[Number(values.row) - 1]!] : ROWS;
 const GUIDE = new Map(ROWS.map((row, i) => [row, ['~22GB', '~24GB', '~28GB'][i]!]));
 const GiB = (bytes: number) => (bytes / 2 ** 30).toFixed(2);
 console.log(`Qwen3-0.6B, L1024, K128+R64, ${base} base weights, ${compute} head; GiB on one v6e`);
-console.log('| LoRA | batch | accum | arguments | outputs | temporaries | **peak** | spec 000 | compile s | TFLOP of one pass |');
+console.log(
+  '| LoRA | batch | accum | arguments | outputs | temporaries | **peak** | spec 000 | compile s | TFLOP of one pass |',
+);
 console.log('|---|---|---|---|---|---|---|---|---|---|');
 for (const row of rows) {
   const { memory, seconds, cost } = await planRecovery({ ...row, base, compute });
