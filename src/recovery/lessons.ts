@@ -120,13 +120,17 @@ async function textLesson(
 ): Promise<Lesson> {
   const L = s.seqLen ?? Math.min(DEFAULT_LENGTH, config.maxPositionEmbeddings);
   if (!tokenizer)
-    throw new DataError(`${s.model} has no tokenizer.json, which --train-data needs: copy it there, or use --kd-cache-dir`);
+    throw new DataError(
+      `${s.model} has no tokenizer.json, which --train-data needs: copy it there, or use --kd-cache-dir`,
+    );
   if (teacher && teacher.config.vocabSize !== config.vocabSize)
     throw new ArgumentError(
       `--teacher ${s.teacher} has ${teacher.config.vocabSize} tokens, the student ${config.vocabSize}: they need one vocabulary`,
     );
   if (teacher?.tokenizer && teacher.tokenizer.hash !== tokenizer.hash)
-    throw new ArgumentError(`--teacher ${s.teacher} has another tokenizer than the student: its tokens mean other texts`);
+    throw new ArgumentError(
+      `--teacher ${s.teacher} has another tokenizer than the student: its tokens mean other texts`,
+    );
   return {
     sequenceLength: L,
     sequences: undefined,
