@@ -3,7 +3,7 @@
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { shown } from '../base/tree.js';
-import { PRESETS } from '../quant/index.js';
+import type { Preset } from '../quant/index.js';
 
 type Kind = 'text' | 'texts' | 'number' | 'whole' | 'switch' | readonly string[];
 export interface Flag {
@@ -26,13 +26,14 @@ const LOSS = 'Loss';
 const TRAINING = 'Training';
 const WATCHING = 'Watching and saving';
 
+const PRESETS = ['q2a4', 'q4a4', 'q4a4_r32', 'q2a2'] as const satisfies readonly Preset[];
 const DTYPE_NAMES = ['float32', 'float16', 'bfloat16', 'f32', 'f16', 'bf16'] as const;
 
 // biome-ignore format: a table
 export const FLAGS = {
   model: { group: MODEL, kind: 'text', text: 'the student: a folder that tsxla quantize wrote, any Qwen3 folder, or a name on the hub' },
   v2Checkpoint: { group: MODEL, kind: 'text', text: "the original's quantized checkpoint of that model: a folder, or a .pt or .safetensors file" },
-  quantize: { group: MODEL, kind: Object.keys(PRESETS) as (keyof typeof PRESETS)[], text: 'quantize a plain model first, in memory' },
+  quantize: { group: MODEL, kind: PRESETS, text: 'quantize a plain model first, in memory' },
   output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', text: 'the folder of the run: adapters, checkpoints, metrics' },
   device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
   tpu: { group: MODEL, kind: 'switch', default: false, text: 'the same as --device tpu' },
@@ -66,7 +67,7 @@ export const FLAGS = {
   loraMode: { group: LOSS, kind: ['recover', 'sft', 'kd'], otherwise: 'kd with a cache or a teacher, else recover', text: 'recover: foresee every token; sft: those of answers; kd: what a teacher says' },
   teacher: { group: LOSS, kind: 'text', text: 'a teacher that runs beside the student, where there is no cache' },
   kdTemperature: { group: LOSS, kind: 'number', above: 0, default: 2, text: 'of both distributions' },
-  kdAlpha: { group: LOSS, kind: 'number', least: 0, most: 1, default: 0.5, text: "with --teacher: its share; the rest is the text's" },
+  kdAlpha: { group: LOSS, kind: 'number', least: 0, most: 1, otherwise: '1 with a cache, 0.5 with --teacher', text: "the teacher's share of the loss; the rest is the text's" },
   hardTop1: { group: LOSS, kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, among the candidates" },
   hardTop1End: { group: LOSS, kind: 'number', least: 0, otherwise: 'as at the start', text: 'that weight at the end' },
   hardFull: { group: LOSS, kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, in the whole vocabulary" },
