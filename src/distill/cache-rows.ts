@@ -23,7 +23,10 @@ export interface DocumentOptions {
   readonly separator?: number | null;
 }
 
-type Open = (files: readonly string[], options: Pick<Required<DocumentOptions>, 'field' | 'by'>) => IterableDataset<unknown>;
+type Open = (
+  files: readonly string[],
+  options: Pick<Required<DocumentOptions>, 'field' | 'by'>,
+) => IterableDataset<unknown>;
 const READERS: readonly (readonly [RegExp, Open])[] = [
   [/\.(jsonl|ndjson)(\.gz)?$/i, (files) => new JsonlDataset(files)],
   [/\.parquet$/i, (files, { field }) => new ParquetDataset(files, field ? { columns: [field] } : {})],

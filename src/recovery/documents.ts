@@ -6,7 +6,10 @@ import { CacheRows, itemsOf, sourcesOf, tokensOf } from '../distill/cache-rows.j
 import type { ChatMessage, Tokenizer } from '../models/index.js';
 import type { Settings } from './options.js';
 
-type TextSettings = Pick<Settings, 'trainData' | 'textField' | 'datasetFormat' | 'templateMode' | 'loraMode' | 'shuffle' | 'seed'>;
+type TextSettings = Pick<
+  Settings,
+  'trainData' | 'textField' | 'datasetFormat' | 'templateMode' | 'loraMode' | 'shuffle' | 'seed'
+>;
 
 /** Rows are shuffled among so many. */
 const SHUFFLED = 4096;
@@ -31,7 +34,13 @@ export async function textRows(
 }
 
 /** Whether the chat template is told to think; null: no template. */
-const FORMS = { none: [null], 'no-think': [false], think: [true], both: [false, true], all: [null, false, true] } as const;
+const FORMS = {
+  none: [null],
+  'no-think': [false],
+  think: [true],
+  both: [false, true],
+  all: [null, false, true],
+} as const;
 
 /** One item in every form that is asked for, one behind the other. Of a chat, sft foresees the last answer alone. */
 function documentOf(item: unknown, s: TextSettings, tokenizer: Tokenizer, separator: number | null): Document {
@@ -70,7 +79,12 @@ function split(messages: readonly ChatMessage[], thinking: boolean | null, token
   return [whole.slice(0, n), whole.slice(n)];
 }
 
-const ROLES: Readonly<Record<string, string>> = { human: 'user', gpt: 'assistant', bing: 'assistant', chatgpt: 'assistant' };
+const ROLES: Readonly<Record<string, string>> = {
+  human: 'user',
+  gpt: 'assistant',
+  bing: 'assistant',
+  chatgpt: 'assistant',
+};
 
 function messagesOf(item: unknown, { datasetFormat, textField }: TextSettings): ChatMessage[] {
   const record = (typeof item === 'object' && item !== null ? item : { [textField]: item }) as Record<string, unknown>;

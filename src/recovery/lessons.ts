@@ -40,6 +40,7 @@ export interface Lesson {
 
 /** What the next tokens' mask is: of each position, whether the token behind it counts. */
 export const foreseen = ({ lossMask }: Pick<Batch, 'lossMask'>): Tensor => lossMask.narrow(1, 1, lossMask.size(1) - 1);
+const nextOf = ({ inputIds }: Batch): Tensor => inputIds.narrow(1, 1, inputIds.size(1) - 1);
 /** Hidden states of all positions but the last, behind which nothing comes: [B, S, D]. */
 export const positionsOf = (model: Qwen3ForCausalLM, inputIds: Tensor): Tensor =>
   model.model.forward(inputIds).narrow(1, 0, inputIds.size(1) - 1);
@@ -88,26 +89,30 @@ async function cachedLesson(s: Settings, config: Qwen3Config, tokenizer: Tokeniz
     rows,
     placeholder: (B) =>
       Object.fromEntries(first.map(([name, { dtype, shape }]) => [name, zeros([B, ...shape], { dtype })])) as Batch,
-    loss: (student, batch, { hardTop1 }) =>
-      kdLoss(
-        positionsOf(student, batch.inputIds),
-        student.lmHead.weight,
+    loss(student, batch, { hardTop1 }) {
+      const { kdAlpha: alpha = 1 } = s;
+      const hidden = positionsOf(student, batch.inputIds);
+      const head = student.lmHead.weight;
+      const mask = foreseen(batch);
+      const { topkIdx, topkLogits, randIdx = null, randLogits = null } = batch;
+      const { loss } = kdLoss(
+        hidden,
+        head,
+        { topkIdx: topkIdx!, topkLogits: topkLogits!, randIdx, randLogits },
         {
-          topkIdx: batch.topkIdx!,
-          topkLogits: batch.topkLogits!,
-          randIdx: batch.randIdx ?? null,
-          randLogits: batch.randLogits ?? null,
-        },
-        {
-          mask: foreseen(batch),
+          mask,
           temperature: s.kdTemperature,
           hardTop1: s.hardTop1 || s.hardTop1End ? hardTop1 : 0,
           hardFull: s.hardFull,
           ...(s.compute !== 'auto' && { compute: s.compute }),
         },
-      ).loss,
+      );
+      if (alpha === 1) return loss;
+      return loss.mul(alpha).add(nextTokenLoss(hidden, head, nextOf(batch), { mask }).mul(1 - alpha));
+    },
   };
 }
+
 // ---- text, with a teacher beside the student or without
 
 const DEFAULT_LENGTH = 1024;
@@ -120,13 +125,17 @@ async function textLesson(
 ): Promise<Lesson> {
   const L = s.seqLen ?? Math.min(DEFAULT_LENGTH, config.maxPositionEmbeddings);
   if (!tokenizer)
-    throw new DataError(`${s.model} has no tokenizer.json, which --train-data needs: copy it there, or use --kd-cache-dir`);
+    throw new DataError(
+      `${s.model} has no tokenizer.json, which --train-data needs: copy it there, or use --kd-cache-dir`,
+    );
   if (teacher && teacher.config.vocabSize !== config.vocabSize)
     throw new ArgumentError(
       `--teacher ${s.teacher} has ${teacher.config.vocabSize} tokens, the student ${config.vocabSize}: they need one vocabulary`,
     );
   if (teacher?.tokenizer && teacher.tokenizer.hash !== tokenizer.hash)
-    throw new ArgumentError(`--teacher ${s.teacher} has another tokenizer than the student: its tokens mean other texts`);
+    throw new ArgumentError(
+      `--teacher ${s.teacher} has another tokenizer than the student: its tokens mean other texts`,
+    );
   return {
     sequenceLength: L,
     sequences: undefined,
@@ -138,15 +147,14 @@ async function textLesson(
     loss(student, batch) {
       const { inputIds } = batch;
       const hidden = positionsOf(student, inputIds);
-      const next = inputIds.narrow(1, 1, L - 1);
-      const mask = foreseen(batch);
+      const [next, mask] = [nextOf(batch), foreseen(batch)];
       if (!teacher) return nextTokenLoss(hidden, student.lmHead.weight, next, { mask });
       const labels = where(mask.ne(0), next, -100);
       const expecting = { hidden: noGrad(() => positionsOf(teacher, inputIds)), head: teacher.lmHead.weight };
       return liveKdLoss(hidden, student.lmHead.weight, expecting, labels, {
         mask,
         temperature: s.kdTemperature,
-        alpha: s.kdAlpha,
+        alpha: s.kdAlpha ?? 0.5,
       }).loss;
     },
   };

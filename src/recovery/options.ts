@@ -3,7 +3,7 @@
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { shown } from '../base/tree.js';
-import { PRESETS } from '../quant/index.js';
+import type { Preset } from '../quant/index.js';
 
 type Kind = 'text' | 'texts' | 'number' | 'whole' | 'switch' | readonly string[];
 export interface Flag {
@@ -26,12 +26,14 @@ const LOSS = 'Loss';
 const TRAINING = 'Training';
 const WATCHING = 'Watching and saving';
 
+const PRESETS = ['q2a4', 'q4a4', 'q4a4_r32', 'q2a2'] as const satisfies readonly Preset[];
 const DTYPE_NAMES = ['float32', 'float16', 'bfloat16', 'f32', 'f16', 'bf16'] as const;
 
+// biome-ignore format: a table
 export const FLAGS = {
   model: { group: MODEL, kind: 'text', text: 'the student: a folder that tsxla quantize wrote, any Qwen3 folder, or a name on the hub' },
   v2Checkpoint: { group: MODEL, kind: 'text', text: "the original's quantized checkpoint of that model: a folder, or a .pt or .safetensors file" },
-  quantize: { group: MODEL, kind: Object.keys(PRESETS) as (keyof typeof PRESETS)[], text: 'quantize a plain model first, in memory' },
+  quantize: { group: MODEL, kind: PRESETS, text: 'quantize a plain model first, in memory' },
   output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', text: 'the folder of the run: adapters, checkpoints, metrics' },
   device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
   tpu: { group: MODEL, kind: 'switch', default: false, text: 'the same as --device tpu' },
@@ -39,7 +41,7 @@ export const FLAGS = {
   mixedPrecision: { group: MODEL, kind: 'switch', default: false, text: 'weights stay f32, products are computed in bf16' },
   xlaCacheDir: { group: MODEL, kind: 'text', text: 'keep compiled programs in this folder' },
 
-  kdCacheDir: { group: DATA, kind: 'text', text: 'learn from a KD cache (tsxla kd-cache, or the original\'s files)' },
+  kdCacheDir: { group: DATA, kind: 'text', text: "learn from a KD cache (tsxla kd-cache, or the original's files)" },
   preload: { group: DATA, kind: 'switch', default: false, text: 'keep the whole cache in memory' },
   trainData: { group: DATA, kind: 'texts', text: 'learn from .jsonl, .parquet or .txt files instead' },
   textField: { group: DATA, kind: 'text', default: 'text', text: 'the field, or column, with the text' },
@@ -65,7 +67,7 @@ export const FLAGS = {
   loraMode: { group: LOSS, kind: ['recover', 'sft', 'kd'], otherwise: 'kd with a cache or a teacher, else recover', text: 'recover: foresee every token; sft: those of answers; kd: what a teacher says' },
   teacher: { group: LOSS, kind: 'text', text: 'a teacher that runs beside the student, where there is no cache' },
   kdTemperature: { group: LOSS, kind: 'number', above: 0, default: 2, text: 'of both distributions' },
-  kdAlpha: { group: LOSS, kind: 'number', least: 0, most: 1, default: 0.5, text: "with --teacher: its share; the rest is the text's" },
+  kdAlpha: { group: LOSS, kind: 'number', least: 0, most: 1, otherwise: '1 with a cache, 0.5 with --teacher', text: "the teacher's share of the loss; the rest is the text's" },
   hardTop1: { group: LOSS, kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, among the candidates" },
   hardTop1End: { group: LOSS, kind: 'number', least: 0, otherwise: 'as at the start', text: 'that weight at the end' },
   hardFull: { group: LOSS, kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, in the whole vocabulary" },
@@ -109,8 +111,14 @@ type ValueOf<K> = K extends 'text'
         : K extends readonly (infer C)[]
           ? C
           : never;
-type Known = { readonly [N in Name as (typeof FLAGS)[N] extends { default: unknown } ? N : never]: ValueOf<(typeof FLAGS)[N]['kind']> };
-type Open = { readonly [N in Name as N extends keyof Known ? never : N]?: ValueOf<(typeof FLAGS)[N]['kind']> | undefined };
+type Known = {
+  readonly [N in Name as (typeof FLAGS)[N] extends { default: unknown } ? N : never]: ValueOf<
+    (typeof FLAGS)[N]['kind']
+  >;
+};
+type Open = {
+  readonly [N in Name as N extends keyof Known ? never : N]?: ValueOf<(typeof FLAGS)[N]['kind']> | undefined;
+};
 
 /** What the command's flags say, in camelCase. */
 export type RecoveryOptions = Partial<Known> & Open & { readonly model: string };
@@ -139,14 +147,17 @@ function checkValue(flag: string, { kind, least, most, above }: Flag, value: unk
     if (!kind.includes(value as string)) throw wrong(`it is one of ${kind.join(', ')}`);
   } else if (kind === 'number' || kind === 'whole') {
     const n = value as number;
-    const fits = (kind === 'whole' ? Number.isSafeInteger(n) : Number.isFinite(n)) && !(n < (least ?? n)) && !(n > (most ?? n));
+    const fits =
+      (kind === 'whole' ? Number.isSafeInteger(n) : Number.isFinite(n)) && !(n < (least ?? n)) && !(n > (most ?? n));
     if (fits && !(n <= (above ?? Number.NEGATIVE_INFINITY))) return;
     const range = [
       above !== undefined && `above ${above}`,
       least !== undefined && `at least ${least}`,
       most !== undefined && `at most ${most}`,
     ].filter(Boolean);
-    throw wrong(`it must be a ${kind === 'whole' ? 'whole number' : 'number'}${range.length ? `, ${range.join(', ')}` : ''}`);
+    throw wrong(
+      `it must be a ${kind === 'whole' ? 'whole number' : 'number'}${range.length ? `, ${range.join(', ')}` : ''}`,
+    );
   } else if (kind === 'switch' && typeof value !== 'boolean') throw wrong('it is true or false');
   else if (kind === 'text' && (typeof value !== 'string' || !value)) throw wrong('it must be a text');
   else if (kind === 'texts' && !(Array.isArray(value) && value.length && value.every((v) => typeof v === 'string')))
@@ -158,19 +169,36 @@ function checkTogether(s: Settings): void {
   const data = [s.kdCacheDir && '--kd-cache-dir', s.trainData && '--train-data'].filter(Boolean);
   if (!s.model) throw new ArgumentError('--model is missing: the folder of a Qwen3 model, or its name on the hub');
   if (!data.length)
-    throw new ArgumentError('there is nothing to learn from: pass --kd-cache-dir (tsxla kd-cache makes one) or --train-data FILES');
+    throw new ArgumentError(
+      'there is nothing to learn from: pass --kd-cache-dir (tsxla kd-cache makes one) or --train-data FILES',
+    );
   const conflicts: [boolean, string][] = [
     [data.length > 1, '--kd-cache-dir and --train-data: take one of them'],
-    [!!s.kdCacheDir && !!s.teacher, '--kd-cache-dir and --teacher: the cache has what the teacher says: take one of them'],
-    [!!s.kdCacheDir && s.loraMode !== undefined && s.loraMode !== 'kd', `--lora-mode ${s.loraMode} and --kd-cache-dir: that is for kd`],
+    [
+      !!s.kdCacheDir && !!s.teacher,
+      '--kd-cache-dir and --teacher: the cache has what the teacher says: take one of them',
+    ],
+    [
+      !!s.kdCacheDir && s.loraMode !== undefined && s.loraMode !== 'kd',
+      `--lora-mode ${s.loraMode} and --kd-cache-dir: that is for kd`,
+    ],
     [s.loraMode === 'kd' && !s.kdCacheDir && !s.teacher, '--lora-mode kd: pass --kd-cache-dir or --teacher'],
-    [!!s.teacher && s.loraMode !== undefined && s.loraMode !== 'kd', `--lora-mode ${s.loraMode} and --teacher: that is for kd`],
+    [
+      !!s.teacher && s.loraMode !== undefined && s.loraMode !== 'kd',
+      `--lora-mode ${s.loraMode} and --teacher: that is for kd`,
+    ],
     [s.tpu && s.device !== 'auto' && s.device !== 'tpu', `--tpu and --device ${s.device}: take one of them`],
     [s.resume && s.overwrite, '--resume and --overwrite: take one of them'],
     [!!s.v2Checkpoint && !!s.quantize, '--v2-checkpoint and --quantize: the checkpoint is quantized: take one of them'],
     [s.hardFull > 0 && s.compute === 'gather', '--hard-full needs the whole vocabulary: leave --compute gather out'],
-    [(s.warmupSteps ?? 0) >= s.maxSteps, `--warmup-steps ${s.warmupSteps} of --max-steps ${s.maxSteps}: the warm-up must be shorter`],
-    [s.mixedPrecision && !['float32', 'f32', undefined].includes(s.dtype), `--mixed-precision and --dtype ${s.dtype}: its weights are f32`],
+    [
+      (s.warmupSteps ?? 0) >= s.maxSteps,
+      `--warmup-steps ${s.warmupSteps} of --max-steps ${s.maxSteps}: the warm-up must be shorter`,
+    ],
+    [
+      s.mixedPrecision && !['float32', 'f32', undefined].includes(s.dtype),
+      `--mixed-precision and --dtype ${s.dtype}: its weights are f32`,
+    ],
     [s.evalSteps > 0 && !s.evalData, '--eval-steps needs --eval-data FILES'],
   ];
   for (const [wrong, text] of conflicts) if (wrong) throw new ArgumentError(text);

@@ -1,5 +1,5 @@
 // One step of the optimizer, as one program: the gradients of all micro-batches in a loop, their norm, the update.
-import { annealed, anchorLoss } from '../distill/index.js';
+import { anchorLoss, annealed } from '../distill/index.js';
 import { disableAdapter } from '../lora/index.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
 import { clipGradNorm, type Optimizer } from '../optim/index.js';
@@ -62,7 +62,7 @@ export async function fillAnchor(anchor: Anchor, model: Qwen3ForCausalLM, sequen
 
 export interface StepParts {
   readonly model: Qwen3ForCausalLM;
-  readonly optimizer: Optimizer<never>;
+  readonly optimizer: Pick<Optimizer, 'step' | 'zeroGrad'>;
   readonly lesson: Pick<Lesson, 'loss'>;
   readonly anchor?: Anchor | undefined;
   readonly settings: Pick<Settings, 'accumulationSteps' | 'gradClip' | 'mixedPrecision' | 'anchorInterval'>;
@@ -75,7 +75,13 @@ export interface StepResult {
 }
 
 /** Takes accumulationSteps batches as one, [A B, ...]. */
-export function recoveryStep({ model, optimizer, lesson, anchor, settings }: StepParts): Compiled<[Batch, Schedule], StepResult> {
+export function recoveryStep({
+  model,
+  optimizer,
+  lesson,
+  anchor,
+  settings,
+}: StepParts): Compiled<[Batch, Schedule], StepResult> {
   const { accumulationSteps: A, gradClip, mixedPrecision, anchorInterval } = settings;
   const parameters = model.parameters().filter((p) => p.requiresGrad);
   return compile(function train(batch: Batch, now: Schedule) {
@@ -99,7 +105,9 @@ export function recoveryStep({ model, optimizer, lesson, anchor, settings }: Ste
 const counted = (batch: Batch): Tensor => foreseen(batch).float().sum().clamp({ min: 1 });
 /** [A B, ...] to [A, B, ...] */
 const inParts = (batch: Batch, A: number): Batch =>
-  Object.fromEntries(Object.entries(batch).map(([name, x]) => [name, x.reshape([A, -1, ...x.shape.slice(1)])])) as Batch;
+  Object.fromEntries(
+    Object.entries(batch).map(([name, x]) => [name, x.reshape([A, -1, ...x.shape.slice(1)])]),
+  ) as Batch;
 
 function distanceFrom({ inputIds, lossMask, hidden }: Anchor, which: Tensor, model: Qwen3ForCausalLM): Tensor {
   const at = which.to('i32').reshape([1]);
