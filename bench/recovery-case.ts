@@ -3,12 +3,14 @@
 //   A micro-batches of B sequences of L tokens, K + R candidates of each position
 import * as tx from 'tsxla';
 import { type AheadOfTime, compileAhead } from 'tsxla/plan';
+import { positionsOf } from '../dist/recovery/lessons.js';
+import { recoveryStep } from '../dist/recovery/step.js';
 
 const { ATTENTION, FactoredLinear, MLP, PackedLinear, PRESETS } = tx.quant;
 
 /**
  * What the base weights are. materialized: bf16, computed once from codes and scales. packed: 2 and 4 bits, unpacked in every
- * pass. trained: codes, with scales that are learned beside the adapters.
+ * pass. trained: codes, whose scales' magnitudes are learned beside the adapters.
  */
 export type Base = 'materialized' | 'packed' | 'trained';
 export interface Row {
@@ -17,7 +19,6 @@ export interface Row {
   readonly accumulation: number;
   readonly base?: Base;
   readonly compute?: 'gather' | 'dense';
-  readonly dropout?: number;
 }
 /** Spec 000's memory guide for a v6e, whose figures were 22, 24 and 28 GB. */
 export const ROWS: readonly Row[] = [
@@ -33,49 +34,40 @@ function quantize(model: tx.nn.Module, base: Base): void {
     if (!preset) continue;
     const layer = new FactoredLinear(linear as tx.nn.Linear, { lutSize: preset[0], scaleRank: preset[1] });
     model.setSubmodule(name, base === 'packed' ? PackedLinear.of(layer, 'f16') : layer);
-    if (base === 'materialized') layer.materialize().to('bf16');
+    if (base === 'materialized') layer.materialize('bf16');
   }
 }
 
 export function recoveryProgram(row: Row, platform: 'cpu' | 'cuda' | 'tpu'): string {
-  const { rank, batch: B, accumulation: A, base = 'materialized', compute = 'gather', dropout = 0 } = row;
-  const [L, K, R] = [1024, 128, 64];
+  const { rank, batch, accumulation: accumulationSteps, base = 'materialized', compute = 'gather' } = row;
+  const [N, L, K, R] = [accumulationSteps * batch, 1024, 128, 64];
   const model = new tx.models.Qwen3ForCausalLM(tx.models.QWEN3['0.6B'], { scanLayers: true, checkpoint: true });
   model.to('bf16');
   quantize(model, base);
-  tx.lora.addLora(model, { rank, dropout });
+  tx.lora.addLora(model, { rank });
   if (base === 'trained')
-    for (const [name, p] of model.namedParameters()) p.requiresGrad_(p.requiresGrad || name.includes('scale_'));
+    for (const [, layer] of tx.quant.quantLinears(model))
+      if (layer instanceof FactoredLinear) layer.rankMagnitude.requiresGrad_();
   const trained = model.parameters().filter((p) => p.requiresGrad);
-  const optimizer = new tx.optim.AdamW(trained, { lr: 8e-5 });
-
-  const counted = (mask: tx.Tensor) => mask.narrow(-1, 1, L - 1); // a token is foreseen from those before it
-  const train = tx.compile(function train(ids: tx.Tensor, mask: tx.Tensor, candidates: tx.distill.KdCandidates) {
-    const total = counted(mask).float().sum();
-    const loss = tx.accumulate(
-      { ids, mask, candidates },
-      (b) => {
-        const hidden = model.model.forward(b.ids).narrow(1, 0, L - 1);
-        const mask = counted(b.mask);
-        const { loss } = tx.distill.kdLoss(hidden, model.lmHead.weight, b.candidates, {
-          mask,
-          compute,
-          hardTop1: 0.02,
-        });
-        return loss.mul(mask.float().sum()).div(total);
+  const train = recoveryStep({
+    model,
+    optimizer: new tx.optim.AdamW(trained, { lr: 8e-5 }),
+    settings: { accumulationSteps, gradClip: 1, mixedPrecision: false, anchorInterval: 1 },
+    lesson: {
+      loss({ lmHead }, { inputIds, lossMask, ...candidates }, { hardTop1 }) {
+        const hidden = positionsOf(model, inputIds);
+        const mask = lossMask.narrow(1, 1, L - 1);
+        const options = { mask, hardTop1, compute };
+        return tx.distill.kdLoss(hidden, lmHead.weight, candidates as unknown as tx.distill.KdCandidates, options).loss;
       },
-      { reduction: 'sum' },
-    );
-    const norm = tx.optim.clipGradNorm(trained, 1);
-    optimizer.step();
-    optimizer.zeroGrad();
-    return { loss, norm };
+    },
   });
-  const ids = (k: number) => tx.zeros([A, B, L - 1, k], { dtype: 'i32' });
-  const logits = (k: number) => tx.zeros([A, B, L - 1, k], { dtype: 'f16' });
-  const candidates = { topkIdx: ids(K), topkLogits: logits(K), randIdx: ids(R), randLogits: logits(R) };
-  const tokens = tx.zeros([A, B, L], { dtype: 'i32' });
-  return train.stablehlo([tokens, tx.zeros([A, B, L], { dtype: 'u8' }), candidates], { platform });
+  const ids = (...shape: number[]) => tx.zeros([N, ...shape], { dtype: 'i32' });
+  const logits = (k: number) => tx.zeros([N, L - 1, k], { dtype: 'f16' });
+  const teacher = { topkIdx: ids(L - 1, K), topkLogits: logits(K), randIdx: ids(L - 1, R), randLogits: logits(R) };
+  const lossMask = tx.zeros([N, L], { dtype: 'u8' });
+  const now = { hardTop1: 0.02, anchor: 0, anchorWeight: 0 };
+  return train.stablehlo([{ inputIds: ids(L), lossMask, ...teacher }, now], { platform });
 }
 
 export const planRecovery = (row: Row): Promise<AheadOfTime> =>

@@ -63,7 +63,7 @@ const close = async (got: readonly T[], want: readonly T[], limit = 2e-5) => {
   for (const [i, t] of got.entries()) {
     const data = (await want[i]!.data()) as Float32Array;
     expect(Math.max(...data.map(Math.abs)), `${i}`).toBeGreaterThan(0);
-    expect(relativeError(await t.data(), { data }), `${i}`).toBeLessThan(limit);
+    expect(relativeError(await t.data(), { data, dtype: 'f32', shape: t.shape }), `${i}`).toBeLessThan(limit);
   }
 };
 
