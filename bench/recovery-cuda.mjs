@@ -7,6 +7,7 @@
 //   --grouped                   the same with adapters stacked, and weights as they are
 //   --scan                      layers as a loop
 //   --checkpoint                keep only the inputs of layers for the gradient
+//   --chunk 256                 positions at a time in the head; 4096 is no loop
 //   --batch 4 --length 1024 --rank 8 --steps 20
 //   --tiny                      a small model, to see that it works, on any device
 //   --count                     no run: how many operations of each kind the program has
@@ -19,7 +20,15 @@ const number = (value) => ({ type: 'string', default: String(value) });
 const { values: given } = parseArgs({
   options: {
     ...{ gather: flag, dense: flag, unrolled: flag, stacked: flag, grouped: flag, scan: flag, checkpoint: flag },
-    ...{ tiny: flag, count: flag, batch: number(4), length: number(1024), rank: number(8), steps: number(20) },
+    ...{
+      tiny: flag,
+      count: flag,
+      chunk: { type: 'string' },
+      batch: number(4),
+      length: number(1024),
+      rank: number(8),
+      steps: number(20),
+    },
   },
 });
 const [B, rank, steps] = [given.batch, given.rank, given.steps].map(Number);
@@ -32,6 +41,7 @@ const { vocabSize: V, numHiddenLayers: N } = config;
 const form = ['scan', 'stacked', 'grouped'].find((name) => given[name]) ?? 'unrolled';
 const compute = given.dense ? 'dense' : 'gather';
 const { checkpoint } = given;
+const options = { compute, temperature: 2, ...(given.chunk && { chunk: Number(given.chunk) }) };
 
 tx.manualSeed(0);
 const stacked = { scanLayers: true, unroll: form === 'stacked' ? N : 1 };
@@ -61,7 +71,7 @@ function groupsOf(adapters) {
 
 const loss = (ids, candidates) => {
   const hidden = model.model.forward(ids).narrow(1, 0, L - 1);
-  return tx.distill.kdLoss(hidden, model.lmHead.weight, candidates, { compute, temperature: 2 }).loss;
+  return tx.distill.kdLoss(hidden, model.lmHead.weight, candidates, options).loss;
 };
 const train = tx.compile(function train(ids, candidates) {
   const own = groups.flatMap((g) => g.own);
@@ -73,7 +83,7 @@ const train = tx.compile(function train(ids, candidates) {
   return l;
 });
 const batch = [ids, { topkIdx, topkLogits }];
-const name = `tsxla ${form}${checkpoint ? ', checkpoint' : ''}, ${compute}${given.tiny ? ', tiny' : ''}`;
+const name = `tsxla ${form}${checkpoint ? ', checkpoint' : ''}, ${compute}${given.chunk ? ` in chunks of ${given.chunk}` : ''}${given.tiny ? ', tiny' : ''}`;
 
 if (given.count) {
   const found = new Map();
