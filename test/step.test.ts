@@ -281,6 +281,22 @@ describe('donation', () => {
     expect(await copy.tolist()).toEqual([1n, 2n]);
   });
 
+  test('whoever sees the old value when a compiled function is called again keeps it', async () => {
+    const w = tx.tensor([1, 2], { dtype: 'f32', requiresGrad: true });
+    const add = tx.compile(() => tx.noGrad(() => void w.add_(1)));
+    await add();
+    const seen = [];
+    for (let i = 0; i < 3; i++) {
+      const [same, copy] = [w.detach(), w.clone()];
+      await tx.sync(copy);
+      await add();
+      seen.push(await same.tolist(), await copy.tolist());
+    }
+    expect(seen).toEqual([2, 2, 3, 3, 4, 4].map((x) => [x, x + 1]));
+    expect(await w.tolist()).toEqual([5, 6]);
+    expect(add.programs).toBe(1);
+  });
+
   test('nor where one tensor takes the value of another', async () => {
     const w = tx.tensor([1, 2]);
     const ema = tx.zeros([2], { dtype: 'i64' });
@@ -380,6 +396,20 @@ describe('compile', () => {
     scale.add_(1);
     expect(await (await f(x)).tolist()).toEqual([6n, 12n]);
     expect(f.programs).toBe(1);
+  });
+
+  test('a call that has nothing to wait for has started its program when it returns', async () => {
+    const w = tx.tensor([1, 2]);
+    const f = tx.compile(() => void w.add_(1));
+    await f();
+    const { executed } = counts;
+    const called = f();
+    expect(counts.executed).toBe(executed + 1);
+    w.mul_(2); // pending: the next call waits until it is computed
+    const next = f();
+    expect(counts.executed).toBe(executed + 1);
+    await Promise.all([called, next]);
+    expect(await w.tolist()).toEqual([7n, 9n]);
   });
 
   test('two tensors with one value when it was traced are two', async () => {

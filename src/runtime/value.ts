@@ -60,6 +60,7 @@ export function remember(e: Expr, array: TypedArray): void {
 /** Another node with the same value, where that is known. */
 export function shareValue(from: Expr, to: Expr): void {
   if (from.value instanceof Buffer || ArrayBuffer.isView(from.value)) to.value = from.value;
+  if (from.value instanceof Buffer) from.value.shared = true;
   const array = seen.get(from);
   if (array) seen.set(to, array);
 }
@@ -112,23 +113,17 @@ export async function startUploads(nodes: readonly Expr[]): Promise<void> {
 
 /** Whether a node's value is not there yet, or not any more. */
 export const isUnsettled = ({ value }: Expr): boolean =>
-  value instanceof Buffer ? value.disposed || failures.has(value) : value === PROMISED || value instanceof Failed;
+  value instanceof Buffer
+    ? value.disposed || value.failure !== undefined
+    : value === PROMISED || value instanceof Failed;
 
 /** Throws if a node's value is gone, or was never made. */
 export function checkAlive(e: Expr): void {
   const { value } = e;
   if (value instanceof Failed) throw value.error;
   if (!(value instanceof Buffer)) return;
-  const failure = failures.get(value);
-  if (failure) throw failure;
+  if (value.failure) throw value.failure;
   if (value.disposed) throw new SpentError(gone(e));
-}
-
-/** Why values that were being made will never be there. */
-const failures = new WeakMap<Buffer, Error>();
-export const failureOf = (buffer: Buffer): Error | undefined => failures.get(buffer);
-export function fail(buffers: readonly Buffer[], error: Error): void {
-  for (const buffer of buffers) failures.set(buffer, error);
 }
 
 /** Frees the memory of a node's value now, and not when the garbage collector finds it. */
