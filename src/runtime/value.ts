@@ -86,14 +86,19 @@ function upload(device: Client, e: Expr, value: TypedArray): Buffer {
   return buffer;
 }
 
-/** A number of the host's: brought along with each run and freed after it, so that changing it leaves nothing behind. */
+/**
+ * A number of the host's: brought along with the run and freed after it, so that one that is set for each run leaves nothing
+ * behind. If a second run needs it, it stays on the device: the run would wait for it each time.
+ */
 const isNumber = (value: object | undefined): value is TypedArray => ArrayBuffer.isView(value) && value.byteLength <= 8;
 
+const brought = new WeakSet<Expr>();
 /** Calls `use` with the values of these nodes on the device. */
 export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buffers: readonly Buffer[]) => T): T {
   const lent: Buffer[] = [];
   const buffers = nodes.map((e) => {
-    if (!isNumber(e.value)) return onDevice(device, e);
+    if (!isNumber(e.value) || brought.has(e)) return onDevice(device, e);
+    brought.add(e);
     const buffer = upload(device, e, e.value);
     lent.push(buffer);
     return buffer;
