@@ -11,6 +11,7 @@ export * as nn from './nn/index.js';
 export * as optim from './optim/index.js';
 export type { DeviceType } from './plugins/index.js';
 export * as quant from './quant/index.js';
+export * as recovery from './recovery/index.js';
 export * from './rules.js';
 export { type Choice, chooseDevice, device, type OpenOptions, openClient } from './runtime/device.js';
 export { type CompileRecord, type Difference, explain } from './runtime/explain.js';

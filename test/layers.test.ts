@@ -14,7 +14,7 @@ const LAYERS = [
   ['nn', 'optim', 'data', 'io', 'spmd', 'plan', 'xm'],
   ['models'],
   ['quant', 'lora', 'distill'],
-  ['backend', 'train'],
+  ['recovery', 'backend', 'train'],
   ['cli'],
   ['.'], // src/index.ts: re-exports only
 ];

@@ -10,6 +10,7 @@ import { generateCommand } from './generate.js';
 import { hloCommand } from './hlo.js';
 import { kdCacheCommand, kdConvertCommand } from './kd-cache.js';
 import { pluginsCommand } from './plugins.js';
+import { trainRecoveryLoraCommand } from './train-recovery-lora.js';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
@@ -22,6 +23,7 @@ const program = new Command('tsxla')
   .addCommand(generateCommand())
   .addCommand(kdCacheCommand())
   .addCommand(kdConvertCommand())
+  .addCommand(trainRecoveryLoraCommand())
   .addCommand(cacheCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 

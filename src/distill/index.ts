@@ -12,4 +12,18 @@ export type { CacheSettings, CacheSizes, LogitsDType, Manifest } from './cache-f
 export type { DocumentOptions } from './cache-rows.js';
 export { type Candidates, type Teacher, teacherCandidates } from './cache-teacher.js';
 export { type KDCacheOptions, type KDCacheProgress, type KDCacheResult, writeKDCache } from './cache-write.js';
-export * from './losses.js';
+export {
+  anchorLoss,
+  annealed,
+  type ChunkOptions,
+  type Expecting,
+  type KdCandidates,
+  type KdLoss,
+  type KdOptions,
+  kdLoss,
+  kdSoftCe,
+  type LiveLoss,
+  type LiveOptions,
+  liveKdLoss,
+  nextTokenLoss,
+} from './losses.js';

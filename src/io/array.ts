@@ -27,6 +27,12 @@ export interface ReadLater extends ArrayType {
 /** What can be written to a file: arrays of the host's, and tensors, which are read when their turn comes. */
 export type NamedArrays = ReadonlyMap<string, HostArray | ReadLater>;
 
+/** Arrays by name that are read when asked for: of a file, or of whatever else can tell its arrays before it has them. */
+export interface ArraySource {
+  readonly entries: ReadonlyMap<string, ArrayType>;
+  read(name: string): Promise<HostArray>;
+}
+
 /** Arrays by name, also of an object. */
 export function namedArrays(
   what: string,

@@ -1,8 +1,9 @@
 // The arrays of a module's state, as files hold them: each by its name, once. A stacked tensor is read once and cut on the
 // host: on the device every row would be a second copy.
 
-import type { TypedArray } from '../base/dtype.js';
+import type { ArrayType, TypedArray } from '../base/dtype.js';
 import type { Shape } from '../base/shape.js';
+import type { Expr } from '../ir/expr.js';
 import type { StateEntry } from '../tensor/state.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { ReadLater } from './array.js';
@@ -24,26 +25,37 @@ export function* heldIn(entries: Iterable<StateEntry>): Generator<Held> {
   for (const { tensor, names, stacked } of entries) {
     if (seen.has(tensor)) continue;
     seen.add(tensor);
-    const cut = (data: TypedArray, i: number): TypedArray => {
-      const size = data.length / names.length;
-      return data.subarray(i * size, (i + 1) * size);
-    };
+    const cut = (data: TypedArray, i: number) => cutOf(data, i, names.length);
     yield { tensor, names, shape: stacked ? tensor.shape.slice(1) : tensor.shape, cut };
   }
 }
 
+/** Part i of so many equal ones. */
+const cutOf = (data: TypedArray, i: number, parts: number): TypedArray => {
+  const size = data.length / parts;
+  return data.subarray(i * size, (i + 1) * size);
+};
+
 /** Arrays that are read when their turn comes, one tensor after the other. */
-export function stateArrays(entries: Iterable<StateEntry>): Map<string, ReadLater> {
-  const arrays = new Map<string, ReadLater>();
-  for (const { tensor, names, shape, cut } of heldIn(entries)) {
-    const { dtype, expr } = tensor;
-    let whole: Promise<TypedArray> | undefined;
-    const dataOf = async (i: number): Promise<TypedArray> => {
-      const data = await (whole ??= tensor.data());
-      if (i === names.length - 1) whole = undefined; // they are written in order
-      return cut(data, i);
-    };
-    names.forEach((name, i) => void arrays.set(name, { dtype, shape, expr, data: () => dataOf(i) }));
-  }
-  return arrays;
+export const stateArrays = (entries: Iterable<StateEntry>): Map<string, ReadLater> =>
+  new Map(
+    [...heldIn(entries)].flatMap(({ tensor, names, shape }) =>
+      readLater(names, { dtype: tensor.dtype, shape }, tensor.expr, () => tensor.data()),
+    ),
+  );
+
+/** Arrays of one type that `read` gives, one behind the other: it is called when the first of them is wanted. */
+export function readLater(
+  names: readonly string[],
+  { dtype, shape }: ArrayType,
+  expr: Expr,
+  read: () => Promise<TypedArray>,
+): [name: string, array: ReadLater][] {
+  let whole: Promise<TypedArray> | undefined;
+  const dataOf = async (i: number): Promise<TypedArray> => {
+    const data = await (whole ??= read());
+    if (i === names.length - 1) whole = undefined; // they are written in order
+    return cutOf(data, i, names.length);
+  };
+  return names.map((name, i) => [name, { dtype, shape, expr, data: () => dataOf(i) }]);
 }

@@ -1,5 +1,5 @@
 // Files: arrays in safetensors, torch's and numpy's files, checkpoints, and models of the Hugging Face hub.
-export type { HostArray, NamedArrays } from './array.js';
+export type { ArraySource, HostArray, NamedArrays } from './array.js';
 export {
   type CheckpointInfo,
   CheckpointManager,
@@ -21,5 +21,5 @@ export {
 } from './safetensors.js';
 export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
 export type { Items, Stateful } from './state.js';
-export { type ArrayPlace, locateTorch, readTorch, type TorchValue } from './torch.js';
+export { type ArrayPlace, locateTorch, openTorch, readTorch, type TorchFile, type TorchValue } from './torch.js';
 export { writeTorch } from './torch-write.js';

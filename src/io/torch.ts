@@ -2,9 +2,20 @@
 import { type ArrayType, byteLength, DTYPES, type DType, show, sizeOf, TORCH, type TypedArray } from '../base/dtype.js';
 import { FileError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
-import { type HostArray, isRowMajor, piecesOf, readArray, readInto, spanOf, swapBytes } from './array.js';
-import { type OpenFile, type ReadAt, withFile } from './file.js';
+import {
+  type ArraySource,
+  type HostArray,
+  isRowMajor,
+  type Layout,
+  piecesOf,
+  readArray,
+  readInto,
+  spanOf,
+  swapBytes,
+} from './array.js';
+import { type OpenFile, openFile, type ReadAt, withFile } from './file.js';
 import { unpickle } from './pickle.js';
+import { entryOf } from './safetensors.js';
 import { type Member, withZip } from './zip.js';
 
 /** What a torch file holds: dicts are Maps, tuples and sizes are arrays, tensors are HostArrays, dtypes their names here. */
@@ -71,23 +82,45 @@ export interface ArrayPlace extends ArrayType {
   readonly position: number;
 }
 
-/** Where the tensors of a file lie whose value is a dict of them: for those who read a part of a large one. */
-export const locateTorch = (path: string): Promise<Map<string, ArrayPlace>> =>
-  withTorch(path, async ({ value, archive, memberOf, bigEndian, bad }) => {
+type LaidOut = ArrayPlace & Required<Layout>;
+/** The tensors of a dict, not read yet. `inside`: it may be one of the values of another dict. */
+const placesIn = (path: string, inside?: string): Promise<Map<string, LaidOut>> =>
+  withTorch(path, async ({ value: outer, archive, memberOf, bigEndian, bad }) => {
+    const value = (inside && outer instanceof Map && outer.get(inside)) || outer;
     if (!(value instanceof Map)) throw bad('its value is no dict of tensors');
-    const places = new Map<string, ArrayPlace>();
+    const found = new Map<unknown, LaidOut>();
     for (const storage of archive.storages())
       for (const { array, strides, offset } of storage.views.values()) {
-        const [name] = [...value].find(([, v]) => v === array) ?? [];
-        if (typeof name !== 'string') continue;
         const { dtype, shape } = array;
-        if (bigEndian || !isRowMajor(shape, strides))
-          throw bad(`${name} lies in another order: save it anew in Python, with .contiguous()`);
         const position = (await memberOf(storage).start()) + offset * DTYPES[dtype].bytes;
-        places.set(name, { dtype, shape, position });
+        found.set(array, { dtype, shape, position, strides, bigEndian });
       }
-    return places;
+    const isTensor = (e: [unknown, unknown]): e is [string, unknown] => typeof e[0] === 'string' && found.has(e[1]);
+    return new Map([...value].filter(isTensor).map(([name, array]) => [name, found.get(array)!]));
   });
+
+/** Where the tensors of a file lie whose value is a dict of them: for those who read a part of a large one. */
+export async function locateTorch(path: string): Promise<Map<string, ArrayPlace>> {
+  const places = await placesIn(path);
+  const odd = [...places].find(([, p]) => p.bigEndian || !isRowMajor(p.shape, p.strides));
+  if (!odd) return places;
+  throw new FileError(`${path}: ${odd[0]} lies in another order: save it anew in Python, with .contiguous()`);
+}
+
+export interface TorchFile extends ArraySource, AsyncDisposable {}
+/** Opens a file whose value is a dict of tensors, or has one under the name `inside`: each is read when asked for. */
+export async function openTorch(path: string, inside?: string): Promise<TorchFile> {
+  const entries = await placesIn(path, inside);
+  const file = await openFile(path);
+  return {
+    entries,
+    read: async (name) => {
+      const { dtype, shape, position, ...layout } = entryOf(path, entries, name);
+      return readArray(file.read, { dtype, shape }, position, layout);
+    },
+    [Symbol.asyncDispose]: () => file.close(),
+  };
+}
 
 interface OpenTorch {
   /** What the pickle describes, its tensors not read yet. */

@@ -5,7 +5,7 @@ import { byteLength, type DType, hostArray, type TypedArray } from '../base/dtyp
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { stateArrays } from '../io/entries.js';
-import { type HostArray, openSharded, writeSharded } from '../io/index.js';
+import { type ArraySource, type HostArray, openSharded, writeSharded } from '../io/index.js';
 import { checkState, type Module } from '../nn/module.js';
 import { collectGarbage } from '../runtime/memory.js';
 import { defaultClient, onDevice } from '../runtime/value.js';
@@ -18,13 +18,16 @@ export async function readConfig(folder: string): Promise<unknown> {
   return config;
 }
 
-/**
- * Takes a model's weights from its folder, by name, one after the other, the largest first: beside the model there is never
- * more than one of them in memory. Whatever is missing, left over or of another shape is listed in one error, before anything
- * is read.
- */
+/** Takes a model's weights from its folder. */
 export async function loadWeights(model: Module, folder: string): Promise<void> {
   await using file = await openSharded(folder);
+  await loadArrays(model, file);
+}
+/**
+ * Takes a model's tensors by name, one after the other, the largest first: beside the model there is never more than one of
+ * them in memory. Whatever is missing, left over or of another shape is listed in one error, before anything is read.
+ */
+export async function loadArrays(model: Module, file: ArraySource): Promise<void> {
   const entries = [...model.stateEntries()];
   const shapeOf = (name: string) => file.entries.get(name)?.shape;
   checkState(model.constructor.name, entries, shapeOf, [...file.entries.keys()], true);
@@ -59,7 +62,8 @@ export async function loadWeights(model: Module, folder: string): Promise<void> 
 /** On the host: a program for each shape would take longer. */
 function converted({ dtype, data }: HostArray, to: DType): TypedArray {
   if (dtype === to) return data;
-  const numbers = decodeFloats(dtype, data);
+  const isLarge = data instanceof BigInt64Array || data instanceof BigUint64Array;
+  const numbers = isLarge ? Float64Array.from(data as BigInt64Array, Number) : decodeFloats(dtype, data);
   return to === 'f32' && numbers instanceof Float32Array ? numbers : encodeNumbers(to, numbers as ArrayLike<number>);
 }
 

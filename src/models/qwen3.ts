@@ -305,7 +305,8 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   tokenizer: Tokenizer | null = null;
   /** What generate does unless told. */
   generationConfig: CausalLM['generationConfig'] = { doSample: false }; // transformers' default
-  #folder: string | undefined;
+  /** What it was loaded from. */
+  folder: string | null = null;
 
   /** With random weights, which are drawn when they are first used. */
   constructor(config: Parameters<typeof qwen3Config>[0], options: Qwen3Options = {}) {
@@ -373,21 +374,34 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     const { dtype } = options;
     if (dtype) checkDTypeName('fromPretrained', dtype);
     const folder = await resolveModel(name, picked(options, HUB_OPTIONS));
+    const { quantization_config: quantized } = (await readConfig(folder)) as { quantization_config?: object };
+    if (quantized)
+      throw new ArgumentError(
+        `fromPretrained: the weights of ${folder} are quantized: read them with loadStudent of tsxla/recovery`,
+      );
+    return Qwen3ForCausalLM.fromFolder(folder, options);
+  }
+  /** The model that a folder describes, with its tokenizer. `load` takes the weights: from the folder, unless told. */
+  static async fromFolder(
+    folder: string,
+    { dtype, ...options }: Qwen3Options & Pick<PretrainedOptions, 'dtype'> = {},
+    load: (model: Qwen3ForCausalLM, folder: string) => Promise<unknown> = loadWeights,
+  ): Promise<Qwen3ForCausalLM> {
     const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
     const model = skipInit(() => new Qwen3ForCausalLM(config, picked(options, QWEN3_OPTIONS)))
       .to(dtype ?? config.dtype)
       .eval();
-    await loadWeights(model, folder);
+    await load(model, folder);
     model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };
     if (existsSync(path.join(folder, 'tokenizer.json'))) model.tokenizer = await Tokenizer.fromPretrained(folder);
-    model.#folder = folder;
+    model.folder = folder;
     return model;
   }
   /** Writes such a folder, with the tokenizer it was loaded with. */
   async savePretrained(folder: string): Promise<void> {
     await saveWeights(this, folder, writeQwen3Config(this.config, this.lmHead.weight.dtype));
     await writeGenerationConfig(folder, this.generationConfig);
-    if (this.#folder) await copyTokenizer(this.#folder, folder);
+    if (this.folder) await copyTokenizer(this.folder, folder);
   }
 }
 // What is wrong belongs to the line that calls the model.

@@ -13,6 +13,7 @@ export {
   importOriginal,
   type OriginalConfig,
   originalConfig,
+  saveOriginal,
 } from './original.js';
 export {
   loadPacked,

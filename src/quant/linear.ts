@@ -1,4 +1,5 @@
 // What all quantized linears share: one product with the weight that their levels and scales stand for.
+import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Linear } from '../nn/linear.js';
 import { Buffer, Module, type Parameter } from '../nn/module.js';
@@ -73,10 +74,14 @@ export abstract class QuantLinear extends Module {
     return linear(x, weight.to(x.dtype), this.bias?.to(x.dtype));
   }
 
-  /** Computes the weight now, once, instead of in every step; its scales and levels are not trained any more. */
-  materialize(): this {
+  /**
+   * Computes the weight now, once, instead of in every step; its scales and levels are not trained any more. It is kept in
+   * this dtype: as it was before, or else as its levels are, unless told.
+   */
+  materialize(dtype?: DType): this {
     for (const p of this.#own()) p.requiresGrad_(false);
-    this.effective = new Buffer(this.effectiveWeight(), { persistent: false });
+    const weight = this.effectiveWeight();
+    this.effective = new Buffer(weight.to(dtype ?? this.effective?.dtype ?? weight.dtype), { persistent: false });
     this.#dims = this.effective.ndim;
     return this;
   }

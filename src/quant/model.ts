@@ -75,9 +75,14 @@ export class QuantReport {
 export function* quantLinears(model: Module): Generator<[name: string, layer: QuantLinear]> {
   for (const [name, m] of model.namedModules()) if (m instanceof QuantLinear) yield [name, m];
 }
-/** The names of the layers that one stands for: one, or, where its tensors have a leading dimension, several. */
-export const namesOf = (name: string, lead: readonly number[]): string[] =>
-  lead.length ? Array.from({ length: lead[0]! }, (_, i) => name.replace('*', String(i))) : [name];
+/**
+ * The names in state dicts of the layers that one stands for: one, or, where its tensors have a leading dimension, several. One
+ * that has an adapter has the name that it had without.
+ */
+export function namesOf(path: string, lead: readonly number[]): string[] {
+  const name = path.replace(/\.base_layer$/, '');
+  return lead.length ? Array.from({ length: lead[0]! }, (_, i) => name.replace('*', String(i))) : [name];
+}
 
 /** Which linears the rules find, each with its own. */
 export function planned(

@@ -1,13 +1,19 @@
 // Files of the original (Anemll's qwen3 2-bit QAT recipe): its state dicts and its config.json, both ways.
+import type { ArrayType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { decodeFloats } from '../base/float.js';
+import { readLater } from '../io/entries.js';
+import { type ArraySource, type HostArray, writeTorch } from '../io/index.js';
+import { loadArrays } from '../models/pretrained.js';
 import { Linear } from '../nn/linear.js';
 import type { Module } from '../nn/module.js';
 import { noGrad } from '../tensor/autograd.js';
-import { fromBuffer, zeros } from '../tensor/create.js';
+import { zeros } from '../tensor/create.js';
 import type { StateDict, StateValue } from '../tensor/state.js';
+import { sync } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { FactoredLinear } from './factored.js';
-import { lookup, nearest } from './lut.js';
+import { lookup } from './lut.js';
 import { namesOf, quantLinears, replace } from './model.js';
 import { ATTENTION, type LayerOptions, MLP, PRESETS, quantLinear } from './presets.js';
 
@@ -33,28 +39,30 @@ export interface Imported {
   /** How many linears became quantized ones. */
   readonly layers: number;
   /** Its adapters, which belong to no module yet: lora_A and lora_B by their names. */
-  readonly adapters: ReadonlyMap<string, StateValue>;
+  readonly adapters: ReadonlyMap<string, HostArray>;
 }
 
 /**
- * Takes a state dict of the original. Which linears are quantized, and how, is read from its names and shapes (its config.json
- * is not always right about ranks); what they do not tell, from its config.json.
+ * Takes a state dict of the original, or arrays of its file, which are read one by one. Which linears are quantized, and how, is
+ * read from its names and shapes (its config.json is not always right about ranks); what they do not tell, from its config.json.
  */
 export async function importOriginal(
   model: Module,
-  state: StateDict | ReadonlyMap<string, unknown>,
+  state: StateDict | ReadonlyMap<string, unknown> | ArraySource,
   config: OriginalConfig = {},
 ): Promise<Imported> {
-  const outer: ReadonlyMap<string, unknown> = state instanceof Map ? state : new Map(Object.entries(state));
-  const given = (outer.get('model_state_dict') ?? outer) as ReadonlyMap<string, StateValue>;
-  const rest = new Map(given);
-  const adapters = new Map([...given].filter(([name]) => /\.lora_[AB]$/.test(name)));
-  for (const name of adapters.keys()) rest.delete(name);
+  const from = isSource(state) ? state : await sourceOf(state);
+  const rest = new Map<string, Later>();
+  const adapters = new Map<string, HostArray>();
+  for (const [name, { dtype, shape }] of from.entries) {
+    if (/\.lora_[AB]$/.test(name)) adapters.set(name, await from.read(name));
+    else rest.set(name, { dtype, shape, read: () => from.read(name) });
+  }
   let layers = 0;
   for (const [name, linear] of [...model.namedModules()]) {
     if (!(linear instanceof Linear)) continue;
     const names = namesOf(name, linear.weight.shape.slice(0, -2));
-    const options = await optionsIn(given, names[0]!, config);
+    const options = await optionsIn(rest, names[0]!, config);
     if (!options) continue;
     const layer = quantLinear(linear, options);
     if (layer instanceof FactoredLinear) await adapt(layer, names, rest);
@@ -66,22 +74,41 @@ export async function importOriginal(
     throw new ArgumentError(
       `importOriginal: the state dict has no quantized linears of ${model.constructor.name}: names end in scale_A or _f_param there`,
     );
-  model.loadStateDict(rest);
+  await loadArrays(model, { entries: rest, read: (name) => rest.get(name)!.read() });
   return { layers, adapters };
 }
 
-const at = async (value: StateValue): Promise<number> =>
-  value instanceof Tensor ? Number(await value.item()) : Number(value.data[0]);
+/** An array that is read when it is needed. */
+interface Later extends ArrayType {
+  read(): Promise<HostArray>;
+}
+const isSource = (state: object): state is ArraySource => 'read' in state && typeof state.read === 'function';
+
+/** The arrays of a state dict, also of one inside of `model_state_dict`. */
+async function sourceOf(state: StateDict | ReadonlyMap<string, unknown>): Promise<ArraySource> {
+  const outer: ReadonlyMap<string, unknown> = state instanceof Map ? state : new Map(Object.entries(state));
+  const entries = (outer.get('model_state_dict') ?? outer) as ReadonlyMap<string, StateValue>;
+  await sync(...[...entries.values()].filter((t) => t instanceof Tensor)); // in one program
+  return {
+    entries,
+    read: async (name) => {
+      const { dtype, shape, data } = entries.get(name)!;
+      return { dtype, shape, data: typeof data === 'function' ? await (entries.get(name) as Tensor).data() : data };
+    },
+  };
+}
+
+const numberIn = async (array: Later): Promise<number> => Number((await array.read()).data[0]);
 
 /** What kind of linear a state dict has under a name. */
 async function optionsIn(
-  state: ReadonlyMap<string, StateValue>,
+  state: ReadonlyMap<string, Later>,
   name: string,
   config: OriginalConfig,
 ): Promise<LayerOptions | undefined> {
   const get = (key: string) => state.get(`${name}.${key}`);
   const bits = get('_qat_nbits');
-  if (bits) return { kind: 'symmetric', bits: await at(bits) };
+  if (bits) return { kind: 'symmetric', bits: await numberIn(bits) };
   const [lut, a] = [get('lut'), get('scale_A')];
   const lutSize = lut?.shape.at(-1);
   const scaleRank = a?.shape.at(-1) ?? 0;
@@ -110,7 +137,7 @@ function magnitudeIn({ magnitude_activation: name = 'identity' }: OriginalConfig
 }
 
 /** The original keeps codes as i64, levels at the codes as floats, and the weights: ours is the codes alone. */
-async function adapt(layer: FactoredLinear, names: readonly string[], state: Map<string, StateValue>): Promise<void> {
+async function adapt(layer: FactoredLinear, names: readonly string[], state: Map<string, Later>): Promise<void> {
   const baked = new Set<number>();
   for (const name of names) {
     const take = (key: string) => {
@@ -120,41 +147,79 @@ async function adapt(layer: FactoredLinear, names: readonly string[], state: Map
     };
     const [q, weight, flag] = [take('_Q'), take('weight'), take('_scales_baked_flag')];
     for (const key of ['_cached_weight_q', '_A_idx', '_B_idx']) take(key);
-    baked.add(flag ? await at(flag) : 0);
+    baked.add(flag ? await numberIn(flag) : 0);
     if (state.has(`${name}._indices`)) continue;
     if (!q)
       throw new ArgumentError(
         `importOriginal: ${name} has neither _indices nor _Q${weight ? ': call freeze_Q there before it is saved' : ''}`,
       );
-    const [levels, lut] = [tensorOf(q), tensorOf(state.get(`${name}.lut`)!)];
-    state.set(`${name}._indices`, nearest(levels.float(), lut.float()));
+    const lut = state.get(`${name}.lut`)!;
+    const read = async () => codesOf(await q.read(), await lut.read());
+    state.set(`${name}._indices`, { dtype: 'u8', shape: q.shape, read });
   }
   if (baked.size > 1)
     throw new ArgumentError(`importOriginal: of ${names[0]} and its like some are baked: load them without scanLayers`);
   layer.scalesBaked = baked.has(1);
 }
-const tensorOf = (value: StateValue): Tensor =>
-  value instanceof Tensor ? value.detach() : fromBuffer(value.data, { dtype: value.dtype, shape: value.shape });
+/** Of each number the nearest of the levels, which are sorted. */
+function codesOf({ shape, ...q }: HostArray, lut: HostArray): HostArray {
+  const levels = Array.from(decodeFloats(lut.dtype, lut.data), Number);
+  const middles = levels.slice(1).map((level, i) => (level + levels[i]!) / 2);
+  const data = Uint8Array.from(decodeFloats(q.dtype, q.data) as Float32Array, (x) => {
+    let code = 0;
+    while (x > middles[code]!) code++;
+    return code;
+  });
+  return { dtype: 'u8', shape, data };
+}
 
-/** The state dict that the original would have of this model; its readers take safetensors after torch.load's place is changed. */
-export function exportOriginal(model: Module): Map<string, Tensor> {
-  const state = model.stateDict();
+/** A tensor of its state dict, made when it is needed; a stacked one has several names. */
+interface Made {
+  readonly names: readonly string[];
+  readonly stacked: boolean;
+  make(): Tensor;
+}
+function* originalEntries(model: Module): Generator<Made> {
+  const ours = new Set<Tensor>(); // which the original has otherwise
   for (const [name, layer] of quantLinears(model)) {
     if (layer.kind === 'packed')
       throw new ArgumentError(`exportOriginal: ${name} is packed, which the original has not: export before packModel`);
     if (!(layer instanceof FactoredLinear)) continue;
+    for (const t of [layer.lut, layer.indices]) ours.add(t);
     const lead = layer.indices.shape.slice(0, -2);
-    const added: Record<string, Tensor> = noGrad(() => ({
-      weight: layer.effectiveWeight(), // the reference is gone; of this one the original finds the same codes
-      lut: layer.levels(),
-      _Q: lookup(layer.levels(), layer.indices),
-      _indices: layer.indices.to('i16'),
-      _scales_baked_flag: zeros(lead, { dtype: 'i8' }).add(Number(layer.scalesBaked)).to('i8'),
-    }));
-    for (const [key, t] of Object.entries(added))
-      namesOf(name, lead).forEach((of, i) => void state.set(`${of}.${key}`, lead.length ? t.select(0, i) : t));
+    const made: Record<string, () => Tensor> = {
+      weight: () => layer.effectiveWeight(), // the reference is gone; of this one the original finds the same codes
+      lut: () => layer.levels(),
+      _Q: () => lookup(layer.levels(), layer.indices),
+      _indices: () => layer.indices.to('i16'),
+      _scales_baked_flag: () => zeros(lead, { dtype: 'i8' }).add(Number(layer.scalesBaked)).to('i8'),
+    };
+    for (const [key, make] of Object.entries(made)) {
+      const names = namesOf(name, lead).map((of) => `${of}.${key}`);
+      yield { names, stacked: lead.length > 0, make: () => noGrad(make).detach() };
+    }
+  }
+  for (const { tensor, names, stacked } of model.stateEntries())
+    if (!ours.has(tensor)) yield { names, stacked, make: () => tensor.detach() };
+}
+
+/** The state dict that the original would have of this model, adapters included. */
+export function exportOriginal(model: Module): Map<string, Tensor> {
+  const state = new Map<string, Tensor>();
+  for (const { names, stacked, make } of originalEntries(model)) {
+    const t = make();
+    names.forEach((name, i) => void state.set(name, stacked ? t.select(0, i) : t));
   }
   return state;
+}
+/** The same as a file of torch's, of which one array at a time is in memory. */
+export async function saveOriginal(path: string, model: Module): Promise<void> {
+  const { expr } = model.parameters()[0]!; // is there: so nothing is computed before it is its turn
+  const arrays = [...originalEntries(model)].flatMap(({ names, stacked, make }) => {
+    const { dtype, shape } = make();
+    return readLater(names, { dtype, shape: stacked ? shape.slice(1) : shape }, expr, () => make().data());
+  });
+  await writeTorch(path, new Map(arrays));
 }
 
 /** Its config.json for this model. */

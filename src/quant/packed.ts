@@ -3,13 +3,18 @@
 import { stat } from 'node:fs/promises';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
-import { openSafetensors, readAll, writeSafetensors } from '../io/index.js';
+import { stateArrays } from '../io/entries.js';
+import { openSafetensors, writeSafetensors } from '../io/index.js';
+import { loadArrays } from '../models/pretrained.js';
 import { Linear } from '../nn/linear.js';
 import { Buffer, type Module } from '../nn/module.js';
+import { noGrad } from '../tensor/autograd.js';
 import { tensor, zeros } from '../tensor/create.js';
 import { pad } from '../tensor/functions.js';
+import type { StateEntry } from '../tensor/state.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { type Parts, QuantLinear, type Scale, weightOf } from './linear.js';
+import { type Parts, QuantLinear, type Scale, scaleOf, weightOf } from './linear.js';
+import { nearest } from './lut.js';
 import { namesOf, quantLinears, replace } from './model.js';
 
 const shifts = (bits: number) =>
@@ -114,8 +119,11 @@ export class PackedLinear extends QuantLinear {
   override fit(): Promise<void> {
     throw new ArgumentError('PackedLinear: its codes are given, it cannot be fitted');
   }
-  override requantize_(): void {
-    throw new ArgumentError('PackedLinear: its codes cannot be changed: quantize the weight with quantizeModel');
+  override requantize_(weight: Tensor): void {
+    const { scale, levels, bits } = this.parts();
+    const codes = noGrad(() => nearest(weight.detach().float().div(scaleOf(scale)), levels));
+    this.packed.become(pack(codes, bits).expr);
+    if (this.effective) this.materialize();
   }
   override extraRepr(): string {
     return `inFeatures=${this.inFeatures}, outFeatures=${this.outFeatures}, bits=${this.form.bits}`;
@@ -143,26 +151,23 @@ export async function savePacked(
   model: Module,
   { scaleDtype }: { readonly scaleDtype?: DType } = {},
 ): Promise<PackedFile> {
-  const state = model.stateDict();
   const forms: Record<string, PackedForm> = {};
-  const tied = new Set<Tensor>();
-  for (const { tensor: t, names } of model.stateEntries()) {
-    if (tied.has(t)) for (const name of names) state.delete(name);
-    tied.add(t);
-  }
+  const entries: StateEntry[] = [];
+  const unpacked = new Set<Tensor>(); // what the packed form replaces
   for (const [name, layer] of quantLinears(model)) {
     const packed = layer instanceof PackedLinear ? layer : PackedLinear.of(layer, scaleDtype);
     const lead = packed.packed.shape.slice(0, -2);
-    for (const [i, of] of namesOf(name, lead).entries()) {
-      forms[of] = packed.form;
-      for (const key of layer.stateDict().keys()) if (key !== 'bias') state.delete(`${of}.${key}`);
-      for (const [key, t] of packed.stateDict())
-        if (key !== 'bias') state.set(`${of}.${key}`, lead.length ? t.detach().select(0, i) : t);
-    }
+    const names = namesOf(name, lead);
+    for (const of of names) forms[of] = packed.form;
+    for (const { tensor } of layer.stateEntries()) if (tensor !== layer.bias) unpacked.add(tensor);
+    for (const { tensor, names: keys } of packed.stateEntries())
+      if (tensor !== layer.bias)
+        entries.push({ tensor, names: names.map((of) => `${of}.${keys[0]}`), stacked: lead.length > 0 });
   }
+  for (const entry of model.stateEntries()) if (!unpacked.has(entry.tensor)) entries.push(entry);
   if (!Object.keys(forms).length)
     throw new ArgumentError(`savePacked: ${model.constructor.name} has no quantized linears: call quantizeModel first`);
-  await writeSafetensors(path, state, { metadata: { [KEY]: JSON.stringify(forms) } });
+  await writeSafetensors(path, stateArrays(entries), { metadata: { [KEY]: JSON.stringify(forms) } });
   return { bytes: (await stat(path)).size, layers: Object.keys(forms).length };
 }
 
@@ -189,5 +194,5 @@ export async function loadPacked(model: Module, path: string): Promise<void> {
     replace(model, name, new PackedLinear(m, form, lead));
     m.weight.dispose();
   }
-  model.loadStateDict(await readAll(file));
+  await loadArrays(model, file);
 }

@@ -46,7 +46,7 @@ test.each<[string, object, string]>([
   ['another field', { data: odd }, "a document has no field 'text': it has prompt, answer"],
   ['a column that is not there', { data: goldenPath('parquet/none.parquet'), field: 'body' }, "has no column 'body': it has id"],
   ['tokens of another vocabulary', { data: far }, 'token 352 of a document is out of range: the teacher has 0 to 351'],
-  ['text without a tokenizer', { teacher: folderOf('untied') }, 'the teacher has no tokenizer.json: give documents as lists of token ids'],
+  ['text without a tokenizer', { teacher: folderOf('untied') }, 'there is no tokenizer.json beside the model: give documents as lists of token ids'],
   ['sequences of one token', { sequenceLength: 1 }, 'sequenceLength is 1: it must be a whole number, at least 2'],
   ['longer than the teacher can', { sequenceLength: 512 }, 'sequenceLength is 512: the teacher has 256 positions'],
   ['no candidates', { topK: 0 }, 'topK is 0: it must be a whole number, at least 1'],

@@ -1,0 +1,251 @@
+// How well a model foresees a text: exp of the mean loss over tokens. Logits of all positions are never held, and any number of
+// rows is one program.
+import fs from 'node:fs/promises';
+import { checkWhole } from '../base/check.js';
+import type { HostArray } from '../base/dtype.js';
+import { ArgumentError, DataError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { type Dataset, isDataset } from '../data/dataset.js';
+import { type DocumentOptions, documentsOf, sourcesOf } from '../distill/cache-rows.js';
+import { inChunks, wide } from '../distill/losses.js';
+import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
+import type { Module } from '../nn/module.js';
+import { noGrad } from '../tensor/autograd.js';
+import { tensor } from '../tensor/create.js';
+import { type Compiled, compile } from '../tensor/step.js';
+import type { Tensor } from '../tensor/tensor.js';
+
+type Tokens = ArrayLike<number | bigint>;
+type Row = Tokens | Pick<HostArray, 'data'>;
+/** A row of tokens; its mask is 1 for those that are to be foreseen, all but the first unless told. */
+export interface PerplexityRow {
+  readonly inputIds: Row;
+  readonly lossMask?: Row;
+}
+export interface PerplexityOptions {
+  /** Rows at a time: 4 unless told. */
+  readonly batchSize?: number;
+  /** Rows that are done, of all. */
+  readonly onProgress?: (done: number, total: number) => void;
+}
+export interface Perplexity {
+  readonly perplexity: number;
+  /** The mean over the tokens that count, in nats. */
+  readonly loss: number;
+  /** How many count. */
+  readonly tokens: number;
+}
+
+/**
+ * The perplexity of rows of one length: of a KD cache, of perplexityRows, or lists of tokens. The model is evaluated as it is
+ * without dropout, and left in the mode that it was in. It may be called again and again while training: it compiles once.
+ */
+export async function evaluatePerplexity(
+  model: Qwen3ForCausalLM,
+  rows: Dataset<PerplexityRow | Tokens> | readonly (PerplexityRow | Tokens)[],
+  options: PerplexityOptions = {},
+): Promise<Perplexity> {
+  checkOptions('evaluatePerplexity', ['batchSize', 'onProgress'], options);
+  const { batchSize = 4, onProgress } = options;
+  checkWhole('evaluatePerplexity: batchSize', batchSize, 1);
+  const dataset = isDataset<PerplexityRow | Tokens>(rows)
+    ? rows
+    : { length: rows.length, get: (i: number) => rows[i]! };
+  if (!dataset.length) throw new DataError('evaluatePerplexity: there are no rows: give it some text');
+  const size = Math.min(batchSize, dataset.length);
+  const length = plain(await dataset.get(0)).ids.length;
+  checkLength(length, model);
+  return evaluating(model, () => meanOf(model, dataset, size, length, onProgress));
+}
+
+async function meanOf(
+  model: Qwen3ForCausalLM,
+  dataset: Dataset<PerplexityRow | Tokens>,
+  size: number,
+  length: number,
+  onProgress: PerplexityOptions['onProgress'],
+): Promise<Perplexity> {
+  const run = programOf(model);
+  let [sum, tokens] = [0, 0];
+  const add = async (losses: Promise<Tensor>, counted: number, upTo: number): Promise<void> => {
+    for (const row of (await (await losses).data()) as Float32Array) sum += row;
+    tokens += counted;
+    onProgress?.(upTo, dataset.length);
+  };
+  let before: Promise<void> | undefined;
+  for (let start = 0; start < dataset.length; start += size) {
+    const end = Math.min(start + size, dataset.length);
+    const batch = await Promise.all(Array.from({ length: end - start }, async (_, i) => dataset.get(start + i)));
+    const { ids, mask, counted } = fill(batch.map(plain), size, length, model.config.vocabSize, start);
+    const losses = run(
+      tensor(ids, { shape: [size, length], dtype: 'i32' }),
+      tensor(mask, { shape: [size, length], dtype: 'u8' }),
+    );
+    await before; // while this batch is computed, the one before is read
+    before = add(losses, counted, end);
+  }
+  await before;
+  if (!tokens) throw new DataError('evaluatePerplexity: no token is to be foreseen: their mask is 0 everywhere');
+  const loss = sum / tokens;
+  return { perplexity: Math.exp(loss), loss, tokens };
+}
+
+// ---- the program
+
+type Run = Compiled<[ids: Tensor, mask: Tensor], Tensor>;
+const programs = new WeakMap<Module, Run>();
+
+/** Tokens i32[B, L] and their mask u8[B, L] to the sum of each row's losses, [B]. */
+function programOf(model: Qwen3ForCausalLM): Run {
+  const known = programs.get(model);
+  if (known) return known;
+  const { vocabSize } = model.config;
+  const made = compile(
+    (ids: Tensor, mask: Tensor): Tensor =>
+      noGrad(() => {
+        const L = ids.size(1);
+        const hidden = model.model.forward(ids).narrow(1, 0, L - 1); // nothing comes after the last token
+        const rows = { h: hidden, next: ids.narrow(1, 1, L - 1) };
+        const { loss } = inChunks('evaluatePerplexity', hidden, rows, undefined, vocabSize, ({ h, next }) => {
+          const logits = wide(model.lmHead.forward(h)); // [C, V]
+          return { loss: logits.logsumexp(-1).sub(logits.gather(-1, next.unsqueeze(-1)).squeeze(-1)) };
+        });
+        return loss.mul(mask.narrow(1, 1, L - 1).to(loss.dtype)).sum(-1);
+      }),
+    { name: 'evaluatePerplexity' },
+  );
+  programs.set(model, made);
+  return made;
+}
+
+/** fn, in eval mode; each module has its own mode again afterwards. */
+async function evaluating<T>(model: Module, fn: () => Promise<T>): Promise<T> {
+  const modes = model.modules().map((m) => [m, m.training] as const);
+  model.eval();
+  try {
+    return await fn();
+  } finally {
+    for (const [m, training] of modes) m.train(training); // the outer ones first: each says it for those inside, too
+  }
+}
+
+// ---- rows
+
+const listOf = (x: Row): Tokens => ('data' in x ? (x.data as Tokens) : x);
+const plain = (row: PerplexityRow | Tokens): { ids: Tokens; mask?: Tokens } => {
+  if (!('inputIds' in row)) return { ids: row };
+  return { ids: listOf(row.inputIds), ...(row.lossMask && { mask: listOf(row.lossMask) }) };
+};
+
+function checkLength(length: number, { config }: Qwen3ForCausalLM): void {
+  const { maxPositionEmbeddings: most } = config;
+  if (length > most)
+    throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the model has ${most} positions`);
+  if (length < 2)
+    throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the first is not foreseen, so 2 at least`);
+}
+
+/** A batch of so many rows; what is missing is filled up and does not count. */
+function fill(
+  rows: readonly { readonly ids: Tokens; readonly mask?: Tokens }[],
+  size: number,
+  length: number,
+  vocabSize: number,
+  start: number,
+): { ids: Int32Array; mask: Uint8Array; counted: number } {
+  const [ids, mask] = [new Int32Array(size * length), new Uint8Array(size * length)];
+  let counted = 0;
+  for (const [r, row] of rows.entries()) {
+    for (const [what, n] of [['tokens', row.ids.length] as const, ['masks', row.mask?.length ?? length] as const])
+      if (n !== length)
+        throw new DataError(
+          `evaluatePerplexity: row ${start + r} has ${n} ${what}, the first row ${length} tokens: rows have one length`,
+        );
+    for (let i = 0; i < length; i++) {
+      const token = Number(row.ids[i]);
+      if (!(token >= 0 && token < vocabSize))
+        throw new DataError(
+          `evaluatePerplexity: token ${token} of row ${start + r} is out of range: the model has 0 to ${vocabSize - 1}`,
+        );
+      const at = r * length + i;
+      ids[at] = token;
+      mask[at] = i && Number(row.mask?.[i] ?? 1) ? 1 : 0;
+      counted += mask[at]!;
+    }
+  }
+  return { ids, mask, counted };
+}
+
+// ---- text
+
+export interface PerplexityTextOptions extends Omit<DocumentOptions, 'by'> {
+  /** Tokens of a row. */
+  readonly sequenceLength: number;
+  /** How far the next row begins behind one; less than sequenceLength: the rest is context, and does not count again. */
+  readonly stride?: number;
+  /** At most so many tokens of the text. */
+  readonly maxTokens?: number;
+  /** What is a document in a text file: all of it, unless told. */
+  readonly by?: 'file' | 'line' | 'paragraph';
+}
+
+/**
+ * Rows of the text in files (.txt, .jsonl, .parquet), one document behind the other, as transformers' guide to perplexity has
+ * it: windows of sequenceLength tokens, of which those count that no window before had. Of the last, padding does not.
+ */
+export async function perplexityRows(
+  files: string | readonly string[],
+  tokenizer: Tokenizer | null,
+  options: PerplexityTextOptions,
+): Promise<Dataset<{ readonly inputIds: Int32Array; readonly lossMask: Uint8Array }>> {
+  const names = ['sequenceLength', 'stride', 'maxTokens', 'field', 'by', 'separator'] as const;
+  checkOptions('perplexityRows', names, options);
+  const { sequenceLength: L, stride = L, maxTokens = Number.POSITIVE_INFINITY } = options;
+  checkWhole('perplexityRows: sequenceLength', L, 2);
+  checkWhole('perplexityRows: stride', stride, 1);
+  if (maxTokens !== Number.POSITIVE_INFINITY) checkWhole('perplexityRows: maxTokens', maxTokens, 2);
+  if (stride > L)
+    throw new ArgumentError(
+      `perplexityRows: a stride of ${stride} leaves tokens out: rows have ${L}; it is at most that`,
+    );
+  const tokens: number[] = [];
+  for await (const document of documentsIn(typeof files === 'string' ? [files] : files, tokenizer, options)) {
+    for (let i = 0; i < document.length && tokens.length < maxTokens; i++) tokens.push(document[i]!);
+    if (tokens.length >= maxTokens) break;
+  }
+  if (tokens.length < 2)
+    throw new DataError(`${[files].flat().join(', ')}: the text is empty: there is nothing to foresee`);
+  const length = 1 + Math.max(0, Math.ceil((tokens.length - L) / stride));
+  return {
+    length,
+    get: (row) => {
+      const start = row * stride;
+      const seen = row ? start - stride + L : 1; // by the row before; the first of all is not foreseen
+      const [inputIds, lossMask] = [new Int32Array(L), new Uint8Array(L)];
+      for (let i = 0; i < L && start + i < tokens.length; i++) {
+        inputIds[i] = tokens[start + i]!;
+        lossMask[i] = i && start + i >= seen ? 1 : 0;
+      }
+      return { inputIds, lossMask };
+    },
+  };
+}
+
+const TEXT = /\.(txt|text|md)$/i;
+async function* documentsIn(
+  files: readonly string[],
+  tokenizer: Tokenizer | null,
+  { field = 'text', by = 'file', ...options }: PerplexityTextOptions,
+): AsyncGenerator<ArrayLike<number>> {
+  await sourcesOf(files);
+  const end = tokenizer?.specialTokens.eos_token;
+  const { separator = end ? tokenizer!.encode(end)[0]! : null } = options;
+  if (by === 'file' && files.every((file) => TEXT.test(file))) {
+    if (!tokenizer)
+      throw new ArgumentError('there is no tokenizer.json beside the model: give token ids in a .jsonl file');
+    for (const file of files) yield tokenizer.encode(await fs.readFile(file, 'utf8'), { addSpecialTokens: false });
+    return;
+  }
+  const documents = documentsOf(files, tokenizer, { field, by: by === 'file' ? 'paragraph' : by, separator });
+  for await (const document of documents) yield 'length' in document ? document : document.tokens;
+}

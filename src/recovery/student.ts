@@ -1,0 +1,233 @@
+// Students in folders, quantized or not: what recovery starts from, and what it leaves behind.
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import type { DType } from '../base/dtype.js';
+import { ArgumentError, FileError, StateDictError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { readLater, stateArrays } from '../io/entries.js';
+import { HUB_OPTIONS } from '../io/hub.js';
+import { type HubOptions, openSafetensors, openTorch, resolveModel, writeSharded } from '../io/index.js';
+import { adaptersOf, addLora, type LoraLinear } from '../lora/index.js';
+import { Qwen3ForCausalLM, type Qwen3Options, writeQwen3Config } from '../models/index.js';
+import { copyTokenizer, readConfig, writeGenerationConfig, writeJson } from '../models/pretrained.js';
+import { readJson } from '../models/tokenizer.js';
+import {
+  importOriginal,
+  loadPacked,
+  type OriginalConfig,
+  originalConfig,
+  quantLinears,
+  saveOriginal,
+  savePacked,
+} from '../quant/index.js';
+import { namesOf } from '../quant/model.js';
+import { noGrad } from '../tensor/autograd.js';
+import { sync } from '../tensor/sync.js';
+import type { Tensor } from '../tensor/tensor.js';
+
+/**
+ * plain: a folder of Hugging Face's, every weight a number. packed: the same with linears of 2 or 4 bits, as `tsxla quantize`
+ * writes it. original: a state dict of the recipe behind spec 000, and its config.json.
+ */
+export type StudentForm = 'plain' | 'packed' | 'original';
+
+export interface StudentOptions extends Qwen3Options, HubOptions {
+  /** What it computes in; that of its config.json unless told. */
+  readonly dtype?: DType;
+  /** For the original's files, which do not describe the model: a folder or name of the Qwen3 they were made of. */
+  readonly base?: string;
+  /** Quantized weights are computed now and kept, for a student whose scales are not trained: true unless told. */
+  readonly materialize?: boolean;
+  /** Adapters that the original's files hold are put on the model: true unless told. */
+  readonly adapters?: boolean;
+}
+export interface Student {
+  readonly model: Qwen3ForCausalLM;
+  readonly form: StudentForm;
+  /** Where its weights were: a folder, or the original's file. */
+  readonly path: string;
+  /** Those that came with it, by the names of their layers. */
+  readonly adapters: ReadonlyMap<string, LoraLinear>;
+}
+
+/** The weights of a packed student. Not model.safetensors: others would read it and miss the weights of its linears. */
+export const PACKED_FILE = 'model.packed.safetensors';
+/** Under `quantization_config`, whose method transformers looks up, and refuses one that it does not know. */
+const METHOD = 'tsxla';
+/** What the original calls its files, the one that is read first. */
+const ORIGINAL_FILES = [
+  'model_state_dict.pt',
+  'model_state_dict.safetensors',
+  'recovery_best.pt',
+  'final_recovery_lora.pt',
+  'checkpoint_fp32.pt',
+];
+const ORIGINAL_FILE = ORIGINAL_FILES[0]!;
+
+/** Reads a student of any form: from its folder, by its name on the hub, or from a file of the original's. */
+export async function loadStudent(name: string, options: StudentOptions = {}): Promise<Student> {
+  const own = ['dtype', 'base', 'materialize', 'adapters'] as const;
+  checkOptions('loadStudent', ['scanLayers', 'checkpoint', 'unroll', ...HUB_OPTIONS, ...own], options);
+  const { materialize = true, adapters = true } = options;
+  const found = await findStudent(name, options);
+  const { form, folder, file } = found;
+  const load = {
+    plain: undefined,
+    packed: (model: Qwen3ForCausalLM) => loadPacked(model, file),
+    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters),
+  }[form];
+  const model = await Qwen3ForCausalLM.fromFolder(folder, options, load).catch((e: unknown) => {
+    if (!(e instanceof StateDictError) || form === 'plain') throw e;
+    const [, first] = e.message.split('\n\t');
+    throw new ArgumentError(`${file} is of another model than ${folder}: ${first}`, { cause: e });
+  });
+  if (materialize) await materializeAll(model);
+  return { model, form, path: form === 'plain' ? folder : file, adapters: adaptersOf(model) };
+}
+
+interface Found {
+  readonly form: StudentForm;
+  /** With the config.json of a Qwen3, and its tokenizer. */
+  readonly folder: string;
+  /** With the weights, unless it is plain. */
+  readonly file: string;
+  /** The original's. */
+  readonly config: OriginalConfig;
+}
+
+/** Which form it has. Nothing but descriptions is read. */
+export async function findStudent(name: string, options: StudentOptions = {}): Promise<Found> {
+  const hub = Object.fromEntries(Object.entries(options).filter(([key]) => HUB_OPTIONS.includes(key as 'offline')));
+  const stat = await fs.stat(name).catch(() => undefined);
+  const file = stat?.isFile() ? name : stat ? await originalIn(name) : undefined;
+  if (file) {
+    const config = ((await readJson(path.dirname(file), 'config.json')) ?? {}) as OriginalConfig;
+    const base = options.base ?? (config.model_id || undefined);
+    if (!base)
+      throw new ArgumentError(
+        `${file} does not say what model it is of: name the Qwen3 it was made of as base, or with --model`,
+      );
+    return { form: 'original', folder: await resolveModel(base, hub), file, config };
+  }
+  const folder = await resolveModel(name, hub);
+  const { quantization_config: quantized } = (await readConfig(folder)) as { quantization_config?: Quantization };
+  const weights = path.join(folder, quantized?.file ?? '');
+  if (quantized && quantized.quant_method !== METHOD)
+    throw new ArgumentError(
+      `${folder} is quantized by ${quantized.quant_method}: this reads plain folders, and those that tsxla quantize writes`,
+    );
+  if (quantized && !(await isThere(weights)))
+    throw new FileError(`${folder} is quantized, but its ${quantized.file} is not there: copy the whole folder`);
+  return { form: quantized ? 'packed' : 'plain', folder, file: weights, config: {} };
+}
+
+const isThere = (file: string): Promise<boolean> =>
+  fs.access(file).then(
+    () => true,
+    () => false,
+  );
+
+/** The state dict in a folder of the original's; none, if it is the folder of a model. */
+async function originalIn(folder: string): Promise<string | undefined> {
+  const config = await readJson(folder, 'config.json');
+  if (config?.model_type) return undefined;
+  const names = await fs.readdir(folder);
+  const others = names.filter((name) => name.endsWith('.pt'));
+  const one = ORIGINAL_FILES.find((name) => names.includes(name)) ?? (others.length === 1 ? others[0] : undefined);
+  return one && path.join(folder, one);
+}
+
+async function loadOriginal(model: Qwen3ForCausalLM, { file, config }: Found, adapters: boolean): Promise<void> {
+  await using state = file.endsWith('.safetensors')
+    ? await openSafetensors(file)
+    : await openTorch(file, 'model_state_dict');
+  const { adapters: saved } = await importOriginal(model, state, config);
+  if (!saved.size || !adapters) return;
+  const names = new Set([...saved.keys()].map((name) => name.replace(/\.lora_[AB]$/, '')));
+  const rank = [...saved].find(([name]) => name.endsWith('lora_A'))?.[1].shape[0] ?? 0;
+  const alpha = Number(config.recovery_alpha ?? config.lora_alpha ?? rank);
+  addLora(model, { targets: [(name) => names.has(name)], rank, alpha });
+  model.loadStateDict(saved, { strict: false });
+}
+
+/** One after the other: beside the model there is one layer's in the making. */
+async function materializeAll(model: Qwen3ForCausalLM): Promise<void> {
+  for (const [, layer] of quantLinears(model)) {
+    noGrad(() => layer.materialize(model.lmHead.weight.dtype));
+    await sync(layer.effective!);
+  }
+}
+
+// ---- writing
+
+interface Quantization {
+  readonly quant_method: string;
+  readonly file: string;
+}
+export interface SaveStudentOptions {
+  /** packed where it is quantized, else plain, unless told. A quantized one becomes plain with its weights as they are. */
+  readonly form?: StudentForm;
+  /** The folder whose tokenizer goes with it; that which the model was loaded from unless told. */
+  readonly tokenizerFrom?: string;
+  /** Of packed scales: as they are unless told; f16 takes half the room of f32. */
+  readonly scaleDtype?: DType;
+  /** The model that the original's config.json names; where it was loaded from unless told. */
+  readonly modelId?: string;
+}
+
+/** Writes a folder that loadStudent reads. Adapters go into the original's files only: merge them, or save them by themselves. */
+export async function saveStudent(
+  folder: string,
+  model: Qwen3ForCausalLM,
+  options: SaveStudentOptions = {},
+): Promise<void> {
+  checkOptions('saveStudent', ['form', 'tokenizerFrom', 'scaleDtype', 'modelId'], options);
+  const quantized = [...quantLinears(model)].length > 0;
+  const { form = quantized ? 'packed' : 'plain', scaleDtype, modelId = model.folder ?? '' } = options;
+  if (!['plain', 'packed', 'original'].includes(form))
+    throw new ArgumentError(`saveStudent: form is '${form}': it must be plain, packed or original`);
+  if (form !== 'original' && adaptersOf(model).size)
+    throw new ArgumentError(
+      'saveStudent: the model has adapters: put them into its weights with mergeAndUnload, or save them with saveAdapters',
+    );
+  if (form !== 'plain' && !quantized)
+    throw new ArgumentError(`saveStudent: the model is not quantized: it can be saved as plain, not as ${form}`);
+  await fs.mkdir(folder, { recursive: true });
+  const config = writeQwen3Config(model.config, model.lmHead.weight.dtype);
+  if (form === 'plain') {
+    await writeSharded(folder, plainArrays(model));
+    await writeJson(folder, 'config.json', config);
+  } else if (form === 'packed') {
+    await savePacked(path.join(folder, PACKED_FILE), model, scaleDtype ? { scaleDtype } : {});
+    const quantization: Quantization = { quant_method: METHOD, file: PACKED_FILE };
+    await writeJson(folder, 'config.json', { ...config, quantization_config: quantization });
+  } else {
+    await saveOriginal(path.join(folder, ORIGINAL_FILE), model);
+    await writeJson(folder, 'config.json', { ...originalConfig(model, { modelId }), ...adapterConfig(model) });
+  }
+  await writeGenerationConfig(folder, model.generationConfig);
+  const from = options.tokenizerFrom ?? model.folder;
+  if (from) await copyTokenizer(from, folder);
+}
+
+/** As the original has it. */
+function adapterConfig(model: Qwen3ForCausalLM): object {
+  const [first] = adaptersOf(model).values();
+  return first ? { recovery_lora: true, recovery_r: first.rank, recovery_alpha: first.alpha } : {};
+}
+
+/** Every weight a number: those of quantized linears are computed when it is their turn. */
+function plainArrays(model: Qwen3ForCausalLM): ReturnType<typeof stateArrays> {
+  const { dtype } = model.lmHead.weight;
+  const replaced = new Set<Tensor>();
+  const weights = [...quantLinears(model)].flatMap(([name, layer]) => {
+    const tensors = [...layer.stateEntries()].map((e) => e.tensor).filter((t) => t !== layer.bias);
+    for (const t of tensors) replaced.add(t);
+    const make = () => noGrad(() => layer.effectiveWeight().to(dtype));
+    const { shape } = make();
+    const names = namesOf(name, shape.slice(0, -2)).map((of) => `${of}.weight`);
+    return readLater(names, { dtype, shape: shape.slice(-2) }, tensors[0]!.expr, () => make().data());
+  });
+  const others = stateArrays([...model.stateEntries()].filter((e) => !replaced.has(e.tensor)));
+  return new Map([...others, ...weights]);
+}
