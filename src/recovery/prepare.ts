@@ -86,7 +86,6 @@ async function adapt(model: Qwen3ForCausalLM, s: Settings): Promise<void> {
       await compute('weights', layer.effective!); // one after the other: beside the model there is one of them in the making
     }
   }
-  await compute('adapters', ...model.parameters());
 }
 
 /** As the original has it: magnitudes are trained unless they are frozen. Those of packed students are part of their scales. */

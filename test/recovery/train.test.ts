@@ -11,6 +11,7 @@ import { folderOf } from '../models/support.js';
 import { file, newFolder } from './support.js';
 
 process.env.TSXLA_LOG = 'quiet';
+process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 const [L, K, R] = [16, 5, 4];
 const WORDS = 'the quick brown fox jumps over a lazy dog and runs far away from home'.split(' ');
 const lines = Array.from({ length: 40 }, (_, i) =>
@@ -232,15 +233,10 @@ describe('the original’s defects', () => {
 });
 
 test('it learns: the loss goes down, in one program at any number of steps', async () => {
-  const compiles = async (maxSteps: number) => {
-    const from = counts.compiled;
-    const { metrics } = await run({ maxSteps, evalData: [text], evalSteps: 5, saveSteps: 4 });
-    return { compiled: counts.compiled - from, metrics: metrics.filter((m) => 'lr' in m) };
-  };
-  const short = await compiles(3);
-  const { compiled, metrics } = await compiles(40);
-  expect(compiled).toBeLessThanOrEqual(3); // the step, the evaluation; students of this shape were made before
-  expect(compiled).toBe(short.compiled <= 3 ? compiled : -1);
+  const evaluated = { evalData: [text], evalSteps: 5, saveSteps: 4, scanLayers: true, recoveryR: 3 };
+  const { result, metrics: all } = await run({ ...evaluated, maxSteps: 40 });
+  expect(result.compiles).toBe(3); // what it begins with, the step, the evaluation
+  const metrics = all.filter((m) => 'lr' in m);
   const mean = (xs: Metrics[]) => xs.reduce((sum, m) => sum + m.loss, 0) / xs.length;
   expect(mean(metrics.slice(-8))).toBeLessThan(0.8 * mean(metrics.slice(0, 8)));
 });
@@ -249,15 +245,12 @@ test('a live teacher, text alone, mixed precision, and every layer trained: all 
   const cases: Partial<RecoveryOptions>[] = [
     { kdCacheDir: undefined, trainData: [text], teacher: folderOf('tied'), seqLen: L },
     { kdCacheDir: undefined, trainData: [text], seqLen: L },
-    { mixedPrecision: true, gradientCheckpointing: true, scanLayers: false },
+    { mixedPrecision: true, gradientCheckpointing: true, scanLayers: true },
     { trainNorms: true, trainEmbeddings: true, includeKProj: true, hardFull: 0.1 },
   ];
   for (const options of cases) {
     const { metrics } = await run({ maxSteps: 4, shuffle: false, batchSize: 8, ...options });
     expect(metrics.at(-1)!.loss).toBeLessThan(metrics[0]!.loss); // three steps are an epoch: the same sequences
-  }
-});
-    expect(metrics.at(-1)!.loss).toBeLessThan(metrics[0]!.loss);
   }
 });
 
