@@ -13,6 +13,7 @@ import { kdCacheCommand, kdConvertCommand } from './kd-cache.js';
 import { mergeLoraCommand } from './merge-lora.js';
 import { pluginsCommand } from './plugins.js';
 import { quantizeCommand } from './quantize.js';
+import { trainRecoveryLoraCommand } from './train-recovery-lora.js';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
@@ -28,6 +29,7 @@ const program = new Command('tsxla')
   .addCommand(quantizeCommand())
   .addCommand(mergeLoraCommand())
   .addCommand(evalPerplexityCommand())
+  .addCommand(trainRecoveryLoraCommand())
   .addCommand(cacheCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 

@@ -23,19 +23,21 @@ export interface DocumentOptions {
   readonly separator?: number | null;
 }
 
-type Open = (files: readonly string[], options: Required<DocumentOptions>) => IterableDataset<unknown>;
+type Open = (
+  files: readonly string[],
+  options: Pick<Required<DocumentOptions>, 'field' | 'by'>,
+) => IterableDataset<unknown>;
 const READERS: readonly (readonly [RegExp, Open])[] = [
   [/\.(jsonl|ndjson)(\.gz)?$/i, (files) => new JsonlDataset(files)],
-  [/\.parquet$/i, (files, { field }) => new ParquetDataset(files, { columns: [field] })],
+  [/\.parquet$/i, (files, { field }) => new ParquetDataset(files, field ? { columns: [field] } : {})],
   [/\.(txt|text|md)(\.gz)?$/i, (files, { by }) => new TextDataset(files, { by })],
 ];
 
-/** The documents of files, as tokens. */
-export function documentsOf(
+/** What is in files, one object, row or piece of text after the other. */
+export function itemsOf(
   files: readonly string[],
-  tokenizer: Tokenizer | null,
-  options: Required<DocumentOptions>,
-): IterableDataset<Document> {
+  options: Pick<Required<DocumentOptions>, 'field' | 'by'>,
+): IterableDataset<unknown> {
   const readers = files.map((file) => {
     const found = READERS.find(([ends]) => ends.test(file));
     if (found) return found[1];
@@ -44,15 +46,22 @@ export function documentsOf(
   const [open] = readers;
   if (!open) throw new DataError('there are no files to read documents from');
   if (readers.some((r) => r !== open)) throw new ArgumentError(`${files.join(', ')}: give files of one kind at a time`);
-  return open(files, options).map((item) => tokensOf(item, tokenizer, options));
+  return open(files, options);
 }
+/** The documents of files, as tokens. */
+export const documentsOf = (
+  files: readonly string[],
+  tokenizer: Tokenizer | null,
+  options: Required<DocumentOptions>,
+): IterableDataset<Document> => itemsOf(files, options).map((item) => tokensOf(item, tokenizer, options));
 
 /** Columns of 64-bit numbers come as BigInt. */
 const isTokens = (x: unknown): x is ArrayLike<number | bigint> =>
   (Array.isArray(x) || ArrayBuffer.isView(x)) &&
   Array.from(x as never[]).every((n) => typeof n === 'number' || typeof n === 'bigint');
 
-function tokensOf(
+/** `field` '' is all of it. */
+export function tokensOf(
   item: unknown,
   tokenizer: Tokenizer | null,
   { field, separator }: Required<DocumentOptions>,

@@ -25,4 +25,5 @@ export {
   type LiveLoss,
   type LiveOptions,
   liveKdLoss,
+  nextTokenLoss,
 } from './losses.js';

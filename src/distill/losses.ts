@@ -116,6 +116,25 @@ export function annealed(start: number, end: number, step: number, steps: number
   return start + (end - start) * Math.min(1, step / Math.max(1, steps - 1));
 }
 
+// ---- against a text
+
+/** The cross-entropy of the tokens [...] that come next: the mean over the positions that count. */
+export function nextTokenLoss(
+  hidden: Tensor,
+  head: Tensor,
+  next: Tensor,
+  { mask = null, chunk }: Omit<ChunkOptions, 'temperature'> = {},
+): Tensor {
+  checkHead('nextTokenLoss', hidden, head);
+  const { ce } = inChunks('nextTokenLoss', hidden, { h: hidden, next }, chunk, head.size(0), (r) => ({
+    ce: tokenLoss(wide(linear(r.h, head)), r.next),
+  }));
+  return meanOver('nextTokenLoss', ce, mask);
+}
+/** Logits [C, V] and tokens [C] to [C]. */
+const tokenLoss = (logits: Tensor, tokens: Tensor): Tensor =>
+  logits.logsumexp(-1).sub(logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1));
+
 // ---- against a model that is there
 
 /** A model's last hidden states [..., D'] and its head [V, D']. */
@@ -150,10 +169,9 @@ export function liveKdLoss(
   const rows = { h: hidden, t: teacher.hidden.detach(), label: labels };
   const { kd, ce } = inChunks('liveKdLoss', hidden, rows, chunk, head.size(0), (r) => {
     const student = wide(linear(r.h, head)); // [C, V]
-    const at = where(r.label.eq(IGNORED), 0, r.label).unsqueeze(-1);
     return {
       kd: softCe(student, wide(linear(r.t, teacher.head.detach())), T),
-      ce: student.logsumexp(-1).sub(student.gather(-1, at).squeeze(-1)),
+      ce: tokenLoss(student, where(r.label.eq(IGNORED), 0, r.label)),
     };
   });
   const means = {

@@ -13,7 +13,7 @@ interface Rates {
 /** What a schedule sets, of one group. */
 type Setting = Readonly<Rates>;
 // biome-ignore lint/suspicious/noExplicitAny: an optimizer of any options
-type AnyOptimizer = Optimizer<any>;
+type AnyOptimizer = Pick<Optimizer<any>, 'paramGroups'>;
 export interface ScheduleState {
   readonly step: number;
   readonly baseLrs: readonly number[];

@@ -38,8 +38,8 @@ export interface StudentOptions extends Qwen3Options, HubOptions {
   readonly base?: string;
   /** Quantized weights are computed now and kept, for a student whose scales are not trained: true unless told. */
   readonly materialize?: boolean;
-  /** Adapters that are put on it: of a folder or file (loadAdapters). Unless told, those that the original's files hold; false: none. */
-  readonly adapters?: string | false;
+  /** Adapters that are put on it: those of a folder or file (loadAdapters); unless told, those that the original's files hold. */
+  readonly adapters?: string | boolean;
 }
 export interface Student {
   readonly model: Qwen3ForCausalLM;
@@ -68,21 +68,22 @@ const ORIGINAL_FILE = ORIGINAL_FILES[0]!;
 export async function loadStudent(name: string, options: StudentOptions = {}): Promise<Student> {
   const own = ['dtype', 'base', 'materialize', 'adapters'] as const;
   checkOptions('loadStudent', ['scanLayers', 'checkpoint', 'unroll', ...HUB_OPTIONS, ...own], options);
-  const { materialize = true, adapters } = options;
+  const { materialize = true, adapters = true } = options;
   const found = await findStudent(name, options);
   const { form, folder, file } = found;
-  if (adapters && !(await isThere(adapters))) throw new FileError(`there are no adapters ${adapters}`);
+  if (typeof adapters === 'string' && !(await isThere(adapters)))
+    throw new FileError(`there are no adapters ${adapters}`);
   const load = {
     plain: undefined,
     packed: (model: Qwen3ForCausalLM) => loadPacked(model, file),
-    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters === undefined),
+    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters === true),
   }[form];
   const model = await Qwen3ForCausalLM.fromFolder(folder, options, load).catch((e: unknown) => {
     if (!(e instanceof StateDictError) || form === 'plain') throw e;
     const [, first] = e.message.split('\n\t');
     throw new ArgumentError(`${file} is of another model than ${folder}: ${first}`, { cause: e });
   });
-  if (adapters) await loadAdapters(model, adapters);
+  if (typeof adapters === 'string') await loadAdapters(model, adapters);
   if (materialize) await materializeAll(model);
   return { model, form, path: form === 'plain' ? folder : file, adapters: adaptersOf(model) };
 }

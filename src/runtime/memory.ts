@@ -40,13 +40,17 @@ export async function withRelief<T>(run: () => T, mayTryAgain: () => boolean): P
   }
 }
 
+/** How much memory the device has in all; Infinity where it does not say. */
+export const capacityOf = ({ defaultDevice: device, platform }: Client): number =>
+  device.memory()?.bytesLimit ?? (platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY);
+
 /**
  * Refuses a program that is larger than the device before it runs, so that nothing is lost with it. TSXLA_MEMORY_CHECK=off
  * lets it try.
  */
 export function checkFits(client: Client, name: string, m: MemoryStats): void {
-  const { defaultDevice: device, platform } = client;
-  const limit = device.memory()?.bytesLimit ?? (platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY);
+  const { defaultDevice: device } = client;
+  const limit = capacityOf(client);
   const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
   if (needed <= limit || env('TSXLA_MEMORY_CHECK') === 'off') return;
   const parts = `inputs ${bytes(m.arguments)}, new results ${bytes(m.outputs - m.aliased)}, temporaries ${bytes(m.temporaries)}`;

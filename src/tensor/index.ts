@@ -13,7 +13,7 @@ export * from './indexing.js';
 export { IN_PLACE } from './inplace.js';
 export * from './norm.js';
 export * from './random.js';
-export { type Compiled, type CompileFunctionOptions, compile, type StepOptions, step } from './step.js';
+export { type Compiled, type CompileFunctionOptions, compile, type Prepared, type StepOptions, step } from './step.js';
 export { type SyncOptions, sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';
 export type * from './types.js';

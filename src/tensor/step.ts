@@ -6,11 +6,13 @@ import { env } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { insideBody } from '../ir/cell.js';
 import { captureSource, entry, type Source } from '../ir/source.js';
-import type { CompileOptions } from '../pjrt/index.js';
+import type { CompileOptions, MemoryStats } from '../pjrt/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice } from '../runtime/device.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
-import { type Described, describePlan, moduleName, type Request } from '../runtime/program.js';
+import { capacityOf } from '../runtime/memory.js';
+import { type Described, describePlan, moduleName, obtain, type Request } from '../runtime/program.js';
+import { defaultClient } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from './arguments.js';
 import { checkClosures } from './closures.js';
@@ -147,6 +149,18 @@ export interface Compiled<A extends unknown[], R> {
   readonly programs: number;
   /** Its program for such arguments, as StableHLO, for a device that need not be here. Nothing is computed, arguments neither. */
   stablehlo(args: { [K in keyof A]: Lax<A[K]> }, options?: { readonly platform?: DeviceType }): string;
+  /** Compiles its program for such arguments now, so that the first call finds it. Nothing is computed, arguments neither. */
+  prepare(args: { [K in keyof A]: Lax<A[K]> }): Promise<Prepared>;
+}
+/** A program before it runs. */
+export interface Prepared {
+  /** What compiling took, now or when the program was put into the cache on disk. */
+  readonly seconds: number;
+  readonly cached: boolean;
+  /** Bytes on one device. */
+  readonly memory: MemoryStats;
+  /** All memory of that device; Infinity where it does not say. */
+  readonly available: number;
 }
 
 /**
@@ -197,6 +211,22 @@ export function compile<A extends unknown[], R>(
       value(args: readonly unknown[], { platform = chooseDevice().device }: { platform?: DeviceType } = {}): string {
         const { plan } = find(readArguments(name, args, staticArguments), captureSource(this.stablehlo));
         return emitModule(plan.graph, plan.parameters, { name: moduleName(name), aliases: plan.aliases, platform });
+      },
+    },
+    prepare: {
+      async value(args: readonly unknown[]): Promise<Prepared> {
+        const source = captureSource(this.prepare);
+        const traced = find(readArguments(name, args, staticArguments), source);
+        const request = requestOf({ name, unnamed, group: known }, source, options, known);
+        const client = await defaultClient();
+        const { program, executable } = await obtain(client, traced.plan, request, traced.program);
+        traced.program = program;
+        return {
+          seconds: program.seconds,
+          cached: program.tier === 'disk',
+          memory: executable.memory(),
+          available: capacityOf(client),
+        };
       },
     },
   }) as unknown as Compiled<A, R>;

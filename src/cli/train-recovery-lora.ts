@@ -1,0 +1,124 @@
+// `tsxla train-recovery-lora`: the main job. Its flags are the table in recovery/options.ts; what it shows are its events.
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { bytes, columns, plural, seconds } from '../base/format.js';
+import { notice } from '../base/log.js';
+import type { RecoveryEvent, RecoveryOptions, RecoveryResult } from '../recovery/index.js';
+import { FLAGS, type Flag, flagOf } from '../recovery/options.js';
+import { type Progress, progress } from './progress.js';
+
+type Given = RecoveryOptions & { readonly json?: true; readonly clipGradNorm?: number; readonly fullLogits: boolean };
+
+export function trainRecoveryLoraCommand(): Command {
+  const command = new Command('train-recovery-lora').description(
+    'give a quantized Qwen3 its quality back: small adapters learn what a teacher said (tsxla kd-cache)',
+  );
+  for (const [name, flag] of Object.entries(FLAGS))
+    for (const option of optionsOf(name, flag)) command.addOption(option);
+  return command
+    .option('--json', 'print the summary as one JSON object')
+    .action(({ json, clipGradNorm: gradClip, fullLogits, ...given }: Given) =>
+      run({ ...given, ...(gradClip !== undefined && { gradClip }), ...(!fullLogits && { compute: 'gather' }) }, json),
+    );
+}
+
+const VALUES = { text: ' <name>', texts: ' <files...>', number: ' <x>', whole: ' <n>', switch: '' };
+
+/** What the command line has of a row of the table; a switch can be turned off where it is on without being given. */
+function* optionsOf(name: string, flag: Flag): Generator<Option> {
+  const { kind, group } = flag;
+  const make = (flags: string, help: string) => new Option(flags, help).helpGroup(`${group}:`);
+  const option = make(`${flagOf(name)}${typeof kind === 'object' ? ' <name>' : VALUES[kind]}`, helpOf(flag));
+  if (typeof kind === 'object') option.choices(kind);
+  if (kind === 'number' || kind === 'whole') option.argParser(number);
+  if (flag.default !== true) yield option;
+  if (kind === 'switch' && (flag.default === true || flag.otherwise))
+    yield make(flagOf(name).replace('--', '--no-'), flag.default ? `not ${flag.text}` : 'nowhere');
+  if (name === 'gradClip') yield make('--clip-grad-norm <x>', 'the same').argParser(number);
+  if (name === 'compute') yield make('--no-full-logits', 'the same as --compute gather');
+}
+const helpOf = ({ text, otherwise, default: value }: Flag): string =>
+  otherwise ? `${text} (${otherwise})` : value === undefined || value === false ? text : `${text} (${value})`;
+
+function number(text: string): number {
+  const n = Number(text);
+  if (text.trim() === '' || Number.isNaN(n)) throw new InvalidArgumentError('not a number');
+  return n;
+}
+
+async function run(options: RecoveryOptions, json: true | undefined): Promise<void> {
+  const { trainRecoveryLora } = await import('../recovery/index.js');
+  const result = await trainRecoveryLora(options, shower());
+  process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : summary(result, options));
+}
+
+/** Writes what happens: a bar of all steps on a terminal, else lines; with --verbose each step's. */
+export function shower(): (event: RecoveryEvent) => void {
+  let rest = '';
+  let bar: Progress | undefined;
+  const shown = {
+    student: (e) =>
+      notice(`${count(e.trained)} of ${count(e.parameters + 0)} parameters are trained; ${e.dtype} on ${e.device}`),
+    preflight: ({ memory: m, available, ...e }) => {
+      const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
+      const of = Number.isFinite(available) ? ` of ${bytes(available)}: it fits` : '';
+      notice(
+        `the step ${e.cached ? 'was found in the cache' : `was compiled in ${seconds(e.seconds)}`}; it takes ${bytes(needed)}${of} (weights, state and batch ${bytes(m.arguments)}, temporaries ${bytes(m.temporaries)})`,
+      );
+    },
+    resumed: ({ step }) => notice(`going on behind step ${step}`),
+    step: (e) => process.stderr.write(`${verbose(e)}\n`),
+    progress: (e) => {
+      const parts = [
+        e.loss !== undefined && `loss ${e.loss.toFixed(4)}`,
+        `lr ${e.lr.toExponential(1)}`,
+        e.tokensPerSecond > 0 && `${Math.round(e.tokensPerSecond)} tokens/s`,
+        bytes(e.memory),
+        e.tokensPerSecond > 0 && `${seconds(e.secondsLeft)} left`,
+      ];
+      rest = ` steps, ${parts.filter(Boolean).join(', ')}`;
+      bar ??= progress('training', String, () => rest);
+      bar(e.step, e.steps);
+    },
+    log: () => {},
+    evaluating: () => {},
+    eval: ({ step, perplexity }) => notice(`perplexity ${perplexity.toFixed(2)} after ${plural(step, 'step')}`),
+    stopped: ({ step }) => notice(`stopped after step ${step}: --resume goes on`),
+  } satisfies { [K in RecoveryEvent['kind']]: (event: Extract<RecoveryEvent, { kind: K }>) => void };
+  return (event) => (shown[event.kind] as (e: RecoveryEvent) => void)(event);
+}
+
+const count = (n: number): string =>
+  n >= 1e9 ? `${(n / 1e9).toFixed(2)} B` : n >= 1e6 ? `${(n / 1e6).toFixed(2)} M` : n.toLocaleString('en');
+
+function verbose({ step, phase, shape, seconds: s, loss }: Extract<RecoveryEvent, { kind: 'step' }>): string {
+  const took = `(${s.toFixed(1)}s)`;
+  const text = {
+    collated: `Starting...\n[Step ${step}] Batch collated: [${shape.join(', ')}]`,
+    started: `Forward, backward and optimizer started as one program ${took}`,
+    done: `Done ${took}: loss ${loss?.toFixed(4)}`,
+  }[phase];
+  return `[Step ${step}] ${text}`;
+}
+
+function summary(r: RecoveryResult, { maxSteps }: RecoveryOptions): string {
+  const { perplexity: p } = r;
+  const rows = [
+    ['steps', r.finished ? String(r.steps) : `${r.steps}${maxSteps ? ` of ${maxSteps}` : ''}, stopped`],
+    ...(r.loss === undefined ? [] : [['loss', r.loss.toFixed(4)]]),
+    ...(p
+      ? [
+          [
+            'perplexity',
+            `${p.before.toFixed(2)} to ${p.after.toFixed(2)}${p.best < p.after ? `, at best ${p.best.toFixed(2)}` : ''}`,
+          ],
+        ]
+      : []),
+    ['time', `${seconds(r.seconds)}, ${Math.round(r.tokensPerSecond)} tokens/s`],
+    ['memory', `${bytes(r.peakMemory)} at most`],
+    ['programs', `${r.compiles} compiled`],
+    ['adapters', r.adapters],
+    ...(r.best ? [['best', r.best]] : []),
+    ['metrics', r.metrics],
+  ];
+  return `${columns(rows)}\n`;
+}

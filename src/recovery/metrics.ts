@@ -1,0 +1,38 @@
+// The metrics of a run: one JSON object a line, in a file that a resumed run goes on with.
+import fs from 'node:fs';
+
+export interface Metrics {
+  readonly step: number;
+  /** The mean over the steps since the line before. */
+  readonly loss: number;
+  /** Of the last step. */
+  readonly lr: number;
+  readonly gradNorm: number;
+  readonly tokensPerSecond: number;
+  /** Bytes on the device. */
+  readonly memory: number;
+  /** Since the run began, or was resumed. */
+  readonly seconds: number;
+}
+export interface EvalMetrics {
+  readonly step: number;
+  readonly evalLoss: number;
+  readonly perplexity: number;
+}
+
+export class MetricsFile {
+  constructor(readonly path: string) {}
+
+  /** Leaves the lines up to a step: those behind it are written again. */
+  goBackTo(step: number): void {
+    const kept = linesOf(this.path).filter((line) => (JSON.parse(line) as Metrics).step <= step);
+    fs.writeFileSync(this.path, kept.map((line) => `${line}\n`).join(''));
+  }
+  add(line: Metrics | EvalMetrics): void {
+    fs.appendFileSync(this.path, `${JSON.stringify(line)}\n`);
+  }
+}
+
+/** The whole lines of a file; the last may have been cut off. */
+const linesOf = (path: string): string[] =>
+  (fs.existsSync(path) ? fs.readFileSync(path, 'utf8') : '').split('\n').slice(0, -1);

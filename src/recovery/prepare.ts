@@ -1,0 +1,103 @@
+// From what was asked for to a student with adapters, ready to learn. Mistakes come to light on the way, the cheap checks first.
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import type { DType } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { sourcesOf } from '../distill/cache-rows.js';
+import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
+import { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
+import { readConfig } from '../models/pretrained.js';
+import { readQwen3Config } from '../models/qwen3-config.js';
+import { FactoredLinear, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
+import { device } from '../runtime/device.js';
+import { noGrad } from '../tensor/autograd.js';
+import { manualSeed } from '../tensor/random.js';
+import { sync } from '../tensor/sync.js';
+import { type Lesson, openLesson } from './lessons.js';
+import { flagOf, type Settings } from './options.js';
+import { findStudent, loadStudent, type StudentForm } from './student.js';
+
+export interface Prepared {
+  readonly student: Qwen3ForCausalLM;
+  readonly form: StudentForm;
+  readonly lesson: Lesson;
+  readonly dtype: DType;
+}
+
+const DTYPES: Readonly<Record<string, DType>> = { float32: 'f32', float16: 'f16', bfloat16: 'bf16' };
+
+export async function prepare(s: Settings): Promise<Prepared> {
+  const on = device(s.tpu ? 'tpu' : s.device);
+  if (s.xlaCacheDir) process.env.XLA_PERSISTENT_CACHE_PATH = s.xlaCacheDir;
+  const dtype = s.dtype ? (DTYPES[s.dtype] ?? (s.dtype as DType)) : on === 'cpu' || s.mixedPrecision ? 'f32' : 'bf16';
+  const layers = {
+    scanLayers: s.scanLayers ?? on !== 'cuda',
+    checkpoint: s.gradientCheckpointing ?? on === 'tpu',
+  };
+  const name = s.v2Checkpoint ?? s.model;
+  const source = s.v2Checkpoint ? { base: s.model } : {};
+  const { folder, form } = await findStudent(name, source);
+  if (s.quantize && form !== 'plain')
+    throw new ArgumentError(`--quantize ${s.quantize}: ${name} is quantized already: leave it out`);
+  if (s.resumeFrom) await fs.access(s.resumeFrom).catch(() => missing('--resume-from', s.resumeFrom!));
+  if (s.evalData) await sourcesOf(s.evalData);
+  const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
+  const tokenizer = await Tokenizer.fromPretrained(folder).catch(() => null);
+  if (s.evalData && !tokenizer) throw new ArgumentError(`--eval-data: ${folder} has no tokenizer.json`);
+  const teacher = s.teacher ? await Qwen3ForCausalLM.fromPretrained(s.teacher, { dtype, ...layers }) : null;
+  teacher?.requiresGrad_(false);
+  const lesson = await openLesson(s, config, tokenizer, teacher);
+
+  const { model: student } = await loadStudent(name, {
+    ...source,
+    dtype,
+    ...layers,
+    materialize: false,
+    adapters: !s.resumeFrom,
+  });
+  if (s.quantize) await quantizeModel(student, { preset: s.quantize });
+  await adapt(student, s);
+  student.train();
+  return { student, form, lesson, dtype };
+}
+const missing = (flag: string, name: string): never => {
+  throw new ArgumentError(`${flag}: there is no ${name}`);
+};
+
+/** Adapters, and what else is trained; weights that stay are computed once. */
+async function adapt(model: Qwen3ForCausalLM, s: Settings): Promise<void> {
+  manualSeed(s.seed);
+  const more = { trainNorms: s.trainNorms, trainEmbeddings: s.trainEmbeddings, trainLmHead: s.trainLmHead };
+  if (!adaptersOf(model).size)
+    addLora(model, {
+      targets: [...(s.mlpOnly ? [] : TARGETS.attention), ...(s.includeKProj ? ['k_proj'] : []), ...TARGETS.mlp],
+      rank: s.recoveryR,
+      ...(s.recoveryAlpha !== undefined && { alpha: s.recoveryAlpha }),
+      dropout: s.dropout,
+      ...more,
+    });
+  else checkOwnAdapters(model, s);
+  if (s.resumeFrom) await loadAdapters(model, s.resumeFrom);
+  const dtype = model.lmHead.weight.dtype;
+  for (const [name, layer] of quantLinears(model)) {
+    if (trainsMagnitudes(name, layer, s)) layer.dematerialize().rankMagnitude.requiresGrad_();
+    else {
+      noGrad(() => layer.materialize(dtype));
+      await sync(layer.effective!); // one after the other: beside the model there is one of them in the making
+    }
+  }
+  await sync(...model.parameters());
+}
+
+/** As the original has it: magnitudes are trained unless they are frozen. Those of packed students are part of their scales. */
+const trainsMagnitudes = (name: string, layer: QuantLinear, s: Settings): layer is FactoredLinear =>
+  layer instanceof FactoredLinear && !s.freezeAll && !s.freezeMags && !(s.freezeMagsMlp && name.includes('.mlp.'));
+
+/** The original's files may have adapters already, which are trained on. */
+function checkOwnAdapters(model: Qwen3ForCausalLM, s: Settings): void {
+  const { rank } = [...adaptersOf(model).values()][0]!;
+  if (rank !== s.recoveryR)
+    throw new ArgumentError(
+      `${flagOf('recoveryR')} is ${s.recoveryR}, but ${s.v2Checkpoint ?? s.model} has adapters of rank ${rank}: use that`,
+    );
+}
