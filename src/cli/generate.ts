@@ -5,8 +5,8 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { seconds } from '../base/format.js';
 import type { GenerateOptions, GenerateTimings } from '../models/index.js';
-import { chooseDevice } from '../runtime/device.js';
-import { type Progress, progress } from './progress.js';
+import { computeIn, dtypeOption, withDevice } from './device-option.js';
+import { fetchProgress } from './progress.js';
 
 interface Options extends Omit<GenerateOptions, 'eosTokenIds'> {
   readonly model: string;
@@ -18,14 +18,19 @@ interface Options extends Omit<GenerateOptions, 'eosTokenIds'> {
   readonly greedy?: true;
   readonly dtype?: DType;
   readonly scanLayers?: true;
+  readonly device: string;
+  readonly adapters?: string;
   readonly json?: true;
 }
 
 export function generateCommand(): Command {
   const option = (flags: string, text: string) => new Option(flags, text).argParser(number);
-  return new Command('generate')
+  const command = new Command('generate')
     .description('continue a text with a Qwen3 model')
-    .requiredOption('-m, --model <name>', 'the folder of a model, or its name on the Hugging Face hub')
+    .requiredOption(
+      '-m, --model <name>',
+      'the folder of a model, quantized or not, or its name on the Hugging Face hub',
+    )
     .option('-p, --prompt <text>', 'the beginning of the text; what is piped in unless told')
     .addOption(new Option('--tokens <ids>', 'the same as token ids: 1,2,3').argParser(numbers).conflicts('prompt'))
     .option('--chat', "the prompt is a question: put it into the model's chat template")
@@ -41,15 +46,12 @@ export function generateCommand(): Command {
     .option('--stop <text...>', 'end where one of these texts comes')
     .addOption(option('--seed <n>', 'the same seed gives the same text'))
     .addOption(option('--cache-length <n>', 'room for so many tokens, the prompt included'))
-    .addOption(
-      new Option(
-        '--dtype <dtype>',
-        "compute in this; the files' own unless told, on a CPU f32, as XLA's bf16 is slow there",
-      ).choices(['f32', 'bf16', 'f16']),
-    )
+    .option('--adapters <path>', 'put these adapters on it: a folder of PEFT, or a file')
+    .addOption(dtypeOption())
     .option('--scan-layers', 'the layers as one loop: compiles faster')
     .option('--json', 'print one JSON object at the end')
     .action(run);
+  return withDevice(command);
 }
 
 function number(text: string): number {
@@ -69,19 +71,18 @@ async function run(given: Options): Promise<void> {
     greedy,
     dtype,
     scanLayers = false,
+    device: _,
+    adapters,
     json,
     prompt: started,
     ...options
   } = given;
-  const { Qwen3ForCausalLM } = await import('../models/index.js');
-  const bars = new Map<string, Progress>();
-  const model = await Qwen3ForCausalLM.fromPretrained(folder, {
-    ...(dtype ? { dtype } : chooseDevice().device === 'cpu' ? { dtype: 'f32' } : {}),
+  const { loadStudent } = await import('../recovery/index.js');
+  const { model } = await loadStudent(folder, {
+    ...computeIn(dtype),
+    ...(adapters && { adapters }),
     scanLayers,
-    onProgress: ({ file, done, total }) => {
-      if (!bars.has(file)) bars.set(file, progress(`fetching ${file}`));
-      bars.get(file)!(done, total);
-    },
+    onProgress: fetchProgress(),
   });
   const text = tokens ? '' : (started ?? (await pipedIn()));
   const asked = () => {

@@ -1,23 +1,24 @@
 // `tsxla kd-cache`: what a teacher says of a text, kept for students. `tsxla kd-convert`: from and to the original's files.
 import { statfs } from 'node:fs/promises';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { bytes, plural, seconds } from '../base/format.js';
 import { notice } from '../base/log.js';
 import type { KDCacheOptions, KDCacheProgress } from '../distill/index.js';
-import { chooseDevice } from '../runtime/device.js';
-import { type Progress, progress } from './progress.js';
+import { computeIn, dtypeOption, whole, withDevice } from './device-option.js';
+import { fetchProgress, progress } from './progress.js';
 
 interface Options extends Omit<KDCacheOptions, 'separator' | 'data' | 'teacher'> {
   readonly teacher: string;
   readonly data: string[];
   readonly output: string;
   readonly separator: number | false | undefined;
+  readonly device: string;
   readonly json?: true;
 }
 
 export function kdCacheCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
-  return new Command('kd-cache')
+  const command = new Command('kd-cache')
     .description(
       'run a teacher over text and keep its most likely tokens, for distillation; continues what was stopped',
     )
@@ -48,38 +49,23 @@ export function kdCacheCommand(): Command {
         'sequences of a file, which is what a killed run loses; about 64 MiB unless told',
       ),
     )
-    .addOption(
-      new Option('--dtype <dtype>', "compute in this; the files' own unless told, on a CPU f32").choices([
-        'f32',
-        'bf16',
-        'f16',
-      ]),
-    )
+    .addOption(dtypeOption())
     .option('--no-scan-layers', 'the layers one by one: compiles slower, may run faster')
     .option('--overwrite', 'remove the cache that is there')
     .option('--json', 'print one JSON object at the end')
     .action(run);
+  return withDevice(command);
 }
 
-function whole(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('not a whole number');
-  return Number(text);
-}
-
-async function run({ output, separator, json, dtype, ...options }: Options): Promise<void> {
+async function run({ output, separator, json, dtype, device: _, ...options }: Options): Promise<void> {
   const { writeKDCache } = await import('../distill/index.js');
-  const bars = new Map<string, Progress>();
-  const type = dtype ?? (chooseDevice().device === 'cpu' ? 'f32' : undefined);
   const started = performance.now();
   const result = await writeKDCache(output, {
     ...options,
-    ...(type && { dtype: type }),
+    ...computeIn(dtype),
     ...(separator !== undefined && { separator: separator === false ? null : separator }),
     onProgress: shower(output),
-    onFetch: ({ file, done, total }) => {
-      if (!bars.has(file)) bars.set(file, progress(`fetching ${file}`));
-      bars.get(file)!(done, total);
-    },
+    onFetch: fetchProgress(),
   });
   const took = (performance.now() - started) / 1e3;
   if (json) process.stdout.write(`${JSON.stringify({ ...result, seconds: took })}\n`);

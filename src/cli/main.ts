@@ -6,10 +6,13 @@ import pc from 'picocolors';
 import { TsxlaError } from '../base/errors.js';
 import { cacheCommand } from './cache.js';
 import { doctorCommand } from './doctor.js';
+import { evalPerplexityCommand } from './eval-perplexity.js';
 import { generateCommand } from './generate.js';
 import { hloCommand } from './hlo.js';
 import { kdCacheCommand, kdConvertCommand } from './kd-cache.js';
+import { mergeLoraCommand } from './merge-lora.js';
 import { pluginsCommand } from './plugins.js';
+import { quantizeCommand } from './quantize.js';
 import { trainRecoveryLoraCommand } from './train-recovery-lora.js';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
@@ -23,6 +26,9 @@ const program = new Command('tsxla')
   .addCommand(generateCommand())
   .addCommand(kdCacheCommand())
   .addCommand(kdConvertCommand())
+  .addCommand(quantizeCommand())
+  .addCommand(mergeLoraCommand())
+  .addCommand(evalPerplexityCommand())
   .addCommand(trainRecoveryLoraCommand())
   .addCommand(cacheCommand())
   .showHelpAfterError('(run with --help to see what is possible)');

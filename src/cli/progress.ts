@@ -12,6 +12,15 @@ export function progress(label: string, show: (amount: number) => string = bytes
   return process.stderr.isTTY ? bar(label, show, rest) : lines(label, show, rest);
 }
 
+/** A bar for each file that is fetched. */
+export function fetchProgress(): (p: { readonly file: string; readonly done: number; readonly total: number }) => void {
+  const bars = new Map<string, Progress>();
+  return ({ file, done, total }) => {
+    if (!bars.has(file)) bars.set(file, progress(`fetching ${file}`));
+    bars.get(file)!(done, total);
+  };
+}
+
 const BAR = { barsize: 30, barCompleteString: '█'.repeat(30), barIncompleteString: '░'.repeat(30), barGlue: '' };
 const UP_AND_CLEAR = '\x1b[1A\r\x1b[K';
 

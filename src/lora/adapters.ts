@@ -139,7 +139,7 @@ export function mergeAndUnload<M extends Module>(model: M): M {
 }
 
 /** A weight that another layer uses, too, must not change under it. */
-function checkTied(model: Module, adapters: ReadonlyMap<string, LoraLinear>): void {
+export function checkTied(model: Module, adapters: ReadonlyMap<string, LoraLinear>): void {
   const uses = [...model.stateEntries()];
   for (const [name, { baseLayer }] of adapters) {
     const used = uses.filter((e) => e.tensor === baseLayer.weight);

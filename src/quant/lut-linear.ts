@@ -107,6 +107,7 @@ export class LutLinear extends QuantLinear {
   }
   override requantize_(weight: Tensor): void {
     this.weight.become(weight.detach().to(this.weight.dtype).expr);
+    if (this.effective) this.materialize();
   }
   override extraRepr(): string {
     const { lutSize, groupSize } = this.options;

@@ -4,6 +4,7 @@ import { ArgumentError } from '../base/errors.js';
 import type { Linear } from '../nn/linear.js';
 import { Buffer, Parameter } from '../nn/module.js';
 import { optionsOf } from '../nn/options.js';
+import { noGrad } from '../tensor/autograd.js';
 import { arange, full, tensor, zeros } from '../tensor/create.js';
 import { softplus } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -18,6 +19,7 @@ export interface SymmetricOptions {
   readonly init?: ClipMethod;
 }
 
+const LEAST = 1e-8; // of weights and shares
 const OFFSET = 0.5; // codes are whole numbers, levels lie between them
 
 export class SymmetricLinear extends QuantLinear {
@@ -66,9 +68,12 @@ export class SymmetricLinear extends QuantLinear {
 
   /** The distance between levels, [..., 1, 1]. */
   #step(): Tensor {
-    const largest = this.weight.detach().abs().amax([-2, -1], true).clamp({ min: 1e-8 }); // a constant: f is what is learned
-    const share = softplus(this.fParam).add(1e-8).unsqueeze(-1).unsqueeze(-1);
-    return share.to(this.weight.dtype).mul(largest).div(this.most);
+    const share = softplus(this.fParam).add(LEAST).unsqueeze(-1).unsqueeze(-1);
+    return share.to(this.weight.dtype).mul(this.#largest()).div(this.most);
+  }
+  /** A constant: f is what is learned. */
+  #largest(): Tensor {
+    return this.weight.detach().abs().amax([-2, -1], true).clamp({ min: LEAST });
   }
   /** least to most; weights beyond them get no gradient. */
   #codes(step: Tensor): Tensor {
@@ -91,7 +96,16 @@ export class SymmetricLinear extends QuantLinear {
     };
   }
   override requantize_(weight: Tensor): void {
-    this.weight.become(weight.detach().to(this.weight.dtype).expr);
+    noGrad(() => {
+      const step = this.#step();
+      this.weight.become(weight.detach().to(this.weight.dtype).expr);
+      // The levels stay where they are, whatever the largest weight is now: softplus of f is another share of it.
+      const share = step.mul(this.most).div(this.#largest()).sub(LEAST).clamp({ min: LEAST });
+      this.fParam.become(
+        share.add(share.neg().expm1().neg().log()).reshape(this.fParam.shape).to(this.fParam.dtype).expr,
+      );
+    });
+    if (this.effective) this.materialize();
   }
   override extraRepr(): string {
     return `inFeatures=${this.inFeatures}, outFeatures=${this.outFeatures}, bits=${this.bits}`;

@@ -1,6 +1,7 @@
 // Recovery: a quantized student gets its quality back.
 import '../tensor/index.js'; // its methods: whoever imports this alone needs them
 
+export * from './merge.js';
 export type { EvalMetrics, Metrics } from './metrics.js';
 export { FLAGS, type RecoveryOptions } from './options.js';
 export * from './perplexity.js';

@@ -7,7 +7,7 @@ import { checkOptions } from '../base/options.js';
 import { readLater, stateArrays } from '../io/entries.js';
 import { HUB_OPTIONS } from '../io/hub.js';
 import { type HubOptions, openSafetensors, openTorch, resolveModel, writeSharded } from '../io/index.js';
-import { adaptersOf, addLora, type LoraLinear } from '../lora/index.js';
+import { adaptersOf, addLora, type LoraLinear, loadAdapters } from '../lora/index.js';
 import { Qwen3ForCausalLM, type Qwen3Options, writeQwen3Config } from '../models/index.js';
 import { copyTokenizer, readConfig, writeGenerationConfig, writeJson } from '../models/pretrained.js';
 import { readJson } from '../models/tokenizer.js';
@@ -22,7 +22,7 @@ import {
 } from '../quant/index.js';
 import { namesOf } from '../quant/model.js';
 import { noGrad } from '../tensor/autograd.js';
-import { sync } from '../tensor/sync.js';
+import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /**
@@ -38,8 +38,8 @@ export interface StudentOptions extends Qwen3Options, HubOptions {
   readonly base?: string;
   /** Quantized weights are computed now and kept, for a student whose scales are not trained: true unless told. */
   readonly materialize?: boolean;
-  /** Adapters that the original's files hold are put on the model: true unless told. */
-  readonly adapters?: boolean;
+  /** Adapters that are put on it: those of a folder or file (loadAdapters); unless told, those that the original's files hold. */
+  readonly adapters?: string | boolean;
 }
 export interface Student {
   readonly model: Qwen3ForCausalLM;
@@ -71,21 +71,24 @@ export async function loadStudent(name: string, options: StudentOptions = {}): P
   const { materialize = true, adapters = true } = options;
   const found = await findStudent(name, options);
   const { form, folder, file } = found;
+  if (typeof adapters === 'string' && !(await isThere(adapters)))
+    throw new FileError(`there are no adapters ${adapters}`);
   const load = {
     plain: undefined,
     packed: (model: Qwen3ForCausalLM) => loadPacked(model, file),
-    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters),
+    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters === true),
   }[form];
   const model = await Qwen3ForCausalLM.fromFolder(folder, options, load).catch((e: unknown) => {
     if (!(e instanceof StateDictError) || form === 'plain') throw e;
     const [, first] = e.message.split('\n\t');
     throw new ArgumentError(`${file} is of another model than ${folder}: ${first}`, { cause: e });
   });
+  if (typeof adapters === 'string') await loadAdapters(model, adapters);
   if (materialize) await materializeAll(model);
   return { model, form, path: form === 'plain' ? folder : file, adapters: adaptersOf(model) };
 }
 
-interface Found {
+export interface FoundStudent {
   readonly form: StudentForm;
   /** With the config.json of a Qwen3, and its tokenizer. */
   readonly folder: string;
@@ -96,7 +99,7 @@ interface Found {
 }
 
 /** Which form it has. Nothing but descriptions is read. */
-export async function findStudent(name: string, options: StudentOptions = {}): Promise<Found> {
+export async function findStudent(name: string, options: StudentOptions = {}): Promise<FoundStudent> {
   const hub = Object.fromEntries(Object.entries(options).filter(([key]) => HUB_OPTIONS.includes(key as 'offline')));
   const stat = await fs.stat(name).catch(() => undefined);
   const file = stat?.isFile() ? name : stat ? await originalIn(name) : undefined;
@@ -137,7 +140,7 @@ async function originalIn(folder: string): Promise<string | undefined> {
   return one && path.join(folder, one);
 }
 
-async function loadOriginal(model: Qwen3ForCausalLM, { file, config }: Found, adapters: boolean): Promise<void> {
+async function loadOriginal(model: Qwen3ForCausalLM, { file, config }: FoundStudent, adapters: boolean): Promise<void> {
   await using state = file.endsWith('.safetensors')
     ? await openSafetensors(file)
     : await openTorch(file, 'model_state_dict');
@@ -154,7 +157,7 @@ async function loadOriginal(model: Qwen3ForCausalLM, { file, config }: Found, ad
 async function materializeAll(model: Qwen3ForCausalLM): Promise<void> {
   for (const [, layer] of quantLinears(model)) {
     noGrad(() => layer.materialize(model.lmHead.weight.dtype));
-    await sync(layer.effective!);
+    await compute('weights', layer.effective!);
   }
 }
 

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { FileError, UnsafePickleError } from 'tsxla';
-import { type HostArray, readTorch, type TorchValue } from 'tsxla/io';
+import { type HostArray, openTorch, readTorch, type TorchValue } from 'tsxla/io';
 import { expect, test } from 'vitest';
 import { expected, golden, temporaryFolder, told, toldAll } from './files.js';
 
@@ -19,6 +19,17 @@ test('tied weights and views share memory, others have their own', async () => {
   expect(views.get('tied1')!.data).toBe(views.get('tied2')!.data);
   expect(buffer('part')).toBe(buffer('base'));
   expect(buffer('transposed').byteLength).toBe(24);
+});
+
+test('opened, each tensor of a dict is read by itself, however it lies; also of a dict inside of another', async () => {
+  await using views = await openTorch(golden('views.pt'));
+  const read = async (name: string) => [name, await views.read(name)] as const;
+  expect(toldAll(new Map(await Promise.all([...views.entries.keys()].map(read))))).toEqual(expected['views.pt']);
+  await using model = await openTorch(golden('checkpoint.pt'), 'model');
+  const arrays = (await dict('checkpoint.pt')).get('model') as Map<string, HostArray>;
+  expect([...model.entries.keys()]).toEqual([...arrays.keys()]);
+  for (const [name, array] of arrays) expect(await model.read(name)).toEqual(array);
+  await expect(model.read('other')).rejects.toThrow('has no array other');
 });
 
 test('a checkpoint of a model and its optimizer', async () => {

@@ -1,0 +1,112 @@
+// `tsxla eval-perplexity`: how well a model, quantized or not, foresees a text.
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import { Command, Option } from 'commander';
+import type { DType } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { seconds } from '../base/format.js';
+import type { FoundStudent, PerplexityTextOptions } from '../recovery/index.js';
+import { computeIn, dtypeOption, whole, withDevice } from './device-option.js';
+import { fetchProgress, progress } from './progress.js';
+
+interface Options extends Pick<PerplexityTextOptions, 'stride' | 'maxTokens' | 'field' | 'by'> {
+  readonly model: string;
+  readonly base?: string;
+  readonly adapters?: string;
+  readonly data: string[];
+  readonly sequenceLength: number;
+  readonly batchSize: number;
+  readonly dtype?: DType;
+  readonly scanLayers: boolean;
+  readonly json?: true;
+}
+
+export function evalPerplexityCommand(): Command {
+  const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
+  const command = new Command('eval-perplexity')
+    .description('how well a model foresees a text: exp of the mean loss over tokens')
+    .requiredOption(
+      '-m, --model <name>',
+      'a folder, quantized or not, a name on the Hugging Face hub, or a file of the original',
+    )
+    .option('--base <name>', "for the original's files: the Qwen3 that they were made of")
+    .option('-a, --adapters <path>', 'put these adapters on it: a folder of PEFT, or a file')
+    .requiredOption('-d, --data <files...>', '.txt, .jsonl or .parquet files, or the folder of a KD cache')
+    .addOption(number('-l, --sequence-length <n>', 'tokens of a row').default(1024))
+    .addOption(number('--stride <n>', 'how far rows are apart; less than their length: the rest is context'))
+    .addOption(number('-b, --batch-size <n>', 'rows at a time').default(4))
+    .addOption(number('--max-tokens <n>', 'at most so many tokens of the text'))
+    .option('--field <name>', 'the field or column with the text, tokens or messages', 'text')
+    .addOption(
+      new Option('--by <unit>', 'what is a document in a .txt file')
+        .choices(['file', 'line', 'paragraph'])
+        .default('file'),
+    )
+    .addOption(dtypeOption())
+    .option('--no-scan-layers', 'the layers one by one: compiles slower, may run faster')
+    .option('--json', 'print one JSON object at the end')
+    .action(run);
+  return withDevice(command);
+}
+
+async function run({
+  model: name,
+  base,
+  adapters,
+  batchSize,
+  dtype,
+  scanLayers,
+  json,
+  ...options
+}: Options): Promise<void> {
+  const { evaluatePerplexity, findStudent, loadStudent } = await import('../recovery/index.js');
+  const started = performance.now();
+  const from = { ...(base && { base }), ...(adapters && { adapters }), onProgress: fetchProgress() };
+  const rows = await rowsOf(await findStudent(name, from), options); // what is wrong with them is known before anything is loaded
+  const { model } = await loadStudent(name, { ...from, ...computeIn(dtype), scanLayers });
+  const tell = progress('eval-perplexity', String, () => ' rows');
+  const result = await evaluatePerplexity(model, rows, { batchSize, onProgress: tell });
+  const took = (performance.now() - started) / 1e3;
+  if (json) process.stdout.write(`${JSON.stringify({ ...result, rows: rows.length, seconds: took })}\n`);
+  else
+    process.stdout.write(
+      `perplexity ${result.perplexity.toPrecision(5)} (loss ${result.loss.toFixed(4)} over ${result.tokens} tokens), in ${seconds(took)}\n`,
+    );
+}
+
+async function rowsOf(
+  { folder }: FoundStudent,
+  {
+    data,
+    sequenceLength,
+    stride,
+    maxTokens,
+    field,
+    by,
+  }: Pick<Options, 'data' | 'sequenceLength' | 'stride' | 'maxTokens' | 'field' | 'by'>,
+) {
+  const { perplexityRows } = await import('../recovery/index.js');
+  const { readQwen3Config, Tokenizer } = await import('../models/index.js');
+  const { readConfig } = await import('../models/pretrained.js');
+  const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
+  const has = (file: string) =>
+    fs.stat(file).then(
+      (s) => s,
+      () => undefined,
+    );
+  const tokenizer = (await has(path.join(folder, 'tokenizer.json'))) ? await Tokenizer.fromPretrained(folder) : null;
+  if (data.length === 1 && (await has(data[0]!))?.isDirectory()) {
+    const { KDCacheDataset } = await import('../distill/index.js');
+    return KDCacheDataset.open(data[0]!, { expect: { tokenizer: tokenizer?.hash, vocabSize: config.vocabSize } });
+  }
+  const { maxPositionEmbeddings: most } = config;
+  if (sequenceLength > most)
+    throw new ArgumentError(`--sequence-length is ${sequenceLength}: the model has ${most} positions`);
+  return perplexityRows(data, tokenizer, {
+    sequenceLength,
+    ...(stride !== undefined && { stride }),
+    ...(maxTokens !== undefined && { maxTokens }),
+    ...(field !== undefined && { field }),
+    ...(by !== undefined && { by }),
+  });
+}
