@@ -99,6 +99,33 @@ test('PT_XLA_DEBUG tells of a step: the cause, the graph, the frames, the memory
   expect(said).toMatch(/Post Compilation Analysis: Aliased Input size: \d\.\d{6} GB/);
 });
 
+test('numbers that stay are brought to the device for two runs, those that are set for each run for each', async () => {
+  const p = new tx.nn.Parameter(tx.ones([2]));
+  const optimizer = new tx.optim.AdamW([p], { lr: 0.1 });
+  const train = tx.compile(() => {
+    p.sum().backward();
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  const uploads = async (turns: number, before = () => {}) => {
+    const start = tx.metrics.counter('SyncTensorsToData') ?? 0;
+    for (let i = 0; i < turns; i++) {
+      before();
+      await train();
+    }
+    return (tx.metrics.counter('SyncTensorsToData') ?? 0) - start;
+  };
+  await uploads(2);
+  expect(await uploads(5)).toBe(0);
+  const client = await defaultClient();
+  const setLr = () => void (optimizer.paramGroups[0]!.lr *= 0.9);
+  const once = await uploads(1, setLr);
+  const { buffers } = client.live;
+  expect(await uploads(5, setLr)).toBe(5 * once);
+  expect(once).toBeGreaterThan(0);
+  expect(client.live.buffers).toBe(buffers);
+});
+
 test('the metrics count what happened', async () => {
   await tx.sync({ wait: true });
   tx.metrics.clearAll();

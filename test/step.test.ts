@@ -262,7 +262,7 @@ describe('donation', () => {
     const { x, y, update } = await problem();
     const client = await defaultClient();
     const train = tx.compile(update);
-    (await train(x, y)).dispose();
+    for (let i = 0; i < 2; i++) (await train(x, y)).dispose(); // a number that two calls use stays on the device
     const { buffers } = client.live;
     for (let i = 0; i < 20; i++) {
       (await train(x, y)).dispose();
@@ -279,6 +279,22 @@ describe('donation', () => {
     expect(await w.tolist()).toEqual([4n, 5n]);
     expect(await same.tolist()).toEqual([1n, 2n]);
     expect(await copy.tolist()).toEqual([1n, 2n]);
+  });
+
+  test('whoever sees the old value when a compiled function is called again keeps it', async () => {
+    const w = tx.tensor([1, 2], { dtype: 'f32', requiresGrad: true });
+    const add = tx.compile(() => tx.noGrad(() => void w.add_(1)));
+    await add();
+    const seen = [];
+    for (let i = 0; i < 3; i++) {
+      const [same, copy] = [w.detach(), w.clone()];
+      await tx.sync(copy);
+      await add();
+      seen.push(await same.tolist(), await copy.tolist());
+    }
+    expect(seen).toEqual([2, 2, 3, 3, 4, 4].map((x) => [x, x + 1]));
+    expect(await w.tolist()).toEqual([5, 6]);
+    expect(add.programs).toBe(1);
   });
 
   test('nor where one tensor takes the value of another', async () => {
@@ -382,6 +398,20 @@ describe('compile', () => {
     expect(f.programs).toBe(1);
   });
 
+  test('a call that has nothing to wait for has started its program when it returns', async () => {
+    const w = tx.tensor([1, 2]);
+    const f = tx.compile(() => void w.add_(1));
+    await f();
+    const { executed } = counts;
+    const called = f();
+    expect(counts.executed).toBe(executed + 1);
+    w.mul_(2); // pending: the next call waits until it is computed
+    const next = f();
+    expect(counts.executed).toBe(executed + 1);
+    await Promise.all([called, next]);
+    expect(await w.tolist()).toEqual([7n, 9n]);
+  });
+
   test('two tensors with one value when it was traced are two', async () => {
     const a = tx.tensor([1, 1]);
     const b = tx.zeros([2], { dtype: 'i64' });
@@ -469,6 +499,18 @@ describe('compile', () => {
     await expect(f(tx.ones([2]))).rejects.toThrow(
       /^odd: it describes something else than when it was traced: a constant f32\[2\]: was 1\.0, now 2\.0\n {4}at .*step\.test\.ts:\d+/,
     );
+  });
+
+  test('check: what is made inside from the same numbers is the same', async () => {
+    for (const values of [[0.5], [0.5, 1.5, 2.5]]) {
+      const f = tx.compile((x: tx.Tensor) => x.add(tx.tensor(values)), { check: true });
+      for (let i = 0; i < 3; i++) expect(await (await f(tx.ones([1]))).tolist()).toEqual(values.map((v) => v + 1));
+    }
+    let scale = 1;
+    const g = tx.compile((x: tx.Tensor) => x.mul(tx.tensor([scale, 2.5])), { check: true });
+    for (let i = 0; i < 2; i++) await g(tx.ones([2]));
+    scale = 3;
+    await expect(g(tx.ones([2]))).rejects.toThrow(/describes something else/);
   });
 
   test('maxGraphs', async () => {

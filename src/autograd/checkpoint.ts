@@ -1,7 +1,7 @@
 // A function whose gradient computes it again: only what it was given is kept.
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import { Body, captured, trace } from '../ops/body.js';
+import { Body, captured, trace, usedBy } from '../ops/body.js';
 import { defineMulti } from '../ops/define.js';
 import { gradients } from './sweep.js';
 
@@ -31,19 +31,23 @@ const checkpointOp = defineMulti<readonly Expr[], { body: Body }>({
   },
 });
 
+/** A body's results for these arguments, which are all that is kept for the gradient. */
+export const recomputed = (body: Body, args: readonly Expr[]): Expr[] => checkpointOp(args, { body });
+
 /** What a function computes, keeping only what it was given: for the gradient it is computed again. */
 export function checkpoint(xs: readonly Expr[], run: (xs: readonly Expr[]) => readonly Expr[]): Expr[] {
-  const { params, results, cells, born } = trace(
+  const traced = trace(
     xs.map((x) => x.aval),
     run,
   );
+  const { params, results, cells, born } = traced;
   const state = [...cells];
-  const all = [...params, ...state.map(([, c]) => c.inside)];
   const outs = [...results, ...state.map(([, c]) => c.after)];
+  const used = usedBy(traced, params, outs); // the others would be kept for nothing
+  const all = [...used.map((i) => params[i]!), ...state.map(([, c]) => c.inside)];
   const fixed = captured(all, outs, born, { whole: true });
-  const done = checkpointOp([...fixed, ...xs, ...state.map(([, c]) => c.before)], {
-    body: new Body([...fixed, ...all], outs),
-  });
+  const body = new Body([...fixed, ...all], outs);
+  const done = recomputed(body, [...fixed, ...used.map((i) => xs[i]!), ...state.map(([, c]) => c.before)]);
   state.forEach(([cell], i) => (cell.expr = done[results.length + i]!));
   return done.slice(0, results.length);
 }

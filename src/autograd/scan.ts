@@ -8,11 +8,13 @@ import type { Touched } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import type { Emitter, Ssa } from '../ir/op.js';
-import { Body, captured, parameter, type Traced, trace } from '../ops/body.js';
+import { Body, captured, parameter, type Traced, trace, usedBy } from '../ops/body.js';
 import { full, zerosLike } from '../ops/constant.js';
 import { comparing, defineMulti, PICK } from '../ops/define.js';
 import { readRow, writeRow } from '../ops/dynamic.js';
+import { concat, pieces, reshape } from '../ops/move.js';
 import { add } from '../ops/pointwise.js';
+import { recomputed } from './checkpoint.js';
 import { gradients } from './sweep.js';
 
 export interface ScanOptions {
@@ -88,17 +90,19 @@ const rowsOf = (xs: readonly Expr[]): Aval[] => xs.map((x) => x.aval.withShape(x
 
 /** The loop of a traced body: what it hands on from pass to pass, and what it takes and gives in each. */
 function looped(
-  { cells, born }: Traced,
+  traced: Traced,
   carries: readonly Touched[],
   { xs, rows, ys }: Readonly<Record<'xs' | 'rows' | 'ys', readonly Expr[]>>,
   length: number,
   { reverse = false, unroll = 1, checkpoint = false }: ScanOptions,
 ): { carry: Expr[]; ys: Expr[] } {
+  const { cells, born } = traced;
   const all = [...carries, ...cells.values()];
-  const params = [...all.map((c) => c.inside), ...rows];
   const results = [...all.map((c) => c.after), ...ys];
+  const used = usedBy(traced, rows, results); // the others need not be there at all
+  const params = [...all.map((c) => c.inside), ...used.map((i) => rows[i]!)];
   const fixed = captured(params, results, born);
-  const outs = loop([...fixed, ...all.map((c) => c.before), ...xs], {
+  const outs = loop([...fixed, ...all.map((c) => c.before), ...used.map((i) => xs[i]!)], {
     body: new Body([...fixed, ...params], results),
     length,
     fixed: fixed.length,
@@ -112,11 +116,41 @@ function looped(
 }
 
 function loop(operands: readonly Expr[], attrs: Attrs): Expr[] {
-  const { body, length, fixed, carried } = attrs;
-  if (length > 0) return body.results.length ? scanOp(operands, attrs) : [];
+  const { body, length, fixed, carried, unroll } = attrs;
+  if (!body.results.length) return [];
+  if (length > unroll) return scanOp(operands, attrs);
+  if (length > 0) return writtenOut(operands, attrs);
   return body.results.map(({ aval }, i) =>
     i < carried ? operands[fixed + i]! : full([0, ...aval.shape], 0, aval.dtype),
   );
+}
+
+/** All passes one after the other: nothing is stacked that one pass saves for its gradient alone. */
+function writtenOut(operands: readonly Expr[], { body, length, fixed, carried, reverse, checkpoint }: Attrs): Expr[] {
+  const [consts, init, xs] = split(operands, fixed, carried);
+  const stacks = xs.map((x) =>
+    pieces(
+      x,
+      0,
+      range(length).map(() => 1),
+    ).map((row) => reshape(row, x.shape.slice(1))),
+  );
+  const order = reverse ? range(length).reverse() : range(length);
+  const ys: Expr[][] = [];
+  let carry: readonly Expr[] = init;
+  for (const i of order) {
+    const args = [...consts, ...carry, ...stacks.map((rows) => rows[i]!)];
+    const results = checkpoint ? recomputed(body, args) : body.apply(args);
+    carry = results.slice(0, carried);
+    ys[i] = results.slice(carried);
+  }
+  const stacked = ys[0]!.map((_, k) =>
+    concat(
+      ys.map((row) => reshape(row[k]!, [1, ...row[k]!.shape])),
+      0,
+    ),
+  );
+  return [...carry, ...stacked];
 }
 
 // ---- as text

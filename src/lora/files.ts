@@ -5,6 +5,7 @@ import path from 'node:path';
 import { FileError } from '../base/errors.js';
 import { type Shape, showShape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
+import { stateArrays } from '../io/entries.js';
 import {
   type HostArray,
   openSafetensors,
@@ -91,7 +92,7 @@ export async function saveAdapters(model: Module, to: string, { baseModel }: Sav
   const adapters = adaptersOf(model);
   if (!adapters.size)
     throw new FileError(`saveAdapters: ${model.constructor.name} has no adapters: addLora makes them`);
-  const state = loraStateDict(model);
+  const state = stateArrays(adapterEntries(model));
   if (to.endsWith('.safetensors')) {
     const { alpha } = [...adapters.values()][0]!;
     return writeSafetensors(to, state, { metadata: { [ALPHA]: String(alpha) } });

@@ -233,8 +233,9 @@ export class Qwen3Model extends Module {
     const T = inputIds.size(1);
     const slots = cache?.slotsOf(T) ?? arange(T, { dtype: 'i32' });
     const visible = visibleIn(slots, inputIds, inputs);
-    const rotation = this.rotaryEmb.forward(positionIds ?? cache?.positionsOf(T) ?? slots.unsqueeze(0));
     const x = this.embedTokens.forward(inputIds); // [B, T, D]
+    const angles = this.rotaryEmb.forward(positionIds ?? cache?.positionsOf(T) ?? slots.unsqueeze(0));
+    const rotation = angles.map((t) => t.to(x.dtype)) as [Tensor, Tensor]; // once for all layers
     const y = this.#throughLayers(x, rotation, visible, cache);
     cache?.advance(T);
     return this.norm.forward(y);

@@ -124,6 +124,12 @@ export function trace(
   };
 }
 
+/** Those of a traced function's parameters that its results depend on, by their numbers. */
+export function usedBy({ born }: Traced, params: readonly Expr[], results: readonly Expr[]): number[] {
+  const { index } = collect(results, (e) => e.serial < born);
+  return params.flatMap((p, i) => (index.has(p) ? [i] : []));
+}
+
 /**
  * What results need of the outside: the last nodes on the way to them that depend on no parameter. Constants are not among
  * them: they are written again inside. `whole`: all that was made since `born` stays inside, whatever it depends on.

@@ -4,8 +4,8 @@ import { DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { full } from './constant.js';
-import { define, i64, i64s, showAll } from './define.js';
+import { full, zerosLike } from './constant.js';
+import { define, defineMulti, i64, i64s, showAll } from './define.js';
 import { sub } from './pointwise.js';
 import { reduceSum } from './reduce.js';
 
@@ -221,3 +221,28 @@ const concatOp = define<readonly Expr[], { dim: number }>({
   },
 });
 export const concat = (xs: readonly Expr[], dim: number): Expr => (xs.length === 1 ? xs[0]! : concatOp(xs, { dim }));
+
+const piecesOp = defineMulti<[Expr], { dim: number; sizes: readonly number[] }>({
+  name: 'pieces',
+  infer: ([x], { dim, sizes }) => sizes.map((n) => x.withShape(x.shape.with(dim, n))),
+  lower: (e, [x], { dim, sizes }, outs) => {
+    const { shape } = e.typeOf(x);
+    let at = 0;
+    return outs.map((out, i) => {
+      const start = shape.map((_, d) => (d === dim ? at : 0));
+      at += sizes[i]!;
+      const limit = shape.with(dim, at);
+      const strides = i64s(shape.map(() => 1));
+      return e.op('slice', [x], [out], { start_indices: i64s(start), limit_indices: i64s(limit), strides })[0]!;
+    });
+  },
+  vjp: (gs, _, { dim }, ys) => [
+    concat(
+      gs.map((g, i) => g ?? zerosLike(ys[i]!)),
+      dim,
+    ),
+  ],
+});
+/** Slices side by side that make up all of x: their gradients are put together again, not added up. */
+export const pieces = (x: Expr, dim: number, sizes: readonly number[]): Expr[] =>
+  sizes.length === 1 ? [x] : piecesOp([x], { dim, sizes });

@@ -7,7 +7,7 @@ import type { Expr } from '../ir/expr.js';
 import { full, iota, zerosLike } from './constant.js';
 import { dynamicSlice } from './dynamic.js';
 import { gather } from './gather.js';
-import { broadcastInDim, concat, convert, pad as padOp, permute, reshape, reverse, sliceDim } from './move.js';
+import { broadcastInDim, concat, convert, pad as padOp, permute, pieces, reshape, reverse, sliceDim } from './move.js';
 import { add, ge, le, mul, where } from './pointwise.js';
 import { reduceSum } from './reduce.js';
 import { wrap } from './spec.js';
@@ -60,11 +60,17 @@ export function select(x: Expr, dim: number, index: number | Expr): Expr {
 
 export const unbind = (x: Expr, dim: Dim = 0): Expr[] => {
   const d = dimIn('unbind', x, dim);
-  return range(x.shape[d]!).map((i) => select(x, d, i));
+  const rest = x.shape.toSpliced(d, 1);
+  const ones = range(x.shape[d]!).map(() => 1);
+  return ones.length ? pieces(x, d, ones).map((piece) => reshape(piece, rest)) : [];
 };
 
-const cutAt = (x: Expr, dim: number, cuts: readonly number[]): Expr[] =>
-  [0, ...cuts].map((start, i) => sliceDim(x, dim, start, Math.max(start, cuts[i] ?? x.shape[dim]!)));
+function cutAt(x: Expr, dim: number, cuts: readonly number[]): Expr[] {
+  const ends = [...cuts, x.shape[dim]!];
+  const sizes = ends.map((end, i) => end - (ends[i - 1] ?? 0));
+  if (sizes.every((n) => n >= 0)) return pieces(x, dim, sizes);
+  return [0, ...cuts].map((start, i) => sliceDim(x, dim, start, Math.max(start, ends[i]!))); // cuts may go back
+}
 const multiples = (size: number, below: number): number[] =>
   range(Math.max(0, Math.ceil(below / size) - 1)).map((i) => (i + 1) * size);
 
@@ -76,8 +82,7 @@ export function split(x: Expr, sizes: number | Shape, dim: Dim = 0): Expr[] {
   const total = sizes.reduce((sum, size) => sum + checkWhole('split: a size', size), 0);
   if (total !== n)
     throw new ShapeError(`split: sizes ${showShape(sizes)} add up to ${total}, dim ${d} of ${x.aval} has ${n}`);
-  let at = 0;
-  return sizes.map((size) => sliceDim(x, d, at, (at += size)));
+  return pieces(x, d, sizes);
 }
 /** At most this many pieces, of one size but perhaps for the last. */
 export function chunk(x: Expr, chunks: number, dim: Dim = 0): Expr[] {

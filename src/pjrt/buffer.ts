@@ -19,6 +19,11 @@ const IMMUTABLE_ONLY_DURING_CALL = 0; // PJRT_HostBufferSemantics: XLA copies be
 const TILED = 0; // PJRT_Buffer_MemoryLayout_Type
 
 export class Buffer extends Handle {
+  /** Why its elements will never be there, where whoever started the run that was to make them knows more than XLA says. */
+  failure: Error | undefined;
+  /** Whether it is known to its user by two names: a run must not be given both to take over. */
+  shared = false;
+
   constructor(
     readonly client: Client,
     address: bigint,

@@ -35,6 +35,7 @@ export class Ledger {
   #busy = 0;
   #destroyed = false;
   readonly #live = new Set<Entry>();
+  readonly #later = new WeakMap<Promise<unknown>, Entry[]>(); // of each run: what it took
   readonly #args = new Map<Destroy, Struct<`${Destroy}_Args`>>(); // made once: a step destroys hundreds of buffers
 
   constructor(
@@ -51,12 +52,25 @@ export class Ledger {
 
   destroy(entry: Entry): void {
     if (!this.#live.delete(entry)) return; // the owner was closed before
-    this.retire(entry);
+    this.#retire(entry);
     this.#call(entry.destroy, entry.address);
   }
 
-  /** It counts no longer, but is destroyed later. */
-  retire(entry: Entry): void {
+  /**
+   * Destroys it when `done` has settled, but not at once: whoever waits for `done` starts the next run first. It counts no
+   * longer.
+   */
+  destroyAfter(done: Promise<unknown>, entry: Entry): void {
+    this.#retire(entry);
+    const list = this.#later.get(done) ?? [];
+    if (list.push(entry) > 1) return;
+    this.#later.set(done, list);
+    const destroy = () => setTimeout(() => list.forEach((e) => void this.destroy(e)), 1).unref();
+    done.then(destroy, destroy);
+  }
+
+  /** It counts no longer. */
+  #retire(entry: Entry): void {
     if (entry.retired) return;
     entry.retired = true;
     this.#count(entry.destroy, -1, entry.bytes);
@@ -218,12 +232,9 @@ export abstract class Handle implements Disposable {
     this.#gone = why;
     handles.unregister(this);
     const { ledger } = this.owner;
-    const destroy = () => {
-      for (const entry of this.#entries) ledger.destroy(entry);
-    };
-    if (after) {
-      for (const entry of this.#entries) ledger.retire(entry);
-      after.then(destroy, destroy);
-    } else destroy();
+    for (const entry of this.#entries) {
+      if (after) ledger.destroyAfter(after, entry);
+      else ledger.destroy(entry);
+    }
   }
 }

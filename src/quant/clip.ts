@@ -1,5 +1,6 @@
 // Where the levels of a matrix should end, as a share of its largest weight: few weights beyond, small steps below.
 import { slice } from '../tensor/indexing.js';
+import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /** Whole numbers from least to most are codes, and the levels lie half a step below them. */
@@ -23,7 +24,9 @@ interface Sample {
 }
 async function sample(weights: Tensor): Promise<Sample> {
   const some = weights.index(slice(null, null, Math.max(1, Math.floor(weights.numel() / SAMPLES))));
-  const largest = Math.max(Number(await weights.abs().max().item()), 1e-8);
+  const most = weights.abs().max();
+  await compute('quantize', some, most);
+  const largest = Math.max(Number(await most.item()), 1e-8);
   const read = (await some.data()) as Float32Array;
   return { weights: read, sizes: read.map(Math.abs).sort(), largest };
 }

@@ -5,7 +5,7 @@ import { bytes as showBytes } from '../base/format.js';
 import { Linear } from '../nn/linear.js';
 import { fits, type Module, type Pattern } from '../nn/module.js';
 import { noGrad } from '../tensor/autograd.js';
-import { sync } from '../tensor/sync.js';
+import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { FactoredOptions } from './factored.js';
 import { type Parts, QuantLinear } from './linear.js';
@@ -121,9 +121,9 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
   for (const [name, [linear, { targets: _, ...rule }]] of plan) {
     const weight = linear.weight.detach();
     const layer = quantLinear(linear, rule);
-    await sync(weight);
+    await compute('quantize', weight);
     await layer.fit();
-    await sync(...layer.parameters(), ...layer.buffers()); // the codes, before they are used
+    await compute('quantize', ...layer.parameters(), ...layer.buffers()); // the codes, before they are used
     const made = noGrad(() => layer.effectiveWeight());
     const error = noGrad(() =>
       made
@@ -132,11 +132,12 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
         .square()
         .sum([-2, -1])
         .div(weight.float().square().sum([-2, -1]))
-        .sqrt(),
+        .sqrt()
+        .reshape([-1]),
     );
     if (materialize) layer.materialize();
-    await sync(error, ...layer.parameters(), ...layer.buffers());
-    const errors = (await error.reshape([-1]).tolist()) as number[];
+    await compute('quantize', error, ...layer.parameters(), ...layer.buffers());
+    const errors = (await error.tolist()) as number[];
     replace(model, name, layer);
     if (!layer.parameters().includes(linear.weight)) linear.weight.dispose();
     done++;

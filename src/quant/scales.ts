@@ -5,6 +5,7 @@ import { ArgumentError } from '../base/errors.js';
 import { foriLoop } from '../tensor/control.js';
 import { ones, tensor } from '../tensor/create.js';
 import { pad } from '../tensor/functions.js';
+import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { snap } from './lut.js';
 
@@ -61,6 +62,7 @@ export async function groupScales(
     return up.div(down.clamp({ min: 1e-12 })).clamp({ min: LEAST });
   };
   const scales = init === 'max' ? start : foriLoop(0, ROUNDS, (_, scale: Tensor) => better(scale), start);
+  await compute('quantize', scales);
   return { values: (await scales.data()) as Float32Array, layers: w.size(0), out, sizes };
 }
 const LEAST = 1e-8;

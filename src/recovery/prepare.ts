@@ -12,7 +12,7 @@ import { FactoredLinear, type QuantLinear, quantizeModel, quantLinears } from '.
 import { device } from '../runtime/device.js';
 import { noGrad } from '../tensor/autograd.js';
 import { manualSeed } from '../tensor/random.js';
-import { sync } from '../tensor/sync.js';
+import { compute } from '../tensor/sync.js';
 import { type Lesson, openLesson } from './lessons.js';
 import { flagOf, type Settings } from './options.js';
 import { findStudent, loadStudent, type StudentForm } from './student.js';
@@ -83,10 +83,9 @@ async function adapt(model: Qwen3ForCausalLM, s: Settings): Promise<void> {
     if (trainsMagnitudes(name, layer, s)) layer.dematerialize().rankMagnitude.requiresGrad_();
     else {
       noGrad(() => layer.materialize(dtype));
-      await sync(layer.effective!); // one after the other: beside the model there is one of them in the making
+      await compute('weights', layer.effective!); // one after the other: beside the model there is one of them in the making
     }
   }
-  await sync(...model.parameters());
 }
 
 /** As the original has it: magnitudes are trained unless they are frozen. Those of packed students are part of their scales. */

@@ -10,7 +10,7 @@ import { cond } from '../tensor/control.js';
 import { zeros } from '../tensor/create.js';
 import { cat } from '../tensor/functions.js';
 import { type Compiled, compile } from '../tensor/step.js';
-import { sync } from '../tensor/sync.js';
+import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Batch, foreseen, type Lesson, positionsOf, type Weights } from './lessons.js';
 import type { Settings } from './options.js';
@@ -57,7 +57,7 @@ export async function fillAnchor(anchor: Anchor, model: Qwen3ForCausalLM, sequen
   anchor.inputIds.become(cat(sequences.map((b) => b.inputIds)).expr);
   anchor.lossMask.become(cat(sequences.map((b) => b.lossMask)).expr);
   anchor.hidden.become(cat(hidden).expr);
-  await sync(anchor.inputIds, anchor.lossMask, anchor.hidden);
+  await compute('anchor', anchor.inputIds, anchor.lossMask, anchor.hidden);
 }
 
 export interface StepParts {

@@ -22,7 +22,7 @@ import {
 } from '../quant/index.js';
 import { namesOf } from '../quant/model.js';
 import { noGrad } from '../tensor/autograd.js';
-import { sync } from '../tensor/sync.js';
+import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /**
@@ -157,7 +157,7 @@ async function loadOriginal(model: Qwen3ForCausalLM, { file, config }: FoundStud
 async function materializeAll(model: Qwen3ForCausalLM): Promise<void> {
   for (const [, layer] of quantLinears(model)) {
     noGrad(() => layer.materialize(model.lmHead.weight.dtype));
-    await sync(layer.effective!);
+    await compute('weights', layer.effective!);
   }
 }
 

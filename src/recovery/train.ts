@@ -11,7 +11,8 @@ import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
 import type { Prepared as PreparedProgram } from '../tensor/step.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { compute } from '../tensor/sync.js';
+import { Tensor } from '../tensor/tensor.js';
 import { getMemoryInfo } from '../xm/index.js';
 import type { Batch, Lesson } from './lessons.js';
 import { type EvalMetrics, type Metrics, MetricsFile } from './metrics.js';
@@ -72,7 +73,7 @@ export interface RecoveryResult {
   readonly tokensPerSecond: number;
   /** The most memory that was seen in use, in bytes. */
   readonly peakMemory: number;
-  /** Programs that were compiled, all in all. */
+  /** Programs that were compiled since the student was there: for its beginnings, the step, the evaluation. */
   readonly compiles: number;
 }
 
@@ -81,10 +82,10 @@ export async function trainRecoveryLora(
   tell: (event: RecoveryEvent) => void = () => {},
 ): Promise<RecoveryResult> {
   const s = settle(options);
-  const compiled = counts.compiled;
   const manager = await openOutput(s);
   using _ = manager;
   const { student, form, lesson, dtype } = await prepare(s);
+  const compiled = counts.compiled;
   const trained = [...student.namedParameters()].filter(([, p]) => p.requiresGrad);
   const size = (tensors: readonly Tensor[]) => tensors.reduce((n, t) => n + t.numel(), 0);
   tell({
@@ -97,6 +98,7 @@ export async function trainRecoveryLora(
   });
 
   const optimizer = new AdamW(trained, { lr: s.lr, weightDecay: s.weightDecay });
+  await compute('setup', ...student.parameters(), ...tensorsIn(optimizer.stateDict()));
   const schedule = new LambdaLR(optimizer, (n) => rateFactor(n, s));
   const anchors = s.anchorKlWeight ? Math.min(s.anchorSamples, lesson.sequences ?? s.anchorSamples) : 0;
   const anchor = anchors ? emptyAnchor(student, anchors, lesson.sequenceLength) : undefined;
@@ -212,6 +214,8 @@ export async function trainRecoveryLora(
 }
 
 type Row = Readonly<Record<string, unknown>>;
+const tensorsIn = (x: unknown): Tensor[] =>
+  x instanceof Tensor ? [x] : x !== null && typeof x === 'object' ? Object.values(x).flatMap(tensorsIn) : [];
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length;
 const metricsOf = (found: Perplexity | undefined, loss: number | undefined): Record<string, number> => ({
   ...(loss !== undefined && { loss }),

@@ -15,7 +15,6 @@ import {
   checkAlive,
   defaultClient,
   Failed,
-  failureOf,
   hasValue,
   isUnsettled,
   onDevice,
@@ -186,7 +185,7 @@ export async function fetchArray(e: Expr, request: Request): Promise<TypedArray>
       : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
   const array = await reading.catch(async (error) => {
     await allDone(); // the run that should have made it is told of, too
-    throw failureOf(buffer) ?? error;
+    throw buffer.failure ?? error;
   });
   record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
   record('InboundData', array.byteLength);

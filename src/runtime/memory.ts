@@ -22,9 +22,10 @@ export async function collectGarbage(): Promise<void> {
 /** Memory may grow by this much, and by half of what there was, before garbage is looked for. */
 const SLACK = 256 * 2 ** 20;
 let base = 0;
-/** Looks for garbage when live memory has grown much since the last time. */
+/** Whether live memory has grown much since the last time: then garbage is looked for. */
+export const hasGrown = (client: Client): boolean => client.live.bytes > base * 1.5 + SLACK;
 export async function watchMemory(client: Client): Promise<void> {
-  if (client.live.bytes <= base * 1.5 + SLACK) return;
+  if (!hasGrown(client)) return;
   await collectGarbage();
   base = client.live.bytes;
 }

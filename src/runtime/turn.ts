@@ -1,6 +1,6 @@
 // One thing at a time: what runs on the device is started in the order in which it was asked for.
 import type { Client } from '../pjrt/index.js';
-import { watchMemory } from './memory.js';
+import { hasGrown, watchMemory } from './memory.js';
 import { record } from './metrics.js';
 
 let last: Promise<unknown> | undefined;
@@ -14,14 +14,11 @@ export function inTurn<T>(work: () => Promise<T>): Promise<T> {
     return work();
   };
   const mine = last ? last.then(start, start) : start();
-  const turn = mine.then(
-    () => {},
-    () => {},
-  );
-  last = turn;
-  turn.then(() => {
+  const end = () => {
     if (last === turn) last = undefined;
-  });
+  };
+  const turn = mine.then(end, end); // before anyone who awaits it: whoever calls next then need not wait
+  last = turn;
   return mine;
 }
 
@@ -36,6 +33,8 @@ export function started(done: Promise<void>): void {
   );
   running.add(settled);
 }
+/** Whether a program can be started now: nothing waits for its turn, and there is room. */
+export const isFree = (client: Client): boolean => !last && running.size < IN_FLIGHT && !hasGrown(client);
 /** Waits while too many runs are under way, and sees to memory. */
 export async function roomToRun(client: Client): Promise<void> {
   await watchMemory(client);

@@ -60,6 +60,7 @@ export function remember(e: Expr, array: TypedArray): void {
 /** Another node with the same value, where that is known. */
 export function shareValue(from: Expr, to: Expr): void {
   if (from.value instanceof Buffer || ArrayBuffer.isView(from.value)) to.value = from.value;
+  if (from.value instanceof Buffer) from.value.shared = true;
   const array = seen.get(from);
   if (array) seen.set(to, array);
 }
@@ -85,14 +86,19 @@ function upload(device: Client, e: Expr, value: TypedArray): Buffer {
   return buffer;
 }
 
-/** A number of the host's: brought along with each run and freed after it, so that changing it leaves nothing behind. */
+/**
+ * A number of the host's: brought along with the run and freed after it, so that one that is set for each run leaves nothing
+ * behind. If a second run needs it, it stays on the device: the run would wait for it each time.
+ */
 const isNumber = (value: object | undefined): value is TypedArray => ArrayBuffer.isView(value) && value.byteLength <= 8;
 
+const brought = new WeakSet<Expr>();
 /** Calls `use` with the values of these nodes on the device. */
 export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buffers: readonly Buffer[]) => T): T {
   const lent: Buffer[] = [];
   const buffers = nodes.map((e) => {
-    if (!isNumber(e.value)) return onDevice(device, e);
+    if (!isNumber(e.value) || brought.has(e)) return onDevice(device, e);
+    brought.add(e);
     const buffer = upload(device, e, e.value);
     lent.push(buffer);
     return buffer;
@@ -112,23 +118,17 @@ export async function startUploads(nodes: readonly Expr[]): Promise<void> {
 
 /** Whether a node's value is not there yet, or not any more. */
 export const isUnsettled = ({ value }: Expr): boolean =>
-  value instanceof Buffer ? value.disposed || failures.has(value) : value === PROMISED || value instanceof Failed;
+  value instanceof Buffer
+    ? value.disposed || value.failure !== undefined
+    : value === PROMISED || value instanceof Failed;
 
 /** Throws if a node's value is gone, or was never made. */
 export function checkAlive(e: Expr): void {
   const { value } = e;
   if (value instanceof Failed) throw value.error;
   if (!(value instanceof Buffer)) return;
-  const failure = failures.get(value);
-  if (failure) throw failure;
+  if (value.failure) throw value.failure;
   if (value.disposed) throw new SpentError(gone(e));
-}
-
-/** Why values that were being made will never be there. */
-const failures = new WeakMap<Buffer, Error>();
-export const failureOf = (buffer: Buffer): Error | undefined => failures.get(buffer);
-export function fail(buffers: readonly Buffer[], error: Error): void {
-  for (const buffer of buffers) failures.set(buffer, error);
 }
 
 /** Frees the memory of a node's value now, and not when the garbage collector finds it. */

@@ -1,22 +1,22 @@
 // Running a traced step: its results are put in their places as values to come, and the program is started in its turn.
-import { ArgumentError, StepFailedError } from '../base/errors.js';
+import { ArgumentError, OutOfMemoryError, StepFailedError } from '../base/errors.js';
 import type { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { withSource } from '../ir/source.js';
 import { input } from '../ops/variable.js';
-import { Buffer, type Execution } from '../pjrt/index.js';
+import { Buffer, type Execution, type LoadedExecutable } from '../pjrt/index.js';
 import { changesArePending, evaluateNow, stepStarted } from '../runtime/evaluate.js';
 import { withRelief } from '../runtime/memory.js';
-import { timed } from '../runtime/metrics.js';
+import { count, timed } from '../runtime/metrics.js';
 import { obtain, type Request } from '../runtime/program.js';
-import { inTurn, started } from '../runtime/turn.js';
+import { inTurn, isFree, started } from '../runtime/turn.js';
 import {
   checkAlive,
   defaultClient,
   Failed,
-  fail,
   freeValue,
   hasValue,
+  isUnsettled,
   PROMISED,
   withBuffers,
 } from '../runtime/value.js';
@@ -31,22 +31,62 @@ import { avalOf, type Slot, type Trace, type Value } from './trace.js';
 export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
   const nodes = timed('RunCachedGraphInputData', () => t.slots.map((slot) => nodeOf(slot, values)));
   for (const e of nodes) e.holders++; // until it has run
+  const early = startNow(t, nodes, request);
   const promised = timed('RunCachedGraphOutputData', () => promise(t, values, revive));
   return inTurn(async () => {
-    const { outputs, done } = await launch(t, nodes, request)
-      .catch((error) => {
-        for (const e of promised.futures) e.value = new Failed(error, promised.before.get(e));
-        for (const undo of promised.undo) undo();
-        throw error;
-      })
-      .finally(() => {
-        for (const e of nodes) e.holders--;
-      });
+    const launched = early ?? (await launch(t, nodes, request).catch((error: Error) => error));
+    letGo(nodes);
+    if (launched instanceof Error) {
+      for (const e of promised.futures) e.value = new Failed(launched, promised.before.get(e));
+      for (const undo of promised.undo) undo();
+      throw launched;
+    }
+    const { outputs, done } = launched;
     promised.futures.forEach((e, i) => void (e.value = outputs[i]));
     for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
     endOfStep(done, promised.closures);
     return promised.returned;
   });
+}
+
+const letGo = (nodes: readonly Expr[]): void => {
+  for (const e of nodes) e.holders--;
+};
+/** Whether no value was given up. */
+const isWhole = (nodes: readonly Expr[]): boolean =>
+  nodes.every(({ value }) => !(value instanceof Buffer && value.disposed));
+
+/**
+ * Starts the program of a trace before its results are put in their places, if there is nothing to wait for: until then the
+ * device is idle. Where memory is short it is not: in its turn, garbage can be collected.
+ */
+function startNow(t: Trace, nodes: readonly Expr[], request: Request): Execution | undefined {
+  const executable = t.program?.dropped ? undefined : t.program?.ready;
+  if (!executable || !isFree(executable.client) || changesArePending()) return undefined;
+  if (!nodes.every((e) => hasValue(e) && !isUnsettled(e))) return undefined;
+  if (t.slots.some((slot) => slot.kind === 'grad')) return undefined; // who else has it shows when it is replaced
+  try {
+    count('CachedCompile');
+    return start(t, nodes, 2, executable, request);
+  } catch (error) {
+    if (error instanceof OutOfMemoryError && isWhole(nodes)) return undefined;
+    letGo(nodes);
+    throw isWhole(nodes) ? error : failureOf(t, request.name!, error as Error);
+  }
+}
+
+/** `held`: how often a node is held that nobody else sees, by this call and by its place. */
+function start(t: Trace, nodes: readonly Expr[], held: 1 | 2, executable: LoadedExecutable, request: Request) {
+  const execution = withBuffers(executable.client, nodes, (buffers) =>
+    t.program!.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers, held), request),
+  );
+  execution.done.catch((error) => {
+    const failure = failureOf(t, request.name!, error);
+    for (const buffer of execution.outputs) buffer.failure = failure;
+  });
+  started(execution.done);
+  stepStarted();
+  return execution;
 }
 
 /** Starts the program of a trace on the values of these nodes. */
@@ -60,18 +100,10 @@ async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promi
   nodes.forEach(checkAlive);
   const { program, executable } = await obtain(client, t.plan, request, t.program);
   t.program = program;
-  const start = () =>
-    withBuffers(client, nodes, (buffers) =>
-      program.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers), request),
-    );
-  const isWhole = () => nodes.every((e) => !(e.value instanceof Buffer && e.value.disposed));
-  const execution = await withRelief(start, isWhole).catch((error) => {
-    throw isWhole() ? error : failureOf(t, request.name!, error);
+  const run = () => start(t, nodes, 1, executable, request); // its place has let go of it
+  return withRelief(run, () => isWhole(nodes)).catch((error) => {
+    throw isWhole(nodes) ? error : failureOf(t, request.name!, error);
   });
-  execution.done.catch((error) => fail(execution.outputs, failureOf(t, request.name!, error)));
-  started(execution.done);
-  stepStarted();
-  return execution;
 }
 
 /** What went wrong on the device, and what it cost. */
@@ -117,10 +149,18 @@ function numberNode(value: number | bigint): Expr {
 }
 
 /** Inputs that the program would take over, but that someone still sees: XLA copies them. */
-function keptOf(aliases: readonly number[], nodes: readonly Expr[], buffers: readonly Buffer[]): number[] {
-  const anyTwice = new Set(buffers).size < buffers.length; // rare: only then it is asked which
-  const isTwice = (b: Buffer) => anyTwice && buffers.indexOf(b) !== buffers.lastIndexOf(b);
-  return aliases.flatMap((to, i) => (to >= 0 && (nodes[i]!.holders > 1 || isTwice(buffers[i]!)) ? [i] : []));
+function keptOf(
+  aliases: readonly number[],
+  nodes: readonly Expr[],
+  buffers: readonly Buffer[],
+  held: number,
+): number[] {
+  const isTwice = (b: Buffer) => b.shared && buffers.indexOf(b) !== buffers.lastIndexOf(b);
+  const kept: number[] = [];
+  aliases.forEach((to, i) => {
+    if (to >= 0 && (nodes[i]!.holders > held || isTwice(buffers[i]!))) kept.push(i);
+  });
+  return kept;
 }
 
 /** Puts what a call will leave in its places, as values to come. */

@@ -35,6 +35,14 @@ export function sync(...what: readonly (Tensor | readonly Tensor[] | SyncOptions
   );
 }
 
+/** Computes these for the library itself: each time may be another program, and that is nothing to tell of. */
+export async function compute(name: string, ...tensors: readonly Tensor[]): Promise<void> {
+  await evaluate(
+    tensors.map((t) => t.expr),
+    { cause: 'sync', name, group: {} },
+  );
+}
+
 function checkOptions(o: SyncOptions): SyncOptions {
   if (isPlain(o) && Object.keys(o).every((key) => key === 'wait')) return o;
   throw new ArgumentError(`sync: takes tensors, and { wait: true } to wait for the device: got ${inspect(o)}`);

@@ -10,7 +10,7 @@ import type { Source } from '../ir/source.js';
 import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
 import type { Plan, Program } from '../runtime/program.js';
-import { hasValue } from '../runtime/value.js';
+import { hasValue, hostValue } from '../runtime/value.js';
 import { autocastDType } from './autocast.js';
 import { type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
@@ -234,8 +234,8 @@ function sameSlot(a: Slot, b: Slot): boolean {
   if (a.kind === 'grad') return b.kind === 'grad' && a.owner === b.owner;
   if (a.kind === 'argument') return b.kind === 'argument' && a.index === b.index;
   if (b.kind !== 'node') return false;
-  const [x, y] = [a.node.value, b.node.value]; // of a tensor made inside from values of the host's
-  return x === y || (ArrayBuffer.isView(x) && ArrayBuffer.isView(y) && String(x) === String(y));
+  const [x, y] = [hostValue(a.node), hostValue(b.node)]; // of a tensor made inside from values of the host's
+  return a.node.value === b.node.value || (x !== undefined && y !== undefined && String(x) === String(y));
 }
 
 /** A tensor that is an argument, is also reached from outside, and is changed: it would be two. */
