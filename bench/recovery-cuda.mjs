@@ -7,6 +7,7 @@
 //   --grouped                   the same with adapters stacked, and weights as they are
 //   --scan                      layers as a loop
 //   --checkpoint                keep only the inputs of layers for the gradient
+//   --light                     keep only what products give
 //   --chunk 256                 positions at a time in the head; 4096 is no loop
 //   --batch 4 --length 1024 --rank 8 --steps 20
 //   --tiny                      a small model, to see that it works, on any device
@@ -19,7 +20,16 @@ const flag = { type: 'boolean', default: false };
 const number = (value) => ({ type: 'string', default: String(value) });
 const { values: given } = parseArgs({
   options: {
-    ...{ gather: flag, dense: flag, unrolled: flag, stacked: flag, grouped: flag, scan: flag, checkpoint: flag },
+    ...{
+      gather: flag,
+      dense: flag,
+      unrolled: flag,
+      stacked: flag,
+      grouped: flag,
+      scan: flag,
+      checkpoint: flag,
+      light: flag,
+    },
     ...{
       tiny: flag,
       count: flag,
@@ -40,7 +50,7 @@ const config = given.tiny
 const { vocabSize: V, numHiddenLayers: N } = config;
 const form = ['scan', 'stacked', 'grouped'].find((name) => given[name]) ?? 'unrolled';
 const compute = given.dense ? 'dense' : 'gather';
-const { checkpoint } = given;
+const checkpoint = given.light ? 'light' : given.checkpoint;
 const options = { compute, temperature: 2, ...(given.chunk && { chunk: Number(given.chunk) }) };
 
 tx.manualSeed(0);
@@ -83,7 +93,7 @@ const train = tx.compile(function train(ids, candidates) {
   return l;
 });
 const batch = [ids, { topkIdx, topkLogits }];
-const name = `tsxla ${form}${checkpoint ? ', checkpoint' : ''}, ${compute}${given.chunk ? ` in chunks of ${given.chunk}` : ''}${given.tiny ? ', tiny' : ''}`;
+const name = `tsxla ${form}${checkpoint ? `, checkpoint ${checkpoint}` : ''}, ${compute}${given.chunk ? ` in chunks of ${given.chunk}` : ''}${given.tiny ? ', tiny' : ''}`;
 
 if (given.count) {
   const found = new Map();

@@ -111,9 +111,16 @@ export class Qwen3Attention extends Module {
     this.kNorm = new Qwen3RMSNorm(d, config.rmsNormEps);
   }
   override forward(x: Tensor, rotation: Rotation, visible: Tensor | null, append?: Append): Tensor {
-    const [B, T] = x.shape as [number, number];
+    return this.attend(this.project(x), rotation, visible, append);
+  }
+  /** Queries, keys and values: [B, T, H d], and twice [B, T, G d]. */
+  project(x: Tensor): Tensor[] {
+    return forwardEach([this.qProj, this.kProj, this.vProj], x);
+  }
+  attend(projected: readonly Tensor[], rotation: Rotation, visible: Tensor | null, append?: Append): Tensor {
+    const [B, T] = projected[0]!.shape as [number, number];
     const heads = (y: Tensor) => y.reshape([B, T, -1, this.qNorm.weight.shape[0]!]); // [B, T, H or G, d]
-    const [xq, xk, xv] = forwardEach([this.qProj, this.kProj, this.vProj], x).map(heads) as [Tensor, Tensor, Tensor];
+    const [xq, xk, xv] = projected.map(heads) as [Tensor, Tensor, Tensor];
     const q = rotate(this.qNorm.forward(xq).transpose(1, 2), rotation); // [B, H, T, d]
     const k = rotate(this.kNorm.forward(xk).transpose(1, 2), rotation); // [B, G, T, d]
     const v = xv.transpose(1, 2); // [B, G, T, d]
@@ -136,8 +143,14 @@ export class Qwen3MLP extends Module {
     this.downProj = new Linear(F, D, { bias: false });
   }
   override forward(x: Tensor): Tensor {
-    const [gate, up] = forwardEach([this.gateProj, this.upProj], x) as [Tensor, Tensor];
-    return this.downProj.forward(silu(gate).mul(up));
+    return this.close(this.open(x));
+  }
+  /** Both branches: gate and up. */
+  open(x: Tensor): Tensor[] {
+    return forwardEach([this.gateProj, this.upProj], x);
+  }
+  close([gate, up]: readonly Tensor[]): Tensor {
+    return this.downProj.forward(silu(gate!).mul(up!));
   }
 }
 
@@ -146,7 +159,11 @@ export class Qwen3DecoderLayer extends Module {
   readonly mlp: Qwen3MLP;
   readonly inputLayernorm: Qwen3RMSNorm;
   readonly postAttentionLayernorm: Qwen3RMSNorm;
-  constructor(config: Qwen3Config) {
+  /** `light`: for the gradient, norms and gates are computed again, and only what products gave is kept. */
+  constructor(
+    config: Qwen3Config,
+    readonly light = false,
+  ) {
     super();
     this.selfAttn = new Qwen3Attention(config);
     this.mlp = new Qwen3MLP(config);
@@ -154,8 +171,12 @@ export class Qwen3DecoderLayer extends Module {
     this.postAttentionLayernorm = new Qwen3RMSNorm(config.hiddenSize, config.rmsNormEps);
   }
   override forward(x: Tensor, rotation: Rotation, visible: Tensor | null, append?: Append): Tensor {
-    const y = x.add(this.selfAttn.forward(this.inputLayernorm.forward(x), rotation, visible, append));
-    return y.add(this.mlp.forward(this.postAttentionLayernorm.forward(y)));
+    const { selfAttn, mlp, inputLayernorm, postAttentionLayernorm } = this;
+    const again = this.light ? checkpoint : <A extends unknown[], Y>(f: (...xs: A) => Y, ...xs: A): Y => f(...xs);
+    const projected = again((x: Tensor) => selfAttn.project(inputLayernorm.forward(x)), x);
+    const y = x.add(selfAttn.attend(projected, rotation, visible, append));
+    const branches = again((y: Tensor) => mlp.open(postAttentionLayernorm.forward(y)), y);
+    return y.add(again((branches: Tensor[]) => mlp.close(branches), branches));
   }
 }
 
@@ -196,7 +217,12 @@ function checkInputs(inputIds: Tensor, { attentionMask, segmentIds, cache }: Qwe
     throw new DTypeError(`Qwen3: segmentIds is ${segmentIds.aval}: it must hold integers, a number for each document`);
 }
 
-export interface Qwen3Options extends ScanLayersOptions {
+export interface Qwen3Options extends Omit<ScanLayersOptions, 'checkpoint'> {
+  /**
+   * What is computed again for the gradient instead of being kept: all of a layer (true), or with 'light' what takes little
+   * time (norms and gates, not products).
+   */
+  readonly checkpoint?: boolean | 'light';
   /** The layers as one loop: compiling takes as long as for one of them. Their parameters are stacked. */
   readonly scanLayers?: boolean;
 }
@@ -215,16 +241,23 @@ export class Qwen3Model extends Module {
   ) {
     super();
     checkOptions('Qwen3', QWEN3_OPTIONS, given);
-    const { scanLayers = false, ...options } = given;
+    const { scanLayers = false, checkpoint = false, ...options } = given;
+    if (![true, false, 'light'].includes(checkpoint))
+      throw new ArgumentError(`Qwen3: checkpoint is ${describe(checkpoint)}: it is true, false or 'light'`);
     if (options.unroll !== undefined && !scanLayers)
       throw new ArgumentError(`Qwen3: unroll is ${options.unroll}, but there is no loop: pass scanLayers: true, too`);
     const padding = config.padTokenId === null ? {} : { paddingIdx: config.padTokenId };
     this.embedTokens = new Embedding(config.vocabSize, config.hiddenSize, padding);
-    const layers = Array.from({ length: config.numHiddenLayers }, () => new Qwen3DecoderLayer(config));
-    this.layers = scanLayers ? new LayerStack(layers, options) : new ModuleList(layers);
+    const layers = Array.from(
+      { length: config.numHiddenLayers },
+      () => new Qwen3DecoderLayer(config, checkpoint === 'light'),
+    );
+    this.checkpoint = checkpoint === true;
+    this.layers = scanLayers
+      ? new LayerStack(layers, { ...options, checkpoint: this.checkpoint })
+      : new ModuleList(layers);
     this.norm = new Qwen3RMSNorm(config.hiddenSize, config.rmsNormEps);
     this.rotaryEmb = new Qwen3RotaryEmbedding(config);
-    this.checkpoint = options.checkpoint ?? false;
   }
   override forward(inputIds: Tensor, inputs: Qwen3Inputs = {}): Tensor {
     checkOptions('Qwen3.forward', ['attentionMask', 'segmentIds', 'positionIds', 'cache'], inputs);

@@ -206,7 +206,8 @@ export async function saveStudent(
     await writeJson(folder, 'config.json', { ...config, quantization_config: quantization });
   } else {
     await saveOriginal(path.join(folder, ORIGINAL_FILE), model);
-    await writeJson(folder, 'config.json', { ...originalConfig(model, { modelId }), ...adapterConfig(model) });
+    const known = (await isThere(modelId)) ? path.resolve(modelId) : modelId; // wherever it is read from
+    await writeJson(folder, 'config.json', { ...originalConfig(model, { modelId: known }), ...adapterConfig(model) });
   }
   await writeGenerationConfig(folder, model.generationConfig);
   const from = options.tokenizerFrom ?? model.folder;

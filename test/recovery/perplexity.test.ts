@@ -1,6 +1,7 @@
 // Perplexity: what transformers' guide computes, over any rows, in one program, while training too.
 import { readFileSync } from 'node:fs';
 import * as tx from 'tsxla';
+import { KDCacheDataset } from 'tsxla/distill';
 import { evaluatePerplexity, perplexityRows } from 'tsxla/recovery';
 import { expect, test } from 'vitest';
 import { load } from '../models/support.js';
@@ -52,6 +53,19 @@ test('documents of .jsonl follow one another with the end of text between; at mo
   expect(got.flatMap((r) => [...r.inputIds]).slice(0, tokens.length)).toEqual(tokens);
   expect(got.flatMap((r) => [...r.lossMask]).reduce((a, b) => a + b)).toBe(tokens.length - got.length);
   expect((await perplexityRows(jsonl, tokenizer, { sequenceLength: 8, maxTokens: 8 })).length).toBe(1);
+});
+
+test('sequences of a KD cache are rows: what their masks leave out does not count', async () => {
+  const cache = await KDCacheDataset.open(goldenPath('kd-cache'));
+  const found = await evaluatePerplexity(model, cache);
+  const sequences = await Promise.all(Array.from({ length: cache.length }, (_, i) => cache.get(i)));
+  const counted = sequences.map(({ lossMask }) => Array.from(lossMask.data as Uint8Array).slice(1));
+  expect(found.tokens).toBe(counted.flat().filter(Boolean).length);
+  const rows = sequences.map((s) => ({
+    inputIds: s.inputIds.data as Int32Array,
+    lossMask: s.lossMask.data as Uint8Array,
+  }));
+  expect(await evaluatePerplexity(model, rows)).toEqual(found);
 });
 
 test('while training: without dropout, one compile, and every module is in the mode it was', async () => {
