@@ -5,7 +5,7 @@ import * as tx from 'tsxla';
 import { KDCacheDataset, writeKDCache } from 'tsxla/distill';
 import { type Metrics, type RecoveryEvent, type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { rateFactor } from '../../dist/recovery/train.js';
+import { rateFactor } from '../../dist/recovery/schedule.js';
 import { counts } from '../../dist/runtime/program.js';
 import { folderOf } from '../models/support.js';
 import { file, newFolder } from './support.js';
