@@ -259,10 +259,14 @@ class Run {
     if (verbose) tell('done', { loss: await value });
     this.#meter.memory((await getMemoryInfo()).bytesUsed);
     this.#tell({ kind: 'progress', step, steps, lr, ...this.#meter.now });
+    await this.#pending.at(-2); // one step ahead of the device: it need not wait for the host, and batches do not pile up
   }
   /** Waits for the losses of all steps. */
   async #settle(): Promise<void> {
-    this.#progress.losses.push(...(await Promise.all(this.#pending.splice(0))));
+    const [first, losses] = [this.#step + 1 - this.#pending.length, await Promise.all(this.#pending.splice(0))];
+    const lost = losses.findIndex((loss) => !Number.isFinite(loss));
+    if (lost >= 0) throw new ArgumentError(lostText(first + lost, losses[lost]!, this.#settings));
+    this.#progress.losses.push(...losses);
   }
 
   async #log(): Promise<void> {
@@ -270,7 +274,6 @@ class Run {
     const { lr, gradNorm: norm } = this.#last!;
     const [step, gradNorm] = [this.#step, Number(await norm.item())];
     const loss = mean(this.#progress.losses.splice(0));
-    if (!Number.isFinite(loss)) throw new ArgumentError(lostText(step, loss, this.#settings));
     const { tokensPerSecond, memory, seconds } = this.#meter.now;
     const line = { step, loss, lr, gradNorm, tokensPerSecond, memory, seconds };
     this.#logged = loss;
@@ -310,8 +313,8 @@ class Run {
   }
   /** A checkpoint, when it is time for one. */
   async #save(): Promise<void> {
-    await this.#settle();
     const { checkpoints } = this.#folder;
+    if (this.#ended || checkpoints.isDue(this.#step)) await this.#settle();
     const items = { ...this.#states(), settings: fixed(this.#settings), progress: this.#progress };
     const metrics = {
       ...(this.#logged !== undefined && { loss: this.#logged }),
