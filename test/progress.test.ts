@@ -4,13 +4,14 @@ import { timeLeft } from '../dist/base/format.js';
 import { notice, say, stand } from '../dist/base/log.js';
 import { progress } from '../dist/cli/progress.js';
 
+const STEERING = new RegExp(['(\\n', '\\r', '\x1b\\[1A', '\x1b\\[K)'].join('|'));
 let screen: string[];
 const terminal = (columns: number) => Object.assign(process.stderr, { isTTY: true, columns });
 beforeEach(() => {
   screen = [''];
   vi.stubEnv('TSXLA_LOG', '');
   vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
-    for (const part of String(text).split(/(\n|\r|\x1b\[1A|\x1b\[K)/)) {
+    for (const part of String(text).split(STEERING)) {
       if (part === '\n') screen.push('');
       else if (part === '\x1b[1A') screen.pop();
       else if (part === '\x1b[K') screen[screen.length - 1] = '';

@@ -252,12 +252,16 @@ export class CheckpointManager {
    */
   async tick(step: number, items: Items, options: { readonly metrics?: Readonly<Record<string, number>> } = {}) {
     this.#unlisten ??= this.#listen();
-    if (this.#stop || step % this.#options.every === 0) await this.save(step, items, options);
+    if (this.isDue(step)) await this.save(step, items, options);
     if (!this.#stop) return false;
     await this.done();
     notice(`${this.#stop}: saved the checkpoint of step ${step} in ${this.dir}`);
     this.close();
     return true;
+  }
+  /** Whether `tick` would save now. */
+  isDue(step: number): boolean {
+    return this.#stop !== undefined || step % this.#options.every === 0;
   }
   #listen(): () => void {
     const signals = ['SIGTERM', 'SIGINT'] as const;

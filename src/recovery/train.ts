@@ -3,6 +3,8 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
+import { waitForLock } from '../base/lock.js';
+import { messageOf } from '../base/thrown.js';
 import { DataLoader, IterableDataset } from '../data/index.js';
 import { CheckpointManager } from '../io/index.js';
 import { saveAdapters } from '../lora/index.js';
@@ -10,6 +12,7 @@ import type { Qwen3ForCausalLM } from '../models/index.js';
 import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
+import { offLoop } from '../runtime/rules-loop.js';
 import type { Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -82,8 +85,9 @@ export async function trainRecoveryLora(
   tell: (event: RecoveryEvent) => void = () => {},
 ): Promise<RecoveryResult> {
   const s = settle(options);
+  await using _ = await lockOutput(s);
   const manager = await openOutput(s);
-  using _ = manager;
+  using __ = manager;
   const { student, form, lesson, dtype } = await prepare(s);
   const compiled = counts.compiled;
   const trained = [...student.namedParameters()].filter(([, p]) => p.requiresGrad);
@@ -106,26 +110,30 @@ export async function trainRecoveryLora(
   const perStep = s.batchSize * s.accumulationSteps;
   tell({ kind: 'preflight', ...(await train.prepare([lesson.placeholder(perStep), scheduleAt(0, s, anchors)])) });
 
+  if (s.overwrite) await removeRun(s); // not before: a mistake above would cost a run
   // From here on data is read.
   if (anchor) await fillAnchor(anchor, student, await firstSequences(lesson, anchors));
   const loader = new DataLoader(lesson.rows as IterableDataset<Row>, {
     batchSize: perStep,
+    dropLast: true,
     ...(!(lesson.rows instanceof IterableDataset) && { shuffle: s.shuffle, seed: s.seed }),
   });
   const progress = { best: Number.POSITIVE_INFINITY, losses: [] as number[] };
   const items = () => ({ trained: trainedState(student), optimizer, schedule, loader, settings: fixed(s), progress });
   const metrics = new MetricsFile(path.join(s.output, 'metrics.jsonl'));
   let step = 0;
+  let resumed = false;
   if (s.resume) {
-    const { settings: _, progress: __, ...states } = items();
+    const { settings: _settings, progress: _progress, ...states } = items();
     const restored = await manager.load(states);
     if (restored) {
       step = restored.step;
+      resumed = true;
       Object.assign(progress, restored.values.progress);
       tell({ kind: 'resumed', step });
     }
   }
-  metrics.goBackTo(step);
+  metrics.goBackTo(resumed ? step : -1);
   const evaluate = await evaluator(s, student, lesson.sequenceLength, tell);
   const bestFolder = path.join(s.output, 'best');
   const note = async (loss: number): Promise<void> => {
@@ -133,17 +141,19 @@ export async function trainRecoveryLora(
     progress.best = loss;
     await saveAdapters(student, bestFolder, { baseModel: s.model });
   };
-  const measure = async (): Promise<Perplexity | undefined> => {
+  const measure = async (isNew = true): Promise<Perplexity | undefined> => {
     const found = await evaluate?.();
     if (!found) return undefined;
     const line = { step, evalLoss: found.loss, perplexity: found.perplexity };
-    metrics.add(line);
     tell({ kind: 'eval', ...line });
-    await note(found.loss);
+    if (isNew) {
+      metrics.add(line);
+      await note(found.loss);
+    }
     return found;
   };
 
-  const before = step < s.maxSteps ? await measure() : undefined;
+  const before = step < s.maxSteps ? await measure(!resumed) : undefined; // a run that never stopped has no such line
   let latest = before;
   const meter = new Meter(step, perStep * lesson.sequenceLength);
   let logged: number | undefined;
@@ -163,7 +173,8 @@ export async function trainRecoveryLora(
     step++;
     if (s.verbose) tell({ kind: 'step', step, phase: 'started', shape, seconds: since() });
     const value = loss.item().then(Number);
-    value.then((x) => meter.done(step, x)).catch(() => {}); // whoever awaits it hears of it
+    const n = step;
+    offLoop(() => value.then((x) => meter.done(n, x))).catch(() => {}); // whoever awaits it hears of it
     pending.push(value);
     if (s.verbose) tell({ kind: 'step', step, phase: 'done', shape, loss: await value, seconds: since() });
     meter.memory((await getMemoryInfo()).bytesUsed);
@@ -185,7 +196,7 @@ export async function trainRecoveryLora(
       latest = await measure();
       meter.resume();
     }
-    await settled();
+    if (manager.isDue(step)) await settled(); // otherwise the next step need not wait for this one
     stopped = await manager.tick(step, items(), { metrics: metricsOf(latest, logged) });
     if (last && !stopped && step % s.saveSteps)
       await manager.save(step, items(), { metrics: metricsOf(latest, logged) });
@@ -290,16 +301,34 @@ const FREE = [
 const fixed = (s: Settings): Record<string, unknown> =>
   Object.fromEntries(Object.entries(s).filter(([name]) => !FREE.includes(name)));
 
+const LEFT = ['adapters', 'best', 'checkpoints', 'metrics.jsonl'];
+async function removeRun({ output }: Settings): Promise<void> {
+  for (const name of LEFT) await fs.rm(path.join(output, name), { recursive: true, force: true });
+  await fs.mkdir(path.join(output, 'checkpoints'));
+}
+
+/** One run at a time writes to a folder. */
+async function lockOutput({ output }: Settings): Promise<AsyncDisposable> {
+  const cannot = (e: unknown): never => {
+    throw new ArgumentError(`--output ${output} cannot be written: ${messageOf(e)}`);
+  };
+  await fs.mkdir(output, { recursive: true }).catch(cannot);
+  const lock = await waitForLock(path.join(output, 'run')).catch(cannot);
+  if (!lock)
+    throw new ArgumentError(`another run is writing to ${output}: wait until it is done, or use another --output`);
+  return { [Symbol.asyncDispose]: () => lock.release() };
+}
+
 /** A new run does not write over another, and one that goes on must be the same. */
 async function openOutput(s: Settings): Promise<CheckpointManager> {
   const dir = path.join(s.output, 'checkpoints');
-  if (s.overwrite) await fs.rm(dir, { recursive: true, force: true });
   const manager = new CheckpointManager(dir, {
     keep: s.keepCheckpoints,
     every: s.saveSteps,
     best: { metric: s.evalData ? 'evalLoss' : 'loss' },
   });
   const { latest } = manager;
+  if (s.overwrite) return manager;
   if (latest && !s.resume)
     throw new ArgumentError(
       `${s.output} has a run already, at step ${latest.step}: pass --resume to go on with it, --overwrite to begin anew, or another --output`,

@@ -4,7 +4,7 @@ import path from 'node:path';
 import * as tx from 'tsxla';
 import { KDCacheDataset, writeKDCache } from 'tsxla/distill';
 import { type Metrics, type RecoveryEvent, type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { rateFactor } from '../../dist/recovery/train.js';
 import { counts } from '../../dist/runtime/program.js';
 import { folderOf } from '../models/support.js';
@@ -327,5 +327,60 @@ describe('mistakes are told in a sentence, before anything is compiled', () => {
     );
     const { result } = await run({ maxSteps: 3, output, overwrite: true });
     expect(result.steps).toBe(3);
+  });
+});
+
+describe('the folder of a run', () => {
+  test('--overwrite removes what a run left, and not before every mistake was told', async () => {
+    const { output } = await run({ maxSteps: 2, evalData: [text], evalSamples: 2 });
+    const left = fs.readdirSync(output, { recursive: true }).sort();
+    await expect(run({ maxSteps: 2, output, overwrite: true, model: cache })).rejects.toThrow(/no config.json/);
+    expect(fs.readdirSync(output, { recursive: true }).sort()).toEqual(left);
+    const { metrics } = await run({ maxSteps: 2, output, overwrite: true, evalData: [text], evalSamples: 2 });
+    expect(metrics.map((m) => [m.step, 'perplexity' in m])).toEqual([
+      ...[[0, true]], // once: nothing of the run before
+      ...[1, 2].map((step) => [step, false]),
+      [2, true],
+    ]);
+  });
+
+  test('two runs at once do not write to one folder: the second waits a while', async () => {
+    const output = newFolder();
+    const order: string[] = [];
+    let second: Promise<Run> | undefined;
+    const first = run({ output, maxSteps: 2 }, (e) => {
+      if (e.kind === 'preflight')
+        second = run(
+          { output, maxSteps: 3, overwrite: true },
+          (e) => e.kind === 'student' && order.push('second begins'),
+        );
+    });
+    await first.then(() => order.push('first is done'));
+    expect((await second!).result.steps).toBe(3);
+    expect(order).toEqual(['first is done', 'second begins']);
+  });
+
+  test('the loop waits for no loss but for a line of the log', async () => {
+    const item = tx.Tensor.prototype.item;
+    let open = () => {};
+    const late = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    let read = 0;
+    vi.spyOn(tx.Tensor.prototype, 'item').mockImplementation(async function (this: tx.Tensor) {
+      await late;
+      read++;
+      return item.call(this) as Promise<number>;
+    });
+    const timer = setTimeout(open, 3000);
+    const readAt: number[] = [];
+    await run({ maxSteps: 6, logInterval: 6, saveSteps: 100 }, (e) => {
+      if (e.kind === 'progress') readAt.push(read);
+      if (readAt.length === 6) open();
+    }).finally(() => {
+      clearTimeout(timer);
+      vi.restoreAllMocks();
+    });
+    expect(readAt).toEqual([0, 0, 0, 0, 0, 0]);
   });
 });
