@@ -28,6 +28,12 @@ export const seconds = (s: number): string =>
       : s >= 1e-3
         ? `${(s * 1e3).toPrecision(3)} ms`
         : `${(s * 1e6).toPrecision(3)} us`;
+/** Of what is still to come: 7500 is "2 h 5 min", 0.2 is "1 s". */
+export function timeLeft(s: number): string {
+  const [whole, minutes] = [Math.ceil(s), Math.ceil(s / 60)];
+  if (whole < 100) return `${whole} s`;
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
 /** plural(2, 'device') is "2 devices". */
 export const plural = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`;
 

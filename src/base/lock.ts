@@ -1,4 +1,6 @@
 // Locks between processes: a folder beside the thing, touched every second while its holder lives.
+import { setTimeout as sleep } from 'node:timers/promises';
+
 export interface Lock {
   readonly lost: AbortSignal; // the process was stopped so long that another took the lock
   release(): Promise<void>;
@@ -21,4 +23,14 @@ export async function tryLock(file: string): Promise<Lock | undefined> {
     if ((e as NodeJS.ErrnoException).code !== 'ELOCKED') throw e;
     return undefined;
   }
+}
+
+/** The same, after as long as the lock of a killed process takes to go stale; undefined: its holder lives. */
+export async function waitForLock(file: string): Promise<Lock | undefined> {
+  for (let tries = 0; tries < 32; tries++) {
+    const lock = await tryLock(file);
+    if (lock) return lock;
+    await sleep(250);
+  }
+  return undefined;
 }

@@ -4,7 +4,22 @@ import { env } from './env.js';
 
 /** TSXLA_LOG=quiet silences them. */
 export function notice(message: string): void {
-  if (env('TSXLA_LOG') !== 'quiet') process.stderr.write(`tsxla: ${message}\n`);
+  if (env('TSXLA_LOG') !== 'quiet') say(`tsxla: ${message}\n`);
+}
+
+const UP_AND_CLEAR = '\x1b[1A\r\x1b[K';
+let standing = '';
+/** On a terminal: a line that stays below what is said, as a progress bar does; '' takes it away. */
+export function stand(line: string): void {
+  process.stderr.write(`${standing && UP_AND_CLEAR}${line && `${line}\n`}`);
+  standing = line;
+}
+/** Whole lines on stderr, above the one that stands. */
+export function say(lines: string): void {
+  const line = standing;
+  if (line) stand('');
+  process.stderr.write(lines);
+  if (line) stand(line);
 }
 
 const said = new Set<string>();

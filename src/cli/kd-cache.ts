@@ -1,7 +1,7 @@
 // `tsxla kd-cache`: what a teacher says of a text, kept for students. `tsxla kd-convert`: from and to the original's files.
 import { statfs } from 'node:fs/promises';
 import { Command, Option } from 'commander';
-import { bytes, plural, seconds } from '../base/format.js';
+import { bytes, plural, seconds, timeLeft } from '../base/format.js';
 import { notice } from '../base/log.js';
 import type { KDCacheOptions, KDCacheProgress } from '../distill/index.js';
 import { computeIn, dtypeOption, whole, withDevice } from './device-option.js';
@@ -85,7 +85,7 @@ function shower(folder: string): (p: KDCacheProgress) => void {
     const parts = [
       `sequences (${bytes(totalBytes)})`,
       rate && `${Math.round(rate)} tokens/s`,
-      left && `${seconds(left)} left`,
+      left && `${timeLeft(left)} left`,
     ];
     return ` ${parts.filter(Boolean).join(', ')}`;
   };

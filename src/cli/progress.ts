@@ -1,6 +1,7 @@
 // Progress on stderr: a bar on a terminal, a line now and then elsewhere.
 import cliProgress from 'cli-progress';
 import { bytes } from '../base/format.js';
+import { stand } from '../base/log.js';
 
 export type Progress = (done: number, total: number) => void;
 
@@ -21,19 +22,19 @@ export function fetchProgress(): (p: { readonly file: string; readonly done: num
   };
 }
 
-const BAR = { barsize: 30, barCompleteString: '█'.repeat(30), barIncompleteString: '░'.repeat(30), barGlue: '' };
-const UP_AND_CLEAR = '\x1b[1A\r\x1b[K';
+const BAR = { barCompleteString: '█'.repeat(30), barIncompleteString: '░'.repeat(30), barGlue: '' };
 
 /**
  * Only cli-progress's drawing is used. Its SingleBar keeps the process alive until stopped and swallows the first
  * Ctrl-C; this one needs no stopping: each state is a whole line, so an error printed after it starts on its own.
  */
 function bar(label: string, show: (amount: number) => string, rest: () => string): Progress {
-  let drawn = false;
   return (done, total) => {
-    const text = `${label} ${cliProgress.Format.BarFormat(done / total, BAR)} ${show(done)} of ${show(total)}${rest()}`;
-    process.stderr.write(`${drawn ? UP_AND_CLEAR : ''}${done < total ? `${text}\n` : ''}`);
-    drawn = done < total;
+    const text = ` ${show(done)} of ${show(total)}${rest()}`;
+    const room = (process.stderr.columns || 120) - 1; // a line that goes on in the next row could not be taken away
+    const barsize = Math.max(0, Math.min(30, room - label.length - text.length - 1));
+    const drawn = barsize < 5 ? '' : ` ${cliProgress.Format.BarFormat(done / total, { ...BAR, barsize })}`;
+    stand(done < total ? `${label}${drawn}${text}`.slice(0, room) : '');
   };
 }
 

@@ -1,7 +1,7 @@
 // `tsxla train-recovery-lora`: the main job. Its flags are the table in recovery/options.ts; what it shows are its events.
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { bytes, columns, plural, seconds } from '../base/format.js';
-import { notice } from '../base/log.js';
+import { bytes, columns, plural, seconds, timeLeft } from '../base/format.js';
+import { notice, say, stand } from '../base/log.js';
 import type { RecoveryEvent, RecoveryOptions, RecoveryResult } from '../recovery/index.js';
 import { FLAGS, type Flag, flagOf } from '../recovery/options.js';
 import { type Progress, progress } from './progress.js';
@@ -55,6 +55,7 @@ async function run(options: RecoveryOptions, json: true | undefined): Promise<vo
 export function shower(): (event: RecoveryEvent) => void {
   let rest = '';
   let bar: Progress | undefined;
+  const evaluating = process.stderr.isTTY ? progress('evaluating', String, () => ' rows') : undefined;
   const shown = {
     student: (e) =>
       notice(`${count(e.trained)} of ${count(e.parameters)} parameters are trained; ${e.dtype} on ${e.device}`),
@@ -66,23 +67,26 @@ export function shower(): (event: RecoveryEvent) => void {
       );
     },
     resumed: ({ step }) => notice(`going on behind step ${step}`),
-    step: (e) => process.stderr.write(`${verbose(e)}\n`),
+    step: (e) => say(`${verbose(e)}\n`),
     progress: (e) => {
       const parts = [
+        e.tokensPerSecond > 0 && e.step < e.steps && `${timeLeft(e.secondsLeft)} left`,
         e.loss !== undefined && `loss ${e.loss.toFixed(4)}`,
         `lr ${e.lr.toExponential(1)}`,
         e.tokensPerSecond > 0 && `${Math.round(e.tokensPerSecond)} tokens/s`,
         bytes(e.memory),
-        e.tokensPerSecond > 0 && `${seconds(e.secondsLeft)} left`,
       ];
       rest = ` steps, ${parts.filter(Boolean).join(', ')}`;
       bar ??= progress('training', String, () => rest);
       bar(e.step, e.steps);
     },
     log: () => {},
-    evaluating: () => {},
+    evaluating: ({ done, total }) => evaluating?.(done, total),
     eval: ({ step, perplexity }) => notice(`perplexity ${perplexity.toFixed(2)} after ${plural(step, 'step')}`),
-    stopped: ({ step }) => notice(`stopped after step ${step}: --resume goes on`),
+    stopped: ({ step }) => {
+      stand('');
+      notice(`stopped after step ${step}: --resume goes on`);
+    },
   } satisfies { [K in RecoveryEvent['kind']]: (event: Extract<RecoveryEvent, { kind: K }>) => void };
   return (event) => (shown[event.kind] as (e: RecoveryEvent) => void)(event);
 }

@@ -4,12 +4,11 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { checkWhole } from '../base/check.js';
 import { type DType, type HostArray, hostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
-import { tryLock } from '../base/lock.js';
+import { waitForLock } from '../base/lock.js';
 import { type Document, IterableDataset, type Read, type Source } from '../data/index.js';
 import { type HubOptions, resolveModel, writeSafetensors } from '../io/index.js';
 import { type Qwen3Config, Qwen3ForCausalLM, readQwen3Config, Tokenizer } from '../models/index.js';
@@ -268,11 +267,8 @@ async function wholeShards(folder: string, manifest: Manifest | undefined) {
 
 /** One process at a time. That of a killed one goes stale in 5 s. */
 async function lockFolder(folder: string) {
-  for (let tries = 0; tries < 32; tries++) {
-    const lock = await tryLock(path.join(folder, MANIFEST));
-    if (lock) return lock;
-    await sleep(250);
-  }
+  const lock = await waitForLock(path.join(folder, MANIFEST));
+  if (lock) return lock;
   throw new DataError(`${folder} is being written by another process: wait until it is done, or use another folder`);
 }
 

@@ -2,10 +2,16 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
+import { type Lock, waitForLock } from '../base/lock.js';
+import { messageOf } from '../base/thrown.js';
 import { CheckpointManager } from '../io/index.js';
 import { MetricsFile } from './metrics.js';
 import { fixed, flagOf, type Settings } from './options.js';
 
+/** What a run leaves in it. */
+const LEFT = { checkpoints: 'checkpoints', adapters: 'adapters', best: 'best', metrics: 'metrics.jsonl' } as const;
+
+/** One run at a time writes to it. */
 export class RunFolder {
   readonly checkpoints: CheckpointManager;
   readonly metrics: MetricsFile;
@@ -13,35 +19,60 @@ export class RunFolder {
   readonly adapters: string;
   readonly best: string;
 
-  private constructor(s: Settings) {
-    this.checkpoints = new CheckpointManager(checkpointsOf(s), {
+  readonly #lock: Lock;
+
+  private constructor(s: Settings, lock: Lock) {
+    this.#lock = lock;
+    this.checkpoints = new CheckpointManager(path.join(s.output, LEFT.checkpoints), {
       keep: s.keepCheckpoints,
       every: s.saveSteps,
       best: { metric: s.evalData ? 'evalLoss' : 'loss' },
     });
-    this.metrics = new MetricsFile(path.join(s.output, 'metrics.jsonl'));
-    this.adapters = path.join(s.output, 'adapters');
-    this.best = path.join(s.output, 'best');
+    this.metrics = new MetricsFile(path.join(s.output, LEFT.metrics));
+    this.adapters = path.join(s.output, LEFT.adapters);
+    this.best = path.join(s.output, LEFT.best);
   }
   /** A new run does not write over another, and one that goes on must be the same. */
   static async open(s: Settings): Promise<RunFolder> {
-    if (s.overwrite) await fs.rm(checkpointsOf(s), { recursive: true, force: true });
-    const folder = new RunFolder(s);
-    const { latest } = folder.checkpoints;
-    if (latest && !s.resume)
-      throw new ArgumentError(
-        `${s.output} has a run already, at step ${latest.step}: pass --resume to go on with it, --overwrite to begin anew, or another --output`,
-      );
-    if (latest) await checkSame(folder.checkpoints, s);
-    return folder;
+    const lock = await lockOf(s);
+    try {
+      const folder = new RunFolder(s, lock);
+      if (!s.overwrite) await checkSame(folder.checkpoints, s);
+      return folder;
+    } catch (e) {
+      await lock.release();
+      throw e;
+    }
   }
-  [Symbol.dispose](): void {
+  /** What another run left goes. */
+  async clear(): Promise<void> {
+    const output = path.dirname(this.checkpoints.dir);
+    for (const name of Object.values(LEFT)) await fs.rm(path.join(output, name), { recursive: true, force: true });
+    await fs.mkdir(this.checkpoints.dir);
+  }
+  async [Symbol.asyncDispose](): Promise<void> {
     this.checkpoints.close();
+    await this.#lock.release();
   }
 }
-const checkpointsOf = (s: Settings): string => path.join(s.output, 'checkpoints');
+
+async function lockOf({ output }: Settings): Promise<Lock> {
+  const cannot = (e: unknown): never => {
+    throw new ArgumentError(`--output ${output} cannot be written: ${messageOf(e)}`);
+  };
+  await fs.mkdir(output, { recursive: true }).catch(cannot);
+  const lock = await waitForLock(path.join(output, 'run')).catch(cannot);
+  if (lock) return lock;
+  throw new ArgumentError(`another run is writing to ${output}: wait until it is done, or use another --output`);
+}
 
 async function checkSame(checkpoints: CheckpointManager, s: Settings): Promise<void> {
+  const { latest } = checkpoints;
+  if (!latest) return;
+  if (!s.resume)
+    throw new ArgumentError(
+      `${s.output} has a run already, at step ${latest.step}: pass --resume to go on with it, --overwrite to begin anew, or another --output`,
+    );
   const { path: at, values } = (await checkpoints.load({}, { rng: false }))!;
   const was = values.settings as Readonly<Record<string, unknown>> | undefined;
   if (!was) throw new CheckpointError(`${at} is of another run: it has no settings: use another --output`);

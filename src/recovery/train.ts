@@ -7,6 +7,7 @@ import type { Qwen3ForCausalLM } from '../models/index.js';
 import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
+import { offLoop } from '../runtime/rules-loop.js';
 import type { Compiled, Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -82,12 +83,13 @@ type Tell = (event: RecoveryEvent) => void;
 
 export async function trainRecoveryLora(options: RecoveryOptions, tell: Tell = () => {}): Promise<RecoveryResult> {
   const settings = settle(options);
-  using folder = await RunFolder.open(settings);
+  await using folder = await RunFolder.open(settings);
   const prepared = await prepare(settings);
   const compiled = counts.compiled;
   const learner = new Learner(prepared, settings);
   tell({ kind: 'student', ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype });
   tell({ kind: 'preflight', ...(await learner.preflight()) });
+  if (settings.overwrite) await folder.clear(); // not before: a mistake above would cost a run
   await learner.fillAnchor(); // from here on data is read
   const run = new Run(settings, learner, folder, tell);
   await run.resume();
@@ -185,6 +187,7 @@ class Run {
   #before: Perplexity | undefined;
   #latest: Perplexity | undefined;
   #logged: number | undefined;
+  #resumed = false;
   #stopped = false;
 
   constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell) {
@@ -194,7 +197,7 @@ class Run {
     this.#folder = folder;
     this.#tell = tell;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
-    this.#batches = batchesOf(lesson, { batchSize, ...order });
+    this.#batches = batchesOf(lesson, { batchSize, dropLast: true, ...order });
     this.#meter = new Meter(s.maxSteps, batchSize * lesson.sequenceLength);
   }
   get #ended(): boolean {
@@ -208,10 +211,11 @@ class Run {
       if (restored) {
         this.#step = restored.step;
         Object.assign(this.#progress, restored.values.progress);
+        this.#resumed = true;
         this.#tell({ kind: 'resumed', step: this.#step });
       }
     }
-    this.#folder.metrics.goBackTo(this.#step);
+    this.#folder.metrics.goBackTo(this.#resumed ? this.#step : -1);
   }
   #states() {
     const { trained, optimizer, schedule } = this.#learner;
@@ -221,7 +225,7 @@ class Run {
   async train(): Promise<void> {
     const { logInterval, evalSteps } = this.#settings;
     this.#evaluate = await this.#evaluator();
-    if (!this.#ended) this.#before = await this.#measure();
+    if (!this.#ended) this.#before = await this.#measure(!this.#resumed); // one that never stopped has no such line
     this.#meter.start(this.#step);
     for await (const batch of this.#epochs()) {
       await this.#take(batch);
@@ -254,7 +258,7 @@ class Run {
     this.#last = { lr, gradNorm };
     tell('started');
     const value = loss.item().then(Number);
-    value.then((x) => this.#meter.step(step, x)).catch(() => {}); // whoever awaits it hears of it
+    offLoop(() => value.then((x) => this.#meter.step(step, x))).catch(() => {}); // whoever awaits it hears of it
     this.#pending.push(value);
     if (verbose) tell('done', { loss: await value });
     this.#meter.memory((await getMemoryInfo()).bytesUsed);
@@ -281,14 +285,16 @@ class Run {
     this.#tell({ kind: 'log', ...line });
     if (!this.#evaluate) await this.#keepBest(loss);
   }
-  async #measure(): Promise<Perplexity | undefined> {
+  async #measure(isNew = true): Promise<Perplexity | undefined> {
     if (!this.#evaluate) return undefined;
     const found = await this.#evaluate();
     const line = { step: this.#step, evalLoss: found.loss, perplexity: found.perplexity };
     this.#latest = found;
-    this.#folder.metrics.add(line);
     this.#tell({ kind: 'eval', ...line });
-    await this.#keepBest(found.loss);
+    if (isNew) {
+      this.#folder.metrics.add(line);
+      await this.#keepBest(found.loss);
+    }
     this.#meter.skip();
     return found;
   }

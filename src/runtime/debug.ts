@@ -2,7 +2,7 @@
 // these. What we add stands where such scripts do not look: after the number of outputs, and under the computation's hash.
 import { env, envFlag, envInteger, isFirstProcess } from '../base/env.js';
 import { bytes, seconds } from '../base/format.js';
-import { appendTo } from '../base/log.js';
+import { appendTo, say } from '../base/log.js';
 import type { Frame } from '../ir/source.js';
 import type { MemoryStats } from '../pjrt/index.js';
 import { analyse } from './report.js';
@@ -114,7 +114,7 @@ export function describePostCompilation(program: PostCompilationAnalysis): strin
 function print(text: string): void {
   const file = env('PT_XLA_DEBUG_FILE');
   if (file) appendTo('PT_XLA_DEBUG_FILE', file, text);
-  else process.stderr.write(text);
+  else say(text);
 }
 
 /** Whether what is printed at this level is wanted (0.5 us if not): what is to be printed is made only then. */

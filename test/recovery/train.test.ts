@@ -350,3 +350,34 @@ describe('mistakes are told in a sentence, before anything is compiled', () => {
     expect(result.steps).toBe(3);
   });
 });
+
+describe('the folder of a run', () => {
+  test('--overwrite removes what a run left, and not before every mistake was told', async () => {
+    const { output } = await run({ maxSteps: 2, evalData: [text], evalSamples: 2 });
+    const left = fs.readdirSync(output, { recursive: true }).sort();
+    await expect(run({ maxSteps: 2, output, overwrite: true, model: cache })).rejects.toThrow(/no config.json/);
+    expect(fs.readdirSync(output, { recursive: true }).sort()).toEqual(left);
+    const { metrics } = await run({ maxSteps: 2, output, overwrite: true, evalData: [text], evalSamples: 2 });
+    expect(metrics.map((m) => [m.step, 'perplexity' in m])).toEqual([
+      ...[[0, true]], // once: nothing of the run before
+      ...[1, 2].map((step) => [step, false]),
+      [2, true],
+    ]);
+  });
+
+  test('two runs at once do not write to one folder: the second waits a while', async () => {
+    const output = newFolder();
+    const order: string[] = [];
+    let second: Promise<Run> | undefined;
+    const first = run({ output, maxSteps: 2 }, (e) => {
+      if (e.kind === 'preflight')
+        second = run(
+          { output, maxSteps: 3, overwrite: true },
+          (e) => e.kind === 'student' && order.push('second begins'),
+        );
+    });
+    await first.then(() => order.push('first is done'));
+    expect((await second!).result.steps).toBe(3);
+    expect(order).toEqual(['first is done', 'second begins']);
+  });
+});
