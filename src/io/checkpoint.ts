@@ -246,13 +246,18 @@ export class CheckpointManager {
     return undefined;
   }
 
+  /** Whether `tick` would save now: at a multiple of `every`, and when the process was told to end. */
+  isDue(step: number): boolean {
+    return !!this.#stop || step % this.#options.every === 0;
+  }
+
   /**
    * To be called after every step: saves when it is time to, or when the process was told to end (SIGTERM, SIGINT). Then it
    * gives true, once all is on the disk: leave the loop.
    */
   async tick(step: number, items: Items, options: { readonly metrics?: Readonly<Record<string, number>> } = {}) {
     this.#unlisten ??= this.#listen();
-    if (this.#stop || step % this.#options.every === 0) await this.save(step, items, options);
+    if (this.isDue(step)) await this.save(step, items, options);
     if (!this.#stop) return false;
     await this.done();
     notice(`${this.#stop}: saved the checkpoint of step ${step} in ${this.dir}`);

@@ -10,6 +10,7 @@ import type { Qwen3ForCausalLM } from '../models/index.js';
 import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
+import { offLoop } from '../runtime/rules-loop.js';
 import type { Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -110,6 +111,7 @@ export async function trainRecoveryLora(
   if (anchor) await fillAnchor(anchor, student, await firstSequences(lesson, anchors));
   const loader = new DataLoader(lesson.rows as IterableDataset<Row>, {
     batchSize: perStep,
+    dropLast: true, // another order leaves out others
     ...(!(lesson.rows instanceof IterableDataset) && { shuffle: s.shuffle, seed: s.seed }),
   });
   const progress = { best: Number.POSITIVE_INFINITY, losses: [] as number[] };
@@ -162,7 +164,7 @@ export async function trainRecoveryLora(
     schedule.step();
     step++;
     if (s.verbose) tell({ kind: 'step', step, phase: 'started', shape, seconds: since() });
-    const value = loss.item().then(Number);
+    const value = offLoop(() => loss.item()).then(Number); // the next step does not wait for it
     value.then((x) => meter.done(step, x)).catch(() => {}); // whoever awaits it hears of it
     pending.push(value);
     if (s.verbose) tell({ kind: 'step', step, phase: 'done', shape, loss: await value, seconds: since() });
@@ -185,7 +187,7 @@ export async function trainRecoveryLora(
       latest = await measure();
       meter.resume();
     }
-    await settled();
+    if (last || manager.isDue(step)) await settled();
     stopped = await manager.tick(step, items(), { metrics: metricsOf(latest, logged) });
     if (last && !stopped && step % s.saveSteps)
       await manager.save(step, items(), { metrics: metricsOf(latest, logged) });
