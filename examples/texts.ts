@@ -5,7 +5,7 @@ import path from 'node:path';
 const root = path.resolve(import.meta.dirname, '..');
 const PAGE = /^([A-Z*-].*)$/gm; // neither tables nor titles
 const SOURCE = /^(?:.*\/\/|.*\/\*\*| *\*) (.*?)(?: \*\/)?$|['"`]([^'"`\n]{20,})['"`]/gm;
-const isEnglish = (line: string): boolean => /[a-z] [a-z]+ [a-z]/.test(line) && !/[[\]{}<>=|/\\]/.test(line);
+const isEnglish = (line: string): boolean => /[a-z] [a-z]+ [a-z]/.test(line) && !/[[\]{}<>=|/\\_\d]/.test(line);
 
 function englishOf(file: string): string {
   const text = readFileSync(path.join(root, file), 'utf8').replace(/```.*?```/gs, '');
