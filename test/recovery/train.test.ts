@@ -245,8 +245,8 @@ test('a live teacher, text alone, mixed precision, and every layer trained: all 
   const cases: Partial<RecoveryOptions>[] = [
     { kdCacheDir: undefined, trainData: [text], teacher: folderOf('tied'), seqLen: L },
     { kdCacheDir: undefined, trainData: [text], seqLen: L },
-    { mixedPrecision: true, gradientCheckpointing: true, scanLayers: true },
-    { trainNorms: true, trainEmbeddings: true, includeKProj: true, hardFull: 0.1 },
+    { mixedPrecision: true, gradientCheckpointing: 'light', scanLayers: true },
+    { gradientCheckpointing: 'full', trainNorms: true, trainEmbeddings: true, includeKProj: true, hardFull: 0.1 },
   ];
   for (const options of cases) {
     const { metrics } = await run({ maxSteps: 4, shuffle: false, batchSize: 8, ...options });
