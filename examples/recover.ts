@@ -150,6 +150,7 @@ const run = await recovery.trainRecoveryLora(
   },
   shower(),
 );
+if (!run.finished) process.exit(1); // Ctrl-C
 
 // ---- what came of it
 
