@@ -168,7 +168,7 @@ const perplexities = [
   run.perplexity!.after,
 ];
 const sizeOf = (...names: string[]): number => names.reduce((n, name) => n + statSync(inOut(name)).size, 0);
-const packed = `student/${recovery.PACKED_FILE}`;
+const packed = 'student/model.packed.safetensors';
 const sizes = [
   sizeOf('teacher/model.safetensors'),
   sizeOf(packed),

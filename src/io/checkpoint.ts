@@ -246,11 +246,10 @@ export class CheckpointManager {
     return undefined;
   }
 
-  /** Whether `tick` would save now: at a multiple of `every`, and when the process was told to end. */
+  /** Whether `tick` would save now. */
   isDue(step: number): boolean {
-    return !!this.#stop || step % this.#options.every === 0;
+    return this.#stop !== undefined || step % this.#options.every === 0;
   }
-
   /**
    * To be called after every step: saves when it is time to, or when the process was told to end (SIGTERM, SIGINT). Then it
    * gives true, once all is on the disk: leave the loop.
