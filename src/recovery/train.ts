@@ -197,7 +197,7 @@ class Run {
     this.#folder = folder;
     this.#tell = tell;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
-    this.#batches = batchesOf(lesson, { batchSize, dropLast: true, ...order });
+    this.#batches = batchesOf(lesson, { batchSize, ...order });
     this.#meter = new Meter(s.maxSteps, batchSize * lesson.sequenceLength);
   }
   get #ended(): boolean {
