@@ -28,6 +28,7 @@ export async function textRows(
   const documents = itemsOf(s.trainData!, { field, by: 'paragraph' }).map((item) =>
     documentOf(item, s, tokenizer, separator),
   );
+  for await (const _ of documents) break; // the first tells whether all are of the form that was named
   const rows = new CacheRows(documents, { length, pack: true, padValue: separator ?? 0, vocabSize });
   const mixed = s.shuffle ? rows.shuffle(SHUFFLED, s.seed) : rows;
   return mixed.map(({ inputIds, lossMask }) => ({ inputIds, lossMask }));
