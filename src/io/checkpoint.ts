@@ -246,6 +246,10 @@ export class CheckpointManager {
     return undefined;
   }
 
+  /** Whether `tick` would save now. */
+  isDue(step: number): boolean {
+    return this.#stop !== undefined || step % this.#options.every === 0;
+  }
   /**
    * To be called after every step: saves when it is time to, or when the process was told to end (SIGTERM, SIGINT). Then it
    * gives true, once all is on the disk: leave the loop.
@@ -258,10 +262,6 @@ export class CheckpointManager {
     notice(`${this.#stop}: saved the checkpoint of step ${step} in ${this.dir}`);
     this.close();
     return true;
-  }
-  /** Whether `tick` would save now. */
-  isDue(step: number): boolean {
-    return this.#stop !== undefined || step % this.#options.every === 0;
   }
   #listen(): () => void {
     const signals = ['SIGTERM', 'SIGINT'] as const;
