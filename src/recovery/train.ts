@@ -257,8 +257,8 @@ class Run {
     this.#step = step;
     this.#last = { lr, gradNorm };
     tell('started');
-    const value = loss.item().then(Number);
-    offLoop(() => value.then((x) => this.#meter.step(step, x))).catch(() => {}); // whoever awaits it hears of it
+    const value = offLoop(() => loss.item()).then(Number); // nobody waits for it
+    value.then((x) => this.#meter.step(step, x)).catch(() => {}); // whoever awaits it hears of it
     this.#pending.push(value);
     if (verbose) tell('done', { loss: await value });
     this.#meter.memory((await getMemoryInfo()).bytesUsed);
