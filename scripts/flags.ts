@@ -11,7 +11,7 @@ const placeOf = ({ kind }: Flag): string =>
     ? ` ${kind.join('\\|')}`
     : { text: ' NAME', texts: ' FILES', number: ' X', whole: ' N', switch: '' }[kind];
 const defaultOf = ({ otherwise, default: value }: Flag): string =>
-  otherwise ?? (value === undefined || value === false ? '' : value === true ? 'on' : `\`${value}\``);
+  otherwise ?? (value === undefined || typeof value === 'boolean' ? '' : `\`${value}\``);
 const nameOf = (name: string, { default: value }: Flag): string =>
   value === true ? flagOf(name).replace('--', '--no-') : flagOf(name);
 
@@ -25,7 +25,7 @@ function table(): string {
       '|---|---|---|',
       ...rows.map(
         ([name, flag]) =>
-          `| \`${nameOf(name, flag)}${placeOf(flag)}\` | ${flag.default === true ? `not ${flag.text}` : flag.text} | ${defaultOf(flag)} |`,
+          `| \`${nameOf(name, flag)}${placeOf(flag)}\` | ${flag.default === true ? flag.off : flag.text} | ${defaultOf(flag)} |`,
       ),
       '',
     ])

@@ -31,10 +31,10 @@ function* optionsOf(name: string, flag: Flag): Generator<Option> {
   if (typeof kind === 'object') option.choices(kind);
   if (kind === 'number' || kind === 'whole') option.argParser(number);
   if (flag.default !== true) yield option;
-  if (kind === 'switch' && (flag.default === true || flag.otherwise))
-    yield make(flagOf(name).replace('--', '--no-'), flag.default ? `not ${flag.text}` : 'nowhere');
-  if (name === 'gradClip') yield make('--clip-grad-norm <x>', 'the same').argParser(number);
-  if (name === 'compute') yield make('--no-full-logits', 'the same as --compute gather');
+  if (flag.off) yield make(flagOf(name).replace('--', '--no-'), flag.off);
+  if (name === 'gradClip')
+    yield make('--clip-grad-norm <x>', 'the same as --grad-clip').argParser(number).conflicts('gradClip');
+  if (name === 'compute') yield make('--no-full-logits', 'the same as --compute gather').conflicts('compute');
 }
 const helpOf = ({ text, otherwise, default: value }: Flag): string =>
   otherwise ? `${text} (${otherwise})` : value === undefined || value === false ? text : `${text} (${value})`;

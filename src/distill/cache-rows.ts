@@ -97,6 +97,7 @@ export const sourcesOf = (files: readonly string[]): Promise<{ name: string; byt
   Promise.all(
     files.map(async (file) => {
       const found = await fs.stat(file).catch(() => undefined);
+      if (found?.isDirectory()) throw new DataError(`${file} is a folder: name the files in it`);
       if (!found?.isFile()) throw new DataError(`there is no file ${file}`);
       return { name: path.basename(file), bytes: found.size };
     }),

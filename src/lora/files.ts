@@ -51,10 +51,9 @@ const fromPeft = (name: string): string =>
 
 /** Short names where these mean the adapted layers and no others, else whole ones. */
 function targetModules(model: Module, adapted: ReadonlySet<string>): string[] {
-  const last = (name: string) => name.slice(name.lastIndexOf('.') + 1);
-  const short = new Set([...adapted].map(last));
+  const short = new Set([...adapted].map(lastOf));
   const others = [...model.namedModules()].filter(([name, m]) => isAdaptable(m) && !name.endsWith('.base_layer'));
-  const clear = others.every(([name]) => !short.has(last(name)));
+  const clear = others.every(([name]) => !short.has(lastOf(name)));
   return clear ? [...short] : [...adapted].flatMap((name) => namesOf(model, name));
 }
 
@@ -122,6 +121,13 @@ export async function loadAdapters(
 ): Promise<void> {
   const isFile = /\.(safetensors|pt|pth|bin)$/.test(from);
   const { state, options: saved } = isFile ? await readFile(from) : await readPeft(from);
+  const [own] = adaptersOf(model).values();
+  if (own) {
+    const there = described(saved.rank!, saved.alpha ?? own.alpha, layersOf(state));
+    const here = described(own.rank, own.alpha, [...adaptersOf(model).keys()]);
+    if (there !== here)
+      throw new FileError(`${from} has adapters of ${there}, the model those of ${here}: give it the same`);
+  }
   const wrong = differences(model, state, saved.rank!);
   if (wrong.length) {
     const more = wrong.length > 5 ? `; and ${wrong.length - 5} more` : '';
@@ -130,6 +136,10 @@ export async function loadAdapters(
   if (!adaptersOf(model).size) addLora(model, { ...saved, ...options });
   model.loadStateDict(state, { strict: false });
 }
+
+const lastOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
+const described = (rank: number, alpha: number, layers: readonly string[]): string =>
+  `rank ${rank} and alpha ${alpha} on ${[...new Set(layers.map(lastOf))].sort().join(', ')}`;
 
 /** What of the files does not fit the model, with its adapters or without. */
 function differences(model: Module, state: Saved['state'], rank: number): string[] {
@@ -185,6 +195,10 @@ async function readPeft(folder: string): Promise<Saved> {
     .readFile(file, 'utf8')
     .then(JSON.parse)
     .catch((e: unknown) => {
+      if (['ENOENT', 'ENOTDIR'].includes((e as NodeJS.ErrnoException).code!))
+        throw new FileError(
+          `${folder} has no ${CONFIG}: it is not a folder of adapters, nor a .safetensors or .pt file`,
+        );
       throw new FileError(`${file} cannot be read: ${messageOf(e)}`, { cause: e });
     });
   // What would make the adapters mean something else.

@@ -15,17 +15,18 @@ type TextSettings = Pick<
 const SHUFFLED = 4096;
 
 /** Documents follow one another in rows of L tokens. */
-export function textRows(
+export async function textRows(
   s: TextSettings,
   tokenizer: Tokenizer,
   length: number,
   vocabSize: number,
-): IterableDataset<Readonly<Record<string, unknown>>> {
+): Promise<IterableDataset<Readonly<Record<string, unknown>>>> {
   const separator = endOfText(tokenizer);
   const field = s.datasetFormat === 'text' ? s.textField : '';
   const documents = itemsOf(s.trainData!, { field, by: 'paragraph' }).map((item) =>
     documentOf(item, s, tokenizer, separator),
   );
+  for await (const _ of documents) break; // the first tells whether all are of the form that was named
   const rows = new CacheRows(documents, { length, pack: true, padValue: separator ?? 0, vocabSize });
   const mixed = s.shuffle ? rows.shuffle(SHUFFLED, s.seed) : rows;
   return mixed.map(({ inputIds, lossMask }) => ({ inputIds, lossMask }));

@@ -55,7 +55,7 @@ export async function openLesson(
 ): Promise<Lesson> {
   const lesson = settings.kdCacheDir
     ? await cachedLesson(settings, config, tokenizer)
-    : textLesson(settings, config, tokenizer, teacher);
+    : await textLesson(settings, config, tokenizer, teacher);
   const { sequenceLength, sequences } = lesson;
   const needed = settings.batchSize * settings.accumulationSteps;
   if (sequences !== undefined && sequences < needed)
@@ -118,12 +118,12 @@ async function cachedLesson(s: Settings, config: Qwen3Config, tokenizer: Tokeniz
 
 const DEFAULT_LENGTH = 1024;
 
-function textLesson(
+async function textLesson(
   s: Settings,
   config: Qwen3Config,
   tokenizer: Tokenizer | null,
   teacher: Qwen3ForCausalLM | null,
-): Lesson {
+): Promise<Lesson> {
   const L = s.seqLen ?? Math.min(DEFAULT_LENGTH, config.maxPositionEmbeddings);
   if (!tokenizer)
     throw new DataError(
@@ -140,7 +140,7 @@ function textLesson(
   return {
     sequenceLength: L,
     sequences: undefined,
-    rows: textRows(s, tokenizer, L, config.vocabSize),
+    rows: await textRows(s, tokenizer, L, config.vocabSize),
     placeholder: (B) => ({
       inputIds: zeros([B, L], { dtype: 'i32' }),
       lossMask: zeros([B, L], { dtype: 'u8' }),

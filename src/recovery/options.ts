@@ -10,6 +10,8 @@ export interface Flag {
   readonly kind: Kind;
   readonly group: string;
   readonly text: string;
+  /** What turning it off means, of a switch that is on without being given. */
+  readonly off?: string;
   /** What the command does where it is not given; another text where that depends on other things. */
   readonly default?: number | string | boolean;
   readonly otherwise?: string;
@@ -17,6 +19,8 @@ export interface Flag {
   readonly most?: number;
   /** The number must be larger. */
   readonly above?: number;
+  /** Without any of these it would do nothing. */
+  readonly needs?: readonly string[];
   /** A run that goes on may have another. */
   readonly free?: true;
 }
@@ -44,13 +48,13 @@ export const FLAGS = {
   xlaCacheDir: { group: MODEL, kind: 'text', free: true, text: 'keep compiled programs in this folder' },
 
   kdCacheDir: { group: DATA, kind: 'text', text: "learn from a KD cache (tsxla kd-cache, or the original's files)" },
-  preload: { group: DATA, kind: 'switch', default: false, free: true, text: 'keep the whole cache in memory' },
+  preload: { group: DATA, needs: ['kdCacheDir'], kind: 'switch', default: false, free: true, text: 'keep the whole cache in memory' },
   trainData: { group: DATA, kind: 'texts', text: 'learn from .jsonl, .parquet or .txt files instead' },
-  textField: { group: DATA, kind: 'text', default: 'text', text: 'the field, or column, with the text' },
-  datasetFormat: { group: DATA, kind: ['text', 'alpaca', 'sharegpt'], default: 'text', text: 'what the objects in those files look like' },
-  templateMode: { group: DATA, kind: ['none', 'no-think', 'think', 'both', 'all'], default: 'none', text: 'put them into the chat template: without thinking, with it, both, or those and as plain text' },
+  textField: { group: DATA, needs: ['trainData', 'evalData'], kind: 'text', default: 'text', text: 'the field, or column, with the text' },
+  datasetFormat: { group: DATA, needs: ['trainData'], kind: ['text', 'alpaca', 'sharegpt'], default: 'text', text: 'what the objects in those files look like' },
+  templateMode: { group: DATA, needs: ['trainData'], kind: ['none', 'no-think', 'think', 'both', 'all'], default: 'none', text: 'put them into the chat template: without thinking, with it, both, or those and as plain text' },
   seqLen: { group: DATA, kind: 'whole', least: 2, otherwise: "the cache's, else 1024", text: 'tokens in a sequence' },
-  shuffle: { group: DATA, kind: 'switch', default: true, text: 'another order in every epoch' },
+  shuffle: { group: DATA, kind: 'switch', default: true, text: 'another order in every epoch', off: 'the same order in every epoch' },
   seed: { group: DATA, kind: 'whole', least: 0, default: 0, text: 'of the order, of dropout and of new adapters' },
 
   recoveryR: { group: ADAPTERS, kind: 'whole', least: 1, default: 8, text: 'the rank of the adapters' },
@@ -68,15 +72,15 @@ export const FLAGS = {
 
   loraMode: { group: LOSS, kind: ['recover', 'sft', 'kd'], otherwise: 'kd with a cache or a teacher, else recover', text: 'recover: foresee every token; sft: those of answers; kd: what a teacher says' },
   teacher: { group: LOSS, kind: 'text', text: 'a teacher that runs beside the student, where there is no cache' },
-  kdTemperature: { group: LOSS, kind: 'number', above: 0, default: 2, text: 'of both distributions' },
-  kdAlpha: { group: LOSS, kind: 'number', least: 0, most: 1, otherwise: '1 with a cache, 0.5 with --teacher', text: "the teacher's share of the loss; the rest is the text's" },
-  hardTop1: { group: LOSS, kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, among the candidates" },
-  hardTop1End: { group: LOSS, kind: 'number', least: 0, otherwise: 'as at the start', text: 'that weight at the end' },
-  hardFull: { group: LOSS, kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, in the whole vocabulary" },
+  kdTemperature: { group: LOSS, needs: ['kdCacheDir', 'teacher'], kind: 'number', above: 0, default: 2, text: 'of both distributions' },
+  kdAlpha: { group: LOSS, needs: ['kdCacheDir', 'teacher'], kind: 'number', least: 0, most: 1, otherwise: '1 with a cache, 0.5 with --teacher', text: "the teacher's share of the loss; the rest is the text's" },
+  hardTop1: { group: LOSS, needs: ['kdCacheDir'], kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, among the candidates" },
+  hardTop1End: { group: LOSS, needs: ['kdCacheDir'], kind: 'number', least: 0, otherwise: 'as at the start', text: 'that weight at the end' },
+  hardFull: { group: LOSS, needs: ['kdCacheDir'], kind: 'number', least: 0, default: 0, text: "weight of the teacher's first choice, in the whole vocabulary" },
   anchorKlWeight: { group: LOSS, kind: 'number', least: 0, default: 0, text: 'weight of staying near the student without adapters' },
-  anchorSamples: { group: LOSS, kind: 'whole', least: 1, default: 32, text: 'sequences on which that is measured' },
-  anchorInterval: { group: LOSS, kind: 'whole', least: 1, default: 1, text: 'every so many steps' },
-  compute: { group: LOSS, kind: ['auto', 'gather', 'dense'], default: 'auto', text: 'logits of candidates: from their rows of the head, or from all rows; auto is what is faster here' },
+  anchorSamples: { group: LOSS, needs: ['anchorKlWeight'], kind: 'whole', least: 1, default: 32, text: 'sequences on which that is measured' },
+  anchorInterval: { group: LOSS, needs: ['anchorKlWeight'], kind: 'whole', least: 1, default: 1, text: 'every so many steps' },
+  compute: { group: LOSS, needs: ['kdCacheDir'], kind: ['auto', 'gather', 'dense'], default: 'auto', text: 'logits of candidates: from their rows of the head, or from all rows; auto is what is faster here' },
 
   maxSteps: { group: TRAINING, kind: 'whole', least: 1, default: 1000, text: 'steps of the optimizer' },
   batchSize: { group: TRAINING, kind: 'whole', least: 1, default: 4, text: 'sequences at a time' },
@@ -88,14 +92,14 @@ export const FLAGS = {
   weightDecay: { group: TRAINING, kind: 'number', least: 0, default: 0, text: 'of AdamW' },
   gradClip: { group: TRAINING, kind: 'number', least: 0, default: 1, text: 'the largest norm of all gradients; 0 for any' },
   gradientCheckpointing: { group: TRAINING, kind: ['none', 'light', 'full'], otherwise: 'full on a TPU, light on a GPU, none on a CPU', text: 'what layers compute again for the gradient instead of keeping it: light, norms and gates; full, everything: less memory, a third more work' },
-  scanLayers: { group: TRAINING, kind: 'switch', otherwise: 'not on a GPU', text: 'layers as one loop: compiles as fast as one' },
+  scanLayers: { group: TRAINING, kind: 'switch', otherwise: 'not on a GPU', text: 'layers as one loop: compiles as fast as one', off: 'the layers one by one: compiles slower, may run faster' },
 
   logInterval: { group: WATCHING, kind: 'whole', least: 1, default: 50, free: true, text: 'steps between two lines of metrics.jsonl' },
   saveSteps: { group: WATCHING, kind: 'whole', least: 1, default: 500, free: true, text: 'steps between two checkpoints' },
   keepCheckpoints: { group: WATCHING, kind: 'whole', least: 1, default: 3, free: true, text: 'how many of the newest are kept, beside the best' },
   evalData: { group: WATCHING, kind: 'texts', text: 'measure perplexity on these files' },
-  evalSteps: { group: WATCHING, kind: 'whole', least: 0, default: 0, free: true, text: 'every so many steps; 0: at the start and at the end' },
-  evalSamples: { group: WATCHING, kind: 'whole', least: 0, default: 0, text: 'on so many sequences; 0 for all' },
+  evalSteps: { group: WATCHING, needs: ['evalData'], kind: 'whole', least: 0, default: 0, free: true, text: 'every so many steps; 0: at the start and at the end' },
+  evalSamples: { group: WATCHING, needs: ['evalData'], kind: 'whole', least: 0, default: 0, text: 'on so many sequences; 0 for all' },
   resume: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'go on with the run in --output, exactly' },
   overwrite: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'remove what is in --output' },
   verbose: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'say what happens in every step' },
@@ -194,6 +198,11 @@ function checkTogether(s: Settings): void {
       `--lora-mode ${s.loraMode} and --teacher: that is for kd`,
     ],
     [s.tpu && s.device !== 'auto' && s.device !== 'tpu', `--tpu and --device ${s.device}: take one of them`],
+    [s.mlpOnly && s.includeKProj, '--mlp-only and --include-k-proj: take one of them'],
+    [
+      s.freezeAll && (s.trainNorms || s.trainEmbeddings || s.trainLmHead),
+      '--freeze-all trains adapters and nothing else: leave out --train-norms, --train-embeddings and --train-lm-head',
+    ],
     [s.resume && s.overwrite, '--resume and --overwrite: take one of them'],
     [!!s.v2Checkpoint && !!s.quantize, '--v2-checkpoint and --quantize: the checkpoint is quantized: take one of them'],
     [s.hardFull > 0 && s.compute === 'gather', '--hard-full needs the whole vocabulary: leave --compute gather out'],
@@ -205,7 +214,12 @@ function checkTogether(s: Settings): void {
       s.mixedPrecision && !['float32', 'f32', undefined].includes(s.dtype),
       `--mixed-precision and --dtype ${s.dtype}: its weights are f32`,
     ],
-    [s.evalSteps > 0 && !s.evalData, '--eval-steps needs --eval-data FILES'],
+    [s.constantLr && s.minLrRatio !== FLAGS.minLrRatio.default, '--constant-lr and --min-lr-ratio: take one of them'],
   ];
   for (const [wrong, text] of conflicts) if (wrong) throw new ArgumentError(text);
+  for (const [name, { needs, default: otherwise }] of Object.entries(FLAGS as Readonly<Record<string, Flag>>)) {
+    const value = s[name as Name];
+    if (!needs || value === undefined || value === otherwise || needs.some((other) => s[other as Name])) continue;
+    throw new ArgumentError(`${flagOf(name)} does nothing without ${needs.map(flagOf).join(' or ')}: leave it out`);
+  }
 }

@@ -79,6 +79,11 @@ async function adapt(model: Qwen3ForCausalLM, s: Settings): Promise<void> {
     });
   else checkOwnAdapters(model, s);
   if (s.resumeFrom) await loadAdapters(model, s.resumeFrom);
+  const frozen = s.freezeMags ? '--freeze-mags' : s.freezeMagsMlp ? '--freeze-mags-mlp' : undefined;
+  if (frozen && ![...quantLinears(model)].some(([, layer]) => layer instanceof FactoredLinear))
+    throw new ArgumentError(
+      `${frozen}: ${s.v2Checkpoint ?? s.model} has no magnitudes, which the original's form has: leave it out`,
+    );
   const dtype = model.lmHead.weight.dtype;
   for (const [name, layer] of quantLinears(model)) {
     if (trainsMagnitudes(name, layer, s)) layer.dematerialize().rankMagnitude.requiresGrad_();

@@ -104,6 +104,8 @@ export async function findStudent(name: string, options: StudentOptions = {}): P
   const file = stat?.isFile() ? name : stat ? await originalIn(name) : undefined;
   if (file) {
     const config = ((await readJson(path.dirname(file), 'config.json')) ?? {}) as OriginalConfig;
+    if (!/\.(pt|pth|bin|safetensors)$/.test(file))
+      throw new ArgumentError(`${file} is no model: it takes a folder, or a .pt or .safetensors file of the original`);
     const base = options.base ?? (config.model_id || undefined);
     if (!base)
       throw new ArgumentError(

@@ -197,7 +197,7 @@ class Run {
     this.#folder = folder;
     this.#tell = tell;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
-    this.#batches = batchesOf(lesson, { batchSize, ...order });
+    this.#batches = batchesOf(lesson, { batchSize, dropLast: true, ...order });
     this.#meter = new Meter(s.maxSteps, batchSize * lesson.sequenceLength);
   }
   get #ended(): boolean {
@@ -210,8 +210,8 @@ class Run {
       const restored = await this.#folder.checkpoints.load(this.#states());
       if (restored) {
         this.#step = restored.step;
-        Object.assign(this.#progress, restored.values.progress);
         this.#resumed = true;
+        Object.assign(this.#progress, restored.values.progress);
         this.#tell({ kind: 'resumed', step: this.#step });
       }
     }

@@ -80,7 +80,14 @@ test('files that do not fit are told, before the model is changed', async () => 
   fs.cpSync(PEFT, broken, { recursive: true });
   fs.writeFileSync(path.join(broken, 'adapter_config.json'), JSON.stringify({ ...config(PEFT), use_dora: true }));
   await expect(lora.loadAdapters(await load('tied'), broken)).rejects.toThrow('adapter_config.json: use_dora is true');
-  await expect(lora.loadAdapters(small, path.join(folder, 'nowhere'))).rejects.toThrow('cannot be read: ENOENT');
+  await expect(lora.loadAdapters(small, path.join(folder, 'nowhere'))).rejects.toThrow(
+    'nowhere has no adapter_config.json: it is not a folder of adapters, nor a .safetensors or .pt file',
+  );
+  const doubled = await load('tied'); // of the same shapes: nothing else would show it
+  lora.addLora(doubled, { rank: 3, alpha: 99, targets: config(PEFT).target_modules });
+  await expect(lora.loadAdapters(doubled, PEFT)).rejects.toThrow(
+    /peft has adapters of rank 3 and alpha \d+ on .*, the model those of rank 3 and alpha 99 on .*: give it the same$/,
+  );
   await expect(lora.saveAdapters(small, folder)).rejects.toThrow('Sequential has no adapters: addLora makes them');
   const plain = goldenPath('qwen3/tied/model.safetensors');
   await expect(lora.loadAdapters(small, plain)).rejects.toThrow('has no adapters: none of its names ends with lora_A');

@@ -317,6 +317,18 @@ describe('mistakes are told in a sentence, before anything is compiled', () => {
     ],
     ['a student that is quantized already', { quantize: 'q4a4' }, /is quantized already: leave it out/],
     ['a name that is no option', { recoveryRank: 3 } as object, /there is no option 'recoveryRank'/],
+    [
+      'magnitudes that a packed student does not have',
+      { freezeMags: true },
+      /^--freeze-mags: .* has no magnitudes, which the original's form has: leave it out$/,
+    ],
+    ['a model that is none', { model: text }, /train.txt is no model: it takes a folder/],
+    ['a folder instead of files', { evalData: [cache] }, /is a folder: name the files in it/],
+    [
+      'text of another form',
+      { kdCacheDir: undefined, trainData: [text], datasetFormat: 'alpaca', seqLen: 16 },
+      /--dataset-format alpaca: an object has no text 'instruction'/,
+    ],
     ['adapters that are not there', { resumeFrom: '/nowhere/a' }, '--resume-from: there is no /nowhere/a'],
     ['text that is not there', { evalData: ['/nowhere/b.txt'], evalSteps: 1 }, 'there is no file /nowhere/b.txt'],
   ];
