@@ -122,13 +122,19 @@ export async function loadAdapters(
 ): Promise<void> {
   const isFile = /\.(safetensors|pt|pth|bin)$/.test(from);
   const { state, options: saved } = isFile ? await readFile(from) : await readPeft(from);
-  const wrong = differences(model, state, saved.rank!);
+  const wrong = [...otherAlpha(model, saved), ...differences(model, state, saved.rank!)];
   if (wrong.length) {
     const more = wrong.length > 5 ? `; and ${wrong.length - 5} more` : '';
     throw new FileError(`${from} is not for this ${model.constructor.name}: ${wrong.slice(0, 5).join('; ')}${more}`);
   }
   if (!adaptersOf(model).size) addLora(model, { ...saved, ...options });
   model.loadStateDict(state, { strict: false });
+}
+
+/** Under another alpha the same matrices are other adapters. */
+function otherAlpha(model: Module, { alpha }: Saved['options']): string[] {
+  const own = [...adaptersOf(model).values()].find((adapter) => adapter.alpha !== (alpha ?? adapter.alpha));
+  return own ? [`alpha is ${alpha}, here ${own.alpha}`] : [];
 }
 
 /** What of the files does not fit the model, with its adapters or without. */
