@@ -32,11 +32,12 @@ export function scheduleAt(n: number, s: Settings, anchors: number): Numbers {
   };
 }
 
-/** Sequences, and what the student without adapters makes of them: [N, L], [N, L], [N, S, D]. */
+/** Sequences, and what the student without adapters makes of them: [N, L], [N, L], [N, S, D]; its head, where that is trained. */
 export interface Anchor {
   readonly inputIds: Tensor;
   readonly lossMask: Tensor;
   readonly hidden: Tensor;
+  readonly head?: Tensor;
 }
 
 /** Room for the anchor: the step can be compiled before there is one. */
@@ -45,6 +46,7 @@ export function emptyAnchor({ config, lmHead }: Qwen3ForCausalLM, N: number, L: 
     inputIds: zeros([N, L], { dtype: 'i32' }),
     lossMask: zeros([N, L], { dtype: 'u8' }),
     hidden: zeros([N, L - 1, config.hiddenSize], { dtype: lmHead.weight.dtype }),
+    ...(lmHead.weight.requiresGrad && { head: zeros(lmHead.weight.shape, { dtype: lmHead.weight.dtype }) }),
   };
 }
 /** Takes these sequences, [1, L] each, for it. */
@@ -57,7 +59,8 @@ export async function fillAnchor(anchor: Anchor, model: Qwen3ForCausalLM, sequen
   anchor.inputIds.become(cat(sequences.map((b) => b.inputIds)).expr);
   anchor.lossMask.become(cat(sequences.map((b) => b.lossMask)).expr);
   anchor.hidden.become(cat(hidden).expr);
-  await compute('anchor', anchor.inputIds, anchor.lossMask, anchor.hidden);
+  anchor.head?.become(model.lmHead.weight.detach().expr);
+  await compute('anchor', ...Object.values(anchor));
 }
 
 export interface StepParts {
@@ -109,9 +112,9 @@ const inParts = (batch: Batch, A: number): Batch =>
     Object.entries(batch).map(([name, x]) => [name, x.reshape([A, -1, ...x.shape.slice(1)])]),
   ) as Batch;
 
-function distanceFrom({ inputIds, lossMask, hidden }: Anchor, which: Tensor, model: Qwen3ForCausalLM): Tensor {
+function distanceFrom({ inputIds, lossMask, hidden, ...head }: Anchor, which: Tensor, model: Qwen3ForCausalLM): Tensor {
   const at = which.to('i32').reshape([1]);
   const row = (x: Tensor) => x.indexSelect(0, at);
   const mask = foreseen({ lossMask: row(lossMask) });
-  return anchorLoss(positionsOf(model, row(inputIds)), model.lmHead.weight, { hidden: row(hidden) }, { mask });
+  return anchorLoss(positionsOf(model, row(inputIds)), model.lmHead.weight, { hidden: row(hidden), ...head }, { mask });
 }
