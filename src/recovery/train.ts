@@ -63,7 +63,7 @@ export interface RecoveryResult {
   readonly finished: boolean;
   /** The mean of the last losses that were logged. */
   readonly loss: number | undefined;
-  /** Before the first step (of this process) and after the last. */
+  /** Before the first step and after the last. */
   readonly perplexity?: { readonly before: number; readonly after: number; readonly best: number };
   /** The folders of the last adapters, and of the best. */
   readonly adapters: string;
@@ -83,7 +83,7 @@ export async function trainRecoveryLora(
 ): Promise<RecoveryResult> {
   const s = settle(options);
   const manager = await openOutput(s);
-  using _ = manager;
+  await using _ = manager; // whatever happens, what was saved is on the disk
   const { student, form, lesson, dtype } = await prepare(s);
   const compiled = counts.compiled;
   const trained = [...student.namedParameters()].filter(([, p]) => p.requiresGrad);
@@ -106,47 +106,45 @@ export async function trainRecoveryLora(
   const perStep = s.batchSize * s.accumulationSteps;
   tell({ kind: 'preflight', ...(await train.prepare([lesson.placeholder(perStep), scheduleAt(0, s, anchors)])) });
 
-  // From here on data is read.
+  // From here on data is read, and what is written over goes.
+  if (s.overwrite) await clear(s.output, manager);
   if (anchor) await fillAnchor(anchor, student, await firstSequences(lesson, anchors));
   const loader = new DataLoader(lesson.rows as IterableDataset<Row>, {
     batchSize: perStep,
     ...(!(lesson.rows instanceof IterableDataset) && { shuffle: s.shuffle, seed: s.seed }),
   });
-  const progress = { best: Number.POSITIVE_INFINITY, losses: [] as number[] };
+  const progress: Progress = { best: Number.POSITIVE_INFINITY, losses: [] };
   const items = () => ({ trained: trainedState(student), optimizer, schedule, loader, settings: fixed(s), progress });
   const metrics = new MetricsFile(path.join(s.output, 'metrics.jsonl'));
-  let step = 0;
-  if (s.resume) {
-    const { settings: _, progress: __, ...states } = items();
-    const restored = await manager.load(states);
-    if (restored) {
-      step = restored.step;
-      Object.assign(progress, restored.values.progress);
-      tell({ kind: 'resumed', step });
-    }
+  const { settings: _settings, progress: _progress, ...states } = items();
+  const restored = s.resume ? await manager.load(states) : undefined;
+  let step = restored?.step ?? 0;
+  if (restored) {
+    Object.assign(progress, restored.values.progress);
+    tell({ kind: 'resumed', step });
   }
-  metrics.goBackTo(step);
+  metrics.goBackTo(restored ? step : -1);
   const evaluate = await evaluator(s, student, lesson.sequenceLength, tell);
   const bestFolder = path.join(s.output, 'best');
+  const baseModel = s.quantize ? path.join(s.output, 'student') : s.model;
   const note = async (loss: number): Promise<void> => {
     if (!(loss < progress.best)) return;
     progress.best = loss;
-    await saveAdapters(student, bestFolder, { baseModel: s.model });
+    await saveAdapters(student, bestFolder, { baseModel });
   };
-  const measure = async (): Promise<Perplexity | undefined> => {
+  const measure = async (): Promise<void> => {
     const found = await evaluate?.();
-    if (!found) return undefined;
+    if (!found) return;
     const line = { step, evalLoss: found.loss, perplexity: found.perplexity };
     metrics.add(line);
     tell({ kind: 'eval', ...line });
     await note(found.loss);
-    return found;
+    progress.before ??= found.perplexity;
+    progress.latest = found;
   };
 
-  const before = step < s.maxSteps ? await measure() : undefined;
-  let latest = before;
+  if (progress.before === undefined) await measure();
   const meter = new Meter(step, perStep * lesson.sequenceLength);
-  let logged: number | undefined;
   let stopped = false;
   const pending: Promise<number>[] = []; // losses on their way, of the steps since the last line
   const settled = async () => progress.losses.push(...(await Promise.all(pending.splice(0))));
@@ -170,39 +168,44 @@ export async function trainRecoveryLora(
     tell({ kind: 'progress', step, steps: s.maxSteps, lr, ...meter.now(s.maxSteps) });
 
     const last = step === s.maxSteps;
-    if (step % s.logInterval === 0 || last) {
-      await settled();
-      const norm = Number(await gradNorm.item());
-      logged = mean(progress.losses.splice(0));
-      if (!Number.isFinite(logged)) throw new ArgumentError(lostText(step, logged, s));
+    const logs = last || step % s.logInterval === 0;
+    const evaluates = evaluate && (last || (s.evalSteps > 0 && step % s.evalSteps === 0));
+    await settled();
+    checkFinite('the loss', progress.losses.at(-1)!, step, s);
+    // Whatever is kept is good: the losses were finite, and so was the last update.
+    const norm = logs || evaluates || manager.isDue(step) ? Number(await gradNorm.item()) : 0;
+    checkFinite('the norm of the gradients', norm, step, s);
+    if (logs) {
+      progress.loss = mean(progress.losses.splice(0));
       const { tokensPerSecond, memory, seconds } = meter.now(s.maxSteps);
-      const line = { step, loss: logged, lr, gradNorm: norm, tokensPerSecond, memory, seconds };
+      const line = { step, loss: progress.loss, lr, gradNorm: norm, tokensPerSecond, memory, seconds };
       metrics.add(line);
       tell({ kind: 'log', ...line });
-      if (!evaluate) await note(logged);
+      if (!evaluate) await note(progress.loss);
     }
-    if (evaluate && (last || (s.evalSteps && step % s.evalSteps === 0))) {
-      latest = await measure();
+    if (evaluates) {
+      await measure();
       meter.resume();
     }
-    await settled();
-    stopped = await manager.tick(step, items(), { metrics: metricsOf(latest, logged) });
-    if (last && !stopped && step % s.saveSteps)
-      await manager.save(step, items(), { metrics: metricsOf(latest, logged) });
+    stopped = await manager.tick(step, items(), { metrics: metricsOf(progress) });
+    if (last && !stopped && step % s.saveSteps) await manager.save(step, items(), { metrics: metricsOf(progress) });
   }
   await manager.done();
   const adapters = path.join(s.output, 'adapters');
-  await saveAdapters(student, adapters, { baseModel: s.model });
+  await saveAdapters(student, adapters, { baseModel });
   if (stopped) tell({ kind: 'stopped', step });
   const { tokensPerSecond, seconds } = meter.now(s.maxSteps);
   return {
     steps: step,
     finished: step === s.maxSteps,
-    loss: logged,
-    ...(before &&
-      latest && {
-        perplexity: { before: before.perplexity, after: latest.perplexity, best: Math.exp(progress.best) },
-      }),
+    loss: progress.loss,
+    ...(progress.latest && {
+      perplexity: {
+        before: progress.before!,
+        after: progress.latest.perplexity,
+        best: Math.exp(progress.best),
+      },
+    }),
     adapters,
     best: Number.isFinite(progress.best) ? bestFolder : undefined,
     metrics: metrics.path,
@@ -214,15 +217,31 @@ export async function trainRecoveryLora(
 }
 
 type Row = Readonly<Record<string, unknown>>;
+/** What a run knows of itself, and goes on with when it is resumed. */
+interface Progress {
+  /** The lowest loss so far, of those that say what is best. */
+  best: number;
+  /** Of the steps since the last line of the log. */
+  losses: number[];
+  /** Of that line. */
+  loss?: number;
+  /** The perplexity at first, and what was found last. */
+  before?: number;
+  latest?: Perplexity;
+}
 const tensorsIn = (x: unknown): Tensor[] =>
   x instanceof Tensor ? [x] : x !== null && typeof x === 'object' ? Object.values(x).flatMap(tensorsIn) : [];
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length;
-const metricsOf = (found: Perplexity | undefined, loss: number | undefined): Record<string, number> => ({
+const metricsOf = ({ loss, latest }: Progress): Record<string, number> => ({
   ...(loss !== undefined && { loss }),
-  ...(found && { evalLoss: found.loss }),
+  ...(latest && { evalLoss: latest.loss }),
 });
-const lostText = (step: number, loss: number, s: Settings): string =>
-  `the loss of step ${step} is ${loss}: the run cannot be saved any more: go back to a checkpoint in ${s.output} with --resume, and use a smaller --lr or --grad-clip`;
+function checkFinite(what: string, value: number, step: number, s: Settings): void {
+  if (!Number.isFinite(value))
+    throw new ArgumentError(
+      `${what} of step ${step} is ${value}: the adapters are lost: train with a smaller --lr or --grad-clip, anew or with --resume-from ${path.join(s.output, 'best')}; what is saved in ${s.output} is good`,
+    );
+}
 
 /**
  * The learning rate of step n, counted from 0, as a part of the highest: from a tenth in a line, then along half a cosine down
@@ -290,16 +309,22 @@ const FREE = [
 const fixed = (s: Settings): Record<string, unknown> =>
   Object.fromEntries(Object.entries(s).filter(([name]) => !FREE.includes(name)));
 
+/** What a run leaves there, less its metrics. */
+async function clear(output: string, { dir }: CheckpointManager): Promise<void> {
+  for (const folder of [dir, path.join(output, 'adapters'), path.join(output, 'best')])
+    await fs.rm(folder, { recursive: true, force: true });
+  await fs.mkdir(dir);
+}
+
 /** A new run does not write over another, and one that goes on must be the same. */
 async function openOutput(s: Settings): Promise<CheckpointManager> {
-  const dir = path.join(s.output, 'checkpoints');
-  if (s.overwrite) await fs.rm(dir, { recursive: true, force: true });
-  const manager = new CheckpointManager(dir, {
+  const manager = new CheckpointManager(path.join(s.output, 'checkpoints'), {
     keep: s.keepCheckpoints,
     every: s.saveSteps,
     best: { metric: s.evalData ? 'evalLoss' : 'loss' },
   });
   const { latest } = manager;
+  if (s.overwrite) return manager;
   if (latest && !s.resume)
     throw new ArgumentError(
       `${s.output} has a run already, at step ${latest.step}: pass --resume to go on with it, --overwrite to begin anew, or another --output`,
