@@ -57,7 +57,7 @@ export function shower(): (event: RecoveryEvent) => void {
   let bar: Progress | undefined;
   const shown = {
     student: (e) =>
-      notice(`${count(e.trained)} of ${count(e.parameters + 0)} parameters are trained; ${e.dtype} on ${e.device}`),
+      notice(`${count(e.trained)} of ${count(e.parameters)} parameters are trained; ${e.dtype} on ${e.device}`),
     preflight: ({ memory: m, available, ...e }) => {
       const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
       const of = Number.isFinite(available) ? ` of ${bytes(available)}: it fits` : '';

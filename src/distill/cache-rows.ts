@@ -86,6 +86,12 @@ export function tokensOf(
   return separator === null || !tokens.length ? tokens : [...tokens, separator];
 }
 
+/** The token that ends a text, which goes behind each. */
+export function endOfText(tokenizer: Tokenizer | null): number | null {
+  const name = tokenizer?.specialTokens.eos_token;
+  return name ? tokenizer.encode(name, { addSpecialTokens: false })[0]! : null;
+}
+
 /** Their names and sizes; that one is missing is an error. */
 export const sourcesOf = (files: readonly string[]): Promise<{ name: string; bytes: number }[]> =>
   Promise.all(

@@ -33,7 +33,15 @@ import {
   shardName,
   writeJsonFile,
 } from './cache-format.js';
-import { type CacheRow, CacheRows, type DocumentOptions, documentsOf, fractionOf, sourcesOf } from './cache-rows.js';
+import {
+  type CacheRow,
+  CacheRows,
+  type DocumentOptions,
+  documentsOf,
+  endOfText,
+  fractionOf,
+  sourcesOf,
+} from './cache-rows.js';
 import { type Candidates, type Reduce, randomOf, teacherCandidates } from './cache-teacher.js';
 
 export interface KDCacheOptions extends DocumentOptions {
@@ -195,13 +203,8 @@ async function plan({ config, tokenizer }: FoundTeacher, options: KDCacheOptions
   checkWhole('kd-cache: seed', seed);
   const files =
     typeof data === 'string' ? [data] : Array.isArray(data) && typeof data[0] === 'string' ? data : undefined;
-  const [endOfText] = [config.eosTokenId ?? []].flat();
-  const named = tokenizer?.specialTokens.eos_token;
-  const {
-    field = 'text',
-    by = 'paragraph',
-    separator = named ? tokenizer.encode(named)[0]! : (endOfText ?? null),
-  } = options;
+  const [configured = null] = [config.eosTokenId ?? []].flat();
+  const { field = 'text', by = 'paragraph', separator = endOfText(tokenizer) ?? configured } = options;
   const documents = { field, by, separator };
   const source = files
     ? documentsOf(files as string[], tokenizer, documents)

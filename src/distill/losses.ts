@@ -14,12 +14,9 @@ import { Tensor } from '../tensor/tensor.js';
  */
 export function kdSoftCe(studentLogits: Tensor, teacherLogits: Tensor, temperature = 1): Tensor {
   checkTemperature('kdSoftCe', temperature);
-  const expected = softmax(teacherLogits.detach().div(temperature), -1);
-  const loss = expected
-    .mul(logSoftmax(studentLogits.div(temperature), -1))
-    .sum(-1)
-    .neg();
-  return loss.mean().mul(temperature ** 2);
+  return softCe(studentLogits, teacherLogits.detach(), temperature)
+    .mean()
+    .mul(temperature ** 2);
 }
 
 export interface ChunkOptions {
@@ -138,7 +135,7 @@ export function nextTokenLoss(
   return meanOver('nextTokenLoss', ce, mask);
 }
 /** Logits [C, V] and tokens [C] to [C]. */
-const tokenLoss = (logits: Tensor, tokens: Tensor): Tensor =>
+export const tokenLoss = (logits: Tensor, tokens: Tensor): Tensor =>
   logits.logsumexp(-1).sub(logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1));
 
 // ---- against a model that is there
@@ -211,7 +208,7 @@ export function anchorLoss(
   return meanOver('anchorLoss', kl, mask).mul(T * T);
 }
 
-/** [C, V] and [C, V] to [C]. */
+/** [..., V] and [..., V] to [...]. */
 const softCe = (student: Tensor, teacher: Tensor, T: number): Tensor =>
   softmax(teacher.div(T), -1)
     .mul(logSoftmax(student.div(T), -1))

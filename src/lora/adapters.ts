@@ -1,7 +1,7 @@
 // Adapters on the layers of a model: put on by name, switched off, merged, taken out.
 import { ArgumentError } from '../base/errors.js';
 import { Embedding } from '../nn/embedding.js';
-import { fits, type Module, type Parameter } from '../nn/module.js';
+import { fitsName, type Module, type Parameter } from '../nn/module.js';
 import { LayerStack } from '../nn/stack.js';
 import { type Adaptable, type AdapterOptions, isAdaptable, LoraLinear } from './linear.js';
 
@@ -55,11 +55,10 @@ function parametersOf(model: Module, option: string, which: (name: string, m: Mo
 
 // ---- names
 
-const fitsName = (target: Target, name: string): boolean => {
-  if (typeof target === 'function') return target(name);
-  const whole = (pattern: string | RegExp) => fits(pattern, name, undefined as unknown as Parameter);
-  return whole(target) || (typeof target === 'string' && whole(`*.${target}`));
-};
+const isTarget = (target: Target, name: string): boolean =>
+  typeof target === 'function'
+    ? target(name)
+    : fitsName(target, name) || (typeof target === 'string' && fitsName(`*.${target}`, name));
 
 /** The LayerStack that a layer of this name is in: its parameters stand for those of all layers. */
 function stackOf(model: Module, name: string): { readonly length: number } | undefined {
@@ -77,7 +76,7 @@ function findLayers(model: Module, targets: readonly Target[]): Map<string, Adap
   for (const target of targets) {
     const fitting = all.flatMap(([name, m]) => {
       const names = namesOf(model, name);
-      const some = names.filter((n) => fitsName(target, n));
+      const some = names.filter((n) => isTarget(target, n));
       if (some.length && some.length < names.length && isAdaptable(m))
         throw new ArgumentError(
           `addLora: ${String(target)} names ${some[0]} but not ${names.find((n) => !some.includes(n))}: the layers of a LayerStack have adapters together: leave the number out, or make the model without scanLayers`,

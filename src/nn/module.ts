@@ -305,7 +305,9 @@ export class Module {
 const number = (n: number): string => n.toLocaleString('en-US');
 
 export function fits(pattern: Pattern, name: string, parameter: Parameter): boolean {
-  if (typeof pattern === 'function') return pattern(name, parameter);
+  return typeof pattern === 'function' ? pattern(name, parameter) : fitsName(pattern, name);
+}
+export function fitsName(pattern: string | RegExp, name: string): boolean {
   if (pattern instanceof RegExp) return new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, '')).test(name);
   const parts = pattern.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`).test(name);

@@ -1,7 +1,7 @@
 // Whole models: their linears replaced by quantized ones, and what that costs and saves.
-import { DTYPES } from '../base/dtype.js';
+import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
-import { bytes as showBytes } from '../base/format.js';
+import { columns, bytes as showBytes } from '../base/format.js';
 import { Linear } from '../nn/linear.js';
 import { fits, type Module, type Pattern } from '../nn/module.js';
 import { noGrad } from '../tensor/autograd.js';
@@ -59,21 +59,19 @@ export class QuantReport {
       `${showBytes(l.bytesBefore)} to ${showBytes(l.bytes)}`,
       `error ${(100 * l.error).toFixed(1)}%`,
     ]);
-    const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]!.length))) ?? [];
-    const lines = rows.map((row) =>
-      row
-        .map((cell, i) => cell.padEnd(widths[i]!))
-        .join('  ')
-        .trimEnd(),
-    );
     const total = `${this.layers.length} linears, ${showBytes(this.bytesBefore)} to ${showBytes(this.bytes)}, error ${(100 * this.error).toFixed(1)}%`;
-    return [...lines, total].join('\n');
+    return rows.length ? `${columns(rows, '')}\n${total}` : total;
   }
 }
 
 /** All quantized linears of a model by their names; in a LayerStack one stands for all layers, with * for their number. */
 export function* quantLinears(model: Module): Generator<[name: string, layer: QuantLinear]> {
   for (const [name, m] of model.namedModules()) if (m instanceof QuantLinear) yield [name, m];
+}
+/** Computes the weight now, and keeps it. One after the other: beside the model there is then one of them in the making. */
+export async function keepWeight(layer: QuantLinear, dtype: DType): Promise<void> {
+  noGrad(() => layer.materialize(dtype));
+  await compute('weights', layer.effective!);
 }
 /**
  * The names in state dicts of the layers that one stands for: one, or, where its tensors have a leading dimension, several. One

@@ -2,7 +2,7 @@
 import { DataError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Document, IterableDataset } from '../data/index.js';
-import { CacheRows, itemsOf, sourcesOf, tokensOf } from '../distill/cache-rows.js';
+import { CacheRows, endOfText, itemsOf, tokensOf } from '../distill/cache-rows.js';
 import type { ChatMessage, Tokenizer } from '../models/index.js';
 import type { Settings } from './options.js';
 
@@ -15,15 +15,13 @@ type TextSettings = Pick<
 const SHUFFLED = 4096;
 
 /** Documents follow one another in rows of L tokens. */
-export async function textRows(
+export function textRows(
   s: TextSettings,
   tokenizer: Tokenizer,
   length: number,
   vocabSize: number,
-): Promise<IterableDataset<Readonly<Record<string, unknown>>>> {
-  await sourcesOf(s.trainData!);
-  const end = tokenizer.specialTokens.eos_token;
-  const separator = end ? tokenizer.encode(end, { addSpecialTokens: false })[0]! : null;
+): IterableDataset<Readonly<Record<string, unknown>>> {
+  const separator = endOfText(tokenizer);
   const field = s.datasetFormat === 'text' ? s.textField : '';
   const documents = itemsOf(s.trainData!, { field, by: 'paragraph' }).map((item) =>
     documentOf(item, s, tokenizer, separator),

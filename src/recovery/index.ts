@@ -1,9 +1,25 @@
 // Recovery: a quantized student gets its quality back.
 import '../tensor/index.js'; // its methods: whoever imports this alone needs them
 
-export * from './merge.js';
+export { type MergeMode, type MergeReport, mergeStudent } from './merge.js';
 export type { EvalMetrics, Metrics } from './metrics.js';
-export { FLAGS, type RecoveryOptions } from './options.js';
-export * from './perplexity.js';
-export * from './student.js';
+export type { RecoveryOptions } from './options.js';
+export {
+  evaluatePerplexity,
+  type Perplexity,
+  type PerplexityOptions,
+  type PerplexityRow,
+  type PerplexityTextOptions,
+  perplexityRows,
+} from './perplexity.js';
+export {
+  type FoundStudent,
+  findStudent,
+  loadStudent,
+  type SaveStudentOptions,
+  type Student,
+  type StudentForm,
+  type StudentOptions,
+  saveStudent,
+} from './student.js';
 export { type RecoveryEvent, type RecoveryResult, trainRecoveryLora } from './train.js';

@@ -4,7 +4,7 @@
 import type { HostArray } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { plural } from '../base/format.js';
-import type { Dataset, IterableDataset } from '../data/index.js';
+import { DataLoader, type DataLoaderOptions, type Dataset, type IterableDataset } from '../data/index.js';
 import { KDCacheDataset, kdLoss, liveKdLoss, nextTokenLoss } from '../distill/index.js';
 import type { Qwen3Config, Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import { noGrad } from '../tensor/autograd.js';
@@ -13,6 +13,7 @@ import { where } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { textRows } from './documents.js';
 import type { Settings } from './options.js';
+import type { Schedule } from './schedule.js';
 
 /** By name, each [B, ...] on the device. */
 export type Batch = Readonly<Record<string, Tensor>> & {
@@ -21,10 +22,6 @@ export type Batch = Readonly<Record<string, Tensor>> & {
   /** u8[B, L]: 1 for tokens that are to be foreseen. */
   readonly lossMask: Tensor;
 };
-/** What changes from step to step, as numbers on the device. */
-export interface Weights {
-  readonly hardTop1: Tensor;
-}
 type Row = Readonly<Record<string, unknown>>;
 
 export interface Lesson {
@@ -35,8 +32,12 @@ export interface Lesson {
   /** Batches that hold nothing, to compile for. */
   placeholder(batchSize: number): Batch;
   /** The mean over the positions that count. */
-  loss(student: Qwen3ForCausalLM, batch: Batch, weights: Weights): Tensor;
+  loss(student: Qwen3ForCausalLM, batch: Batch, now: Pick<Schedule, 'hardTop1'>): Tensor;
 }
+
+/** Batches of a lesson, an epoch each time it is iterated. */
+export const batchesOf = ({ rows }: Lesson, options: DataLoaderOptions<Row, Batch>): DataLoader<Row, Batch> =>
+  new DataLoader<Row, Batch>(rows, options);
 
 /** What the next tokens' mask is: of each position, whether the token behind it counts. */
 export const foreseen = ({ lossMask }: Pick<Batch, 'lossMask'>): Tensor => lossMask.narrow(1, 1, lossMask.size(1) - 1);
@@ -54,7 +55,7 @@ export async function openLesson(
 ): Promise<Lesson> {
   const lesson = settings.kdCacheDir
     ? await cachedLesson(settings, config, tokenizer)
-    : await textLesson(settings, config, tokenizer, teacher);
+    : textLesson(settings, config, tokenizer, teacher);
   const { sequenceLength, sequences } = lesson;
   const needed = settings.batchSize * settings.accumulationSteps;
   if (sequences !== undefined && sequences < needed)
@@ -117,12 +118,12 @@ async function cachedLesson(s: Settings, config: Qwen3Config, tokenizer: Tokeniz
 
 const DEFAULT_LENGTH = 1024;
 
-async function textLesson(
+function textLesson(
   s: Settings,
   config: Qwen3Config,
   tokenizer: Tokenizer | null,
   teacher: Qwen3ForCausalLM | null,
-): Promise<Lesson> {
+): Lesson {
   const L = s.seqLen ?? Math.min(DEFAULT_LENGTH, config.maxPositionEmbeddings);
   if (!tokenizer)
     throw new DataError(
@@ -139,7 +140,7 @@ async function textLesson(
   return {
     sequenceLength: L,
     sequences: undefined,
-    rows: await textRows(s, tokenizer, L, config.vocabSize),
+    rows: textRows(s, tokenizer, L, config.vocabSize),
     placeholder: (B) => ({
       inputIds: zeros([B, L], { dtype: 'i32' }),
       lossMask: zeros([B, L], { dtype: 'u8' }),

@@ -17,6 +17,8 @@ export interface Flag {
   readonly most?: number;
   /** The number must be larger. */
   readonly above?: number;
+  /** A run that goes on may have another. */
+  readonly free?: true;
 }
 
 const MODEL = 'Model and place';
@@ -34,15 +36,15 @@ export const FLAGS = {
   model: { group: MODEL, kind: 'text', text: 'the student: a folder that tsxla quantize wrote, any Qwen3 folder, or a name on the hub' },
   v2Checkpoint: { group: MODEL, kind: 'text', text: "the original's quantized checkpoint of that model: a folder, or a .pt or .safetensors file" },
   quantize: { group: MODEL, kind: PRESETS, text: 'quantize a plain model first; it is kept in student/ of --output' },
-  output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', text: 'the folder of the run: adapters, checkpoints, metrics' },
-  device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
-  tpu: { group: MODEL, kind: 'switch', default: false, text: 'the same as --device tpu' },
+  output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', free: true, text: 'the folder of the run: adapters, checkpoints, metrics' },
+  device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', free: true, text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
+  tpu: { group: MODEL, kind: 'switch', default: false, free: true, text: 'the same as --device tpu' },
   dtype: { group: MODEL, kind: DTYPE_NAMES, otherwise: 'bf16, on a CPU f32', text: 'of weights and activations; adapters and their optimizer are f32' },
   mixedPrecision: { group: MODEL, kind: 'switch', default: false, text: 'weights stay f32, products are computed in bf16' },
-  xlaCacheDir: { group: MODEL, kind: 'text', text: 'keep compiled programs in this folder' },
+  xlaCacheDir: { group: MODEL, kind: 'text', free: true, text: 'keep compiled programs in this folder' },
 
   kdCacheDir: { group: DATA, kind: 'text', text: "learn from a KD cache (tsxla kd-cache, or the original's files)" },
-  preload: { group: DATA, kind: 'switch', default: false, text: 'keep the whole cache in memory' },
+  preload: { group: DATA, kind: 'switch', default: false, free: true, text: 'keep the whole cache in memory' },
   trainData: { group: DATA, kind: 'texts', text: 'learn from .jsonl, .parquet or .txt files instead' },
   textField: { group: DATA, kind: 'text', default: 'text', text: 'the field, or column, with the text' },
   datasetFormat: { group: DATA, kind: ['text', 'alpaca', 'sharegpt'], default: 'text', text: 'what the objects in those files look like' },
@@ -88,15 +90,15 @@ export const FLAGS = {
   gradientCheckpointing: { group: TRAINING, kind: ['none', 'light', 'full'], otherwise: 'full on a TPU, light on a GPU, none on a CPU', text: 'what layers compute again for the gradient instead of keeping it: light, norms and gates; full, everything: less memory, a third more work' },
   scanLayers: { group: TRAINING, kind: 'switch', otherwise: 'not on a GPU', text: 'layers as one loop: compiles as fast as one' },
 
-  logInterval: { group: WATCHING, kind: 'whole', least: 1, default: 50, text: 'steps between two lines of metrics.jsonl' },
-  saveSteps: { group: WATCHING, kind: 'whole', least: 1, default: 500, text: 'steps between two checkpoints' },
-  keepCheckpoints: { group: WATCHING, kind: 'whole', least: 1, default: 3, text: 'how many of the newest are kept, beside the best' },
+  logInterval: { group: WATCHING, kind: 'whole', least: 1, default: 50, free: true, text: 'steps between two lines of metrics.jsonl' },
+  saveSteps: { group: WATCHING, kind: 'whole', least: 1, default: 500, free: true, text: 'steps between two checkpoints' },
+  keepCheckpoints: { group: WATCHING, kind: 'whole', least: 1, default: 3, free: true, text: 'how many of the newest are kept, beside the best' },
   evalData: { group: WATCHING, kind: 'texts', text: 'measure perplexity on these files' },
-  evalSteps: { group: WATCHING, kind: 'whole', least: 0, default: 0, text: 'every so many steps; 0: at the start and at the end' },
+  evalSteps: { group: WATCHING, kind: 'whole', least: 0, default: 0, free: true, text: 'every so many steps; 0: at the start and at the end' },
   evalSamples: { group: WATCHING, kind: 'whole', least: 0, default: 0, text: 'on so many sequences; 0 for all' },
-  resume: { group: WATCHING, kind: 'switch', default: false, text: 'go on with the run in --output, exactly' },
-  overwrite: { group: WATCHING, kind: 'switch', default: false, text: 'begin anew in an --output that has a run' },
-  verbose: { group: WATCHING, kind: 'switch', default: false, text: 'say what happens in every step' },
+  resume: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'go on with the run in --output, exactly' },
+  overwrite: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'begin anew in an --output that has a run' },
+  verbose: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'say what happens in every step' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
 type Name = keyof typeof FLAGS;
@@ -140,6 +142,10 @@ export function settle(given: RecoveryOptions): Settings {
   checkTogether(settings);
   return settings;
 }
+
+/** What must be the same in a run that goes on. */
+export const fixed = (s: Settings): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(s).filter(([name]) => !(FLAGS as Readonly<Record<string, Flag>>)[name]?.free));
 
 function checkValue(flag: string, { kind, least, most, above }: Flag, value: unknown): void {
   const wrong = (what: string) => new ArgumentError(`${flag} is ${shown(value)}: ${what}`);

@@ -6,14 +6,15 @@ import type { HostArray } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { type Dataset, isDataset } from '../data/dataset.js';
-import { type DocumentOptions, documentsOf, sourcesOf } from '../distill/cache-rows.js';
-import { inChunks, wide } from '../distill/losses.js';
+import { type DocumentOptions, documentsOf, endOfText, sourcesOf } from '../distill/cache-rows.js';
+import { inChunks, tokenLoss, wide } from '../distill/losses.js';
 import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import type { Module } from '../nn/module.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
 import { type Compiled, compile } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { positionsOf } from './lessons.js';
 
 type Tokens = ArrayLike<number | bigint>;
 type Row = Tokens | Pick<HostArray, 'data'>;
@@ -104,12 +105,11 @@ function programOf(model: Qwen3ForCausalLM): Run {
     (ids: Tensor, mask: Tensor): Tensor =>
       noGrad(() => {
         const L = ids.size(1);
-        const hidden = model.model.forward(ids).narrow(1, 0, L - 1); // nothing comes after the last token
+        const hidden = positionsOf(model, ids);
         const rows = { h: hidden, next: ids.narrow(1, 1, L - 1) };
-        const { loss } = inChunks('evaluatePerplexity', hidden, rows, undefined, vocabSize, ({ h, next }) => {
-          const logits = wide(model.lmHead.forward(h)); // [C, V]
-          return { loss: logits.logsumexp(-1).sub(logits.gather(-1, next.unsqueeze(-1)).squeeze(-1)) };
-        });
+        const { loss } = inChunks('evaluatePerplexity', hidden, rows, undefined, vocabSize, ({ h, next }) => ({
+          loss: tokenLoss(wide(model.lmHead.forward(h)), next),
+        }));
         return loss.mul(mask.narrow(1, 1, L - 1).to(loss.dtype)).sum(-1);
       }),
     { name: 'evaluatePerplexity' },
@@ -238,8 +238,7 @@ async function* documentsIn(
   { field = 'text', by = 'file', ...options }: PerplexityTextOptions,
 ): AsyncGenerator<ArrayLike<number>> {
   await sourcesOf(files);
-  const end = tokenizer?.specialTokens.eos_token;
-  const { separator = end ? tokenizer!.encode(end)[0]! : null } = options;
+  const { separator = endOfText(tokenizer) } = options;
   if (by === 'file' && files.every((file) => TEXT.test(file))) {
     if (!tokenizer)
       throw new ArgumentError('there is no tokenizer.json beside the model: give token ids in a .jsonl file');

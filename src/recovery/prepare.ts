@@ -1,7 +1,7 @@
 // From what was asked for to a student with adapters, ready to learn. Mistakes come to light on the way, the cheap checks first.
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import type { DType } from '../base/dtype.js';
+import { type DType, TORCH } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { sourcesOf } from '../distill/cache-rows.js';
 import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
@@ -9,10 +9,10 @@ import { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import { readConfig } from '../models/pretrained.js';
 import { readQwen3Config } from '../models/qwen3-config.js';
 import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
+import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
-import { noGrad } from '../tensor/autograd.js';
 import { manualSeed } from '../tensor/random.js';
-import { compute } from '../tensor/sync.js';
+import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';
 import { flagOf, type Settings } from './options.js';
 import { type AdaptersToTrain, findStudent, loadStudent, type StudentForm, saveStudent } from './student.js';
@@ -24,19 +24,17 @@ export interface Prepared {
   readonly dtype: DType;
 }
 
-const DTYPES: Readonly<Record<string, DType>> = { float32: 'f32', float16: 'f16', bfloat16: 'bf16' };
-
 const CHECKPOINT = { none: false, light: 'light', full: true } as const;
 /** Measured with Qwen3-0.6B: on an H200, light takes 2% more time and a third less memory; a TPU has little memory. */
-const KEPT = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
+const CHECKPOINTING = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
 
 export async function prepare(s: Settings): Promise<Prepared> {
   const on = device(s.tpu ? 'tpu' : s.device);
   if (s.xlaCacheDir) process.env.XLA_PERSISTENT_CACHE_PATH = s.xlaCacheDir;
-  const dtype = s.dtype ? (DTYPES[s.dtype] ?? (s.dtype as DType)) : on === 'cpu' || s.mixedPrecision ? 'f32' : 'bf16';
+  const dtype = s.dtype ? (TORCH[s.dtype] ?? (s.dtype as DType)) : on === 'cpu' || s.mixedPrecision ? 'f32' : 'bf16';
   const layers = {
     scanLayers: s.scanLayers ?? on !== 'cuda',
-    checkpoint: CHECKPOINT[s.gradientCheckpointing ?? KEPT[on]],
+    checkpoint: CHECKPOINT[s.gradientCheckpointing ?? CHECKPOINTING[on]],
   };
   const name = s.v2Checkpoint ?? s.model;
   const source = s.v2Checkpoint ? { base: s.model } : {};
@@ -44,7 +42,7 @@ export async function prepare(s: Settings): Promise<Prepared> {
   if (s.quantize && form !== 'plain')
     throw new ArgumentError(`--quantize ${s.quantize}: ${name} is quantized already: leave it out`);
   if (s.resumeFrom) await fs.access(s.resumeFrom).catch(() => missing('--resume-from', s.resumeFrom!));
-  if (s.evalData) await sourcesOf(s.evalData);
+  await sourcesOf([...(s.trainData ?? []), ...(s.evalData ?? [])]);
   const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
   const tokenizer = await Tokenizer.fromPretrained(folder).catch(() => null);
   if (s.evalData && !tokenizer) throw new ArgumentError(`--eval-data: ${folder} has no tokenizer.json`);
@@ -73,9 +71,9 @@ const missing = (flag: string, name: string): never => {
 };
 
 /** The student is kept beside its adapters, which are nothing without it. A run that goes on finds it there. */
-async function quantized(from: string, preset: Preset, { output, resume }: Settings): Promise<string> {
-  const folder = path.join(output, 'student');
-  if (resume && (await fs.stat(path.join(folder, 'config.json')).catch(() => null))) return folder;
+async function quantized(from: string, preset: Preset, s: Settings): Promise<string> {
+  const folder = studentIn(s);
+  if (s.resume && (await fs.stat(path.join(folder, 'config.json')).catch(() => null))) return folder;
   const model = await Qwen3ForCausalLM.fromPretrained(from);
   await quantizeModel(model, { preset });
   await saveStudent(folder, model);
@@ -97,10 +95,7 @@ async function adapt(model: Qwen3ForCausalLM, s: Settings, options: AdaptersToTr
   const dtype = model.lmHead.weight.dtype;
   for (const [name, layer] of quantLinears(model)) {
     if (trainsMagnitudes(name, layer, s)) layer.dematerialize().rankMagnitude.requiresGrad_();
-    else {
-      noGrad(() => layer.materialize(dtype));
-      await compute('weights', layer.effective!); // one after the other: beside the model there is one of them in the making
-    }
+    else await keepWeight(layer, dtype);
   }
 }
 

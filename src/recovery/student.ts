@@ -20,9 +20,8 @@ import {
   saveOriginal,
   savePacked,
 } from '../quant/index.js';
-import { namesOf } from '../quant/model.js';
+import { keepWeight, namesOf } from '../quant/model.js';
 import { noGrad } from '../tensor/autograd.js';
-import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /**
@@ -87,7 +86,7 @@ export async function loadStudent(name: string, options: StudentOptions = {}): P
     throw new ArgumentError(`${file} is of another model than ${folder}: ${first}`, { cause: e });
   });
   if (typeof adapters === 'string') await loadAdapters(model, adapters);
-  if (materialize) await materializeAll(model);
+  if (materialize) for (const [, layer] of quantLinears(model)) await keepWeight(layer, model.lmHead.weight.dtype);
   return { model, form, path: form === 'plain' ? folder : file, adapters: adaptersOf(model) };
 }
 
@@ -159,14 +158,6 @@ async function loadOriginal(
   const alpha = Number(config.recovery_alpha ?? config.lora_alpha ?? rank);
   addLora(model, { ...options, targets: [(name) => names.has(name)], rank, alpha });
   model.loadStateDict(saved, { strict: false });
-}
-
-/** One after the other: beside the model there is one layer's in the making. */
-async function materializeAll(model: Qwen3ForCausalLM): Promise<void> {
-  for (const [, layer] of quantLinears(model)) {
-    noGrad(() => layer.materialize(model.lmHead.weight.dtype));
-    await compute('weights', layer.effective!);
-  }
 }
 
 // ---- writing

@@ -1,25 +1,27 @@
 // Recovery training: a quantized student learns, through small adapters, what a teacher or a text says. Whatever is wrong with
 // what is asked for is said before anything is compiled, and whether it fits before data is read.
-import fs from 'node:fs/promises';
 import path from 'node:path';
-import { ArgumentError, CheckpointError } from '../base/errors.js';
-import { DataLoader, IterableDataset } from '../data/index.js';
-import { CheckpointManager } from '../io/index.js';
+import { ArgumentError } from '../base/errors.js';
+import { type DataLoader, IterableDataset } from '../data/index.js';
 import { saveAdapters } from '../lora/index.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
 import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
-import type { Prepared as PreparedProgram } from '../tensor/step.js';
+import type { Compiled, Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { getMemoryInfo } from '../xm/index.js';
-import type { Batch, Lesson } from './lessons.js';
-import { type EvalMetrics, type Metrics, MetricsFile } from './metrics.js';
-import { flagOf, type RecoveryOptions, type Settings, settle } from './options.js';
+import { type Anchor, emptyAnchor, fillAnchor } from './anchor.js';
+import { RunFolder } from './folder.js';
+import { type Batch, batchesOf, type Lesson } from './lessons.js';
+import { Meter } from './meter.js';
+import type { EvalMetrics, Metrics } from './metrics.js';
+import { fixed, type RecoveryOptions, type Settings, settle } from './options.js';
 import { evaluatePerplexity, type Perplexity, perplexityRows } from './perplexity.js';
-import { prepare } from './prepare.js';
-import { emptyAnchor, fillAnchor, recoveryStep, scheduleAt } from './step.js';
+import { type Prepared, prepare } from './prepare.js';
+import { rateFactor, type Schedule, scheduleAt } from './schedule.js';
+import { recoveryStep, type StepResult } from './step.js';
 import type { StudentForm } from './student.js';
 
 /** What happens in a run, for whoever shows it. */
@@ -77,326 +79,284 @@ export interface RecoveryResult {
   readonly compiles: number;
 }
 
-export async function trainRecoveryLora(
-  options: RecoveryOptions,
-  tell: (event: RecoveryEvent) => void = () => {},
-): Promise<RecoveryResult> {
-  const s = settle(options);
-  const manager = await openOutput(s);
-  await using _ = manager; // whatever happens, what was saved is on the disk
-  const { student, form, lesson, dtype } = await prepare(s);
+type Tell = (event: RecoveryEvent) => void;
+
+export async function trainRecoveryLora(options: RecoveryOptions, tell: Tell = () => {}): Promise<RecoveryResult> {
+  const settings = settle(options);
+  await using folder = await RunFolder.open(settings); // whatever happens, what was saved is on the disk
+  const prepared = await prepare(settings);
   const compiled = counts.compiled;
-  const trained = [...student.namedParameters()].filter(([, p]) => p.requiresGrad);
-  const size = (tensors: readonly Tensor[]) => tensors.reduce((n, t) => n + t.numel(), 0);
-  tell({
-    kind: 'student',
-    form,
-    parameters: size(student.parameters()),
-    trained: size(trained.map(([, p]) => p)),
-    device: device(),
-    dtype,
-  });
-
-  const optimizer = new AdamW(trained, { lr: s.lr, weightDecay: s.weightDecay });
-  await compute('setup', ...student.parameters(), ...tensorsIn(optimizer.stateDict()));
-  const schedule = new LambdaLR(optimizer, (n) => rateFactor(n, s));
-  const anchors = s.anchorKlWeight ? Math.min(s.anchorSamples, lesson.sequences ?? s.anchorSamples) : 0;
-  const anchor = anchors ? emptyAnchor(student, anchors, lesson.sequenceLength) : undefined;
-  const train = recoveryStep({ model: student, optimizer, lesson, anchor, settings: s });
-  const perStep = s.batchSize * s.accumulationSteps;
-  tell({ kind: 'preflight', ...(await train.prepare([lesson.placeholder(perStep), scheduleAt(0, s, anchors)])) });
-
-  // From here on data is read, and what is written over goes.
-  if (s.overwrite) await clear(s.output, manager);
-  if (anchor) await fillAnchor(anchor, student, await firstSequences(lesson, anchors));
-  const loader = new DataLoader(lesson.rows as IterableDataset<Row>, {
-    batchSize: perStep,
-    ...(!(lesson.rows instanceof IterableDataset) && { shuffle: s.shuffle, seed: s.seed }),
-  });
-  const progress: Progress = { best: Number.POSITIVE_INFINITY, losses: [] };
-  const items = () => ({ trained: trainedState(student), optimizer, schedule, loader, settings: fixed(s), progress });
-  const metrics = new MetricsFile(path.join(s.output, 'metrics.jsonl'));
-  const { settings: _settings, progress: _progress, ...states } = items();
-  const restored = s.resume ? await manager.load(states) : undefined;
-  let step = restored?.step ?? 0;
-  if (restored) {
-    Object.assign(progress, restored.values.progress);
-    tell({ kind: 'resumed', step });
-  }
-  metrics.goBackTo(restored ? step : -1);
-  const evaluate = await evaluator(s, student, lesson.sequenceLength, tell);
-  const bestFolder = path.join(s.output, 'best');
-  const baseModel = s.quantize ? path.join(s.output, 'student') : s.model;
-  const note = async (loss: number): Promise<void> => {
-    if (!(loss < progress.best)) return;
-    progress.best = loss;
-    await saveAdapters(student, bestFolder, { baseModel });
-  };
-  const measure = async (): Promise<void> => {
-    const found = await evaluate?.();
-    if (!found) return;
-    const line = { step, evalLoss: found.loss, perplexity: found.perplexity };
-    metrics.add(line);
-    tell({ kind: 'eval', ...line });
-    await note(found.loss);
-    progress.before ??= found.perplexity;
-    progress.latest = found;
-  };
-
-  if (progress.before === undefined) await measure();
-  const meter = new Meter(step, perStep * lesson.sequenceLength);
-  let stopped = false;
-  const pending: Promise<number>[] = []; // losses on their way, of the steps since the last line
-  const settled = async () => progress.losses.push(...(await Promise.all(pending.splice(0))));
-
-  for await (const batch of forever(loader, () => step < s.maxSteps && !stopped)) {
-    const shape = batch.inputIds.shape;
-    const begun = performance.now();
-    const since = () => (performance.now() - begun) / 1e3;
-    if (s.verbose) tell({ kind: 'step', step: step + 1, phase: 'collated', shape, seconds: 0 });
-    const { loss, gradNorm } = await train(batch, scheduleAt(step, s, anchors));
-    for (const t of Object.values(batch)) t.dispose();
-    const lr = schedule.getLastLr()[0]!;
-    schedule.step();
-    step++;
-    if (s.verbose) tell({ kind: 'step', step, phase: 'started', shape, seconds: since() });
-    const value = loss.item().then(Number);
-    value.then((x) => meter.done(step, x)).catch(() => {}); // whoever awaits it hears of it
-    pending.push(value);
-    if (s.verbose) tell({ kind: 'step', step, phase: 'done', shape, loss: await value, seconds: since() });
-    meter.memory((await getMemoryInfo()).bytesUsed);
-    tell({ kind: 'progress', step, steps: s.maxSteps, lr, ...meter.now(s.maxSteps) });
-
-    const last = step === s.maxSteps;
-    const logs = last || step % s.logInterval === 0;
-    const evaluates = evaluate && (last || (s.evalSteps > 0 && step % s.evalSteps === 0));
-    await settled();
-    checkFinite('the loss', progress.losses.at(-1)!, step, s);
-    // Whatever is kept is good: the losses were finite, and so was the last update.
-    const norm = logs || evaluates || manager.isDue(step) ? Number(await gradNorm.item()) : 0;
-    checkFinite('the norm of the gradients', norm, step, s);
-    if (logs) {
-      progress.loss = mean(progress.losses.splice(0));
-      const { tokensPerSecond, memory, seconds } = meter.now(s.maxSteps);
-      const line = { step, loss: progress.loss, lr, gradNorm: norm, tokensPerSecond, memory, seconds };
-      metrics.add(line);
-      tell({ kind: 'log', ...line });
-      if (!evaluate) await note(progress.loss);
-    }
-    if (evaluates) {
-      await measure();
-      meter.resume();
-    }
-    stopped = await manager.tick(step, items(), { metrics: metricsOf(progress) });
-    if (last && !stopped && step % s.saveSteps) await manager.save(step, items(), { metrics: metricsOf(progress) });
-  }
-  await manager.done();
-  const adapters = path.join(s.output, 'adapters');
-  await saveAdapters(student, adapters, { baseModel });
-  if (stopped) tell({ kind: 'stopped', step });
-  const { tokensPerSecond, seconds } = meter.now(s.maxSteps);
-  return {
-    steps: step,
-    finished: step === s.maxSteps,
-    loss: progress.loss,
-    ...(progress.latest && {
-      perplexity: {
-        before: progress.before!,
-        after: progress.latest.perplexity,
-        best: Math.exp(progress.best),
-      },
-    }),
-    adapters,
-    best: Number.isFinite(progress.best) ? bestFolder : undefined,
-    metrics: metrics.path,
-    seconds,
-    tokensPerSecond,
-    peakMemory: meter.peak,
-    compiles: counts.compiled - compiled,
-  };
+  const learner = new Learner(prepared, settings);
+  tell({ kind: 'student', ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype });
+  tell({ kind: 'preflight', ...(await learner.preflight()) });
+  if (settings.overwrite) await folder.clear(); // not before all else is right
+  await learner.fillAnchor(); // from here on data is read
+  const run = new Run(settings, learner, folder, tell);
+  await run.resume();
+  await run.train();
+  return { ...(await run.finish()), compiles: counts.compiled - compiled };
 }
 
-type Row = Readonly<Record<string, unknown>>;
-/** What a run knows of itself, and goes on with when it is resumed. */
+// ---- the student, and all that changes with it
+
+class Learner {
+  readonly student: Qwen3ForCausalLM;
+  readonly lesson: Lesson;
+  readonly optimizer: AdamW;
+  readonly schedule: LambdaLR;
+  readonly #settings: Settings;
+  readonly #anchor: Anchor | undefined;
+  readonly #anchors: number;
+  readonly #step: Compiled<[Batch, Schedule], StepResult>;
+
+  constructor({ student, lesson }: Prepared, s: Settings) {
+    this.student = student;
+    this.lesson = lesson;
+    this.#settings = s;
+    this.optimizer = new AdamW(
+      [...student.namedParameters()].filter(([, p]) => p.requiresGrad),
+      { lr: s.lr, weightDecay: s.weightDecay },
+    );
+    this.schedule = new LambdaLR(this.optimizer, (n) => rateFactor(n, s));
+    this.#anchors = s.anchorKlWeight ? Math.min(s.anchorSamples, lesson.sequences ?? s.anchorSamples) : 0;
+    this.#anchor = this.#anchors ? emptyAnchor(student, this.#anchors, lesson.sequenceLength) : undefined;
+    this.#step = recoveryStep({ model: student, optimizer: this.optimizer, lesson, anchor: this.#anchor, settings: s });
+  }
+  get sizes(): { parameters: number; trained: number } {
+    const size = (tensors: readonly Tensor[]) => tensors.reduce((n, t) => n + t.numel(), 0);
+    const all = this.student.parameters();
+    return { parameters: size(all), trained: size(all.filter((p) => p.requiresGrad)) };
+  }
+  get sequencesPerStep(): number {
+    return this.#settings.batchSize * this.#settings.accumulationSteps;
+  }
+
+  /** Compiles the step: how long that took, and what it needs. */
+  async preflight(): Promise<PreparedProgram> {
+    await compute('setup', ...this.student.parameters(), ...tensorsIn(this.optimizer.stateDict()));
+    return this.#step.prepare([this.lesson.placeholder(this.sequencesPerStep), this.#scheduleAt(0)]);
+  }
+  async fillAnchor(): Promise<void> {
+    if (this.#anchor) await fillAnchor(this.#anchor, this.student, this.lesson);
+  }
+  /** Starts step n, counted from 0. The batch is used up. */
+  async step(n: number, batch: Batch): Promise<StepResult & { readonly lr: number }> {
+    const [lr] = this.schedule.getLastLr();
+    const result = await this.#step(batch, this.#scheduleAt(n));
+    for (const t of Object.values(batch)) t.dispose();
+    this.schedule.step();
+    return { ...result, lr: lr! };
+  }
+  #scheduleAt(n: number) {
+    return scheduleAt(n, this.#settings, this.#anchors);
+  }
+
+  /** What is trained, as checkpoints have it. */
+  get trained() {
+    const { student } = this;
+    return {
+      *stateEntries() {
+        for (const entry of student.stateEntries()) if (entry.tensor.requiresGrad) yield entry;
+      },
+      stateDict: () => student.stateDict(),
+      loadStateDict: (state: Parameters<Qwen3ForCausalLM['loadStateDict']>[0]) =>
+        void student.loadStateDict(state, { strict: false }),
+    };
+  }
+}
+const tensorsIn = (x: unknown): Tensor[] =>
+  x instanceof Tensor ? [x] : x !== null && typeof x === 'object' ? Object.values(x).flatMap(tensorsIn) : [];
+
+// ---- its steps, and what is kept of them
+
+/** What a run knows of itself, in checkpoints: one that is resumed tells what one would that was never stopped. */
 interface Progress {
-  /** The lowest loss so far, of those that say what is best. */
+  /** The lowest loss: by evaluation, where there is one. */
   best: number;
   /** Of the steps since the last line of the log. */
   losses: number[];
   /** Of that line. */
   loss?: number;
-  /** The perplexity at first, and what was found last. */
+  /** The first perplexity, and what was found last. */
   before?: number;
   latest?: Perplexity;
 }
-const tensorsIn = (x: unknown): Tensor[] =>
-  x instanceof Tensor ? [x] : x !== null && typeof x === 'object' ? Object.values(x).flatMap(tensorsIn) : [];
-const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length;
-const metricsOf = ({ loss, latest }: Progress): Record<string, number> => ({
-  ...(loss !== undefined && { loss }),
-  ...(latest && { evalLoss: latest.loss }),
-});
-function checkFinite(what: string, value: number, step: number, s: Settings): void {
-  if (!Number.isFinite(value))
-    throw new ArgumentError(
-      `${what} of step ${step} is ${value}: the adapters are lost: train with a smaller --lr or --grad-clip, anew or with --resume-from ${path.join(s.output, 'best')}; what is saved in ${s.output} is good`,
-    );
-}
 
-/**
- * The learning rate of step n, counted from 0, as a part of the highest: from a tenth in a line, then along half a cosine down
- * to minLrRatio, which the last step has. Steps are the optimizer's, however many batches each takes.
- */
-export function rateFactor(
-  n: number,
-  s: Pick<Settings, 'maxSteps' | 'warmupSteps' | 'minLrRatio' | 'constantLr'>,
-): number {
-  const warmup = s.warmupSteps ?? Math.min(100, Math.floor(s.maxSteps / 10));
-  if (n < warmup) return 0.1 + (0.9 * n) / warmup;
-  if (s.constantLr) return 1;
-  const part = Math.min(1, (n - warmup) / Math.max(1, s.maxSteps - 1 - warmup));
-  return s.minLrRatio + ((1 - s.minLrRatio) / 2) * (1 + Math.cos(Math.PI * part));
-}
+class Run {
+  readonly #settings: Settings;
+  readonly #learner: Learner;
+  readonly #folder: RunFolder;
+  readonly #tell: Tell;
+  readonly #batches: DataLoader<Readonly<Record<string, unknown>>, Batch>;
+  readonly #meter: Meter;
+  /** Steps that were started. */
+  #step = 0;
+  #last: { readonly lr: number; readonly gradNorm: Tensor } | undefined;
+  /** Losses on their way, of steps since the last line of the log. */
+  readonly #pending: Promise<number>[] = [];
+  readonly #progress: Progress = { best: Number.POSITIVE_INFINITY, losses: [] };
+  #evaluate: (() => Promise<Perplexity>) | undefined;
+  #stopped = false;
 
-async function* forever(loader: AsyncIterable<unknown>, goesOn: () => boolean): AsyncGenerator<Batch> {
-  while (goesOn())
-    for await (const batch of loader) {
-      yield batch as Batch;
-      if (!goesOn()) return;
+  constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell) {
+    const { lesson, sequencesPerStep: batchSize } = learner;
+    this.#settings = s;
+    this.#learner = learner;
+    this.#folder = folder;
+    this.#tell = tell;
+    const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
+    this.#batches = batchesOf(lesson, { batchSize, ...order });
+    this.#meter = new Meter(s.maxSteps, batchSize * lesson.sequenceLength);
+  }
+  get #ended(): boolean {
+    return this.#step === this.#settings.maxSteps;
+  }
+
+  /** Goes back to the last checkpoint, if that is asked for and there is one. */
+  async resume(): Promise<void> {
+    const restored = this.#settings.resume ? await this.#folder.checkpoints.load(this.#states()) : undefined;
+    if (restored) {
+      this.#step = restored.step;
+      Object.assign(this.#progress, restored.values.progress);
+      this.#tell({ kind: 'resumed', step: this.#step });
     }
-}
-
-async function firstSequences({ rows }: Lesson, n: number): Promise<Batch[]> {
-  const loader = new DataLoader(rows as IterableDataset<Row>, { batchSize: 1 });
-  const found: Batch[] = [];
-  for await (const batch of loader) {
-    found.push(batch as unknown as Batch);
-    if (found.length === n) return found;
+    this.#folder.metrics.goBackTo(restored?.step);
   }
-  throw new ArgumentError(`--anchor-samples ${n}: the data has ${found.length} sequences: use fewer`);
-}
-
-async function evaluator(
-  s: Settings,
-  model: Qwen3ForCausalLM,
-  sequenceLength: number,
-  tell: (event: RecoveryEvent) => void,
-): Promise<(() => Promise<Perplexity>) | undefined> {
-  if (!s.evalData) return undefined;
-  const maxTokens = s.evalSamples ? { maxTokens: s.evalSamples * sequenceLength } : {};
-  const rows = await perplexityRows(s.evalData, model.tokenizer, { sequenceLength, field: s.textField, ...maxTokens });
-  const onProgress = (done: number, total: number) => tell({ kind: 'evaluating', done, total });
-  return () => evaluatePerplexity(model, rows, { batchSize: s.batchSize, onProgress });
-}
-
-// ---- the folder of a run
-
-/** What a run may change when it goes on. */
-const FREE = [
-  'output',
-  'device',
-  'tpu',
-  'xlaCacheDir',
-  'preload',
-  'logInterval',
-  'saveSteps',
-  'keepCheckpoints',
-  'evalSteps',
-  'resume',
-  'overwrite',
-  'verbose',
-];
-const fixed = (s: Settings): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(s).filter(([name]) => !FREE.includes(name)));
-
-/** What a run leaves there, less its metrics. */
-async function clear(output: string, { dir }: CheckpointManager): Promise<void> {
-  for (const folder of [dir, path.join(output, 'adapters'), path.join(output, 'best')])
-    await fs.rm(folder, { recursive: true, force: true });
-  await fs.mkdir(dir);
-}
-
-/** A new run does not write over another, and one that goes on must be the same. */
-async function openOutput(s: Settings): Promise<CheckpointManager> {
-  const manager = new CheckpointManager(path.join(s.output, 'checkpoints'), {
-    keep: s.keepCheckpoints,
-    every: s.saveSteps,
-    best: { metric: s.evalData ? 'evalLoss' : 'loss' },
-  });
-  const { latest } = manager;
-  if (s.overwrite) return manager;
-  if (latest && !s.resume)
-    throw new ArgumentError(
-      `${s.output} has a run already, at step ${latest.step}: pass --resume to go on with it, --overwrite to begin anew, or another --output`,
-    );
-  if (!latest) return manager;
-  const { values } = (await manager.load({}, { rng: false }))!;
-  const was = values.settings as Record<string, unknown>;
-  const now = fixed(s);
-  const differing = [...new Set([...Object.keys(was ?? {}), ...Object.keys(now)])].filter(
-    (name) => JSON.stringify(was?.[name]) !== JSON.stringify(now[name]),
-  );
-  const [first] = differing;
-  if (!was || first)
-    throw new CheckpointError(
-      `${latest.path} is of another run: ${first ? `its ${flagOf(first)} was ${JSON.stringify(was?.[first]) ?? 'not given'}, here it is ${JSON.stringify(now[first]) ?? 'not given'}` : 'it has no settings'}${differing.length > 1 ? ` (and ${differing.length - 1} more differ)` : ''}: use the same, or another --output`,
-    );
-  return manager;
-}
-
-/** What is trained, as checkpoints have it. */
-const trainedState = (model: Qwen3ForCausalLM) => ({
-  *stateEntries() {
-    for (const entry of model.stateEntries()) if (entry.tensor.requiresGrad) yield entry;
-  },
-  stateDict: () => model.stateDict(),
-  loadStateDict: (state: Parameters<Qwen3ForCausalLM['loadStateDict']>[0]) =>
-    void model.loadStateDict(state, { strict: false }),
-});
-
-/** How fast it goes: measured over the steps that are done, without what stands between them. */
-class Meter {
-  readonly #tokens: number;
-  readonly #from: number;
-  #begin = performance.now();
-  #steps = 0;
-  #clock: number | undefined; // when the first step was done: without loading and the first transfer
-  #busy = 0; // seconds until the last break
-  #loss: number | undefined;
-  #memory = 0;
-  peak = 0;
-  constructor(from: number, tokens: number) {
-    this.#from = from;
-    this.#tokens = tokens;
+  #states() {
+    const { trained, optimizer, schedule } = this.#learner;
+    return { trained, optimizer, schedule, loader: this.#batches };
   }
-  done(step: number, loss: number): void {
-    this.#loss = loss;
-    const now = performance.now();
-    if (this.#clock === undefined) this.#clock = now;
-    else this.#steps = Math.max(this.#steps, step - this.#from - 1);
-    this.#last = now;
+
+  async train(): Promise<void> {
+    const { logInterval, evalSteps } = this.#settings;
+    this.#evaluate = await this.#evaluator();
+    if (!this.#progress.latest) await this.#measure();
+    this.#meter.start(this.#step);
+    for await (const batch of this.#epochs()) {
+      await this.#take(batch);
+      if (this.#ended || this.#step % logInterval === 0) await this.#log();
+      if (this.#ended || (evalSteps && this.#step % evalSteps === 0)) await this.#measure();
+      await this.#save();
+    }
   }
-  #last = 0;
-  memory(bytes: number): void {
-    this.#memory = bytes;
-    this.peak = Math.max(this.peak, bytes);
+  async *#epochs(): AsyncGenerator<Batch> {
+    const goesOn = () => !this.#ended && !this.#stopped;
+    while (goesOn())
+      for await (const batch of this.#batches) {
+        yield batch;
+        if (!goesOn()) return;
+      }
   }
-  /** What happened since the last step does not count. */
-  resume(): void {
-    if (this.#clock === undefined) return;
-    this.#busy += this.#last - this.#clock;
-    this.#clock = performance.now();
-    this.#last = this.#clock;
+
+  async #take(batch: Batch): Promise<void> {
+    const { verbose, maxSteps: steps } = this.#settings;
+    const { shape } = batch.inputIds;
+    const step = this.#step + 1;
+    const begun = performance.now();
+    const tell = (phase: 'collated' | 'started' | 'done', loss: { readonly loss?: number } = {}) => {
+      const seconds = phase === 'collated' ? 0 : (performance.now() - begun) / 1e3;
+      if (verbose) this.#tell({ kind: 'step', step, phase, shape, seconds, ...loss });
+    };
+    tell('collated');
+    const { loss, gradNorm, lr } = await this.#learner.step(this.#step, batch);
+    this.#step = step;
+    this.#last = { lr, gradNorm };
+    tell('started');
+    const value = loss.item().then(Number);
+    value.then((x) => this.#meter.step(step, x)).catch(() => {}); // whoever awaits it hears of it
+    this.#pending.push(value);
+    if (verbose) tell('done', { loss: await value });
+    this.#meter.memory((await getMemoryInfo()).bytesUsed);
+    this.#tell({ kind: 'progress', step, steps, lr, ...this.#meter.now });
+    await this.#pending.at(-2); // one step ahead of the device: it need not wait for the host, and batches do not pile up
   }
-  now(total: number) {
-    const busy = (this.#busy + (this.#clock === undefined ? 0 : this.#last - this.#clock)) / 1e3;
-    const perStep = this.#steps ? busy / this.#steps : 0;
+  /** Waits for the losses of all steps. What is kept after it is good: they are finite, and so is the last update. */
+  async #settle(): Promise<number> {
+    const [first, losses] = [this.#step + 1 - this.#pending.length, await Promise.all(this.#pending.splice(0))];
+    const lost = losses.findIndex((loss) => !Number.isFinite(loss));
+    if (lost >= 0) throw new ArgumentError(lostText('loss', first + lost, losses[lost]!, this.#settings));
+    this.#progress.losses.push(...losses);
+    const gradNorm = Number(await this.#last!.gradNorm.item());
+    if (!Number.isFinite(gradNorm))
+      throw new ArgumentError(lostText('norm of the gradients', this.#step, gradNorm, this.#settings));
+    return gradNorm;
+  }
+
+  async #log(): Promise<void> {
+    const gradNorm = await this.#settle();
+    const [step, { lr }] = [this.#step, this.#last!];
+    const loss = mean(this.#progress.losses.splice(0));
+    const { tokensPerSecond, memory, seconds } = this.#meter.now;
+    const line = { step, loss, lr, gradNorm, tokensPerSecond, memory, seconds };
+    this.#progress.loss = loss;
+    this.#folder.metrics.add(line);
+    this.#tell({ kind: 'log', ...line });
+    if (!this.#evaluate) await this.#keepBest(loss);
+  }
+  async #measure(): Promise<void> {
+    if (!this.#evaluate) return;
+    const found = await this.#evaluate();
+    const line = { step: this.#step, evalLoss: found.loss, perplexity: found.perplexity };
+    this.#progress.before ??= found.perplexity;
+    this.#progress.latest = found;
+    this.#folder.metrics.add(line);
+    this.#tell({ kind: 'eval', ...line });
+    await this.#keepBest(found.loss);
+    this.#meter.skip();
+  }
+  async #evaluator(): Promise<(() => Promise<Perplexity>) | undefined> {
+    const { evalData, evalSamples, textField: field, batchSize } = this.#settings;
+    if (!evalData) return undefined;
+    const { student, lesson } = this.#learner;
+    const { sequenceLength } = lesson;
+    const maxTokens = evalSamples ? { maxTokens: evalSamples * sequenceLength } : {};
+    const rows = await perplexityRows(evalData, student.tokenizer, { sequenceLength, field, ...maxTokens });
+    const onProgress = (done: number, total: number) => this.#tell({ kind: 'evaluating', done, total });
+    return () => evaluatePerplexity(student, rows, { batchSize, onProgress });
+  }
+
+  async #keepBest(loss: number): Promise<void> {
+    if (!(loss < this.#progress.best)) return;
+    this.#progress.best = loss;
+    await this.#saveAdapters(this.#folder.best);
+  }
+  #saveAdapters(folder: string): Promise<void> {
+    const { quantize, model } = this.#settings;
+    return saveAdapters(this.#learner.student, folder, { baseModel: quantize ? this.#folder.student : model });
+  }
+  /** A checkpoint, when it is time for one. */
+  async #save(): Promise<void> {
+    const { checkpoints } = this.#folder;
+    if (this.#ended || checkpoints.isDue(this.#step)) await this.#settle();
+    const items = { ...this.#states(), settings: fixed(this.#settings), progress: this.#progress };
+    const { loss, latest } = this.#progress;
+    const metrics = { ...(loss !== undefined && { loss }), ...(latest && { evalLoss: latest.loss }) };
+    this.#stopped = await checkpoints.tick(this.#step, items, { metrics });
+    if (this.#ended && !this.#stopped && this.#step % this.#settings.saveSteps)
+      await checkpoints.save(this.#step, items, { metrics });
+  }
+
+  async finish(): Promise<Omit<RecoveryResult, 'compiles'>> {
+    const { adapters, best, metrics, checkpoints } = this.#folder;
+    await checkpoints.done();
+    await this.#saveAdapters(adapters);
+    if (this.#stopped) this.#tell({ kind: 'stopped', step: this.#step });
+    const { loss, before, latest, best: lowest } = this.#progress;
+    const { tokensPerSecond, seconds, peakMemory } = this.#meter.now;
     return {
-      loss: this.#loss,
-      tokensPerSecond: perStep ? this.#tokens / perStep : 0,
-      memory: this.#memory,
-      secondsLeft: perStep * (total - this.#from - 1 - this.#steps),
-      seconds: (performance.now() - this.#begin) / 1e3,
+      steps: this.#step,
+      finished: this.#ended,
+      loss,
+      ...(latest && { perplexity: { before: before!, after: latest.perplexity, best: Math.exp(lowest) } }),
+      adapters,
+      best: Number.isFinite(lowest) ? best : undefined,
+      metrics: metrics.path,
+      seconds,
+      tokensPerSecond,
+      peakMemory,
     };
   }
 }
+const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length;
+const lostText = (what: string, step: number, value: number, { output }: Settings): string =>
+  `the ${what} of step ${step} is ${value}: the adapters are lost: train with a smaller --lr or --grad-clip, anew or with --resume-from ${path.join(output, 'best')}; what is saved in ${output} is good`;

@@ -5,7 +5,8 @@ import * as tx from 'tsxla';
 import { anchorLoss, writeKDCache } from 'tsxla/distill';
 import { loadStudent, mergeStudent, type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
 import { beforeAll, expect, test } from 'vitest';
-import { emptyAnchor, fillAnchor, recoveryStep } from '../../dist/recovery/step.js';
+import { emptyAnchor, fillAnchor } from '../../dist/recovery/anchor.js';
+import { recoveryStep } from '../../dist/recovery/step.js';
 import { folderOf, load } from '../models/support.js';
 import { file, ids, newFolder } from './support.js';
 
@@ -98,7 +99,8 @@ test('where the head is trained, the anchor is the head that it was', async () =
   tx.lora.addLora(model, { rank: 2, targets: 'up_proj', trainLmHead: true });
   const lossMask = tx.ones([1, 6], { dtype: 'u8' });
   const anchor = emptyAnchor(model, 1, 6);
-  await fillAnchor(anchor, model, [{ inputIds: ids, lossMask }]);
+  const row = { inputIds: Int32Array.of(1, 5, 9, 2, 7, 3), lossMask: new Uint8Array(6).fill(1) };
+  await fillAnchor(anchor, model, { rows: { length: 1, get: () => row } } as never);
   const head = model.lmHead.weight;
   const was = head.detach().clone();
   tx.manualSeed(1);

@@ -2,8 +2,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import * as tx from 'tsxla';
-import { findStudent, loadStudent, PACKED_FILE, type StudentForm, saveStudent } from 'tsxla/recovery';
+import { findStudent, loadStudent, type StudentForm, saveStudent } from 'tsxla/recovery';
 import { expect, test } from 'vitest';
+import { PACKED_FILE } from '../../dist/recovery/student.js';
 import { folderOf, load } from '../models/support.js';
 import { furthest, logits, newFolder } from './support.js';
 

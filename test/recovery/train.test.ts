@@ -4,8 +4,8 @@ import path from 'node:path';
 import * as tx from 'tsxla';
 import { KDCacheDataset, writeKDCache } from 'tsxla/distill';
 import { type Metrics, type RecoveryEvent, type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { rateFactor } from '../../dist/recovery/train.js';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { rateFactor } from '../../dist/recovery/schedule.js';
 import { counts } from '../../dist/runtime/program.js';
 import { folderOf } from '../models/support.js';
 import { file, newFolder } from './support.js';
@@ -197,7 +197,28 @@ describe('the original’s defects', () => {
     expect(Math.abs(seldom.metrics[3]!.gradNorm / free.metrics[3]!.gradNorm - 1)).toBeGreaterThan(1e-2);
   });
 
-  test('nothing is read from the device between two lines of the log, and a step is one execution', async () => {
+  test('a step is started while the one before runs, and no more than that', async () => {
+    let told = 0;
+    const ahead: number[] = [];
+    const read = tx.Tensor.prototype.item;
+    const slow = vi.spyOn(tx.Tensor.prototype, 'item').mockImplementation(async function (this: tx.Tensor) {
+      const step = told + 1;
+      const value = await read.call(this);
+      for (let i = 0; i < 30 && told <= step; i++) await new Promise((r) => setTimeout(r, 10));
+      ahead.push(told);
+      return value;
+    });
+    try {
+      await run({ maxSteps: 5, logInterval: 5 }, (e) => {
+        if (e.kind === 'progress') told = e.step;
+      });
+    } finally {
+      slow.mockRestore();
+    }
+    expect(ahead.slice(0, 5)).toEqual([2, 3, 4, 5, 5]); // when a loss was there, this step had been started
+  });
+
+  test('a step is one execution', async () => {
     const executions: number[] = [];
     await run({ maxSteps: 8, logInterval: 8, accumulationSteps: 3 }, (e) => {
       if (e.kind === 'progress') executions.push(counts.executed);

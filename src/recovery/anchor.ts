@@ -1,0 +1,63 @@
+// The anchor: sequences on which the student is held near to what it was without adapters.
+import { ArgumentError } from '../base/errors.js';
+import { anchorLoss } from '../distill/index.js';
+import { disableAdapter } from '../lora/index.js';
+import type { Qwen3ForCausalLM } from '../models/index.js';
+import { noGrad } from '../tensor/autograd.js';
+import { zeros } from '../tensor/create.js';
+import { cat } from '../tensor/functions.js';
+import { compile } from '../tensor/step.js';
+import { compute } from '../tensor/sync.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { type Batch, batchesOf, foreseen, type Lesson, positionsOf } from './lessons.js';
+
+/** Sequences, and what the student without adapters makes of them: [N, L], [N, L], [N, S, D]; its head, where that is trained. */
+export interface Anchor {
+  readonly inputIds: Tensor;
+  readonly lossMask: Tensor;
+  readonly hidden: Tensor;
+  readonly head?: Tensor;
+}
+
+/** Room for N sequences of L tokens: the step can be compiled before there are any. */
+export function emptyAnchor({ config, lmHead }: Qwen3ForCausalLM, N: number, L: number): Anchor {
+  const { dtype, shape, requiresGrad } = lmHead.weight;
+  return {
+    inputIds: zeros([N, L], { dtype: 'i32' }),
+    lossMask: zeros([N, L], { dtype: 'u8' }),
+    hidden: zeros([N, L - 1, config.hiddenSize], { dtype }),
+    ...(requiresGrad && { head: zeros(shape, { dtype }) }),
+  };
+}
+
+/** Takes the first sequences of the lesson for it. */
+export async function fillAnchor(anchor: Anchor, model: Qwen3ForCausalLM, lesson: Lesson): Promise<void> {
+  const sequences = await firstOf(lesson, anchor.inputIds.size(0));
+  const forward = compile(function anchor(inputIds: Tensor) {
+    return noGrad(() => disableAdapter(model, () => positionsOf(model, inputIds)));
+  });
+  const hidden: Tensor[] = [];
+  for (const { inputIds } of sequences) hidden.push(await forward(inputIds));
+  anchor.inputIds.become(cat(sequences.map((b) => b.inputIds)).expr);
+  anchor.lossMask.become(cat(sequences.map((b) => b.lossMask)).expr);
+  anchor.hidden.become(cat(hidden).expr);
+  anchor.head?.become(model.lmHead.weight.detach().expr);
+  await compute('anchor', ...Object.values(anchor));
+}
+async function firstOf(lesson: Lesson, n: number): Promise<Batch[]> {
+  const found: Batch[] = [];
+  for await (const batch of batchesOf(lesson, { batchSize: 1 })) {
+    found.push(batch);
+    if (found.length === n) return found;
+  }
+  throw new ArgumentError(`--anchor-samples ${n}: the data has ${found.length} sequences: use fewer`);
+}
+
+/** How far the student has gone from its anchor, on one of its sequences. */
+export function distanceFrom(anchor: Anchor, which: Tensor, model: Qwen3ForCausalLM): Tensor {
+  const { inputIds, lossMask, hidden, ...head } = anchor;
+  const at = which.to('i32').reshape([1]);
+  const row = (x: Tensor) => x.indexSelect(0, at);
+  const mask = foreseen({ lossMask: row(lossMask) });
+  return anchorLoss(positionsOf(model, row(inputIds)), model.lmHead.weight, { hidden: row(hidden), ...head }, { mask });
+}
