@@ -115,7 +115,7 @@ class Learner {
     this.#settings = s;
     this.optimizer = new AdamW(
       [...student.namedParameters()].filter(([, p]) => p.requiresGrad),
-      { lr: s.lr, weightDecay: s.weightDecay },
+      { lr: s.lr, weightDecay: s.weightDecay, masterWeights: true }, // norms in bf16 would lose steps this small
     );
     this.schedule = new LambdaLR(this.optimizer, (n) => rateFactor(n, s));
     this.#anchors = s.anchorKlWeight ? Math.min(s.anchorSamples, lesson.sequences ?? s.anchorSamples) : 0;

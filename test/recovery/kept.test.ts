@@ -153,3 +153,14 @@ test("adapters inside of the original's files are trained as is asked for", asyn
   expect(config.modules_to_save).toContain('model.norm');
   await expect(run({ model: inside, recoveryAlpha: 2 })).rejects.toThrow(/has adapters of alpha 6: use that/);
 });
+
+test('norms of a student in bf16 learn, however small the steps are', async () => {
+  const name = 'base_model.model.model.norm.weight';
+  const options = { dtype: 'bf16', trainNorms: true, lr: 1e-3, maxSteps: 8, warmupSteps: 0, constantLr: true } as const;
+  const { adapters } = await run({ ...options, logInterval: 8 });
+  const trained = (await tx.io.readSafetensors(path.join(adapters, 'adapter_model.safetensors'))).get(name)!;
+  const { model } = await loadStudent(packed, { dtype: 'bf16', materialize: false });
+  const before = await model.model.norm.weight.data();
+  const moved = Array.from(before, (x, i) => x !== trained.data[i]).filter(Boolean).length;
+  expect(moved).toBeGreaterThan(before.length / 2);
+});
