@@ -1,4 +1,4 @@
-// A small network learns a sine: tensors, gradients and updates in place, as one writes it in torch, compiled once. npm start
+// A small network learns a sine: tensors, gradients and updates in place, as one writes it in torch, compiled once.
 import * as tx from 'tsxla';
 import { plot } from './plot.js';
 

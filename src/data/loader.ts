@@ -90,6 +90,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #workers: Required<WorkerOptions> | undefined;
   readonly #batchSize: number;
   readonly #dropLast: boolean;
+  readonly #dropIsAsked: boolean;
   readonly #prefetch: number;
   readonly #onHost: boolean;
   readonly #kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast'>;
@@ -111,6 +112,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     this.#batchSize = checkWhole('DataLoader: batchSize', batchSize, 1);
     this.#prefetch = checkWhole('DataLoader: prefetch', prefetch);
     this.#dropLast = dropLast;
+    this.#dropIsAsked = options.dropLast !== undefined;
     this.#collate = options.collate ?? stackCollate();
     this.#workers = checkWorkers(options.workers);
     this.#onHost = isHost(options.device);
@@ -274,12 +276,13 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     else if (!index) throw new DataError('DataLoader: the dataset is empty: it gave no item');
   }
 
-  /** Says once what is left out; that nothing would be left is an error. */
+  /** Says once what is left out, if nobody asked for that; that nothing would be left is an error. */
   #checkDropped(items: number): void {
     const rest = items % this.#batchSize;
     if (!rest || !this.#dropLast) return;
     const what = `${rest === items ? 'all' : 'the last'} ${rest} of ${plural(items, 'item')} do not fill a batch of ${this.#batchSize}`;
     if (rest === items) throw new DataError(`DataLoader: ${what}: use a smaller batchSize, or { dropLast: false }`);
+    if (this.#dropIsAsked) return;
     noticeOnce(`${what} and are left out: a shorter batch would be another program. { dropLast: false } keeps them`);
   }
 

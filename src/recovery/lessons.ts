@@ -35,9 +35,9 @@ export interface Lesson {
   loss(student: Qwen3ForCausalLM, batch: Batch, now: Pick<Schedule, 'hardTop1'>): Tensor;
 }
 
-/** Batches of a lesson, an epoch each time it is iterated. */
+/** Batches of a lesson, an epoch each time it is iterated; each leaves other sequences out where they do not fill a batch. */
 export const batchesOf = ({ rows }: Lesson, options: DataLoaderOptions<Row, Batch>): DataLoader<Row, Batch> =>
-  new DataLoader<Row, Batch>(rows, options);
+  new DataLoader<Row, Batch>(rows, { dropLast: true, ...options });
 
 /** What the next tokens' mask is: of each position, whether the token behind it counts. */
 export const foreseen = ({ lossMask }: Pick<Batch, 'lossMask'>): Tensor => lossMask.narrow(1, 1, lossMask.size(1) - 1);

@@ -8,6 +8,7 @@ import type { Qwen3ForCausalLM } from '../models/index.js';
 import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
+import { offLoop } from '../runtime/rules-loop.js';
 import type { Compiled, Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -262,7 +263,7 @@ class Run {
     this.#step = step;
     this.#last = { lr, gradNorm };
     tell('started');
-    const value = loss.item().then(Number);
+    const value = offLoop(() => loss.item()).then(Number); // nobody waits for it
     value.then((x) => this.#meter.step(step, x)).catch(() => {}); // whoever awaits it hears of it
     this.#pending.push(value);
     if (verbose) tell('done', { loss: await value });

@@ -95,10 +95,10 @@ export function noteRead({ source }: Request, time: number): void {
 }
 
 /** Runs what was to be done after a step: what it reads is there, and the loop does not wait. */
-export async function offLoop<T>(run: () => T): Promise<void> {
+export async function offLoop<T>(run: () => T): Promise<Awaited<T>> {
   closures++;
   try {
-    await run();
+    return await run();
   } finally {
     closures--;
   }

@@ -1,7 +1,7 @@
 // The loader: what it gives, when it fetches, and what is left when it stops.
 import * as tx from 'tsxla';
 import { ArrayDataset, DataLoader, IterableDataset, MpDeviceLoader, stackCollate, TensorDataset } from 'tsxla/data';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 const items = Array.from({ length: 23 }, (_, i) => i);
 const count = (name: string) => tx.metrics.counter(name) ?? 0;
@@ -59,6 +59,15 @@ describe('batches', () => {
     expect(await programs(true)).toBe(1);
     expect(await programs(false)).toBe(1); // one more: the short batch
     expect((await all(new DataLoader(items, { batchSize: 4, dropLast: false }))).at(-1)!.shape).toEqual([3]);
+  });
+
+  test('that some are left out is said, unless it was asked for', () => {
+    const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    new DataLoader(vectors(10), { batchSize: 4, dropLast: true });
+    expect(write).not.toHaveBeenCalled();
+    new DataLoader(vectors(10), { batchSize: 4 });
+    expect(write.mock.calls.join()).toContain('the last 2 of 10 items do not fill a batch of 4 and are left out');
+    write.mockRestore();
   });
 
   test('of a collate function: arrays become tensors, the rest stays', async () => {

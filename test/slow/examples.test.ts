@@ -1,6 +1,6 @@
 // The examples do what they are for, each with its own settings, as a user would run it.
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -54,4 +54,17 @@ test('finetune-qwen3.ts teaches a model that knows nothing, and saves it', () =>
   expect(numbers(output, /(\d+) of 32 answers are right/g)[0]).toBeGreaterThanOrEqual(30);
   for (const file of ['config.json', 'model.safetensors', 'tokenizer.json'])
     expect(existsSync(path.join(out, file))).toBe(true);
+});
+
+// One after the other about 2 minutes each on two cores.
+test.each([0, 1, 2])('recover.ts gives a student of 2 bits its quality back, seed %i', (seed) => {
+  const output = run('recover', '--seed', String(seed));
+  const [teacher, broken, recovered] = numbers(output, /^ {2}\w.*? ([\d.]+) +\d+ KiB/gm) as [number, number, number];
+  expect(teacher).toBeLessThan(22); // a token of 512 at random: 512
+  expect(broken).toBeGreaterThan(1.4 * teacher);
+  expect((broken - recovered) / (broken - teacher)).toBeGreaterThan(0.7);
+  expect(numbers(output, /([\d.]+) bits a weight/g)[0]).toBeLessThan(2.1);
+  const size = (name: string) => statSync(path.join(out, name)).size;
+  const packed = size('student/model.packed.safetensors') + size('run/adapters/adapter_model.safetensors');
+  expect(packed).toBeLessThan(size('teacher/model.safetensors') / 3);
 });
