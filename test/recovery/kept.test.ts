@@ -160,7 +160,7 @@ test('norms of a student in bf16 learn, however small the steps are', async () =
   const { adapters } = await run({ ...options, logInterval: 8 });
   const trained = (await tx.io.readSafetensors(path.join(adapters, 'adapter_model.safetensors'))).get(name)!;
   const { model } = await loadStudent(packed, { dtype: 'bf16', materialize: false });
-  const before = await model.model.norm.weight.data();
+  const before = (await model.model.norm.weight.data()) as Uint16Array;
   const moved = Array.from(before, (x, i) => x !== trained.data[i]).filter(Boolean).length;
   expect(moved).toBeGreaterThan(before.length / 2);
 });
