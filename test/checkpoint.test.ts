@@ -1,11 +1,12 @@
 // Checkpoints: what is saved comes back, what is damaged is noticed, and the last good one is never lost.
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
+import fsp from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tx from 'tsxla';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
 import { defaultClient } from '../dist/runtime/value.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-checkpoint-'));
@@ -313,4 +314,25 @@ test('a checkpoint can be looked at without going back in random numbers', async
   await manager.load();
   expect(await tx.rand([2]).tolist()).toEqual(a);
   expect([a, b]).not.toContainEqual(c);
+});
+
+test('a process that ends while it removes an old checkpoint, or that fails while one is written, leaves whole ones', async () => {
+  const dir = folder();
+  const model = twoLayers();
+  {
+    await using manager = new CheckpointManager(dir, { keep: 1 });
+    await manager.save(1, { model });
+    await manager.done();
+    const rm = vi.spyOn(fsp, 'rm').mockImplementation(async (folder) => {
+      for (const name of fs.existsSync(String(folder)) ? ['checkpoint.json'] : [])
+        fs.rmSync(path.join(String(folder), name)); // and no further
+    });
+    await manager.save(2, { model });
+    await manager.done();
+    rm.mockRestore();
+    await manager.save(3, { model }); // it is written when the manager is disposed of
+  }
+  expect(fs.readdirSync(dir).filter((name) => !name.startsWith('.'))).toEqual(['step-00000003']);
+  new CheckpointManager(dir);
+  expect(fs.readdirSync(dir)).toEqual(['step-00000003']);
 });

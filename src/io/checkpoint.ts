@@ -159,7 +159,7 @@ export class CheckpointManager {
 
   async #write(step: number, state: Snapshot, metrics: Readonly<Record<string, number>>): Promise<void> {
     const target = folderOf(this.dir, step);
-    const name = `.unfinished-${HOST}-${process.pid}-${randomUUID()}`;
+    const name = newName();
     const [folder, former] = [path.join(this.dir, name), path.join(this.dir, name + FORMER)];
     underWay.add(name);
     try {
@@ -212,7 +212,12 @@ export class CheckpointManager {
   async #prune(): Promise<void> {
     const all = this.list();
     const spared = new Set([...all.slice(-this.#options.keep), this.best].map((c) => c?.path));
-    for (const { path: folder } of all) if (!spared.has(folder)) await fsp.rm(folder, { recursive: true, force: true });
+    for (const { path: folder } of all) {
+      if (spared.has(folder)) continue;
+      const going = path.join(this.dir, newName()); // a process that ends while it removes it leaves no half of a checkpoint
+      await fsp.rename(folder, going);
+      await fsp.rm(going, { recursive: true, force: true });
+    }
   }
 
   /**
@@ -287,6 +292,11 @@ export class CheckpointManager {
   [Symbol.dispose](): void {
     this.close();
   }
+  /** The same, once what was saved is on the disk. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+    await this.#writing;
+  }
 }
 
 function checkItems(method: string, items: Items): void {
@@ -311,6 +321,7 @@ function cleanUp(dir: string, name: string): void {
 /** Folders that are being written by this process. */
 const underWay = new Set<string>();
 const HOST = os.hostname().replace(/\W/g, '_');
+const newName = (): string => `.unfinished-${HOST}-${process.pid}-${randomUUID()}`;
 /** Whether a folder was left by a process of this machine that is gone. Of others nothing is known. */
 const isAbandoned = (name: string): boolean => {
   const [, host, pid] = name.match(LEFT) ?? [];

@@ -11,19 +11,22 @@ import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Batch, batchesOf, foreseen, type Lesson, positionsOf } from './lessons.js';
 
-/** Sequences, and what the student without adapters makes of them: [N, L], [N, L], [N, S, D]. */
+/** Sequences, and what the student without adapters makes of them: [N, L], [N, L], [N, S, D]; its head, where that is trained. */
 export interface Anchor {
   readonly inputIds: Tensor;
   readonly lossMask: Tensor;
   readonly hidden: Tensor;
+  readonly head?: Tensor;
 }
 
 /** Room for N sequences of L tokens: the step can be compiled before there are any. */
 export function emptyAnchor({ config, lmHead }: Qwen3ForCausalLM, N: number, L: number): Anchor {
+  const { dtype, shape, requiresGrad } = lmHead.weight;
   return {
     inputIds: zeros([N, L], { dtype: 'i32' }),
     lossMask: zeros([N, L], { dtype: 'u8' }),
-    hidden: zeros([N, L - 1, config.hiddenSize], { dtype: lmHead.weight.dtype }),
+    hidden: zeros([N, L - 1, config.hiddenSize], { dtype }),
+    ...(requiresGrad && { head: zeros(shape, { dtype }) }),
   };
 }
 
@@ -38,7 +41,8 @@ export async function fillAnchor(anchor: Anchor, model: Qwen3ForCausalLM, lesson
   anchor.inputIds.become(cat(sequences.map((b) => b.inputIds)).expr);
   anchor.lossMask.become(cat(sequences.map((b) => b.lossMask)).expr);
   anchor.hidden.become(cat(hidden).expr);
-  await compute('anchor', anchor.inputIds, anchor.lossMask, anchor.hidden);
+  anchor.head?.become(model.lmHead.weight.detach().expr);
+  await compute('anchor', ...Object.values(anchor));
 }
 async function firstOf(lesson: Lesson, n: number): Promise<Batch[]> {
   const found: Batch[] = [];
@@ -50,9 +54,10 @@ async function firstOf(lesson: Lesson, n: number): Promise<Batch[]> {
 }
 
 /** How far the student has gone from its anchor, on one of its sequences. */
-export function distanceFrom({ inputIds, lossMask, hidden }: Anchor, which: Tensor, model: Qwen3ForCausalLM): Tensor {
+export function distanceFrom(anchor: Anchor, which: Tensor, model: Qwen3ForCausalLM): Tensor {
+  const { inputIds, lossMask, hidden, ...head } = anchor;
   const at = which.to('i32').reshape([1]);
   const row = (x: Tensor) => x.indexSelect(0, at);
   const mask = foreseen({ lossMask: row(lossMask) });
-  return anchorLoss(positionsOf(model, row(inputIds)), model.lmHead.weight, { hidden: row(hidden) }, { mask });
+  return anchorLoss(positionsOf(model, row(inputIds)), model.lmHead.weight, { hidden: row(hidden), ...head }, { mask });
 }

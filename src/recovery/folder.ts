@@ -10,6 +10,8 @@ import { fixed, flagOf, type Settings } from './options.js';
 
 /** What a run leaves in it. */
 const LEFT = { checkpoints: 'checkpoints', adapters: 'adapters', best: 'best', metrics: 'metrics.jsonl' } as const;
+/** Where a student is that was quantized on the way; it is made before the run. */
+export const studentIn = ({ output }: Pick<Settings, 'output'>): string => path.join(output, 'student');
 
 /** One run at a time writes to it. */
 export class RunFolder {
@@ -18,6 +20,8 @@ export class RunFolder {
   /** The last adapters. */
   readonly adapters: string;
   readonly best: string;
+  /** Which the adapters are for, where it was quantized on the way. */
+  readonly student: string;
 
   readonly #lock: Lock;
 
@@ -31,6 +35,7 @@ export class RunFolder {
     this.metrics = new MetricsFile(path.join(s.output, LEFT.metrics));
     this.adapters = path.join(s.output, LEFT.adapters);
     this.best = path.join(s.output, LEFT.best);
+    this.student = studentIn(s);
   }
   /** A new run does not write over another, and one that goes on must be the same. */
   static async open(s: Settings): Promise<RunFolder> {
@@ -51,7 +56,7 @@ export class RunFolder {
     await fs.mkdir(this.checkpoints.dir);
   }
   async [Symbol.asyncDispose](): Promise<void> {
-    this.checkpoints.close();
+    await this.checkpoints[Symbol.asyncDispose](); // whatever happens, what was saved is on the disk
     await this.#lock.release();
   }
 }

@@ -23,10 +23,12 @@ export interface EvalMetrics {
 export class MetricsFile {
   constructor(readonly path: string) {}
 
-  /** Leaves the lines up to a step: those behind it are written again. */
-  goBackTo(step: number): void {
+  /** Leaves the lines up to a step, or none: those behind it are written again. */
+  goBackTo(step = -1): void {
     const kept = linesOf(this.path).filter((line) => (JSON.parse(line) as Metrics).step <= step);
-    fs.writeFileSync(this.path, kept.map((line) => `${line}\n`).join(''));
+    const aside = `${this.path}.unfinished`; // renamed when it is whole
+    fs.writeFileSync(aside, kept.map((line) => `${line}\n`).join(''));
+    fs.renameSync(aside, this.path);
   }
   add(line: Metrics | EvalMetrics): void {
     fs.appendFileSync(this.path, `${JSON.stringify(line)}\n`);

@@ -39,7 +39,7 @@ const DTYPE_NAMES = ['float32', 'float16', 'bfloat16', 'f32', 'f16', 'bf16'] as 
 export const FLAGS = {
   model: { group: MODEL, kind: 'text', text: 'the student: a folder that tsxla quantize wrote, any Qwen3 folder, or a name on the hub' },
   v2Checkpoint: { group: MODEL, kind: 'text', text: "the original's quantized checkpoint of that model: a folder, or a .pt or .safetensors file" },
-  quantize: { group: MODEL, kind: PRESETS, text: 'quantize a plain model first, in memory' },
+  quantize: { group: MODEL, kind: PRESETS, text: 'quantize a plain model first; it is kept in student/ of --output' },
   output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', free: true, text: 'the folder of the run: adapters, checkpoints, metrics' },
   device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', free: true, text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
   tpu: { group: MODEL, kind: 'switch', default: false, free: true, text: 'the same as --device tpu' },
@@ -101,7 +101,7 @@ export const FLAGS = {
   evalSteps: { group: WATCHING, needs: ['evalData'], kind: 'whole', least: 0, default: 0, free: true, text: 'every so many steps; 0: at the start and at the end' },
   evalSamples: { group: WATCHING, needs: ['evalData'], kind: 'whole', least: 0, default: 0, text: 'on so many sequences; 0 for all' },
   resume: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'go on with the run in --output, exactly' },
-  overwrite: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'remove what is in --output' },
+  overwrite: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'begin anew in an --output that has a run' },
   verbose: { group: WATCHING, kind: 'switch', default: false, free: true, text: 'say what happens in every step' },
 } as const satisfies Readonly<Record<string, Flag>>;
 

@@ -8,13 +8,14 @@ import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
 import { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import { readConfig } from '../models/pretrained.js';
 import { readQwen3Config } from '../models/qwen3-config.js';
-import { FactoredLinear, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
+import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
 import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
 import { manualSeed } from '../tensor/random.js';
+import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';
 import { flagOf, type Settings } from './options.js';
-import { findStudent, loadStudent, type StudentForm } from './student.js';
+import { type AdaptersToTrain, findStudent, loadStudent, type StudentForm, saveStudent } from './student.js';
 
 export interface Prepared {
   readonly student: Qwen3ForCausalLM;
@@ -49,15 +50,19 @@ export async function prepare(s: Settings): Promise<Prepared> {
   teacher?.requiresGrad_(false);
   const lesson = await openLesson(s, config, tokenizer, teacher);
 
-  const { model: student } = await loadStudent(name, {
+  const adapterOptions = {
+    ...{ dropout: s.dropout, trainNorms: s.trainNorms },
+    ...{ trainEmbeddings: s.trainEmbeddings, trainLmHead: s.trainLmHead },
+  };
+  const { model: student } = await loadStudent(s.quantize ? await quantized(folder, s.quantize, s) : name, {
     ...source,
     dtype,
     ...layers,
     materialize: false,
     adapters: !s.resumeFrom,
+    adapterOptions,
   });
-  if (s.quantize) await quantizeModel(student, { preset: s.quantize });
-  await adapt(student, s);
+  await adapt(student, s, adapterOptions);
   student.train();
   return { student, form, lesson, dtype };
 }
@@ -65,17 +70,25 @@ const missing = (flag: string, name: string): never => {
   throw new ArgumentError(`${flag}: there is no ${name}`);
 };
 
+/** The student is kept beside its adapters, which are nothing without it. A run that goes on finds it there. */
+async function quantized(from: string, preset: Preset, s: Settings): Promise<string> {
+  const folder = studentIn(s);
+  if (s.resume && (await fs.stat(path.join(folder, 'config.json')).catch(() => null))) return folder;
+  const model = await Qwen3ForCausalLM.fromPretrained(from);
+  await quantizeModel(model, { preset });
+  await saveStudent(folder, model);
+  return folder;
+}
+
 /** Adapters, and what else is trained; weights that stay are computed once. */
-async function adapt(model: Qwen3ForCausalLM, s: Settings): Promise<void> {
+async function adapt(model: Qwen3ForCausalLM, s: Settings, options: AdaptersToTrain): Promise<void> {
   manualSeed(s.seed);
-  const more = { trainNorms: s.trainNorms, trainEmbeddings: s.trainEmbeddings, trainLmHead: s.trainLmHead };
   if (!adaptersOf(model).size)
     addLora(model, {
       targets: [...(s.mlpOnly ? [] : TARGETS.attention), ...(s.includeKProj ? ['k_proj'] : []), ...TARGETS.mlp],
       rank: s.recoveryR,
       ...(s.recoveryAlpha !== undefined && { alpha: s.recoveryAlpha }),
-      dropout: s.dropout,
-      ...more,
+      ...options,
     });
   else checkOwnAdapters(model, s);
   if (s.resumeFrom) await loadAdapters(model, s.resumeFrom);
@@ -97,9 +110,13 @@ const trainsMagnitudes = (name: string, layer: QuantLinear, s: Settings): layer 
 
 /** The original's files may have adapters already, which are trained on. */
 function checkOwnAdapters(model: Qwen3ForCausalLM, s: Settings): void {
-  const { rank } = [...adaptersOf(model).values()][0]!;
-  if (rank !== s.recoveryR)
-    throw new ArgumentError(
-      `${flagOf('recoveryR')} is ${s.recoveryR}, but ${s.v2Checkpoint ?? s.model} has adapters of rank ${rank}: use that`,
-    );
+  const { rank, alpha } = [...adaptersOf(model).values()][0]!;
+  const own = { recoveryR: ['rank', rank], recoveryAlpha: ['alpha', alpha] } as const;
+  for (const [name, [what, value]] of Object.entries(own)) {
+    const given = s[name as keyof typeof own] ?? value;
+    if (given !== value)
+      throw new ArgumentError(
+        `${flagOf(name)} is ${given}, but ${s.v2Checkpoint ?? s.model} has adapters of ${what} ${value}: use that`,
+      );
+  }
 }

@@ -7,7 +7,7 @@ import { checkOptions } from '../base/options.js';
 import { readLater, stateArrays } from '../io/entries.js';
 import { HUB_OPTIONS } from '../io/hub.js';
 import { type HubOptions, openSafetensors, openTorch, resolveModel, writeSharded } from '../io/index.js';
-import { adaptersOf, addLora, type LoraLinear, loadAdapters } from '../lora/index.js';
+import { adaptersOf, addLora, type LoraLinear, type LoraOptions, loadAdapters } from '../lora/index.js';
 import { Qwen3ForCausalLM, type Qwen3Options, writeQwen3Config } from '../models/index.js';
 import { copyTokenizer, readConfig, writeGenerationConfig, writeJson } from '../models/pretrained.js';
 import { readJson } from '../models/tokenizer.js';
@@ -39,7 +39,10 @@ export interface StudentOptions extends Qwen3Options, HubOptions {
   readonly materialize?: boolean;
   /** Adapters that are put on it: those of a folder or file (loadAdapters); unless told, those that the original's files hold. */
   readonly adapters?: string | boolean;
+  /** How those that the original's files hold are trained. */
+  readonly adapterOptions?: AdaptersToTrain;
 }
+export type AdaptersToTrain = Pick<LoraOptions, 'dropout' | 'trainNorms' | 'trainEmbeddings' | 'trainLmHead'>;
 export interface Student {
   readonly model: Qwen3ForCausalLM;
   readonly form: StudentForm;
@@ -65,9 +68,9 @@ const ORIGINAL_FILE = ORIGINAL_FILES[0]!;
 
 /** Reads a student of any form: from its folder, by its name on the hub, or from a file of the original's. */
 export async function loadStudent(name: string, options: StudentOptions = {}): Promise<Student> {
-  const own = ['dtype', 'base', 'materialize', 'adapters'] as const;
+  const own = ['dtype', 'base', 'materialize', 'adapters', 'adapterOptions'] as const;
   checkOptions('loadStudent', ['scanLayers', 'checkpoint', 'unroll', ...HUB_OPTIONS, ...own], options);
-  const { materialize = true, adapters = true } = options;
+  const { materialize = true, adapters = true, adapterOptions = {} } = options;
   const found = await findStudent(name, options);
   const { form, folder, file } = found;
   if (typeof adapters === 'string' && !(await isThere(adapters)))
@@ -75,7 +78,7 @@ export async function loadStudent(name: string, options: StudentOptions = {}): P
   const load = {
     plain: undefined,
     packed: (model: Qwen3ForCausalLM) => loadPacked(model, file),
-    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters === true),
+    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters === true, adapterOptions),
   }[form];
   const model = await Qwen3ForCausalLM.fromFolder(folder, options, load).catch((e: unknown) => {
     if (!(e instanceof StateDictError) || form === 'plain') throw e;
@@ -141,7 +144,12 @@ async function originalIn(folder: string): Promise<string | undefined> {
   return one && path.join(folder, one);
 }
 
-async function loadOriginal(model: Qwen3ForCausalLM, { file, config }: FoundStudent, adapters: boolean): Promise<void> {
+async function loadOriginal(
+  model: Qwen3ForCausalLM,
+  { file, config }: FoundStudent,
+  adapters: boolean,
+  options: AdaptersToTrain,
+): Promise<void> {
   await using state = file.endsWith('.safetensors')
     ? await openSafetensors(file)
     : await openTorch(file, 'model_state_dict');
@@ -150,7 +158,7 @@ async function loadOriginal(model: Qwen3ForCausalLM, { file, config }: FoundStud
   const names = new Set([...saved.keys()].map((name) => name.replace(/\.lora_[AB]$/, '')));
   const rank = [...saved].find(([name]) => name.endsWith('lora_A'))?.[1].shape[0] ?? 0;
   const alpha = Number(config.recovery_alpha ?? config.lora_alpha ?? rank);
-  addLora(model, { targets: [(name) => names.has(name)], rank, alpha });
+  addLora(model, { ...options, targets: [(name) => names.has(name)], rank, alpha });
   model.loadStateDict(saved, { strict: false });
 }
 

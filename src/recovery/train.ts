@@ -1,5 +1,6 @@
 // Recovery training: a quantized student learns, through small adapters, what a teacher or a text says. Whatever is wrong with
 // what is asked for is said before anything is compiled, and whether it fits before data is read.
+import path from 'node:path';
 import { ArgumentError } from '../base/errors.js';
 import { type DataLoader, IterableDataset } from '../data/index.js';
 import { saveAdapters } from '../lora/index.js';
@@ -65,7 +66,7 @@ export interface RecoveryResult {
   readonly finished: boolean;
   /** The mean of the last losses that were logged. */
   readonly loss: number | undefined;
-  /** Before the first step (of this process) and after the last. */
+  /** Before the first step and after the last. */
   readonly perplexity?: { readonly before: number; readonly after: number; readonly best: number };
   /** The folders of the last adapters, and of the best. */
   readonly adapters: string;
@@ -83,13 +84,13 @@ type Tell = (event: RecoveryEvent) => void;
 
 export async function trainRecoveryLora(options: RecoveryOptions, tell: Tell = () => {}): Promise<RecoveryResult> {
   const settings = settle(options);
-  await using folder = await RunFolder.open(settings);
+  await using folder = await RunFolder.open(settings); // whatever happens, what was saved is on the disk
   const prepared = await prepare(settings);
   const compiled = counts.compiled;
   const learner = new Learner(prepared, settings);
   tell({ kind: 'student', ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype });
   tell({ kind: 'preflight', ...(await learner.preflight()) });
-  if (settings.overwrite) await folder.clear(); // not before: a mistake above would cost a run
+  if (settings.overwrite) await folder.clear(); // not before all else is right
   await learner.fillAnchor(); // from here on data is read
   const run = new Run(settings, learner, folder, tell);
   await run.resume();
@@ -115,7 +116,7 @@ class Learner {
     this.#settings = s;
     this.optimizer = new AdamW(
       [...student.namedParameters()].filter(([, p]) => p.requiresGrad),
-      { lr: s.lr, weightDecay: s.weightDecay },
+      { lr: s.lr, weightDecay: s.weightDecay, masterWeights: true }, // norms in bf16 would lose steps this small
     );
     this.schedule = new LambdaLR(this.optimizer, (n) => rateFactor(n, s));
     this.#anchors = s.anchorKlWeight ? Math.min(s.anchorSamples, lesson.sequences ?? s.anchorSamples) : 0;
@@ -169,6 +170,19 @@ const tensorsIn = (x: unknown): Tensor[] =>
 
 // ---- its steps, and what is kept of them
 
+/** What a run knows of itself, in checkpoints: one that is resumed tells what one would that was never stopped. */
+interface Progress {
+  /** The lowest loss: by evaluation, where there is one. */
+  best: number;
+  /** Of the steps since the last line of the log. */
+  losses: number[];
+  /** Of that line. */
+  loss?: number;
+  /** The first perplexity, and what was found last. */
+  before?: number;
+  latest?: Perplexity;
+}
+
 class Run {
   readonly #settings: Settings;
   readonly #learner: Learner;
@@ -181,13 +195,8 @@ class Run {
   #last: { readonly lr: number; readonly gradNorm: Tensor } | undefined;
   /** Losses on their way, of steps since the last line of the log. */
   readonly #pending: Promise<number>[] = [];
-  /** In checkpoints: the lowest loss (by evaluation, where there is one), and those since the last line of the log. */
-  readonly #progress = { best: Number.POSITIVE_INFINITY, losses: [] as number[] };
+  readonly #progress: Progress = { best: Number.POSITIVE_INFINITY, losses: [] };
   #evaluate: (() => Promise<Perplexity>) | undefined;
-  #before: Perplexity | undefined;
-  #latest: Perplexity | undefined;
-  #logged: number | undefined;
-  #resumed = false;
   #stopped = false;
 
   constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell) {
@@ -206,16 +215,13 @@ class Run {
 
   /** Goes back to the last checkpoint, if that is asked for and there is one. */
   async resume(): Promise<void> {
-    if (this.#settings.resume) {
-      const restored = await this.#folder.checkpoints.load(this.#states());
-      if (restored) {
-        this.#step = restored.step;
-        this.#resumed = true;
-        Object.assign(this.#progress, restored.values.progress);
-        this.#tell({ kind: 'resumed', step: this.#step });
-      }
+    const restored = this.#settings.resume ? await this.#folder.checkpoints.load(this.#states()) : undefined;
+    if (restored) {
+      this.#step = restored.step;
+      Object.assign(this.#progress, restored.values.progress);
+      this.#tell({ kind: 'resumed', step: this.#step });
     }
-    this.#folder.metrics.goBackTo(this.#resumed ? this.#step : -1);
+    this.#folder.metrics.goBackTo(restored?.step);
   }
   #states() {
     const { trained, optimizer, schedule } = this.#learner;
@@ -225,7 +231,7 @@ class Run {
   async train(): Promise<void> {
     const { logInterval, evalSteps } = this.#settings;
     this.#evaluate = await this.#evaluator();
-    if (!this.#ended) this.#before = await this.#measure(!this.#resumed); // one that never stopped has no such line
+    if (!this.#progress.latest) await this.#measure();
     this.#meter.start(this.#step);
     for await (const batch of this.#epochs()) {
       await this.#take(batch);
@@ -265,38 +271,39 @@ class Run {
     this.#tell({ kind: 'progress', step, steps, lr, ...this.#meter.now });
     await this.#pending.at(-2); // one step ahead of the device: it need not wait for the host, and batches do not pile up
   }
-  /** Waits for the losses of all steps. */
-  async #settle(): Promise<void> {
+  /** Waits for the losses of all steps. What is kept after it is good: they are finite, and so is the last update. */
+  async #settle(): Promise<number> {
     const [first, losses] = [this.#step + 1 - this.#pending.length, await Promise.all(this.#pending.splice(0))];
     const lost = losses.findIndex((loss) => !Number.isFinite(loss));
-    if (lost >= 0) throw new ArgumentError(lostText(first + lost, losses[lost]!, this.#settings));
+    if (lost >= 0) throw new ArgumentError(lostText('loss', first + lost, losses[lost]!, this.#settings));
     this.#progress.losses.push(...losses);
+    const gradNorm = Number(await this.#last!.gradNorm.item());
+    if (!Number.isFinite(gradNorm))
+      throw new ArgumentError(lostText('norm of the gradients', this.#step, gradNorm, this.#settings));
+    return gradNorm;
   }
 
   async #log(): Promise<void> {
-    await this.#settle();
-    const { lr, gradNorm: norm } = this.#last!;
-    const [step, gradNorm] = [this.#step, Number(await norm.item())];
+    const gradNorm = await this.#settle();
+    const [step, { lr }] = [this.#step, this.#last!];
     const loss = mean(this.#progress.losses.splice(0));
     const { tokensPerSecond, memory, seconds } = this.#meter.now;
     const line = { step, loss, lr, gradNorm, tokensPerSecond, memory, seconds };
-    this.#logged = loss;
+    this.#progress.loss = loss;
     this.#folder.metrics.add(line);
     this.#tell({ kind: 'log', ...line });
     if (!this.#evaluate) await this.#keepBest(loss);
   }
-  async #measure(isNew = true): Promise<Perplexity | undefined> {
-    if (!this.#evaluate) return undefined;
+  async #measure(): Promise<void> {
+    if (!this.#evaluate) return;
     const found = await this.#evaluate();
     const line = { step: this.#step, evalLoss: found.loss, perplexity: found.perplexity };
-    this.#latest = found;
+    this.#progress.before ??= found.perplexity;
+    this.#progress.latest = found;
+    this.#folder.metrics.add(line);
     this.#tell({ kind: 'eval', ...line });
-    if (isNew) {
-      this.#folder.metrics.add(line);
-      await this.#keepBest(found.loss);
-    }
+    await this.#keepBest(found.loss);
     this.#meter.skip();
-    return found;
   }
   async #evaluator(): Promise<(() => Promise<Perplexity>) | undefined> {
     const { evalData, evalSamples, textField: field, batchSize } = this.#settings;
@@ -315,17 +322,16 @@ class Run {
     await this.#saveAdapters(this.#folder.best);
   }
   #saveAdapters(folder: string): Promise<void> {
-    return saveAdapters(this.#learner.student, folder, { baseModel: this.#settings.model });
+    const { quantize, model } = this.#settings;
+    return saveAdapters(this.#learner.student, folder, { baseModel: quantize ? this.#folder.student : model });
   }
   /** A checkpoint, when it is time for one. */
   async #save(): Promise<void> {
     const { checkpoints } = this.#folder;
     if (this.#ended || checkpoints.isDue(this.#step)) await this.#settle();
     const items = { ...this.#states(), settings: fixed(this.#settings), progress: this.#progress };
-    const metrics = {
-      ...(this.#logged !== undefined && { loss: this.#logged }),
-      ...(this.#latest && { evalLoss: this.#latest.loss }),
-    };
+    const { loss, latest } = this.#progress;
+    const metrics = { ...(loss !== undefined && { loss }), ...(latest && { evalLoss: latest.loss }) };
     this.#stopped = await checkpoints.tick(this.#step, items, { metrics });
     if (this.#ended && !this.#stopped && this.#step % this.#settings.saveSteps)
       await checkpoints.save(this.#step, items, { metrics });
@@ -336,22 +342,15 @@ class Run {
     await checkpoints.done();
     await this.#saveAdapters(adapters);
     if (this.#stopped) this.#tell({ kind: 'stopped', step: this.#step });
-    const [before, latest] = [this.#before, this.#latest];
+    const { loss, before, latest, best: lowest } = this.#progress;
     const { tokensPerSecond, seconds, peakMemory } = this.#meter.now;
     return {
       steps: this.#step,
       finished: this.#ended,
-      loss: this.#logged,
-      ...(before &&
-        latest && {
-          perplexity: {
-            before: before.perplexity,
-            after: latest.perplexity,
-            best: Math.exp(this.#progress.best),
-          },
-        }),
+      loss,
+      ...(latest && { perplexity: { before: before!, after: latest.perplexity, best: Math.exp(lowest) } }),
       adapters,
-      best: Number.isFinite(this.#progress.best) ? best : undefined,
+      best: Number.isFinite(lowest) ? best : undefined,
       metrics: metrics.path,
       seconds,
       tokensPerSecond,
@@ -360,5 +359,5 @@ class Run {
   }
 }
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length;
-const lostText = (step: number, loss: number, s: Settings): string =>
-  `the loss of step ${step} is ${loss}: the run cannot be saved any more: go back to a checkpoint in ${s.output} with --resume, and use a smaller --lr or --grad-clip`;
+const lostText = (what: string, step: number, value: number, { output }: Settings): string =>
+  `the ${what} of step ${step} is ${value}: the adapters are lost: train with a smaller --lr or --grad-clip, anew or with --resume-from ${path.join(output, 'best')}; what is saved in ${output} is good`;
