@@ -14,7 +14,7 @@ interface Options extends Pick<PerplexityTextOptions, 'stride' | 'maxTokens' | '
   readonly base?: string;
   readonly adapters?: string;
   readonly data: string[];
-  readonly sequenceLength: number;
+  readonly sequenceLength?: number;
   readonly batchSize: number;
   readonly dtype?: DType;
   readonly scanLayers: boolean;
@@ -32,7 +32,7 @@ export function evalPerplexityCommand(): Command {
     .option('--base <name>', "for the original's files: the Qwen3 that they were made of")
     .option('-a, --adapters <path>', 'put these adapters on it: a folder of PEFT, or a file')
     .requiredOption('-d, --data <files...>', '.txt, .jsonl or .parquet files, or the folder of a KD cache')
-    .addOption(number('-l, --sequence-length <n>', 'tokens of a row').default(1024))
+    .addOption(number('-l, --sequence-length <n>', 'tokens of a row; 1024 unless told, or what the model has'))
     .addOption(number('--stride <n>', 'how far rows are apart; less than their length: the rest is context'))
     .addOption(number('-b, --batch-size <n>', 'rows at a time').default(4))
     .addOption(number('--max-tokens <n>', 'at most so many tokens of the text'))
@@ -74,6 +74,8 @@ async function run({
     );
 }
 
+const DEFAULT_LENGTH = 1024;
+
 async function rowsOf(
   { folder }: FoundStudent,
   {
@@ -96,14 +98,17 @@ async function rowsOf(
     );
   const tokenizer = (await has(path.join(folder, 'tokenizer.json'))) ? await Tokenizer.fromPretrained(folder) : null;
   if (data.length === 1 && (await has(data[0]!))?.isDirectory()) {
+    for (const [flag, given] of Object.entries({ 'sequence-length': sequenceLength, stride, 'max-tokens': maxTokens }))
+      if (given !== undefined)
+        throw new ArgumentError(`--${flag} is for text, and ${data[0]} is a KD cache: leave it out`);
     const { KDCacheDataset } = await import('../distill/index.js');
     return KDCacheDataset.open(data[0]!, { expect: { tokenizer: tokenizer?.hash, vocabSize: config.vocabSize } });
   }
   const { maxPositionEmbeddings: most } = config;
-  if (sequenceLength > most)
+  if (sequenceLength !== undefined && sequenceLength > most)
     throw new ArgumentError(`--sequence-length is ${sequenceLength}: the model has ${most} positions`);
   return perplexityRows(data, tokenizer, {
-    sequenceLength,
+    sequenceLength: sequenceLength ?? Math.min(DEFAULT_LENGTH, most),
     ...(stride !== undefined && { stride }),
     ...(maxTokens !== undefined && { maxTokens }),
     ...(field !== undefined && { field }),

@@ -45,9 +45,13 @@ function number(text: string): number {
   return n;
 }
 
+/** As shells have it for a command that was told to end: what stands behind && is not for half a run. */
+const STOPPED = 130;
+
 async function run(options: RecoveryOptions, json: true | undefined): Promise<void> {
   const { trainRecoveryLora } = await import('../recovery/index.js');
   const result = await trainRecoveryLora(options, shower());
+  if (!result.finished) process.exitCode = STOPPED;
   process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : summary(result, options));
 }
 

@@ -14,7 +14,7 @@ export {
   type MemoryStats,
   type Rows,
 } from './executable.js';
-export { checkLibrary, preload } from './library.js';
+export { checkLibrary, keepFreedMemory, preload } from './library.js';
 export { type CompileOptions, encodeCompileOptions } from './options.js';
 export { devicesOf, type Program } from './program.js';
 export { Topology } from './topology.js';

@@ -4,7 +4,7 @@ import { checkWhole } from '../base/check.js';
 import { env } from '../base/env.js';
 import { ArgumentError, PluginLoadError } from '../base/errors.js';
 import { notice } from '../base/log.js';
-import { Api, Client, type Options, preload } from '../pjrt/index.js';
+import { Api, Client, keepFreedMemory, type Options, preload } from '../pjrt/index.js';
 import {
   cudaMissing,
   DEVICE_TYPES,
@@ -126,7 +126,9 @@ export async function startClient(device: DeviceType, path: string, o: OpenOptio
     ...(device === 'cuda' && { allocator: 'bfc', preallocate: false }),
     ...(device === 'cpu' && { cpu_device_count: cpuDevices }),
   };
-  return Client.create(Api.load(path), { ...defaults, ...o.options }, { xlaFlags: defaultFlags(device) });
+  const api = Api.load(path);
+  if (device === 'cpu') keepFreedMemory();
+  return Client.create(api, { ...defaults, ...o.options }, { xlaFlags: defaultFlags(device) });
 }
 
 /** NVIDIA's libraries and compiler tools, where the plugin finds them. It would end the process over one it misses. */
