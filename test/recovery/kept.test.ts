@@ -122,7 +122,9 @@ test('where the head is trained, the anchor is the head that it was', async () =
 
 test('adapters of another alpha are others: they are not taken for the same', async () => {
   const { adapters } = await run({ maxSteps: 1, recoveryAlpha: 6 });
-  await expect(run({ maxSteps: 1, resumeFrom: adapters })).rejects.toThrow(/has adapters of rank 2 and alpha 6 on .*, the model those of rank 2 and alpha 2 on/);
+  await expect(run({ maxSteps: 1, resumeFrom: adapters })).rejects.toThrow(
+    /has adapters of rank 2 and alpha 6 on .*, the model those of rank 2 and alpha 2 on/,
+  );
 });
 
 // What is trained beside adapters goes with them: magnitudes, norms, embeddings, the head.
