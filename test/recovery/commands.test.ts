@@ -123,7 +123,7 @@ test.each<[string, string[], string]>([
   ['merge-lora: adapters that are not there', ['merge-lora', '-m', student, '-o', out, '-a', gone], 'there are no adapters /nowhere/at/all'],
   ['merge-lora: adapters of another model', ['merge-lora', '-m', folderOf('untied'), '-o', out, '-a', goldenPath('lora/peft')], 'is not for this Qwen3ForCausalLM'],
   ['eval-perplexity: no such file', ['eval-perplexity', '-m', tied, '-d', 'gone.txt', '-l', '8'], 'there is no file gone.txt'],
-  ['eval-perplexity: rows too long', ['eval-perplexity', '-m', tied, '-d', text], '--sequence-length is 1024: the model has 256 positions'],
+  ['eval-perplexity: rows too long', ['eval-perplexity', '-m', tied, '-d', text, '-l', '1024'], '--sequence-length is 1024: the model has 256 positions'],
   ['eval-perplexity: a device that is not there', ['eval-perplexity', '-m', tied, '-d', text, '--device', 'tpu'], 'this machine has no TPU'],
 ])('%s: a sentence, and nothing is compiled', async (_, args, said) => {
   const { status, stderr, stdout } = await tsxla(args);

@@ -8,7 +8,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { emptyAnchor, fillAnchor } from '../../dist/recovery/anchor.js';
 import { recoveryStep } from '../../dist/recovery/step.js';
 import { folderOf, load } from '../models/support.js';
-import { file, ids, newFolder } from './support.js';
+import { file, ids, newFolder } from '../recovery/support.js';
 
 process.env.TSXLA_LOG = 'quiet';
 process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
