@@ -19,7 +19,7 @@ export function repositoryTexts(): string[] {
     readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => path.join(folder, file)),
   );
   return [...files, 'README.md', 'CONTRIBUTING.md']
-    .filter((file) => /\.(ts|md)$/.test(file) && !/golden|compat|conformance|\/\./.test(file))
+    .filter((file) => /\.(ts|md)$/.test(file) && !/golden|compat|conformance|node_modules|\/\./.test(file))
     .sort()
     .map(englishOf)
     .filter((text) => text.length > 100);
