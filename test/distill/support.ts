@@ -1,19 +1,9 @@
 // What the tests of KD caches share: a small teacher, its text, folders that go away.
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
 import { KDCacheDataset, type KDCacheOptions, type KDSequence } from 'tsxla/distill';
-import { afterAll } from 'vitest';
 import { folderOf } from '../models/support.js';
+import { scratch } from '../scratch.js';
 
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-kd-'));
-afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
-let folders = 0;
-export const newFolder = (): string => path.join(scratch, `folder-${folders++}`);
-export const file = (name: string, text: string): string => {
-  fs.writeFileSync(path.join(scratch, name), text);
-  return path.join(scratch, name);
-};
+export const { newFolder, file } = scratch('kd');
 
 const WORDS = 'the quick brown fox jumps over a lazy dog and runs far away from home'.split(' ');
 export const sentence = (i: number): string =>
