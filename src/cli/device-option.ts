@@ -34,3 +34,9 @@ export function whole(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('not a whole number');
   return Number(text);
 }
+/** Of one that takes any number. */
+export function number(text: string): number {
+  const n = Number(text);
+  if (text.trim() === '' || !Number.isFinite(n)) throw new InvalidArgumentError('not a number');
+  return n;
+}

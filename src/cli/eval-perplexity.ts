@@ -1,6 +1,5 @@
 // `tsxla eval-perplexity`: how well a model, quantized or not, foresees a text.
 import fs from 'node:fs/promises';
-import path from 'node:path';
 import { Command, Option } from 'commander';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
@@ -88,16 +87,10 @@ async function rowsOf(
   }: Pick<Options, 'data' | 'sequenceLength' | 'stride' | 'maxTokens' | 'field' | 'by'>,
 ) {
   const { perplexityRows } = await import('../recovery/index.js');
-  const { readQwen3Config, Tokenizer } = await import('../models/index.js');
-  const { readConfig } = await import('../models/pretrained.js');
-  const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
-  const has = (file: string) =>
-    fs.stat(file).then(
-      (s) => s,
-      () => undefined,
-    );
-  const tokenizer = (await has(path.join(folder, 'tokenizer.json'))) ? await Tokenizer.fromPretrained(folder) : null;
-  if (data.length === 1 && (await has(data[0]!))?.isDirectory()) {
+  const { readFolder } = await import('../models/qwen3.js');
+  const { config, tokenizer } = await readFolder(folder);
+  const one = data.length === 1 ? await fs.stat(data[0]!).catch(() => undefined) : undefined;
+  if (one?.isDirectory()) {
     for (const [flag, given] of Object.entries({ 'sequence-length': sequenceLength, stride, 'max-tokens': maxTokens }))
       if (given !== undefined)
         throw new ArgumentError(`--${flag} is for text, and ${data[0]} is a KD cache: leave it out`);

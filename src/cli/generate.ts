@@ -1,11 +1,11 @@
 // `tsxla generate`: text from a model in a folder, as it comes, and how fast it came.
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import pc from 'picocolors';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { seconds } from '../base/format.js';
 import type { GenerateOptions, GenerateTimings } from '../models/index.js';
-import { computeIn, dtypeOption, withDevice } from './device-option.js';
+import { computeIn, dtypeOption, number, withDevice } from './device-option.js';
 import { fetchProgress } from './progress.js';
 
 interface Options extends Omit<GenerateOptions, 'eosTokenIds'> {
@@ -54,11 +54,6 @@ export function generateCommand(): Command {
   return withDevice(command);
 }
 
-function number(text: string): number {
-  const n = Number(text);
-  if (text.trim() === '' || !Number.isFinite(n)) throw new InvalidArgumentError('not a number');
-  return n;
-}
 const numbers = (text: string): number[] => text.split(',').map(number);
 
 async function run(given: Options): Promise<void> {

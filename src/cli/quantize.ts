@@ -7,6 +7,7 @@ import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, plural, seconds } from '../base/format.js';
 import type { FactoredOptions, LayerReport, Preset } from '../quant/index.js';
 import type { StudentForm } from '../recovery/index.js';
+import { PRESETS } from '../recovery/options.js';
 import { whole, withDevice } from './device-option.js';
 import { fetchProgress, progress } from './progress.js';
 
@@ -50,7 +51,6 @@ export function quantizeCommand(): Command {
     .action(run);
   return withDevice(command);
 }
-const PRESETS = ['q2a4', 'q4a4', 'q4a4_r32', 'q2a2'] satisfies Preset[];
 
 async function run(given: Options): Promise<void> {
   const {

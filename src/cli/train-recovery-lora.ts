@@ -1,9 +1,10 @@
 // `tsxla train-recovery-lora`: the main job. Its flags are the table in recovery/options.ts; what it shows are its events.
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { bytes, columns, plural, seconds, timeLeft } from '../base/format.js';
 import { notice, say, stand } from '../base/log.js';
 import type { RecoveryEvent, RecoveryOptions, RecoveryResult } from '../recovery/index.js';
 import { FLAGS, type Flag, flagOf } from '../recovery/options.js';
+import { number } from './device-option.js';
 import { type Progress, progress } from './progress.js';
 
 type Given = RecoveryOptions & { readonly json?: true; readonly clipGradNorm?: number; readonly fullLogits: boolean };
@@ -38,12 +39,6 @@ function* optionsOf(name: string, flag: Flag): Generator<Option> {
 }
 const helpOf = ({ text, otherwise, default: value }: Flag): string =>
   otherwise ? `${text} (${otherwise})` : value === undefined || value === false ? text : `${text} (${value})`;
-
-function number(text: string): number {
-  const n = Number(text);
-  if (text.trim() === '' || Number.isNaN(n)) throw new InvalidArgumentError('not a number');
-  return n;
-}
 
 /** As shells have it for a command that was told to end: what stands behind && is not for half a run. */
 const STOPPED = 130;

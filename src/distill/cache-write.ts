@@ -1,7 +1,6 @@
 // Writing KD caches. A shard is the unit of work: its header says where reading the data goes on behind it, so that one rename
 // makes both its numbers and the progress true. Whenever a run is killed, the next begins behind the last whole shard.
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { checkWhole } from '../base/check.js';
@@ -11,8 +10,8 @@ import { decodeFloats } from '../base/float.js';
 import { waitForLock } from '../base/lock.js';
 import { type Document, IterableDataset, type Read, type Source } from '../data/index.js';
 import { type HubOptions, resolveModel, writeSafetensors } from '../io/index.js';
-import { type Qwen3Config, Qwen3ForCausalLM, readQwen3Config, Tokenizer } from '../models/index.js';
-import { readConfig } from '../models/pretrained.js';
+import { type Qwen3Config, Qwen3ForCausalLM, type Tokenizer } from '../models/index.js';
+import { readFolder } from '../models/qwen3.js';
 import { tensor } from '../tensor/create.js';
 import {
   arrayTypes,
@@ -182,8 +181,7 @@ async function findTeacher({ teacher, dtype, scanLayers = true, onFetch }: KDCac
     return { name: teacher.constructor.name, config, tokenizer, load: async () => teacher.eval() };
   }
   const folder = await resolveModel(teacher, onFetch ? { onProgress: onFetch } : {});
-  const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
-  const tokenizer = existsSync(path.join(folder, 'tokenizer.json')) ? await Tokenizer.fromPretrained(folder) : null;
+  const { config, tokenizer } = await readFolder(folder);
   const load = () => Qwen3ForCausalLM.fromPretrained(folder, { scanLayers, ...(dtype && { dtype }) });
   return { name: path.basename(path.resolve(teacher)), config, tokenizer, load };
 }

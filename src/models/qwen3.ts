@@ -331,6 +331,13 @@ export interface PretrainedOptions extends Qwen3Options, HubOptions {
 const picked = <O extends object, K extends keyof O>(options: O, names: readonly K[]): Pick<O, K> =>
   Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name as K))) as Pick<O, K>;
 
+/** What a folder says of its model, without the weights: the config, and the tokenizer where there is one. */
+export async function readFolder(folder: string): Promise<{ config: Qwen3Config; tokenizer: Tokenizer | null }> {
+  const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
+  const hasTokenizer = existsSync(path.join(folder, 'tokenizer.json'));
+  return { config, tokenizer: hasTokenizer ? await Tokenizer.fromPretrained(folder) : null };
+}
+
 /** A Qwen3 that foresees the next token: fromPretrained(), forward(), loss(), generate(). */
 export class Qwen3ForCausalLM extends Module implements CausalLM {
   readonly config: Qwen3Config;
@@ -421,13 +428,13 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     { dtype, ...options }: Qwen3Options & Pick<PretrainedOptions, 'dtype'> = {},
     load: (model: Qwen3ForCausalLM, folder: string) => Promise<unknown> = loadWeights,
   ): Promise<Qwen3ForCausalLM> {
-    const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
+    const { config, tokenizer } = await readFolder(folder);
     const model = skipInit(() => new Qwen3ForCausalLM(config, picked(options, QWEN3_OPTIONS)))
       .to(dtype ?? config.dtype)
       .eval();
     await load(model, folder);
     model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };
-    if (existsSync(path.join(folder, 'tokenizer.json'))) model.tokenizer = await Tokenizer.fromPretrained(folder);
+    model.tokenizer = tokenizer;
     model.folder = folder;
     return model;
   }

@@ -1,5 +1,6 @@
 // The metrics of a run: one JSON object a line, in a file that a resumed run goes on with.
 import fs from 'node:fs';
+import { replaceFiles } from '../io/file.js';
 
 export interface Metrics {
   readonly step: number;
@@ -24,11 +25,10 @@ export class MetricsFile {
   constructor(readonly path: string) {}
 
   /** Leaves the lines up to a step, or none: those behind it are written again. */
-  goBackTo(step = -1): void {
+  async goBackTo(step = -1): Promise<void> {
     const kept = linesOf(this.path).filter((line) => (JSON.parse(line) as Metrics).step <= step);
-    const aside = `${this.path}.unfinished`; // renamed when it is whole
-    fs.writeFileSync(aside, kept.map((line) => `${line}\n`).join(''));
-    fs.renameSync(aside, this.path);
+    const text = kept.map((line) => `${line}\n`).join('');
+    await replaceFiles(new Map([[this.path, (write) => write(Buffer.from(text))]]));
   }
   add(line: Metrics | EvalMetrics): void {
     fs.appendFileSync(this.path, `${JSON.stringify(line)}\n`);

@@ -32,7 +32,7 @@ const LOSS = 'Loss';
 const TRAINING = 'Training';
 const WATCHING = 'Watching and saving';
 
-const PRESETS = ['q2a4', 'q4a4', 'q4a4_r32', 'q2a2'] as const satisfies readonly Preset[];
+export const PRESETS = ['q2a4', 'q4a4', 'q4a4_r32', 'q2a2'] as const satisfies readonly Preset[];
 const DTYPE_NAMES = ['float32', 'float16', 'bfloat16', 'f32', 'f16', 'bf16'] as const;
 
 // biome-ignore format: a table

@@ -206,7 +206,7 @@ class Run {
     this.#folder = folder;
     this.#tell = tell;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
-    this.#batches = batchesOf(lesson, { batchSize, dropLast: true, ...order });
+    this.#batches = batchesOf(lesson, { batchSize, ...order });
     this.#meter = new Meter(s.maxSteps, batchSize * lesson.sequenceLength);
   }
   get #ended(): boolean {
@@ -221,7 +221,7 @@ class Run {
       Object.assign(this.#progress, restored.values.progress);
       this.#tell({ kind: 'resumed', step: this.#step });
     }
-    this.#folder.metrics.goBackTo(restored?.step);
+    await this.#folder.metrics.goBackTo(restored?.step);
   }
   #states() {
     const { trained, optimizer, schedule } = this.#learner;

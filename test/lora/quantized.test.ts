@@ -2,6 +2,7 @@
 // LoRA gets wrong is right here.
 import * as tx from 'tsxla';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { TwoBlocks } from '../nn/stacked.js';
 
 const { lora, nn, quant } = tx;
 const [WIDTH, RANK] = [8, 3];
@@ -19,23 +20,12 @@ class Block extends nn.Module {
     );
   }
 }
-class Net extends nn.Module {
-  readonly layers: tx.nn.LayerStack<Block> | tx.nn.Sequential;
-  constructor(stacked: boolean) {
-    super();
-    const blocks = [new Block(), new Block()];
-    this.layers = stacked ? new nn.LayerStack(blocks) : new nn.Sequential(...blocks);
-  }
-  override forward(x: tx.Tensor): tx.Tensor {
-    return this.layers.forward(x);
-  }
-}
 const numbers = (size: number, scale: number, seed = 0) =>
   Float64Array.from({ length: size }, (_, i) => scale * Math.sin(1 + seed + i * i * 0.7));
 
 /** Quantized, in f64, with adapters that do something. */
-async function adapted(stacked: boolean): Promise<Net> {
-  const model = nn.init.skipInit(() => new Net(stacked));
+async function adapted(stacked: boolean): Promise<TwoBlocks> {
+  const model = nn.init.skipInit(() => new TwoBlocks(() => new Block(), stacked));
   for (const [i, p] of model.parameters().entries()) p.assign(Float32Array.from(numbers(p.numel(), 0.4, i)));
   const rank = { lutSize: 4, groupSize: 2, scaleRank: RANK };
   await quant.quantizeModel(model, {
@@ -55,7 +45,7 @@ async function adapted(stacked: boolean): Promise<Net> {
   return model;
 }
 const x = tx.tensor(numbers(3 * WIDTH, 1), { shape: [3, WIDTH] });
-const materialize = async (model: Net): Promise<void> => {
+const materialize = async (model: TwoBlocks): Promise<void> => {
   for (const [, layer] of quant.quantLinears(model)) layer.materialize();
   await tx.sync(...model.buffers());
 };
@@ -65,7 +55,7 @@ const FORMS = [
 ] as const;
 
 describe.each(FORMS)('%s', (_, stacked) => {
-  let model: Net; // which each test leaves as it was, less that its weights may be materialized
+  let model: TwoBlocks; // which each test leaves as it was, less that its weights may be materialized
   beforeAll(async () => {
     model = await adapted(stacked);
   });

@@ -5,6 +5,7 @@ import path from 'node:path';
 import * as tx from 'tsxla';
 import { readSafetensors, readTorch } from 'tsxla/io';
 import { afterAll, describe, expect, test } from 'vitest';
+import { TwoBlocks } from '../nn/stacked.js';
 import { goldenPath } from '../support.js';
 
 const { nn, quant } = tx;
@@ -183,15 +184,9 @@ describe("the original's files", () => {
       return this.mlp.downProj.forward(this.mlp.gateProj.forward(x).relu()).add(this.selfAttn.qProj.forward(x));
     }
   }
-  class Model extends nn.Module {
-    readonly layers: tx.nn.LayerStack<Block> | tx.nn.Sequential;
+  class Model extends TwoBlocks {
     constructor(stacked: boolean) {
-      super();
-      const blocks = [new Block(), new Block()];
-      this.layers = stacked ? new nn.LayerStack(blocks) : new nn.Sequential(...blocks);
-    }
-    override forward(x: tx.Tensor): tx.Tensor {
-      return this.layers.forward(x) as tx.Tensor;
+      super(() => new Block(), stacked);
     }
   }
   const numbers = readSafetensors(goldenPath('quant/numbers.safetensors'));
