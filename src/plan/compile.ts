@@ -41,7 +41,11 @@ export interface AskOptions {
 }
 
 /** Compiles StableHLO for a TPU that is not here, unless the answer is known. Too little memory is an answer, too. */
-export async function ask(name: string, text: string, { topology, timeoutSeconds, fresh }: AskOptions): Promise<Answer> {
+export async function ask(
+  name: string,
+  text: string,
+  { topology, timeoutSeconds, fresh }: AskOptions,
+): Promise<Answer> {
   const plugin = await findPlugin('tpu');
   const ingredients = await ingredientsOf(plugin, text, topology);
   const key = keyOf(ingredients);
@@ -60,7 +64,15 @@ export async function ask(name: string, text: string, { topology, timeoutSeconds
   );
   if (usable) {
     const compileSeconds = 'compiled' in answer ? answer.compiled.seconds : answer.refused.seconds;
-    const about = { key, name, created: new Date().toISOString(), compileSeconds, inputs: [], outputs: [], ingredients };
+    const about = {
+      key,
+      name,
+      created: new Date().toISOString(),
+      compileSeconds,
+      inputs: [],
+      outputs: [],
+      ingredients,
+    };
     mkdirSync(plansDir(), { recursive: true, mode: 0o700 });
     await writeEntry(plansDir(), about, text, Buffer.from(JSON.stringify(answer)), LIMIT).catch(() => undefined); // a full disk stops no plan
   }

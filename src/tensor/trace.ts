@@ -224,7 +224,8 @@ export function inputsOf({ plan, slots, reached }: Trace, names: ReadonlyMap<Cel
   return slots.map((slot, i) => {
     const cell = slot.kind === 'cell' ? slot.cell : undefined;
     const { changed = false, differentiable = false } = (cell && reached.get(cell)) ?? {};
-    const kind = slot.kind === 'argument' ? 'batch' : slot.kind === 'grad' || (changed && !differentiable) ? 'state' : 'weights';
+    const kind =
+      slot.kind === 'argument' ? 'batch' : slot.kind === 'grad' || (changed && !differentiable) ? 'state' : 'weights';
     const { dtype, shape } = plan.parameters[i]!.aval;
     return { label: (cell && names.get(cell)) ?? labels[i]!, kind, dtype, shape };
   });

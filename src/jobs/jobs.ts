@@ -1,0 +1,30 @@
+// The jobs that can be planned, as a table.
+import { fullProgram } from './full.js';
+import { inferencePrograms } from './inference.js';
+import type { Job } from './job.js';
+import { recoveryProgram } from './recovery.js';
+
+export const JOBS = {
+  'recovery-lora': {
+    about: 'adapters on a quantized model learn from a teacher',
+    trains: true,
+    programs: (config, s) => [{ lowered: recoveryProgram(config, s), tokens: s.accumulation * s.batch * s.seq }],
+  },
+  full: {
+    about: 'every weight learns',
+    trains: true,
+    programs: (config, s) => [{ lowered: fullProgram(config, s), tokens: s.accumulation * s.batch * s.seq }],
+  },
+  inference: {
+    about: 'prompts are read, then tokens generated',
+    trains: false,
+    programs(config, s) {
+      const { prefill, decode } = inferencePrograms(config, s);
+      return [
+        { lowered: prefill, tokens: s.batch * s.seq },
+        { lowered: decode, tokens: s.batch },
+      ];
+    },
+  },
+} as const satisfies Readonly<Record<string, Job>>;
+export type JobName = keyof typeof JOBS;
