@@ -1,6 +1,9 @@
 // `tsxla plan`: which TPU a job fits, how fast it can be there, and why not; asked of the TPU's own compiler on this machine.
+import fs from 'node:fs/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
+import { messageOf } from '../base/thrown.js';
 import type { JobName, JobPlanProgress, Remat } from '../jobs/index.js';
 import { type Progress, progress } from './progress.js';
 
@@ -23,6 +26,7 @@ export function planCommand(): Command {
     .option('--timeout <seconds>', 'of one compile', whole)
     .option('--jobs <n>', 'compiles at a time: one for two cores', whole)
     .option('--fresh', 'compile again what is known')
+    .option('--html <file>', 'write a page with charts')
     .option('--json', 'print everything as JSON')
     .action(run);
 }
@@ -42,11 +46,12 @@ interface Flags {
   readonly jobs?: number;
   readonly fresh?: true;
   readonly json?: true;
+  readonly html?: string;
 }
 
-async function run({ model, job, tpu: tpus, batch, timeout, remat, json, ...rest }: Flags): Promise<void> {
-  const { planJob } = await import('../jobs/index.js');
-  const { reportOf } = await import('../jobs/report.js');
+async function run({ model, job, tpu: tpus, batch, timeout, remat, json, html, ...rest }: Flags): Promise<void> {
+  const { pageOf, planJob, reportOf } = await import('../jobs/index.js');
+  if (html) await writePage(html, ''); // before hours of compiling, and not after them
   const how = remat === false ? 'none' : remat === true ? undefined : remat;
   const plan = await planJob({
     ...rest,
@@ -58,9 +63,15 @@ async function run({ model, job, tpu: tpus, batch, timeout, remat, json, ...rest
     timeoutSeconds: timeout,
     onProgress: shower(),
   });
+  if (html) await writePage(html, pageOf(plan));
   process.stdout.write(`${json ? JSON.stringify(plan, null, 2) : reportOf(plan)}\n`);
   if (!plan.rows.some((row) => row.fits)) process.exitCode = 1;
 }
+
+const writePage = (file: string, text: string): Promise<void> =>
+  fs.writeFile(file, text).catch((e: unknown) => {
+    throw new ArgumentError(`cannot write ${file}: ${messageOf(e)}`, { cause: e });
+  });
 
 function shower(): (event: JobPlanProgress) => void {
   let rest = '';

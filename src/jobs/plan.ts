@@ -50,7 +50,7 @@ export interface JobRow {
   readonly peak: number;
   readonly available: number;
   readonly compileSeconds: number;
-  /** Of the program that is run again and again. */
+  /** Of the program that is run again and again, where all fit. */
   readonly stepSeconds?: number;
   readonly tokensPerSecond?: number;
   readonly tokensPerSecondPerChip?: number;
@@ -168,25 +168,23 @@ function asker({ config }: PlannedModel, options: JobPlanOptions, onRow: (row: J
 function rowOf(slice: Slice, settings: JobSettings, programs: JobRow['programs'], error?: string): JobRow {
   const plans = programs.map((p) => p.plan);
   const { tokens = 0, plan } = programs.at(-1) ?? {};
-  const { seconds, utilisation } = plan?.estimate ?? {};
-  const tokensPerSecond = seconds && tokens / seconds;
+  const fits = !error && plans.every((p) => p.fits);
+  const tokensPerSecond = fits && plan ? tokens / plan.estimate.seconds : 0;
   return {
     tpu: slice.accelerator,
     topology: slice,
     settings,
     programs,
-    fits: !error && plans.every((p) => p.fits),
+    fits,
     peak: Math.max(0, ...plans.map((p) => p.peak)),
-    available: plan?.available ?? slice.chip.hbm.available,
+    available: slice.chip.hbm.available,
     compileSeconds: plans.reduce((sum, p) => sum + p.compileSeconds, 0),
-    ...(!error &&
-      seconds &&
-      tokensPerSecond && {
-        stepSeconds: seconds,
-        tokensPerSecond,
-        tokensPerSecondPerChip: tokensPerSecond / slice.chips,
-        utilisation: utilisation!,
-      }),
+    ...(fits && {
+      stepSeconds: plan!.estimate.seconds,
+      tokensPerSecond,
+      tokensPerSecondPerChip: tokensPerSecond / slice.chips,
+      utilisation: plan!.estimate.utilisation,
+    }),
     ...(error && { error }),
   };
 }

@@ -1,6 +1,6 @@
 // A plan as people read it: a table, why something does not fit and what would help, and one sentence.
 import { bytes, columns, flops, plural, seconds } from '../base/format.js';
-import type { Plan } from '../plan/index.js';
+import type { Estimate } from '../plan/index.js';
 import { JOBS } from './jobs.js';
 import type { JobPlan, JobRow } from './plan.js';
 
@@ -8,7 +8,8 @@ const GiB = (n: number): string => (n / 2 ** 30).toFixed(n < 10 * 2 ** 20 ? 4 : 
 const whole = (n: number): string => Math.round(n).toLocaleString('en-US');
 
 type Column = readonly [title: string, cell: (row: JobRow) => string];
-const last = (row: JobRow): Plan | undefined => row.programs.at(-1)?.plan;
+/** Of the program that is run again and again. */
+const estimateOf = (row: JobRow): Estimate | undefined => row.programs.at(-1)?.plan.estimate;
 const COLUMNS: readonly Column[] = [
   ['TPU', (r) => r.tpu],
   ['batch', (r) => String(r.settings.batch)],
@@ -18,11 +19,14 @@ const COLUMNS: readonly Column[] = [
   ['tokens/s', (r) => (r.tokensPerSecond ? whole(r.tokensPerSecond) : '')],
   ['per chip', (r) => (r.tokensPerSecondPerChip ? whole(r.tokensPerSecondPerChip) : '')],
   ['used', (r) => (r.utilisation === undefined ? '' : `${(100 * r.utilisation).toFixed(0)}%`)],
-  ['work', (r) => (last(r)?.estimate ? flops(last(r)!.estimate!.flops) : '')],
-  ['traffic', (r) => (last(r)?.estimate ? bytes(last(r)!.estimate!.bytes) : '')],
-  ['collectives', (r) => collectivesOf(last(r))],
+  ['work', (r) => flops(estimateOf(r)?.flops ?? 0)],
+  ['traffic', (r) => bytes(estimateOf(r)?.bytes ?? 0)],
+  ['collectives', (r) => collectivesOf(estimateOf(r))],
   ['compile', (r) => (r.compileSeconds ? seconds(r.compileSeconds) : '')],
 ];
+
+/** 'v6e-8, batch 4' */
+export const nameOf = (row: JobRow): string => `${row.tpu}, batch ${row.settings.batch}`;
 
 /** 'yes', or by how much not. */
 export function fitOf(row: JobRow): string {
@@ -30,15 +34,14 @@ export function fitOf(row: JobRow): string {
   return row.fits ? 'yes' : `no, by ${bytes(row.peak - row.available)}`;
 }
 
-/** '56 all-gather, 1.2 GiB' */
-export function collectivesOf(plan: Plan | undefined): string {
-  const all = plan?.estimate?.collectives ?? [];
-  if (!all.length) return plan?.estimate ? 'none' : '';
+/** '56 all-gather; 1.2 GiB' */
+export function collectivesOf(estimate: Estimate | undefined): string {
+  const all = estimate?.collectives ?? [];
   const total = all.reduce((sum, c) => sum + c.bytes, 0);
-  return `${all.map((c) => `${c.count} ${c.kind}`).join(', ')}; ${bytes(total)}`;
+  return all.length ? `${all.map((c) => `${c.count} ${c.kind}`).join(', ')}; ${bytes(total)}` : '';
 }
 
-/** The table: titles first. A column that is the same nowhere is left out. */
+/** The table, its titles first. A column that says nothing is left out. */
 export const tableOf = (rows: readonly JobRow[]): string[][] => {
   const cells = COLUMNS.map(([title, cell]) => [title, ...rows.map(cell)]);
   const kept = cells.filter(([, ...column]) => column.some((text) => text));
@@ -61,7 +64,7 @@ export function titleOf({ model, job, rows }: JobPlan): string {
 /** Why a row does not fit, and what would help. */
 function explained(row: JobRow): string {
   const plan = row.programs.find((p) => !p.plan.fits)?.plan;
-  const head = `${row.tpu}, batch ${row.settings.batch}`;
+  const head = nameOf(row);
   if (row.error) return `${head}: ${row.error}`;
   if (!plan) return '';
   const largest = plan.largest.map((b) => [bytes(b.bytes), b.shape, b.what, b.source ?? '']);

@@ -3,29 +3,18 @@ import { mkdirSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { cacheDir, env } from '../base/env.js';
-import { OutOfMemoryError } from '../base/errors.js';
-import { messageOf } from '../base/thrown.js';
 import { type FoundPlugin, findPlugin } from '../plugins/index.js';
 import { FORMAT, type Ingredients, keyOf, sha256, sortFlags } from '../runtime/cache-key.js';
 import { BadEntryError, readEntry, touch, writeEntry } from '../runtime/cache-store.js';
-import { type AheadOfTime, compileAhead, memoryShortage } from './aot.js';
+import { type AheadOfTime, compileAhead } from './aot.js';
 
-/** A program that needs more memory than a device has. */
-export interface Refused {
-  /** Bytes. */
-  readonly needed: number;
-  readonly available: number;
-  /** The compiler's own words, with the largest buffers. */
-  readonly message: string;
-  readonly seconds: number;
-}
-export interface Answer {
-  readonly compiled?: AheadOfTime;
-  readonly refused?: Refused;
+export interface Answer extends AheadOfTime {
   /** It was asked before. */
   readonly cached: boolean;
 }
 
+/** Compile also what needs more memory than there is: a refusal would only say how much, not for what. */
+const ANYWAY = { xla_tpu_no_crash_on_oom: true };
 /** Of what is asked of the compiled program: a new number leaves older answers unused. */
 const ANSWERS = 1;
 const LIMIT = 256 * 2 ** 20; // bytes of the folder
@@ -40,7 +29,7 @@ export interface AskOptions {
   readonly fresh?: boolean | undefined;
 }
 
-/** Compiles StableHLO for a TPU that is not here, unless the answer is known. Too little memory is an answer, too. */
+/** Compiles StableHLO for a TPU that is not here, unless the answer is known. It may take more memory than there is. */
 export async function ask(
   name: string,
   text: string,
@@ -52,41 +41,25 @@ export async function ask(
   const usable = env('TSXLA_CACHE') !== 'off';
   const known = usable && !fresh && (await recall(key));
   if (known) return { ...known, cached: true };
-  const start = performance.now();
   const limit = timeoutSeconds && { timeoutSeconds };
-  const answer = await compileAhead(text, { topology, ...limit }).then(
-    (compiled) => ({ compiled }),
-    (e: unknown) => {
-      const shortage = e instanceof OutOfMemoryError ? memoryShortage(e) : undefined;
-      if (!shortage) throw e;
-      return { refused: { ...shortage, message: messageOf(e), seconds: (performance.now() - start) / 1000 } };
-    },
-  );
+  const compiled = await compileAhead(text, { topology, xlaFlags: ANYWAY, ...limit });
   if (usable) {
-    const compileSeconds = 'compiled' in answer ? answer.compiled.seconds : answer.refused.seconds;
-    const about = {
-      key,
-      name,
-      created: new Date().toISOString(),
-      compileSeconds,
-      inputs: [],
-      outputs: [],
-      ingredients,
-    };
+    const about = { key, name, created: new Date().toISOString(), inputs: [], outputs: [], ingredients };
     mkdirSync(plansDir(), { recursive: true, mode: 0o700 });
-    await writeEntry(plansDir(), about, text, Buffer.from(JSON.stringify(answer)), LIMIT).catch(() => undefined); // a full disk stops no plan
+    const written = { ...about, compileSeconds: compiled.seconds };
+    await writeEntry(plansDir(), written, text, Buffer.from(JSON.stringify(compiled)), LIMIT).catch(() => undefined); // a full disk stops no plan
   }
-  return { ...answer, cached: false };
+  return { ...compiled, cached: false };
 }
 
-async function recall(key: string): Promise<Pick<Answer, 'compiled' | 'refused'> | undefined> {
+async function recall(key: string): Promise<AheadOfTime | undefined> {
   const stored = await readEntry(plansDir(), key).catch((e: unknown) => {
     if (e instanceof BadEntryError) return undefined; // it is written again
     throw e;
   });
   if (!stored) return undefined;
   await touch(plansDir(), key);
-  return JSON.parse(Buffer.from(stored.executable).toString()) as Answer;
+  return JSON.parse(Buffer.from(stored.executable).toString()) as AheadOfTime;
 }
 
 async function ingredientsOf(plugin: FoundPlugin, text: string, topology: string): Promise<Ingredients> {
@@ -95,7 +68,7 @@ async function ingredientsOf(plugin: FoundPlugin, text: string, topology: string
   return {
     format: FORMAT,
     program: sha256(text), // with the places in the user's code, which are part of the answer
-    options: { topology, answers: ANSWERS },
+    options: { topology, flags: ANYWAY, answers: ANSWERS },
     defaults: {},
     flags: Object.fromEntries(flags),
     plugin: {

@@ -15,15 +15,14 @@ import type { LiveBuffer, Liveness } from './liveness.js';
 import type { Cost, Estimate } from './roofline.js';
 import { parseTopology, type Slice } from './topology.js';
 
-type Looked = AheadOfTime & { live?: Liveness; work?: Cost };
-const largestOf = (_: string): LiveBuffer[] => [];
+type Looked = AheadOfTime & { live: Liveness; work: Cost };
 const estimate = (_: Cost | undefined, chip: Slice['chip']): Estimate => ({
   seconds: 1,
-  computeSeconds: 1,
-  memorySeconds: 1,
+  computeSeconds: 0.7,
+  memorySeconds: 0.6,
   interconnectSeconds: 0,
-  flops: 1,
-  bytes: 1,
+  flops: 1e12,
+  bytes: 1e9,
   collectives: [],
   utilisation: chip.launch,
   heaviest: [],
@@ -37,6 +36,7 @@ export interface Parts {
   /** Made by the forward pass and kept for the backward pass. */
   readonly activations: number;
   readonly temporaries: number;
+  /** Beside the peak, which counts data. */
   readonly code: number;
 }
 export const PARTS = ['weights', 'state', 'batch', 'activations', 'temporaries', 'code'] as const;
@@ -56,8 +56,8 @@ export interface Plan {
   readonly compileSeconds: number;
   /** The compiler was asked before. */
   readonly cached: boolean;
-  /** Of a program that fits: time, work and traffic of one run, on one device, at the least. */
-  readonly estimate?: Estimate;
+  /** Time, work and traffic of one run, on one device, at the least. */
+  readonly estimate: Estimate;
 }
 
 export interface PlanOptions extends Pick<AskOptions, 'timeoutSeconds' | 'fresh'>, Pick<LowerOptions, 'names'> {}
@@ -108,26 +108,26 @@ export async function planLowered(
   slice: Slice,
   options: Omit<AskOptions, 'topology'> = {},
 ): Promise<Plan> {
-  const { compiled, refused, cached } = await ask(name, text, { ...options, topology: slice.name });
+  const { memory, seconds, cached, live, work } = (await ask(name, text, {
+    ...options,
+    topology: slice.name,
+  })) as Looked & { cached: boolean };
+  const { peak, code } = memory;
+  const { available } = slice.chip.hbm;
   const given = { weights: sizeOf(inputs, 'weights'), state: sizeOf(inputs, 'state'), batch: sizeOf(inputs, 'batch') };
-  const {
-    peak,
-    activations = 0,
-    code = 0,
-  } = refused ? { peak: refused.needed } : { ...compiled!.memory, ...(compiled as Looked).live };
-  const rest = peak - given.weights - given.state - given.batch - activations - code;
-  const buffers = refused ? largestOf(refused.message) : ((compiled as Looked).live?.tenLargest ?? []);
+  const { activations, tenLargest } = live ?? { activations: 0, tenLargest: [] };
+  const rest = peak - given.weights - given.state - given.batch - activations;
   return {
     topology: slice,
-    fits: !refused,
+    fits: peak <= available,
     peak,
-    available: refused?.available ?? slice.chip.hbm.available,
-    ...(refused && { shortage: refused.needed - refused.available }),
+    available,
+    ...(peak > available && { shortage: peak - available }),
     parts: { ...given, activations, temporaries: Math.max(0, rest), code },
-    largest: buffers.map((b) => ({ ...b, what: named(b.what, inputs) })),
-    compileSeconds: (refused ?? compiled!).seconds,
+    largest: tenLargest.map((b) => ({ ...b, what: named(b.what, inputs) })),
+    compileSeconds: seconds,
     cached,
-    ...(compiled && { estimate: estimate((compiled as Looked).work, slice.chip) }),
+    estimate: estimate(work, slice.chip),
   };
 }
 
