@@ -16,7 +16,7 @@ import { defaultClient } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from './arguments.js';
 import { checkClosures } from './closures.js';
-import { call } from './launch.js';
+import { call, layoutFor } from './launch.js';
 import { currentRegion } from './region.js';
 import type { Tensor } from './tensor.js';
 import {
@@ -209,17 +209,22 @@ export function compile<A extends unknown[], R>(
     programs: { get: () => known.size },
     stablehlo: {
       value(args: readonly unknown[], { platform = chooseDevice().device }: { platform?: DeviceType } = {}): string {
-        const { plan } = find(readArguments(name, args, staticArguments), captureSource(this.stablehlo));
-        return emitModule(plan.graph, plan.parameters, { name: moduleName(name), aliases: plan.aliases, platform });
+        const given = readArguments(name, args, staticArguments);
+        const traced = find(given, captureSource(this.stablehlo));
+        const { graph, parameters, aliases } = traced.plan;
+        const layout = layoutFor(traced, given.values);
+        return emitModule(graph, parameters, { name: moduleName(name), aliases, platform, layout });
       },
     },
     prepare: {
       async value(args: readonly unknown[]): Promise<Prepared> {
         const source = captureSource(this.prepare);
-        const traced = find(readArguments(name, args, staticArguments), source);
+        const given = readArguments(name, args, staticArguments);
+        const traced = find(given, source);
         const request = requestOf({ name, unnamed, group: known }, source, options, known);
         const client = await defaultClient();
-        const { program, executable } = await obtain(client, traced.plan, request, traced.program);
+        const layout = layoutFor(traced, given.values);
+        const { program, executable } = await obtain(client, { ...traced.plan, layout }, request, traced.program);
         traced.program = program;
         return {
           seconds: program.seconds,

@@ -7,6 +7,7 @@ import { Cell } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import type { Source } from '../ir/source.js';
+import { meshOf } from '../ops/body.js';
 import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
 import type { Plan, Program } from '../runtime/program.js';
@@ -24,7 +25,7 @@ export type Slot =
   | { readonly kind: 'node'; readonly node: Expr };
 
 /** Where one of its results goes. */
-type Target =
+export type Target =
   | { readonly kind: 'result'; readonly index: number }
   /** The place an input came from. */
   | { readonly kind: 'place'; readonly slot: Slot; readonly owner: Tensor | null; readonly variable: boolean }
@@ -187,7 +188,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
   return {
-    plan: { graph, parameters, labels, aliases, isGiven },
+    plan: { graph, parameters, labels, aliases, isGiven, mesh: meshOf(graph) },
     slots,
     targets,
     returned,
