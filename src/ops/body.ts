@@ -99,12 +99,17 @@ export class Body {
 /** A mesh that an operation of the graph names. */
 export function meshOf({ nodes }: Graph): Mesh | undefined {
   if (!Mesh.exists) return undefined;
-  for (const { attrs } of nodes) {
-    if (!attrs) continue;
-    for (const x of Object.values(attrs).flat() as unknown[]) {
-      const mesh = x instanceof Mesh ? x : x instanceof Sharding || x instanceof Body ? x.mesh : undefined;
-      if (mesh) return mesh;
-    }
+  for (const e of nodes) {
+    const mesh = meshIn(e);
+    if (mesh) return mesh;
+  }
+  return undefined;
+}
+/** A mesh that the operation itself names, or one in its body. */
+export function meshIn({ attrs }: Expr): Mesh | undefined {
+  for (const x of attrs ? (Object.values(attrs).flat() as unknown[]) : []) {
+    const mesh = x instanceof Mesh ? x : x instanceof Sharding || x instanceof Body ? x.mesh : undefined;
+    if (mesh) return mesh;
   }
   return undefined;
 }

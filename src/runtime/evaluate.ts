@@ -4,7 +4,7 @@ import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
-import { meshOf } from '../ops/body.js';
+import { meshIn, meshOf } from '../ops/body.js';
 import { constrain } from '../ops/sharding.js';
 import { isAdvanced } from '../ops/threefry.js';
 import { input, isVariable } from '../ops/variable.js';
@@ -50,17 +50,37 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     plan = planWith(roots, cells);
   }
   try {
-    const parts = equalParts(plan.graph.roots);
-    const states = collect(parts.flat(), hasValue).nodes.filter(isAdvanced); // what the draws of all parts have in common
-    if (states.length) await run(client, planOf(states, hasValue), { ...request, name: 'random_states', group: {} });
-    const name = `${request.name ?? 'pending'}_part`;
-    for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
-    const rest = parts.length ? planWith(plan.graph.roots, []) : plan;
-    if (rest.graph.roots.length) await run(client, rest, request);
+    for (const roots of byDevices(plan.graph)) await computeOn(client, roots, request);
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
     throw error;
   }
+}
+
+/** Computes what lies on the same devices. */
+async function computeOn(client: Client, roots: readonly Expr[], request: Request): Promise<void> {
+  const parts = equalParts(roots);
+  const states = collect(parts.flat(), hasValue).nodes.filter(isAdvanced); // what the draws of all parts have in common
+  if (states.length) await run(client, planOf(states, hasValue), { ...request, name: 'random_states', group: {} });
+  const name = `${request.name ?? 'pending'}_part`;
+  for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
+  const rest = planWith(roots, []);
+  if (rest.graph.roots.length) await run(client, rest, request);
+}
+
+/** Roots in groups: a program has one list of devices, and what depends on no mesh is computed on one. */
+function byDevices(graph: Graph): (readonly Expr[])[] {
+  if (!Mesh.exists) return [graph.roots];
+  const on = new Map<Expr, Sharding | undefined>(); // what is whole on all devices of a mesh stands for them
+  for (const e of graph.nodes) {
+    const named = meshIn(e);
+    const own = e.sharding ?? (named && Sharding.replicated(named));
+    on.set(
+      e,
+      own ? Sharding.replicated(own.mesh) : hasValue(e) ? undefined : e.inputs.map((x) => on.get(x)).find((s) => s),
+    );
+  }
+  return grouped(graph.roots, (root) => on.get(root));
 }
 
 async function run(client: Client, plan: Plan, request: Request): Promise<void> {

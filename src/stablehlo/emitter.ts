@@ -27,7 +27,7 @@ export class TextEmitter implements Emitter {
     readonly locations = false,
     readonly platform = 'cpu',
     /** What the program runs on. */
-    readonly mesh?: Mesh,
+    readonly mesh?: Mesh | undefined,
   ) {}
 
   op(
