@@ -17,4 +17,5 @@ export * as recovery from './recovery/index.js';
 export * from './rules.js';
 export { type Choice, chooseDevice, device, type OpenOptions, openClient } from './runtime/device.js';
 export { type CompileRecord, type Difference, explain } from './runtime/explain.js';
+export * as spmd from './spmd/index.js';
 export * from './tensor/index.js';

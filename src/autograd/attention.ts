@@ -55,22 +55,36 @@ const given = ({ mask, dropout }: Attention): number => 3 + Number(mask) + Numbe
 // ---- the plain form, of all queries or of some
 
 type Of = Pick<Attention, 'scale' | 'causal' | 'dropout'>;
-/** [B, H, T, n] as [B * G, H / G * T, n]: heads with the same key become rows of one matrix. */
+/** [B, H, T, n] as [B, G, H / G, T, n]: heads with the same key side by side. */
 const grouped = (x: Expr, k: Expr): Expr => {
   const [, groups] = k.shape as [number, number];
   const [batch, heads, rows, n] = x.shape as [number, number, number, number];
-  return reshape(x, [batch * groups, (heads / groups) * rows, n]);
+  return reshape(x, [batch, groups, heads / groups, rows, n]);
 };
-/** A product with one batch dimension, in this shape; `sum`: the dimensions that are summed over, of three. */
-const product = (a: Expr, b: Expr, sum: readonly [number, number], shape: readonly number[], wide: boolean): Expr =>
+/** A product for every example and group, in this shape; `sum`: the dimensions that are summed over. */
+const product = (
+  a: Expr,
+  b: Expr,
+  sum: readonly [readonly number[], readonly number[]],
+  shape: readonly number[],
+  wide: boolean,
+): Expr =>
   reshape(
     dotGeneral([a, b], {
-      batch: [[0], [0]],
-      sum: [[sum[0]], [sum[1]]],
+      batch: [
+        [0, 1],
+        [0, 1],
+      ],
+      sum,
       ...(wide && wideType(a.dtype) !== a.dtype && { out: wideType(a.dtype) }),
     }),
     shape,
   );
+/** All rows that have the same keys. */
+const ROWS = [
+  [2, 3],
+  [2, 3],
+] as const;
 const overKeys = (reduce: (x: Expr, dims: readonly number[]) => Expr, x: Expr): Expr =>
   reshape(reduce(x, [3]), x.shape.with(3, 1));
 
@@ -83,7 +97,7 @@ const HIDDEN = -1e30;
 function scoresOf({ q, k, mask }: Operands, { scale, causal }: Of, first?: Expr): Expr {
   const [batch, heads, rows] = q.shape as [number, number, number];
   const shape = [batch, heads, rows, k.shape[2]!];
-  let scores = mul(product(grouped(q, k), grouped(k, k), [2, 2], shape, true), scale);
+  let scores = mul(product(grouped(q, k), k, [[4], [3]], shape, true), scale);
   const hidden = full([], HIDDEN, scores.dtype);
   if (mask) scores = mask.dtype === 'bool' ? where(mask, scores, hidden) : add(scores, convert(mask, scores.dtype));
   if (!causal) return scores;
@@ -130,7 +144,7 @@ function plainForward(xs: Operands, of: Of, first?: Expr): Expr[] {
   const { q, v, mask } = xs;
   const { powers, total, statistic } = softmax(scoresOf(xs, of, first), mask);
   const used = convert(dropped(powers, xs, of), v.dtype);
-  const sums = product(grouped(used, v), grouped(v, v), [2, 1], q.shape.with(3, v.shape[3]!), true);
+  const sums = product(grouped(used, v), v, [[4], [2]], q.shape.with(3, v.shape[3]!), true);
   // Divided last: what is [T, e] is smaller than what is [T, S].
   return [convert(div(sums, total), q.dtype), uncolumn(statistic)];
 }
@@ -155,14 +169,14 @@ function plainBackward(xs: Operands, { output, statistic, g }: Results, of: Of, 
   const late = total && q.dtype === wide;
   const used = convert(dropped(late ? powers : weights, xs, of), v.dtype);
   const byUsed = late ? div(g, total) : g;
-  const ofUsed = product(grouped(g, v), grouped(v, v), [2, 2], scores.shape, true);
+  const ofUsed = product(grouped(g, v), v, [[4], [3]], scores.shape, true);
   const common = overKeys(reduceSum, mul(convert(g, wide), convert(output, wide))); // the same for all keys
   const ofScores = mul(weights, sub(dropped(ofUsed, xs, of), common));
   const scaled = grouped(convert(mul(ofScores, of.scale), q.dtype), k);
   return [
-    product(scaled, grouped(k, k), [2, 1], q.shape, false),
-    product(scaled, grouped(q, k), [1, 1], k.shape, true),
-    product(grouped(used, v), grouped(byUsed, v), [1, 1], v.shape, true),
+    product(scaled, k, [[4], [2]], q.shape, false),
+    product(scaled, grouped(q, k), ROWS, k.shape, true),
+    product(grouped(used, v), grouped(byUsed, v), ROWS, v.shape, true),
     ofScores,
   ];
 }
@@ -314,8 +328,12 @@ function backward(xs: Operands, results: Results, of: Attention, maskGrad: boole
 // ---- on CUDA
 
 /** What cuDNN can do (its documentation, and XLA's): the rest is computed plainly. */
-function isFlash({ platform }: Emitter, [q, k, v]: readonly Aval[], { flash, mask, dropout }: Attention): boolean {
-  if (platform !== 'cuda' || !flash || dropout) return false; // its random numbers are its own
+function isFlash(
+  { platform, mesh }: Emitter,
+  [q, k, v]: readonly Aval[],
+  { flash, mask, dropout }: Attention,
+): boolean {
+  if (platform !== 'cuda' || !flash || mesh || dropout) return false; // XLA cannot split it; its random numbers are its own
   const [queries, keys, d] = [q!.shape[2]!, k!.shape[2]!, q!.shape[3]!];
   const isEven = queries % 2 === 0 && keys % 2 === 0; // a bias has a gradient only then
   return (

@@ -4,6 +4,7 @@
 import { ArgumentError } from '../base/errors.js';
 import type { Aval } from './aval.js';
 import type { Expr } from './expr.js';
+import type { Sharding } from './mesh.js';
 
 export interface Touched {
   /** What the cell held when the body was entered. */
@@ -25,6 +26,9 @@ export const insideBody = (): boolean => frames.length > 0;
 
 export class Cell {
   #expr: Expr;
+  #sharding: Sharding | undefined;
+  /** One of the same shape, beside which this lies unless told: of a parameter, for an optimizer's state of it. */
+  follows: Cell | undefined;
   /** `carried`: bodies of loops may change it. A cell that is not can be read there, but changed only outside. */
   constructor(
     expr: Expr,
@@ -61,9 +65,15 @@ export class Cell {
     rebound.delete(this);
   }
   #hold(expr: Expr): void {
+    this.#sharding = this.#expr.sharding ?? this.#sharding;
     this.#expr.holders--;
     expr.holders++;
     this.#expr = expr;
+  }
+
+  /** How what it holds lies on several devices: as what it held before, unless told. */
+  get sharding(): Sharding | undefined {
+    return this.#expr.sharding ?? this.#sharding ?? this.follows?.sharding;
   }
 
   /** What it holds is computed with whatever is computed next. */

@@ -1,5 +1,6 @@
 // An expression: one immutable node of a graph. Nothing is computed here; the graph is printed as StableHLO later.
 import type { Aval } from './aval.js';
+import type { Sharding } from './mesh.js';
 import type { Op } from './op.js';
 import { currentSource, type Source } from './source.js';
 
@@ -17,6 +18,8 @@ export class Expr {
 
   /** Its value, once there is one: what that is, runtime/ knows. */
   value: object | undefined;
+  /** How its value is to lie on several devices; undefined where one has it, or nobody said. */
+  sharding: Sharding | undefined;
   /** How many tensors and cells hold it: where it is one, nobody else sees its value. */
   holders = 0;
 

@@ -2,6 +2,7 @@
 import type { Aval } from './aval.js';
 import type { Expr } from './expr.js';
 import type { Graph } from './graph.js';
+import type { Mesh, Sharding } from './mesh.js';
 
 /** A value in StableHLO text: %12, or %12#1. */
 export type Ssa = string;
@@ -21,6 +22,10 @@ export interface Emitter {
   /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
   graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
   typeOf(value: Ssa): Aval;
+  /** A sharding as an attribute; its mesh is declared in the module. */
+  sharding(sharding: Sharding, rank: number): string;
+  /** What the program is split over, if it is. */
+  readonly mesh?: Mesh | undefined;
   /** What it is written for ('cpu', 'cuda', 'tpu'): an op may have a form of its own there. */
   readonly platform: string;
 }

@@ -5,6 +5,7 @@ import type { Aval } from '../ir/aval.js';
 import { Cell, type Touched } from '../ir/cell.js';
 import { Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, structure } from '../ir/graph.js';
+import { Mesh, Sharding } from '../ir/mesh.js';
 import type { Emitter, Op, Ssa } from '../ir/op.js';
 import { withSource } from '../ir/source.js';
 import { define, flows, OPS, PICK, results } from './define.js';
@@ -55,6 +56,7 @@ export class Body {
   readonly results: readonly Expr[];
   readonly graph: Graph;
   #json: string | undefined;
+  #mesh: { readonly found: Mesh | undefined } | undefined;
 
   /** `params` are nodes that stand for the parameters in `results`: they are replaced by the body's own. */
   constructor(
@@ -77,6 +79,11 @@ export class Body {
     return e.graph(this.graph, new Map(this.params.map((p, i) => [p, [args[i]!]])));
   }
 
+  /** A mesh that is named inside. */
+  get mesh(): Mesh | undefined {
+    return (this.#mesh ??= { found: meshOf(this.graph) }).found;
+  }
+
   /** Whether its first results are those of the other, for the same arguments. */
   covers(other: Body): boolean {
     return this === other || (this.narrower?.covers(other) ?? false) || this.toJSON() === other.toJSON();
@@ -87,6 +94,24 @@ export class Body {
     this.#json ??= `${this.params.map((p) => p.aval.id)}|${this.results.length}|${structure(this.graph)}`;
     return this.#json;
   }
+}
+
+/** A mesh that an operation of the graph names. */
+export function meshOf({ nodes }: Graph): Mesh | undefined {
+  if (!Mesh.exists) return undefined;
+  for (const e of nodes) {
+    const mesh = meshIn(e);
+    if (mesh) return mesh;
+  }
+  return undefined;
+}
+/** A mesh that the operation itself names, or one in its body. */
+export function meshIn({ attrs }: Expr): Mesh | undefined {
+  for (const x of attrs ? (Object.values(attrs).flat() as unknown[]) : []) {
+    const mesh = x instanceof Mesh ? x : x instanceof Sharding || x instanceof Body ? x.mesh : undefined;
+    if (mesh) return mesh;
+  }
+  return undefined;
 }
 
 export interface Traced {

@@ -5,6 +5,7 @@ import { kindOf } from '../base/promote.js';
 import { range, type Shape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
+import type { Emitter, Ssa } from '../ir/op.js';
 import { checkDType, define, showAll } from './define.js';
 import { convert, padDim, permute, reshape, slice } from './move.js';
 import { mul } from './pointwise.js';
@@ -21,11 +22,37 @@ interface Dot {
   readonly out?: DType;
 }
 
+type LoweredDot = Pick<Dot, 'batch' | 'sum'> & { readonly precise: boolean | undefined };
+
 const without = (rank: number, ...taken: readonly Dims[]): number[] =>
   range(rank).filter((d) => !taken.some((t) => t.includes(d)));
 
 const list = (xs: Dims): string => `[${xs.join(', ')}]`;
 export const HIGHEST = '[#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]';
+
+/** Whether dimensions lie side by side, in this order. */
+const isRun = (dims: Dims): boolean => dims.every((d, i) => d === dims[0]! + i);
+
+/** An operand whose dimensions of one role are one, and where those are then. */
+function merged(e: Emitter, x: Ssa, roles: readonly Dims[]): { readonly x: Ssa; readonly at: Dims[] } {
+  const { shape, dtype } = e.typeOf(x);
+  const runs = roles.filter((r) => r.length).sort((p, q) => p[0]! - q[0]!);
+  const sizes = runs.map((r) => sizeOf(r.map((d) => shape[d]!)));
+  return {
+    x: e.op('reshape', [x], [Aval.of(dtype, sizes)])[0]!,
+    at: roles.map((r) => (r.length ? [runs.indexOf(r)] : [])),
+  };
+}
+
+/** As StableHLO has it. */
+function lowerDot(e: Emitter, xs: readonly Ssa[], { batch, sum, precise }: LoweredDot, out: Aval): Ssa {
+  const numbers = `lhs_batching_dimensions = ${list(batch[0])}, rhs_batching_dimensions = ${list(batch[1])}, lhs_contracting_dimensions = ${list(sum[0])}, rhs_contracting_dimensions = ${list(sum[1])}`;
+  const attrs = {
+    dot_dimension_numbers: `#stablehlo.dot<${numbers}>`,
+    ...(precise && { precision_config: HIGHEST }),
+  };
+  return e.op('dot_general', xs, [out], attrs)[0]!;
+}
 
 /** The dimensions of the result are: batch, the rest of a, the rest of b. */
 export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, Expr], Dot>({
@@ -41,13 +68,18 @@ export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, 
     const [freeA, freeB] = [without(a.rank, batch[0], sum[0]), without(b.rank, batch[1], sum[1])];
     return Aval.of(out, [...[...batch[0], ...freeA].map((d) => a.shape[d]!), ...freeB.map((d) => b.shape[d]!)]);
   },
+  // One dimension for each role: XLA's CPU compiler is 1.5 times as fast on such. But what is split over devices stays apart.
   lower: (e, xs, { batch, sum, precise }, out) => {
-    const numbers = `lhs_batching_dimensions = ${list(batch[0])}, rhs_batching_dimensions = ${list(batch[1])}, lhs_contracting_dimensions = ${list(sum[0])}, rhs_contracting_dimensions = ${list(sum[1])}`;
-    const attrs = {
-      dot_dimension_numbers: `#stablehlo.dot<${numbers}>`,
-      ...(precise && { precision_config: HIGHEST }),
-    };
-    return e.op('dot_general', xs, [out], attrs)[0]!;
+    const rolesOf = (i: 0 | 1) => [batch[i], sum[i], without(e.typeOf(xs[i]).rank, batch[i], sum[i])];
+    const roles = [rolesOf(0), rolesOf(1)] as const;
+    const all = roles.flat();
+    if (e.mesh || all.every((r) => r.length < 2) || !all.every(isRun))
+      return lowerDot(e, xs, { batch, sum, precise }, out);
+    const [a, b] = [merged(e, xs[0], roles[0]), merged(e, xs[1], roles[1])];
+    const sizes = (m: typeof a, ...dims: readonly Dims[]) => dims.flat().map((d) => e.typeOf(m.x).shape[d]!);
+    const shape = [...sizes(a, a.at[0]!, a.at[2]!), ...sizes(b, b.at[2]!)];
+    const dims = { batch: [a.at[0]!, b.at[0]!], sum: [a.at[1]!, b.at[1]!], precise } as const;
+    return e.op('reshape', [lowerDot(e, [a.x, b.x], dims, out.withShape(shape))], [out])[0]!;
   },
   // Each operand's gradient is the result's, contracted with the other operand over what the other brought in.
   vjp: (gradient, [a, b], { batch, sum, out: _, ...options }) => {
@@ -144,7 +176,6 @@ function contractPair(a: Labelled, b: Labelled, needed: ReadonlySet<string>): La
   const shared = a.labels.filter((l) => sizeB.has(l));
   const [batch, sum] = [shared.filter((l) => needed.has(l)), shared.filter((l) => !needed.has(l))];
   const [freeA, freeB] = [a.labels.filter((l) => !sizeB.has(l)), b.labels.filter((l) => !sizeA.has(l))];
-  const shape = (labels: Labels) => labels.map((l) => sizeA.get(l) ?? sizeB.get(l)!);
   const labels = [...batch, ...freeA, ...freeB];
   if (!sum.length) {
     const wide = (x: Labelled, own: Labels) =>
@@ -154,21 +185,15 @@ function contractPair(a: Labelled, b: Labelled, needed: ReadonlySet<string>): La
       );
     return { x: mul(wide(a, freeA), wide(b, freeB)), labels };
   }
-  // Dimensions of one role are merged. The order [batch, sum, free] is taken as it is, else [batch, free, sum] is made.
-  const merge = (x: Labelled, free: Labels) => {
+  // The order [batch, sum, free] is taken as it is, else [batch, free, sum] is made.
+  const place = (x: Labelled, free: Labels) => {
     const sumFirst = [...batch, ...sum, ...free].every((l, i) => l === x.labels[i]);
-    const roles = sumFirst ? [sum, free] : [free, sum];
-    const lead = batch.length ? [batch] : [];
-    const merged = reshape(
-      arrange(x, [...batch, ...roles.flat()]),
-      [...lead, ...roles].map((r) => sizeOf(shape(r))),
-    );
-    return { merged, sumDim: lead.length + (sumFirst ? 0 : 1) };
+    const order = sumFirst ? [...batch, ...sum, ...free] : [...batch, ...free, ...sum];
+    return { x: arrange(x, order), sum: sum.map((l) => order.indexOf(l)) };
   };
-  const [l, r] = [merge(a, freeA), merge(b, freeB)];
-  const first = batch.length ? [0] : [];
-  const y = dotGeneral([l.merged, r.merged], { batch: [first, first], sum: [[l.sumDim], [r.sumDim]] });
-  return { x: reshape(y, shape(labels)), labels };
+  const [l, r] = [place(a, freeA), place(b, freeB)];
+  const lead = range(batch.length);
+  return { x: dotGeneral([l.x, r.x], { batch: [lead, lead], sum: [l.sum, r.sum] }), labels };
 }
 
 /** The sum over all labels that are not in `out`; sizes of one label are equal or 1. */

@@ -46,11 +46,14 @@ export function matmul(a: Expr, b: Expr): Expr {
   const [k, n] = right.shape.slice(-2) as [number, number];
   const y =
     right.aval.size === k * n
-      ? dotGeneral([mergeLead(left, 1), reshape(right, [k, n])], { batch: [[], []], sum: [[1], [0]] })
-      : dotGeneral([batched(left, lead), batched(right, lead)], { batch: [[0], [0]], sum: [[2], [1]] });
+      ? dotGeneral([left, reshape(right, [k, n])], { batch: [[], []], sum: [[left.shape.length - 1], [0]] })
+      : dotGeneral([batched(left, lead), batched(right, lead)], {
+          batch: [range(lead.length), range(lead.length)],
+          sum: [[lead.length + 1], [lead.length]],
+        });
   return reshape(y, [...lead, ...(vectorA ? [] : [left.shape.at(-2)!]), ...(vectorB ? [] : [n])]);
 }
-const batched = (x: Expr, lead: Shape): Expr => mergeLead(broadcastTo(x, [...lead, ...x.shape.slice(-2)]), 2);
+const batched = (x: Expr, lead: Shape): Expr => broadcastTo(x, [...lead, ...x.shape.slice(-2)]);
 
 const product =
   (op: string, ranks: readonly [number, number], what: string) =>
@@ -125,9 +128,8 @@ export function linear(x: Expr, weight: Expr, bias?: Expr | null): Expr {
   }
   checkInner('linear', x, weight, -1, -1, 'the weight is [out, in]');
   checkBias('linear', bias, weight.shape.slice(0, -1));
-  const y = dotGeneral([mergeLead(x, 1), weight], { batch: [[], []], sum: [[1], [weight.shape.length - 1]] });
-  const shaped = reshape(y, [...x.shape.slice(0, -1), ...weight.shape.slice(0, -1)]);
-  return bias ? add(shaped, bias) : shaped;
+  const y = dotGeneral([x, weight], { batch: [[], []], sum: [[x.shape.length - 1], [weight.shape.length - 1]] });
+  return bias ? add(y, bias) : y;
 }
 
 /** a W b + bias for every row of a [..., in1] and b [..., in2], with W of shape [out, in1, in2]. */

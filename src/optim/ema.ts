@@ -11,7 +11,7 @@ import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
 import { dependOn } from '../tensor/region.js';
 import { loadTensors } from '../tensor/state.js';
-import { Tensor } from '../tensor/tensor.js';
+import { beside, Tensor } from '../tensor/tensor.js';
 import { checkList } from './optimizer.js';
 
 export interface EMAOptions {
@@ -45,7 +45,7 @@ export class EMA {
     this.params = entries.map(([name, p]) => checkTensor('EMA', name, p));
     this.#names = entries.map(([name]) => name);
     if (!this.params.length) throw new ArgumentError('EMA: there are no parameters: pass model.parameters()');
-    this.averages = this.params.map((p) => zeros(p.shape, { dtype: wideType(p.dtype) }));
+    this.averages = this.params.map((p) => beside(p, zeros(p.shape, { dtype: wideType(p.dtype) })));
     this.#updates = zeros([], { dtype: 'f32' });
     this.#decay = checkDecay(decay);
     this.#rest = tensor(1 - decay, { dtype: 'f32' });

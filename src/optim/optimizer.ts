@@ -13,7 +13,7 @@ import { add, eq, neg, where } from '../ops/pointwise.js';
 import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
 import { currentRegion } from '../tensor/region.js';
-import { Tensor } from '../tensor/tensor.js';
+import { beside, Tensor } from '../tensor/tensor.js';
 import { checkOption, type Option, optionsOf, type Rule } from './rule.js';
 import { type GivenState, loadState, type OptimizerState, saveState } from './state-dict.js';
 
@@ -151,7 +151,7 @@ export class ParameterGroup<O extends object> {
       const dtype = wideType(p.dtype);
       const shapes = Object.entries(rule.state(p.shape, options));
       if (masters && dtype !== p.dtype) shapes.push(['master', p.shape]);
-      return Object.fromEntries(shapes.map(([name, shape]) => [name, zeros(shape, { dtype })]));
+      return Object.fromEntries(shapes.map(([name, shape]) => [name, beside(p, zeros(shape, { dtype }))]));
     });
     const dtype = this.params.some((p) => p.dtype === 'f64') ? 'f64' : 'f32';
     this.step = zeros([], { dtype: 'f32' });

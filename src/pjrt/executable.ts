@@ -179,6 +179,11 @@ export class LoadedExecutable extends Executable {
     return this.#shape.donors;
   }
 
+  /** How each result lies on its devices, where it runs on several. */
+  get outputShardings(): ProgramShape['outputShardings'] {
+    return this.#shape.outputShardings;
+  }
+
   /** Runs it on its one device. Returns at once: the results are being made. */
   execute(args: readonly Buffer[], options: ExecuteOptions = {}): Execution {
     const { outputs, done } = this.executeSharded([args], options);

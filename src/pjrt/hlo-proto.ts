@@ -135,7 +135,7 @@ export const FRAMES = message({
   files: [1, ['string']], locations: [3, [message({ file: [1, 'int'], line: [3, 'int'], column: [4, 'int'] })]],
   frames: [4, [message({ location: [1, 'int'] })]],
 });
-export const PROGRAM = message(INTERFACE); // computations are not in it, so they are skipped
+export const PROGRAM = message({ ...INTERFACE, outputSharding: [12, SHARDING] }); // computations are not in it: skipped
 export const MODULE = message({
   ...INTERFACE,
   computations: [3, [COMPUTATION]],

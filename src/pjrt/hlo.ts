@@ -1,9 +1,9 @@
 // What goes in and out of an HLO program.
 import { type ArrayType, DTYPES, dtypeFrom } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
-import { type HloFormat, type Ints, open, PROGRAM, primitive, type Shape, TUPLE } from './hlo-proto.js';
+import { type HloFormat, type Ints, open, PROGRAM, primitive, type Shape, type Sharding, TUPLE } from './hlo-proto.js';
 
-export type { HloFormat } from './hlo-proto.js';
+export type { HloFormat, Sharding as HloSharding } from './hlo-proto.js';
 export { printHlo } from './hlo-text.js';
 
 export interface ProgramShape {
@@ -14,11 +14,13 @@ export interface ProgramShape {
   readonly aliases: readonly { readonly output: number; readonly input: number }[];
   /** Inputs whose memory the program may use for anything. */
   readonly donors: readonly number[];
+  /** How each output lies on the devices, where the program was split over several. */
+  readonly outputShardings: readonly Sharding[];
 }
 
 /** What goes in and out of a program, a tuple of results flattened. */
 export function readProgramShape(bytes: Uint8Array, format: HloFormat): ProgramShape {
-  const [{ name, shape, aliases, donors }] = open(PROGRAM, bytes, format);
+  const [{ name, shape, aliases, donors, outputSharding }] = open(PROGRAM, bytes, format);
   const result = shape?.result;
   if (!result) throw new ArgumentError(`these ${bytes.length} bytes of format ${format} hold no HLO program`);
   const tuple = shape.parameters.findIndex((p) => p.type === TUPLE);
@@ -34,6 +36,7 @@ export function readProgramShape(bytes: Uint8Array, format: HloFormat): ProgramS
       input: a.parameter,
     })),
     donors: (donors?.entries ?? []).map((d) => d.parameter),
+    outputShardings: outputSharding ? (result.type === TUPLE ? outputSharding.tuple : [outputSharding]) : [],
   };
 }
 

@@ -1,7 +1,7 @@
 // Which device to use, and starting it.
 import fs from 'node:fs';
 import { checkWhole } from '../base/check.js';
-import { env } from '../base/env.js';
+import { env, envInteger } from '../base/env.js';
 import { ArgumentError, PluginLoadError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { Api, Client, keepFreedMemory, type Options, preload } from '../pjrt/index.js';
@@ -85,6 +85,14 @@ function autoDevice(): Choice {
   return { device: 'cpu', why: 'this machine has no TPU and no NVIDIA GPU' };
 }
 export const isPresent = (device: DeviceType): boolean => present[device]();
+
+/** As how many devices the CPU appears, in PyTorch/XLA's words or in JAX's. */
+export const virtualDevices = (): number =>
+  envInteger(
+    'CPU_NUM_DEVICES',
+    Number(/--xla_force_host_platform_device_count=(\d+)/.exec(env('XLA_FLAGS') ?? '')?.[1] ?? 1),
+    1,
+  );
 
 export interface OpenOptions {
   /** How many devices the CPU should appear to be. */

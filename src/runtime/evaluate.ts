@@ -3,13 +3,19 @@ import type { TypedArray } from '../base/dtype.js';
 import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
+import { Mesh, Sharding } from '../ir/mesh.js';
+import { meshIn, meshOf } from '../ops/body.js';
+import { constrain } from '../ops/sharding.js';
 import { isAdvanced } from '../ops/threefry.js';
-import { isVariable } from '../ops/variable.js';
+import { input, isVariable } from '../ops/variable.js';
 import { Buffer, type Client } from '../pjrt/index.js';
+import type { Layout } from '../stablehlo/emitter.js';
+import { isPlaced, layoutOf } from './layout.js';
 import { withRelief } from './memory.js';
-import { record } from './metrics.js';
+import { count, record } from './metrics.js';
 import { obtain, type Plan, type Request } from './program.js';
 import { noteRead } from './rules-loop.js';
+import { isStored, ShardedArray, type Stored } from './sharded.js';
 import { allDone, inTurn, started } from './turn.js';
 import {
   checkAlive,
@@ -25,11 +31,11 @@ import {
 } from './value.js';
 
 /** Computes nodes and every cell that was changed, in one program, and remembers their values. */
-export const evaluate = (roots: readonly Expr[], request: Request): Promise<Buffer[]> =>
+export const evaluate = (roots: readonly Expr[], request: Request): Promise<Stored[]> =>
   inTurn(() => evaluateNow(roots, request));
 
 /** The same for whoever has the turn. */
-export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Buffer[]> {
+export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Stored[]> {
   const client = await defaultClient();
   if (!roots.every(hasValue) || changesArePending()) await compute(roots, request);
   return roots.map((e) => onDevice(client, e));
@@ -44,26 +50,49 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     plan = planWith(roots, cells);
   }
   try {
-    const parts = equalParts(plan.graph.roots);
-    const states = collect(parts.flat(), hasValue).nodes.filter(isAdvanced); // what the draws of all parts have in common
-    if (states.length) await run(client, planOf(states, hasValue), { ...request, name: 'random_states', group: {} });
-    const name = `${request.name ?? 'pending'}_part`;
-    for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
-    const rest = parts.length ? planWith(plan.graph.roots, []) : plan;
-    if (rest.graph.roots.length) await run(client, rest, request);
+    for (const roots of byDevices(plan.graph)) await computeOn(client, roots, request);
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
     throw error;
   }
 }
 
+/** Computes what lies on the same devices. */
+async function computeOn(client: Client, roots: readonly Expr[], request: Request): Promise<void> {
+  const parts = equalParts(roots);
+  const states = collect(parts.flat(), hasValue).nodes.filter(isAdvanced); // what the draws of all parts have in common
+  if (states.length) await run(client, planOf(states, hasValue), { ...request, name: 'random_states', group: {} });
+  const name = `${request.name ?? 'pending'}_part`;
+  for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
+  const rest = planWith(roots, []);
+  if (rest.graph.roots.length) await run(client, rest, request);
+}
+
+/** Roots in groups: a program has one list of devices, and what depends on no mesh is computed on one. */
+function byDevices(graph: Graph): (readonly Expr[])[] {
+  if (!Mesh.exists) return [graph.roots];
+  const on = new Map<Expr, Sharding | undefined>(); // what is whole on all devices of a mesh stands for them
+  for (const e of graph.nodes) {
+    const named = meshIn(e);
+    const own = e.sharding ?? (named && Sharding.replicated(named));
+    on.set(
+      e,
+      own ? Sharding.replicated(own.mesh) : hasValue(e) ? undefined : e.inputs.map((x) => on.get(x)).find((s) => s),
+    );
+  }
+  return grouped(graph.roots, (root) => on.get(root));
+}
+
 async function run(client: Client, plan: Plan, request: Request): Promise<void> {
-  const { parameters } = plan;
+  const { parameters, graph, mesh, aliases } = plan;
   parameters.forEach(checkAlive);
-  const { program, executable } = await obtain(client, plan, request);
+  const results = graph.roots.map((e) => e.sharding);
+  const layout = layoutOf({ given: parameters, mesh, aliases, results });
+  if (layout) await place(client, parameters, layout);
+  const { program, executable } = await obtain(client, layout ? { ...plan, layout } : plan, request);
   described = nodeCount();
   const { outputs, done } = await withRelief(
-    () => withBuffers(client, parameters, (args) => program.run(executable, args, [], request)),
+    () => withBuffers(client, parameters, layout?.parameters, (args) => program.run(executable, args, [], request)),
     () => true,
   );
   started(done);
@@ -71,6 +100,37 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
     setValue(e, outputs[i]!);
     if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
   });
+}
+
+/** Brings values to where a program that is split over devices wants them; numbers are brought along with the run. */
+export async function place(client: Client, nodes: readonly Expr[], layout: Layout): Promise<void> {
+  for (const [i, e] of nodes.entries()) {
+    const wanted = layout.parameters[i]!;
+    const { value } = e;
+    if (isPlaced(e, wanted) || ArrayBuffer.isView(value)) continue;
+    if (value instanceof Buffer && wanted.isReplicated) setValue(e, ShardedArray.replicate(value, e.aval, wanted));
+    else if (value instanceof ShardedArray && isSameDevices(value.sharding, wanted))
+      await reshard(client, e, value, wanted);
+    else {
+      const stored = value as Stored;
+      setValue(e, ShardedArray.fromHost(client, await stored.toHost(), e.aval, wanted));
+      if (!stored.shared) stored.dispose();
+    }
+  }
+}
+const isSameDevices = (a: Sharding, b: Sharding): boolean =>
+  Sharding.replicated(a.mesh) === Sharding.replicated(b.mesh);
+
+/** The same value, split in another way, by a program of its own. */
+async function reshard(client: Client, e: Expr, value: ShardedArray, wanted: Sharding): Promise<void> {
+  count('ReshardData');
+  const before = input(e.aval);
+  setValue(before, value);
+  const after = constrain(before, wanted);
+  after.sharding = wanted;
+  await run(client, planOf([after], hasValue), { cause: 'sync', name: 'reshard', group: wanted });
+  setValue(e, after.value as ShardedArray);
+  if (!value.shared) value.dispose();
 }
 
 /** Where a part ends: at values that are there, and at the states of random generators, which are computed first. */
@@ -137,9 +197,16 @@ function grouped<T, K>(list: readonly T[], keyOf: (x: T) => K): T[][] {
 /** What computes these nodes and what these cells hold, where they have no value yet. */
 const planWith = (roots: readonly Expr[], cells: readonly Cell[]): Plan =>
   planOf(
-    [...new Set([...roots, ...cells.map((cell) => cell.peek())])].filter((e) => !hasValue(e)),
+    [...new Set([...roots, ...cells.map(placedAsBefore)])].filter((e) => !hasValue(e)),
     hasValue,
   );
+
+/** What a cell holds is to lie where what it held before did. */
+export function placedAsBefore(cell: Cell): Expr {
+  const e = cell.peek();
+  if (Mesh.exists) e.sharding ??= cell.sharding;
+  return e;
+}
 
 /** Whether something was changed in place and has no value yet. */
 export const changesArePending = (): boolean => pendingCells().some((cell) => !hasValue(cell.peek()));
@@ -172,17 +239,16 @@ export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): P
   const parameters = graph.nodes.filter(isGiven);
   const sources = parameters.map((p) => p.source); // and not the nodes: their values would live on
   const labels = () => sources.map((source) => (source ? `the tensor made at ${source}` : 'a tensor'));
-  return { graph, parameters, labels, aliases: [], isGiven };
+  return { graph, parameters, labels, aliases: [], isGiven, mesh: meshOf(graph) };
 }
 
 /** The elements of a node, computed if need be and brought to the host. What is there is read at once. */
 export async function fetchArray(e: Expr, request: Request): Promise<TypedArray> {
   if (ArrayBuffer.isView(e.value)) return (e.value as TypedArray).slice(); // the caller's own may be changed
-  const read = async (buffer: Buffer) => ({ buffer, reading: buffer.toHost(), start: performance.now() });
-  const { buffer, reading, start } =
-    e.value instanceof Buffer
-      ? await read(onDevice(e.value.client, e))
-      : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
+  const read = async (buffer: Stored) => ({ buffer, reading: buffer.toHost(), start: performance.now() });
+  const { buffer, reading, start } = isStored(e.value)
+    ? await read(onDevice(e.value.client, e))
+    : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
   const array = await reading.catch(async (error) => {
     await allDone(); // the run that should have made it is told of, too
     throw buffer.failure ?? error;

@@ -19,9 +19,11 @@ export const NAMES = {
   PersistentCacheDeserializeFailure: ['counter', 'executables in the disk cache that could not be loaded'],
   PersistentCacheHit: ['counter', 'executables loaded from the disk cache'],
   PersistentCacheMiss: ['counter', 'executables looked for in the disk cache that were not there'],
+  ReshardData: ['counter', 'arrays that were split over devices in another way'],
   StableHloCompile: ['counter', "programs given to XLA's compiler: all of them are StableHLO"],
   SyncTensorsToData: ['counter', 'arrays of the host that were brought to the device because a program needed them'],
   UncachedCompile: ['counter', 'programs that were needed and not in the memory cache'],
+  XlaMarkSharding: ['counter', 'calls of `markSharding`'],
 
   CompileTime: ['time', 'one compile by XLA'],
   DeviceLockWait: ['time', 'waiting for earlier steps, before a step is started'],

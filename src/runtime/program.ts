@@ -2,20 +2,24 @@
 import { envFlag, envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
+import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { type Graph, hashOf, structure } from '../ir/graph.js';
+import { type Mesh, Sharding } from '../ir/mesh.js';
 import type { Source } from '../ir/source.js';
-import type { Buffer, Client, CompileOptions, Execution, LoadedExecutable } from '../pjrt/index.js';
-import { emitModule } from '../stablehlo/emitter.js';
+import type { Buffer, Client, CompileOptions, ExecuteOptions, LoadedExecutable } from '../pjrt/index.js';
+import { emitModule, type Layout } from '../stablehlo/emitter.js';
 import { DiskCache } from './cache.js';
 import { type Cause, printCompilation, printExecution, printPostCompilation } from './debug.js';
 import { GraphDump } from './dump.js';
 import { describeProgram, explainCompile, type ProgramFacts } from './explain.js';
+import { keyOfLayout, resultShardings } from './layout.js';
 import { checkFits } from './memory.js';
 import { count, record } from './metrics.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
 import { noteEnd, noteRun } from './rules-loop.js';
+import { ShardedArray, type Stored } from './sharded.js';
 import { roomToRun } from './turn.js';
 
 /** What is to be computed: everything a program is made from. */
@@ -28,6 +32,10 @@ export interface Plan {
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
+  /** A mesh that an operation names. */
+  readonly mesh: Mesh | undefined;
+  /** How it is split over several devices, once that is known. */
+  readonly layout?: Layout | undefined;
 }
 
 /** Who wants it, and how. */
@@ -46,6 +54,13 @@ export interface Request {
   readonly admit?: ((program: Described) => void) | undefined;
 }
 
+/** One run: results that are being made. */
+export interface Run {
+  readonly outputs: readonly Stored[];
+  /** Resolves when the devices are done, rejects with the error that stopped one. */
+  readonly done: Promise<void>;
+}
+
 /** A program as others are compared with it. */
 export interface Described {
   readonly key: Int32Array;
@@ -61,6 +76,9 @@ export class Program implements Described {
   readonly outputs: number;
   /** What its text was written for: the same graph is another program elsewhere. */
   readonly platform: string;
+  readonly layout: Layout | undefined;
+  /** How its results lie on several devices, once it is compiled. */
+  results: readonly Sharding[] = [];
   executions = 0;
   /** When it ran last: the number of that run. */
   lastRun = 0;
@@ -72,6 +90,8 @@ export class Program implements Described {
   bytes = 0;
   #executable: LoadedExecutable | undefined;
   readonly #dump: GraphDump | undefined;
+  /** The types of its results. */
+  readonly #roots: readonly Aval[];
   readonly #compiling: Promise<LoadedExecutable>;
   #running: Promise<void> = Promise.resolve();
 
@@ -82,19 +102,27 @@ export class Program implements Described {
     this.inputs = plan.parameters.length;
     this.outputs = plan.graph.roots.length;
     this.platform = client.platform;
-    const text = emitModule(plan.graph, plan.parameters, {
-      name: moduleName(request.name),
-      aliases: plan.aliases,
-      locations: envFlag('XLA_HLO_DEBUG'),
-      platform: client.platform,
-    });
+    this.layout = plan.layout;
+    this.#roots = plan.graph.roots.map((r) => r.aval);
+    const emit = (layout: Layout | undefined) =>
+      emitModule(plan.graph, plan.parameters, {
+        name: moduleName(request.name),
+        aliases: plan.aliases,
+        locations: envFlag('XLA_HLO_DEBUG'),
+        platform: client.platform,
+        layout,
+      });
+    const text = emit(plan.layout);
     this.#dump = GraphDump.of(plan, text, this.hash);
-    this.#compiling = this.#compile(client, text, request, told);
+    this.#compiling = this.#compile(client, text, request, told).then((e) =>
+      this.#settle(e, client, plan, emit, request),
+    );
     this.#compiling.catch(() => {}); // whoever asked for it hears of it
   }
 
   async #compile(client: Client, text: string, request: Request, told: boolean): Promise<LoadedExecutable> {
-    const { name, compileOptions: options = {} } = request;
+    const { name } = request;
+    const all = { ...devicesFor(this.layout), ...request.compileOptions };
     const explained = explainCompile(this, request);
     printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines() }));
     this.#dump?.save(request);
@@ -105,13 +133,13 @@ export class Program implements Described {
       if (!told) explained.tell(); // not when the disk has it
       counts.compiled++;
       count('StableHloCompile');
-      return client.compile(text, options);
+      return client.compile(text, all);
     };
     const start = performance.now();
     const progress = showProgress(name ?? 'a program', bytes(text.length));
     const cache = DiskCache.current();
     const building = cache
-      ? cache.getOrCompile(client, { text, options, ...(name && { name }) }, compile)
+      ? cache.getOrCompile(client, { text, options: all, ...(name && { name }) }, compile)
       : compile().then((executable) => ({
           executable,
           tier: 'compiled' as const,
@@ -127,6 +155,26 @@ export class Program implements Described {
     printPostCompilation(() => ({ hash: this.hash, memory, cache: this.tier, compileSeconds: this.seconds }));
     await this.#dump?.compiled(executable, request);
     checkFits(client, name ?? 'this', memory);
+    return executable;
+  }
+
+  /** Finds out how the results lie. Where XLA chose what no axes of the mesh describe, every device is to have the whole. */
+  async #settle(
+    executable: LoadedExecutable,
+    client: Client,
+    { layout, graph }: Plan,
+    emit: (layout: Layout) => string,
+    request: Request,
+  ): Promise<LoadedExecutable> {
+    if (layout) {
+      const { mesh } = layout;
+      const found = resultShardings(layout, executable, graph.roots);
+      this.results = found.map((sharding) => sharding ?? Sharding.replicated(mesh));
+      if (found.includes(undefined)) {
+        executable.dispose();
+        executable = await this.#compile(client, emit({ ...layout, results: this.results }), request, true);
+      }
+    }
     this.#executable = executable;
     return executable;
   }
@@ -151,23 +199,42 @@ export class Program implements Described {
   }
 
   /** Runs it. Returns at once: the results are being made. */
-  run(executable: LoadedExecutable, args: readonly Buffer[], keep: readonly number[], request: Request): Execution {
+  run(executable: LoadedExecutable, args: readonly Stored[], keep: readonly number[], request: Request): Run {
     printExecution(() => this.#analysis(request));
     if (this.executions) this.#dump?.save(request); // the first time, it was written for the compile
     noteRun(this, request);
     const start = performance.now();
-    const execution = executable.execute(args, keep.length ? { keep } : {});
+    const execution = this.#execute(executable, args, keep.length ? { keep } : {});
     this.executions++;
     this.lastRun = ++counts.executed;
-    count('ExecuteComputation');
+    count(this.layout ? 'ExecuteReplicated' : 'ExecuteComputation');
     this.#running = execution.done.then(
       () => {
-        record('ExecuteTime', (performance.now() - start) * 1e6);
+        record(this.layout ? 'ExecuteReplicatedTime' : 'ExecuteTime', (performance.now() - start) * 1e6);
         noteEnd(request, start);
       },
       () => {},
     );
     return execution;
+  }
+
+  #execute(executable: LoadedExecutable, args: readonly Stored[], options: ExecuteOptions): Run {
+    if (!this.layout) return executable.execute(args as readonly Buffer[], options);
+    const { client, devices } = executable;
+    const rows = devices.map((_, d) => args.map((a) => (a as ShardedArray).shards[d]!));
+    const { outputs, done } = executable.executeSharded(rows, options);
+    return {
+      done,
+      outputs: this.results.map(
+        (sharding, i) =>
+          new ShardedArray(
+            client,
+            this.#roots[i]!,
+            sharding,
+            outputs.map((row) => row[i]!),
+          ),
+      ),
+    };
   }
 
   /** Frees the executable, once it has run. */
@@ -185,6 +252,10 @@ export class Program implements Described {
     return { cause, name, hash: this.hash, inputs: this.inputs, outputs: this.outputs, frames: source?.frames ?? [] };
   }
 }
+
+/** The devices of a program that is split; of another, the client's first. */
+const devicesFor = (layout: Layout | undefined): CompileOptions =>
+  layout ? { useSpmd: true, deviceIds: layout.mesh.devices } : {};
 
 /** How many programs were compiled and executed so far. */
 export const counts = { compiled: 0, executed: 0 };
@@ -220,7 +291,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
 /** A program that is ready to run, when there is room for a run: `known` if it is still there. */
 export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
   for (;;) {
-    const isThere = known && !known.dropped;
+    const isThere = known && !known.dropped && sameLayout(known.layout, plan.layout);
     if (isThere) count('CachedCompile');
     const program = isThere ? known : programFor(client, plan, request);
     const executable = program.ready ?? (await program.compiled(request));
@@ -229,6 +300,9 @@ export async function obtain(client: Client, plan: Plan, request: Request, known
   }
 }
 
+const sameLayout = (a: Layout | undefined, b: Layout | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && String(keyOfLayout(a)) === String(keyOfLayout(b)));
+
 export const describePlan = (plan: Plan, request: Request, key = keyOf(plan, request.compileOptions)): Described => ({
   key,
   hash: hashOf(key),
@@ -236,10 +310,11 @@ export const describePlan = (plan: Plan, request: Request, key = keyOf(plan, req
 });
 
 /** Everything that makes it another program: the graph, the donated arguments, the options. */
-function keyOf({ graph, isGiven, aliases }: Plan, options: CompileOptions | undefined): Int32Array {
+function keyOf({ graph, isGiven, aliases, layout }: Plan, options: CompileOptions | undefined): Int32Array {
   const body = structure(graph, isGiven);
   const flags = options && Object.keys(options).length ? new TextEncoder().encode(JSON.stringify(options)) : [];
-  const rest = [...aliases, ...flags, graph.nodes.length, graph.roots.length, aliases.length]; // where each part ends
+  const split = keyOfLayout(layout);
+  const rest = [...aliases, ...flags, ...split, split.length, graph.nodes.length, graph.roots.length, aliases.length]; // where each part ends
   const key = new Int32Array(body.length + rest.length);
   key.set(body);
   key.set(rest, body.length);

@@ -2,16 +2,18 @@
 import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { SpentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
-import { Buffer, type Client } from '../pjrt/index.js';
-import { openClient, settleDevice } from './device.js';
+import type { Sharding } from '../ir/mesh.js';
+import type { Client } from '../pjrt/index.js';
+import { openClient, settleDevice, virtualDevices } from './device.js';
 import { count, record } from './metrics.js';
+import { isStored, ShardedArray, type Stored } from './sharded.js';
 
 let client: Promise<Client> | undefined;
 /** The client that everything runs on, started when first needed. */
 export const defaultClient = (): Promise<Client> => (client ??= startDefault());
 async function startDefault(): Promise<Client> {
   settleDevice();
-  const { client } = await openClient('auto');
+  const { client } = await openClient('auto', { cpuDevices: virtualDevices() });
   client.ledger.onBuffer = (n) => count(n > 0 ? 'CreateDataHandles' : 'DestroyDataHandles');
   return client;
 }
@@ -28,8 +30,9 @@ export class Failed {
 }
 
 export const hasValue = (e: Expr): boolean => e.value !== undefined;
-export function setValue(e: Expr, value: Buffer | TypedArray): void {
+export function setValue(e: Expr, value: Stored | TypedArray): void {
   e.value = value;
+  if (value instanceof ShardedArray) e.sharding = value.sharding;
   repay(e);
   if (ArrayBuffer.isView(value)) remember(e, value);
 }
@@ -59,24 +62,28 @@ export function remember(e: Expr, array: TypedArray): void {
 
 /** Another node with the same value, where that is known. */
 export function shareValue(from: Expr, to: Expr): void {
-  if (from.value instanceof Buffer || ArrayBuffer.isView(from.value)) to.value = from.value;
-  if (from.value instanceof Buffer) from.value.shared = true;
+  if (isStored(from.value) || ArrayBuffer.isView(from.value)) to.value = from.value;
+  if (isStored(from.value)) from.value.shared = true;
+  to.sharding = from.sharding;
   const array = seen.get(from);
   if (array) seen.set(to, array);
 }
 
 /** The value of a node that has one, on the device. */
-export function onDevice(device: Client, e: Expr): Buffer {
+export function onDevice(device: Client, e: Expr, sharding = e.sharding): Stored {
   checkAlive(e);
-  if (e.value instanceof Buffer) return e.value;
-  const buffer = upload(device, e, e.value as TypedArray);
-  e.value = buffer;
-  return buffer;
+  if (isStored(e.value)) return e.value;
+  const stored = upload(device, e, e.value as TypedArray, sharding);
+  e.value = stored;
+  e.sharding = sharding;
+  return stored;
 }
 
-function upload(device: Client, e: Expr, value: TypedArray): Buffer {
+function upload(device: Client, e: Expr, value: TypedArray, sharding: Sharding | undefined): Stored {
   const start = performance.now();
-  const buffer = device.bufferFromHost(value, e.aval as ArrayType);
+  const buffer = sharding
+    ? ShardedArray.fromHost(device, value, e.aval, sharding)
+    : device.bufferFromHost(value, e.aval as ArrayType);
   const now = performance.now();
   const time = (now - start) * 1e6;
   count('SyncTensorsToData');
@@ -93,13 +100,19 @@ function upload(device: Client, e: Expr, value: TypedArray): Buffer {
 const isNumber = (value: object | undefined): value is TypedArray => ArrayBuffer.isView(value) && value.byteLength <= 8;
 
 const brought = new WeakSet<Expr>();
-/** Calls `use` with the values of these nodes on the device. */
-export function withBuffers<T>(device: Client, nodes: readonly Expr[], use: (buffers: readonly Buffer[]) => T): T {
-  const lent: Buffer[] = [];
-  const buffers = nodes.map((e) => {
-    if (!isNumber(e.value) || brought.has(e)) return onDevice(device, e);
+/** Calls `use` with the values of these nodes on the device, or on several of them. */
+export function withBuffers<T>(
+  device: Client,
+  nodes: readonly Expr[],
+  shardings: readonly Sharding[] | undefined,
+  use: (buffers: readonly Stored[]) => T,
+): T {
+  const lent: Stored[] = [];
+  const buffers = nodes.map((e, i) => {
+    const sharding = shardings?.[i];
+    if (!isNumber(e.value) || brought.has(e)) return onDevice(device, e, sharding);
     brought.add(e);
-    const buffer = upload(device, e, e.value);
+    const buffer = upload(device, e, e.value, sharding);
     lent.push(buffer);
     return buffer;
   });
@@ -118,22 +131,20 @@ export async function startUploads(nodes: readonly Expr[]): Promise<void> {
 
 /** Whether a node's value is not there yet, or not any more. */
 export const isUnsettled = ({ value }: Expr): boolean =>
-  value instanceof Buffer
-    ? value.disposed || value.failure !== undefined
-    : value === PROMISED || value instanceof Failed;
+  isStored(value) ? value.disposed || value.failure !== undefined : value === PROMISED || value instanceof Failed;
 
 /** Throws if a node's value is gone, or was never made. */
 export function checkAlive(e: Expr): void {
   const { value } = e;
   if (value instanceof Failed) throw value.error;
-  if (!(value instanceof Buffer)) return;
+  if (!isStored(value)) return;
   if (value.failure) throw value.failure;
   if (value.disposed) throw new SpentError(gone(e));
 }
 
 /** Frees the memory of a node's value now, and not when the garbage collector finds it. */
 export function freeValue(e: Expr): void {
-  if (e.value instanceof Buffer) e.value.dispose();
+  if (isStored(e.value)) e.value.dispose();
 }
 
 const gone = (e: Expr): string =>

@@ -2,6 +2,7 @@
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
+import type { Mesh, Sharding } from '../ir/mesh.js';
 import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
 import type { Source } from '../ir/source.js';
 
@@ -11,6 +12,8 @@ const SHARED: ReadonlySet<string> = new Set(['constant', 'broadcast_in_dim']);
 
 export class TextEmitter implements Emitter {
   readonly #types = new Map<Ssa, Aval>();
+  /** By their names in the module. */
+  readonly #meshes = new Map<string, Mesh>();
   #lines: string[] = [];
   #open = 0; // how many of the last lines are not joined yet
   #count = 0;
@@ -23,6 +26,8 @@ export class TextEmitter implements Emitter {
   constructor(
     readonly locations = false,
     readonly platform = 'cpu',
+    /** What the program runs on. */
+    readonly mesh?: Mesh | undefined,
   ) {}
 
   op(
@@ -77,6 +82,16 @@ export class TextEmitter implements Emitter {
 
   typeOf(value: Ssa): Aval {
     return this.#types.get(value)!;
+  }
+
+  sharding(sharding: Sharding, rank: number): string {
+    const mesh = sharding.isReplicated ? (this.mesh ?? sharding.mesh) : sharding.mesh;
+    this.#meshes.set(mesh.symbol, mesh);
+    return `#sdy.sharding${sharding.mlir(rank, mesh)}`;
+  }
+  /** What the module says of the meshes it uses. */
+  get meshes(): string {
+    return [...this.#meshes.values()].map((mesh) => `${mesh.mlir}\n`).join('');
   }
 
   /** A name for a value that is given: an argument of the function or of a region. */
@@ -144,26 +159,44 @@ export interface ModuleOptions {
   readonly locations?: boolean;
   /** Of the client that will compile it. */
   readonly platform?: string;
+  readonly layout?: Layout | undefined;
+}
+
+/** How a program is split over the devices of a mesh. */
+export interface Layout {
+  readonly mesh: Mesh;
+  readonly parameters: readonly Sharding[];
+  /** Undefined: as XLA finds best. */
+  readonly results: readonly (Sharding | undefined)[];
 }
 
 /** The whole module: `parameters` are the nodes whose values are given, in the order of the arguments. */
 export function emitModule(
   graph: Graph,
   parameters: readonly Expr[],
-  { name = 'main', aliases = [], locations = false, platform = 'cpu' }: ModuleOptions = {},
+  { name = 'main', aliases = [], locations = false, platform = 'cpu', layout }: ModuleOptions = {},
 ): string {
-  const e = new TextEmitter(locations, platform);
+  const e = new TextEmitter(locations, platform, layout?.mesh);
+  const shardingOf = (sharding: Sharding | undefined, { rank }: Aval) =>
+    sharding ? [`sdy.sharding = ${e.sharding(sharding, rank)}`] : [];
+  const withAttributes = (type: Aval, attributes: readonly string[]) =>
+    attributes.length ? `${type.mlir} {${attributes.join(', ')}}` : type.mlir;
   const values = new Map<Expr, readonly Ssa[]>();
   const args = parameters.map((p, i) => {
     const arg = e.parameter(p.aval);
     values.set(p, [arg]);
     const alias = aliases[i] ?? -1;
-    return `${arg}: ${p.aval.mlir}${alias >= 0 ? ` {tf.aliasing_output = ${alias} : i32}` : ''}`;
+    const aliasing = alias >= 0 ? [`tf.aliasing_output = ${alias} : i32`] : [];
+    return `${arg}: ${withAttributes(p.aval, [...aliasing, ...shardingOf(layout?.parameters[i], p.aval)])}`;
   });
   const results = e.graph(graph, values);
   const types = graph.roots.map((r) => r.aval.mlir).join(', ');
-  return `module @${name} {
-func.func public @main(${args.join(', ')}) -> (${types}) {
+  const outs = graph.roots.map((r, i) => withAttributes(r.aval, shardingOf(layout?.results[i], r.aval))).join(', ');
+  const devices = layout
+    ? ` attributes {mhlo.num_partitions = ${layout.mesh.size} : i32, mhlo.num_replicas = 1 : i32}`
+    : '';
+  return `module @${name}${devices} {
+${e.meshes}func.func public @main(${args.join(', ')}) -> (${outs}) {
 ${e.text}
 "func.return"(${results.join(', ')}) : (${types}) -> ()
 }

@@ -2,13 +2,16 @@
 import { ArgumentError, OutOfMemoryError, StepFailedError } from '../base/errors.js';
 import type { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
+import type { Sharding } from '../ir/mesh.js';
 import { withSource } from '../ir/source.js';
 import { input } from '../ops/variable.js';
-import { Buffer, type Execution, type LoadedExecutable } from '../pjrt/index.js';
-import { changesArePending, evaluateNow, stepStarted } from '../runtime/evaluate.js';
+import type { LoadedExecutable } from '../pjrt/index.js';
+import { changesArePending, evaluateNow, place, placedAsBefore, stepStarted } from '../runtime/evaluate.js';
+import { isPlaced, layoutOf } from '../runtime/layout.js';
 import { withRelief } from '../runtime/memory.js';
 import { count, timed } from '../runtime/metrics.js';
-import { obtain, type Request } from '../runtime/program.js';
+import { obtain, type Request, type Run } from '../runtime/program.js';
+import { isStored, type Stored } from '../runtime/sharded.js';
 import { inTurn, isFree, started } from '../runtime/turn.js';
 import {
   checkAlive,
@@ -18,11 +21,13 @@ import {
   hasValue,
   isUnsettled,
   PROMISED,
+  setValue,
   withBuffers,
 } from '../runtime/value.js';
+import type { Layout } from '../stablehlo/emitter.js';
 import { endOfStep } from './closures.js';
 import { Tensor, variables } from './tensor.js';
-import { avalOf, type Slot, type Trace, type Value } from './trace.js';
+import { avalOf, type Slot, type Target, type Trace, type Value } from './trace.js';
 
 /**
  * Calls a traced function. What it leaves is in place at once, as values that are promised, so that all that follows is
@@ -34,7 +39,7 @@ export function call(t: Trace, values: readonly Value[], request: Request, reviv
   const early = startNow(t, nodes, request);
   const promised = timed('RunCachedGraphOutputData', () => promise(t, values, revive));
   return inTurn(async () => {
-    const launched = early ?? (await launch(t, nodes, request).catch((error: Error) => error));
+    const launched = early ?? (await launch(t, nodes, values, request).catch((error: Error) => error));
     letGo(nodes);
     if (launched instanceof Error) {
       for (const e of promised.futures) e.value = new Failed(launched, promised.before.get(e));
@@ -42,7 +47,7 @@ export function call(t: Trace, values: readonly Value[], request: Request, reviv
       throw launched;
     }
     const { outputs, done } = launched;
-    promised.futures.forEach((e, i) => void (e.value = outputs[i]));
+    promised.futures.forEach((e, i) => setResult(e, outputs[i]!));
     for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
     endOfStep(done, promised.closures);
     return promised.returned;
@@ -53,17 +58,17 @@ const letGo = (nodes: readonly Expr[]): void => {
   for (const e of nodes) e.holders--;
 };
 /** Whether no value was given up. */
-const isWhole = (nodes: readonly Expr[]): boolean =>
-  nodes.every(({ value }) => !(value instanceof Buffer && value.disposed));
+const isWhole = (nodes: readonly Expr[]): boolean => nodes.every(({ value }) => !(isStored(value) && value.disposed));
 
 /**
  * Starts the program of a trace before its results are put in their places, if there is nothing to wait for: until then the
  * device is idle. Where memory is short it is not: in its turn, garbage can be collected.
  */
-function startNow(t: Trace, nodes: readonly Expr[], request: Request): Execution | undefined {
+function startNow(t: Trace, nodes: readonly Expr[], request: Request): Run | undefined {
   const executable = t.program?.dropped ? undefined : t.program?.ready;
   if (!executable || !isFree(executable.client) || changesArePending()) return undefined;
-  if (!nodes.every((e) => hasValue(e) && !isUnsettled(e))) return undefined;
+  const shardings = t.program!.layout?.parameters;
+  if (!nodes.every((e, i) => hasValue(e) && !isUnsettled(e) && isPlaced(e, shardings?.[i]))) return undefined;
   if (t.slots.some((slot) => slot.kind === 'grad')) return undefined; // who else has it shows when it is replaced
   try {
     count('CachedCompile');
@@ -77,7 +82,7 @@ function startNow(t: Trace, nodes: readonly Expr[], request: Request): Execution
 
 /** `held`: how often a node is held that nobody else sees, by this call and by its place. */
 function start(t: Trace, nodes: readonly Expr[], held: 1 | 2, executable: LoadedExecutable, request: Request) {
-  const execution = withBuffers(executable.client, nodes, (buffers) =>
+  const execution = withBuffers(executable.client, nodes, t.program!.layout?.parameters, (buffers) =>
     t.program!.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers, held), request),
   );
   execution.done.catch((error) => {
@@ -90,7 +95,7 @@ function start(t: Trace, nodes: readonly Expr[], held: 1 | 2, executable: Loaded
 }
 
 /** Starts the program of a trace on the values of these nodes. */
-async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promise<Execution> {
+async function launch(t: Trace, nodes: readonly Expr[], values: readonly Value[], request: Request): Promise<Run> {
   const client = await defaultClient();
   const pending = nodes.filter((e) => !hasValue(e));
   if (pending.length || changesArePending()) {
@@ -98,12 +103,37 @@ async function launch(t: Trace, nodes: readonly Expr[], request: Request): Promi
     await evaluateNow(pending, { ...request, cause: 'pending', name, group: name, admit: undefined });
   }
   nodes.forEach(checkAlive);
-  const { program, executable } = await obtain(client, t.plan, request, t.program);
+  const layout = layoutFor(t, values, nodes);
+  if (layout) await place(client, nodes, layout);
+  const { program, executable } = await obtain(client, layout ? { ...t.plan, layout } : t.plan, request, t.program);
   t.program = program;
   const run = () => start(t, nodes, 1, executable, request); // its place has let go of it
   return withRelief(run, () => isWhole(nodes)).catch((error) => {
     throw isWhole(nodes) ? error : failureOf(t, request.name!, error);
   });
+}
+
+/** How a call of a traced function is split over several devices; undefined where one has all values. */
+export function layoutFor(
+  t: Trace,
+  values: readonly Value[],
+  given: readonly Expr[] = t.slots.map((slot) => nodeOf(slot, values)),
+): Layout | undefined {
+  const { mesh, aliases } = t.plan;
+  return layoutOf({ given, mesh, aliases, results: t.targets.map((target) => placeOf(target, values)) });
+}
+
+/** Where the place of a result lies, if that is known: a gradient lies as what it is of. */
+function placeOf(target: Target, values: readonly Value[]): Sharding | undefined {
+  if (target.kind === 'place') return cellOf(target.slot, values)?.sharding;
+  return target.kind === 'grad' ? ownerOf(target.of, values).cell.sharding : undefined;
+}
+
+/** A result is there. Where someone has said meanwhile how it is to lie, it is brought there when it is used. */
+function setResult(e: Expr, value: Stored): void {
+  const wanted = e.sharding;
+  setValue(e, value);
+  if (wanted) e.sharding = wanted;
 }
 
 /** What went wrong on the device, and what it cost. */
@@ -131,7 +161,7 @@ function cellOf(slot: Slot, values: readonly Value[]): Cell | undefined {
 function nodeOf(slot: Slot, values: readonly Value[]): Expr {
   if (slot.kind === 'node') return slot.node;
   const cell = cellOf(slot, values);
-  return cell ? cell.peek() : numberNode(values[(slot as { index: number }).index] as number | bigint);
+  return cell ? placedAsBefore(cell) : numberNode(values[(slot as { index: number }).index] as number | bigint);
 }
 function numberNode(value: number | bigint): Expr {
   const fits =
@@ -152,10 +182,10 @@ function numberNode(value: number | bigint): Expr {
 function keptOf(
   aliases: readonly number[],
   nodes: readonly Expr[],
-  buffers: readonly Buffer[],
+  buffers: readonly Stored[],
   held: number,
 ): number[] {
-  const isTwice = (b: Buffer) => b.shared && buffers.indexOf(b) !== buffers.lastIndexOf(b);
+  const isTwice = (b: Stored) => b.shared && buffers.indexOf(b) !== buffers.lastIndexOf(b);
   const kept: number[] = [];
   aliases.forEach((to, i) => {
     if (to >= 0 && (nodes[i]!.holders > held || isTwice(buffers[i]!))) kept.push(i);

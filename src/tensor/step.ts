@@ -16,7 +16,7 @@ import { defaultClient } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from './arguments.js';
 import { checkClosures } from './closures.js';
-import { call } from './launch.js';
+import { call, layoutFor } from './launch.js';
 import { currentRegion } from './region.js';
 import type { Tensor } from './tensor.js';
 import {
@@ -232,19 +232,24 @@ export function compile<A extends unknown[], R>(
     lower: {
       value(args: readonly unknown[], options: LowerOptions = {}): Lowered {
         const { platform = chooseDevice().device, locations = false, names = [] } = options;
-        const traced = find(readArguments(name, args, staticArguments), captureSource(this.lower));
+        const given = readArguments(name, args, staticArguments);
+        const traced = find(given, captureSource(this.lower));
         const { graph, parameters, aliases } = traced.plan;
-        const text = emitModule(graph, parameters, { name: moduleName(name), aliases, platform, locations });
-        return { name: title, text, inputs: inputsOf(traced, new Map([...names].map(([n, t]) => [t.cell, n]))) };
+        const layout = layoutFor(traced, given.values);
+        const text = emitModule(graph, parameters, { name: moduleName(name), aliases, platform, layout, locations });
+        const known = new Map([...names].map(([n, t]) => [t.cell, n]));
+        return { name: title, text, inputs: inputsOf(traced, known, layout) };
       },
     },
     prepare: {
       async value(args: readonly unknown[]): Promise<Prepared> {
         const source = captureSource(this.prepare);
-        const traced = find(readArguments(name, args, staticArguments), source);
+        const given = readArguments(name, args, staticArguments);
+        const traced = find(given, source);
         const request = requestOf({ name, unnamed, group: known }, source, options, known);
         const client = await defaultClient();
-        const { program, executable } = await obtain(client, traced.plan, request, traced.program);
+        const layout = layoutFor(traced, given.values);
+        const { program, executable } = await obtain(client, { ...traced.plan, layout }, request, traced.program);
         traced.program = program;
         return {
           seconds: program.seconds,

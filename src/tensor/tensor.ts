@@ -248,6 +248,15 @@ export class Tensor {
     return this;
   }
 
+  /** The same value by way of another node, which gradients pass, too; a variable stays one. */
+  reroute(by: (expr: Expr) => Expr): this {
+    const { expr } = this;
+    const now = this.isLeaf && expr.differentiable ? variable(by(detach(expr))) : by(expr);
+    now.sharding = (isVariable(now) ? now.inputs[0]! : now).sharding;
+    this.#put(now);
+    return this;
+  }
+
   /** Values of the host's in place of the one it has; a variable stays one. */
   assign(values: TypedArray): this {
     const node = input(this.aval, this.requiresGrad);
@@ -358,6 +367,11 @@ function checkOne(aval: Aval): void {
 }
 const readInside = (method: string, where: string): string =>
   `${method}() inside ${where}: a step only describes what is computed, there is no value yet: return the tensor, and read it after`;
+/** A state that lies on the devices beside the tensor it is of, if both have the same shape. */
+export function beside(of: Tensor, state: Tensor): Tensor {
+  if (String(of.shape) === String(state.shape)) state.cell.follows = of.cell;
+  return state;
+}
 /** The tensor of an expression, as a variable if it is to be one. */
 export const made = (expr: Expr, { requiresGrad = false }: { readonly requiresGrad?: boolean } = {}): Tensor => {
   const t = new Tensor(expr);

@@ -9,10 +9,12 @@ import { Cell } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import type { Source } from '../ir/source.js';
+import { meshOf } from '../ops/body.js';
 import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
 import type { Plan, Program } from '../runtime/program.js';
 import { hasValue, hostValue } from '../runtime/value.js';
+import type { Layout } from '../stablehlo/emitter.js';
 import { autocastDType } from './autocast.js';
 import { type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
@@ -26,7 +28,7 @@ export type Slot =
   | { readonly kind: 'node'; readonly node: Expr };
 
 /** Where one of its results goes. */
-type Target =
+export type Target =
   | { readonly kind: 'result'; readonly index: number }
   /** The place an input came from. */
   | { readonly kind: 'place'; readonly slot: Slot; readonly owner: Tensor | null; readonly variable: boolean }
@@ -189,7 +191,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
   return {
-    plan: { graph, parameters, labels, aliases, isGiven },
+    plan: { graph, parameters, labels, aliases, isGiven, mesh: meshOf(graph) },
     slots,
     targets,
     returned,
@@ -216,10 +218,15 @@ export interface ProgramInput {
   /** What is learned or only read; what the program changes beside that; what each call brings. */
   readonly kind: 'weights' | 'state' | 'batch';
   readonly dtype: DType;
+  /** Of what one device holds. */
   readonly shape: Shape;
 }
 /** `names`: of tensors that the function reaches from outside. */
-export function inputsOf({ plan, slots, reached }: Trace, names: ReadonlyMap<Cell, string>): ProgramInput[] {
+export function inputsOf(
+  { plan, slots, reached }: Trace,
+  names: ReadonlyMap<Cell, string>,
+  layout: Layout | undefined,
+): ProgramInput[] {
   const labels = plan.labels();
   return slots.map((slot, i) => {
     const cell = slot.kind === 'cell' ? slot.cell : undefined;
@@ -227,7 +234,12 @@ export function inputsOf({ plan, slots, reached }: Trace, names: ReadonlyMap<Cel
     const kind =
       slot.kind === 'argument' ? 'batch' : slot.kind === 'grad' || (changed && !differentiable) ? 'state' : 'weights';
     const { dtype, shape } = plan.parameters[i]!.aval;
-    return { label: (cell && names.get(cell)) ?? labels[i]!, kind, dtype, shape };
+    return {
+      label: (cell && names.get(cell)) ?? labels[i]!,
+      kind,
+      dtype,
+      shape: layout?.parameters[i]!.shardShape(shape) ?? shape,
+    };
   });
 }
 

@@ -1,0 +1,26 @@
+// Meshes over several slices: fast links inside a slice, the data centre's network between them.
+import { ArgumentError } from '../base/errors.js';
+import { Mesh } from '../ir/mesh.js';
+
+/**
+ * A mesh of several slices: along each axis, `ici` devices of a slice for each of `dcn` slices. Devices are numbered slice by
+ * slice, so neighbours along an axis are of the same slice as far as there are any.
+ */
+export function hybridMesh(ici: readonly number[], dcn: readonly number[], axisNames: readonly string[]): Mesh {
+  if (ici.length !== dcn.length || ici.length !== axisNames.length)
+    throw new ArgumentError(
+      `hybridMesh: ${ici.length} sizes within a slice, ${dcn.length} across slices, ${axisNames.length} names: each axis has all three`,
+    );
+  const inner = ici.reduce((a, b) => a * b, 1);
+  const shape = ici.map((n, i) => n * dcn[i]!);
+  const devices = Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, position) => {
+    let [slice, place] = [0, 0];
+    shape.forEach((size, i) => {
+      const index = Math.floor(position / shape.slice(i + 1).reduce((a, b) => a * b, 1)) % size;
+      slice = slice * dcn[i]! + Math.floor(index / ici[i]!);
+      place = place * ici[i]! + (index % ici[i]!);
+    });
+    return slice * inner + place;
+  });
+  return new Mesh(shape, axisNames, { devices });
+}

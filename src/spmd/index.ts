@@ -1,0 +1,16 @@
+// Many devices: meshes of them, and how tensors are split over one. The same code runs on one chip, a host, or a pod.
+export { Mesh, type MeshOptions, type PartitionSpec, Sharding } from '../ir/mesh.js';
+export { hybridMesh } from './hybrid.js';
+export {
+  type AxisOptions,
+  BATCH_AXES,
+  type BatchOptions,
+  dataParallel,
+  type FsdpOptions,
+  fsdp,
+  type ParallelTable,
+  shardBatch,
+  tensorParallel,
+} from './parallel.js';
+export { markSharding, replicate, shard, shardingOf } from './sharding.js';
+export { visualizeSharding } from './visualize.js';

@@ -1,0 +1,145 @@
+// Ways of training on many devices, as data: which dimension of which parameter is split along which axis. They combine: each
+// splits further what those before it left whole. XLA finds from it where to gather, scatter and reduce.
+import { ArgumentError } from '../base/errors.js';
+import type { Shape } from '../base/shape.js';
+import { describe, flatten } from '../base/tree.js';
+import { Mesh, type PartitionSpec } from '../ir/mesh.js';
+import { Tensor } from '../tensor/tensor.js';
+import { markSharding, shardingOf } from './sharding.js';
+
+/** A module, as far as it matters here. */
+export interface Parameters {
+  namedParameters(): Iterable<readonly [name: string, parameter: Tensor]>;
+}
+
+/** Every device has the whole model and a part of the batch: gradients are summed over `axis` on their way. */
+export function dataParallel<M extends Parameters>(model: M, mesh: Mesh, { axis = 'data' }: AxisOptions = {}): M {
+  return split('dataParallel', model, mesh, axis, () => []);
+}
+
+export interface AxisOptions {
+  readonly axis?: string;
+}
+export interface FsdpOptions extends AxisOptions {
+  /** Parameters with fewer elements stay whole: gathering them would cost more than they take. */
+  readonly minSize?: number;
+}
+
+/**
+ * Every device has a part of each parameter (ZeRO-3): of its largest dimension that divides and is not split yet. It is
+ * gathered where it is used, its gradient is reduced and scattered, and an optimizer's state of it lies beside it.
+ */
+export function fsdp<M extends Parameters>(model: M, mesh: Mesh, options: FsdpOptions = {}): M {
+  const { axis = 'fsdp', minSize = 2 ** 10 } = options;
+  return split('fsdp', model, mesh, axis, (name, { shape, size }, spec) => {
+    if (size < minSize) return spec;
+    const dim = largestFree(shape, spec, mesh.sizeOf(axis), isStacked(name));
+    return dim < 0 ? spec : withAxis(spec, dim, axis);
+  });
+}
+
+/** Parameters by patterns of their names (* stands for anything), and the dimension that is split; null: none is. */
+export type ParallelTable = Readonly<Record<string, number | null>>;
+/**
+ * Each product is computed by several devices. A weight [out, in] that is split along 0 gives each of them some of the
+ * outputs; one along 1 takes those, and the results are summed.
+ */
+export function tensorParallel<M extends Parameters>(
+  model: M,
+  mesh: Mesh,
+  table: ParallelTable,
+  { axis = 'model' }: AxisOptions = {},
+): M {
+  const rows = Object.entries(table).map(([pattern, dim]) => ({
+    pattern,
+    dim,
+    matches: matcher(pattern),
+    used: false,
+  }));
+  split('tensorParallel', model, mesh, axis, (name, { shape }, spec) => {
+    const row = rows.find(({ matches }) => matches(name));
+    if (!row) return spec;
+    row.used = true;
+    if (row.dim === null) return spec;
+    const dim = row.dim + (isStacked(name) ? 1 : 0);
+    if (dim >= shape.length)
+      throw new ArgumentError(
+        `tensorParallel: ${row.pattern} splits dimension ${row.dim}, and ${name} has ${shape.length}`,
+      );
+    return withAxis(spec, dim, axis);
+  });
+  const idle = rows.filter((r) => !r.used).map((r) => r.pattern);
+  if (idle.length === rows.length)
+    throw new ArgumentError(
+      `tensorParallel: none of ${idle.join(', ')} is the name of a parameter: it is another model's table`,
+    );
+  return model;
+}
+
+/** Splits tensors, in any tree, over a mesh: the batch (dimension 0) along the axes that share work, a sequence along its own. */
+export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOptions = {}): T {
+  const shared = axes ?? BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
+  const spec: PartitionSpec = sequence ? [shared, sequence] : [shared];
+  const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
+  for (const t of flatten('shardBatch: the batch', batch, isTensor, 'a tensor, or nested arrays and objects of those')
+    .leaves)
+    markSharding(t, mesh, spec.slice(0, t.ndim));
+  return batch;
+}
+export interface BatchOptions {
+  /** data and fsdp, those that the mesh has, unless told. */
+  readonly axes?: readonly string[];
+  /** The axis along which sequences (dimension 1) are split. */
+  readonly sequence?: string;
+}
+/** Axes whose devices have different examples. */
+export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
+
+// ---- how they are found
+
+function split<M extends Parameters>(
+  what: string,
+  model: M,
+  mesh: Mesh,
+  axis: string,
+  specOf: (
+    name: string,
+    parameter: { readonly shape: Shape; readonly size: number },
+    spec: PartitionSpec,
+  ) => PartitionSpec,
+): M {
+  if (typeof model?.namedParameters !== 'function')
+    throw new ArgumentError(`${what}: takes a module, got ${describe(model)}`);
+  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+  if (!mesh.axisNames.includes(axis))
+    throw new ArgumentError(
+      `${what}: the mesh ${mesh} has no axis ${axis}: name one of its axes so, or pass { axis: '${mesh.axisNames[0]}' }`,
+    );
+  for (const [name, p] of model.namedParameters()) {
+    const known = shardingOf(p);
+    const spec = known && known.mesh.key === mesh.key ? known.spec : [];
+    markSharding(p, mesh, specOf(name, { shape: p.shape, size: p.numel() }, spec));
+  }
+  return model;
+}
+
+/** The parameters of a LayerStack hold those of all layers, along a first dimension that a loop goes through. */
+const isStacked = (name: string): boolean => name.split('.').includes('*');
+
+const isFree = (spec: PartitionSpec, dim: number): boolean => spec[dim] === undefined || spec[dim] === null;
+
+function largestFree(shape: Shape, spec: PartitionSpec, parts: number, stacked: boolean): number {
+  let best = -1;
+  for (let d = stacked ? 1 : 0; d < shape.length; d++)
+    if (isFree(spec, d) && shape[d]! % parts === 0 && shape[d]! > (shape[best] ?? 1)) best = d;
+  return best;
+}
+
+const withAxis = (spec: PartitionSpec, dim: number, axis: string): PartitionSpec =>
+  Array.from({ length: Math.max(spec.length, dim + 1) }, (_, d) => (d === dim ? axis : (spec[d] ?? null)));
+
+const matcher = (pattern: string): ((name: string) => boolean) => {
+  const parts = pattern.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
+  const regex = new RegExp(`^(?:.*\\.)?${parts.join('.*')}$`);
+  return (name) => regex.test(name);
+};

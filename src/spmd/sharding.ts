@@ -1,0 +1,47 @@
+// Saying how tensors lie on the devices of a mesh.
+import { ArgumentError } from '../base/errors.js';
+import { describe } from '../base/tree.js';
+import type { Expr } from '../ir/expr.js';
+import { Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
+import { constrain } from '../ops/sharding.js';
+import { count } from '../runtime/metrics.js';
+import { hasValue } from '../runtime/value.js';
+import { Tensor } from '../tensor/tensor.js';
+
+/**
+ * Splits a tensor over a mesh, in place: `spec` names, for each dimension, the axis it is split along, or null. A value that
+ * is there is brought to its devices when it is next used; inside a step it is a wish that XLA follows. What the tensor
+ * becomes later (an optimizer's update) lies the same way.
+ */
+export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
+  const sharding = checked('markSharding', tensor, mesh, spec);
+  count('XlaMarkSharding');
+  if (hasValue(tensor.expr)) tensor.expr.sharding = sharding;
+  else tensor.reroute((e) => constrained(e, sharding));
+  return tensor;
+}
+
+/** A tensor of the same values, split over a mesh; gradients pass. */
+export function shard(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
+  return new Tensor(constrained(tensor.expr, checked('shard', tensor, mesh, spec)));
+}
+
+/** A tensor of the same values that every device of a mesh has whole; gradients pass. */
+export const replicate = (tensor: Tensor, mesh: Mesh): Tensor => shard(tensor, mesh, []);
+
+/** How a tensor lies on several devices; undefined where one has it, or it is not decided. */
+export const shardingOf = (tensor: Tensor): Sharding | undefined => tensor.cell.sharding;
+
+function constrained(e: Expr, sharding: Sharding): Expr {
+  const node = constrain(e, sharding);
+  node.sharding = sharding;
+  return node;
+}
+
+function checked(what: string, tensor: unknown, mesh: unknown, spec: unknown): Sharding {
+  if (!(tensor instanceof Tensor)) throw new ArgumentError(`${what}: takes a tensor, got ${describe(tensor)}`);
+  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+  if (!Array.isArray(spec))
+    throw new ArgumentError(`${what}: the spec is ${describe(spec)}: it is a list such as ['data', null]`);
+  return Sharding.of(mesh, spec as PartitionSpec, tensor.shape, `${what}: the tensor`);
+}
