@@ -13,10 +13,8 @@ export interface Answer extends AheadOfTime {
   readonly cached: boolean;
 }
 
-/** Compile also what needs more memory than there is: a refusal would only say how much, not for what. */
-const ANYWAY = { xla_tpu_no_crash_on_oom: true };
 /** Of what is asked of the compiled program: a new number leaves older answers unused. */
-const ANSWERS = 1;
+const ANSWERS = 2;
 const LIMIT = 256 * 2 ** 20; // bytes of the folder
 
 export const plansDir = (): string => path.join(cacheDir(), 'plans');
@@ -42,7 +40,7 @@ export async function ask(
   const known = usable && !fresh && (await recall(key));
   if (known) return { ...known, cached: true };
   const limit = timeoutSeconds && { timeoutSeconds };
-  const compiled = await compileAhead(text, { topology, xlaFlags: ANYWAY, ...limit });
+  const compiled = await compileAhead(text, { topology, evenIfTooLarge: true, ...limit });
   if (usable) {
     const about = { key, name, created: new Date().toISOString(), inputs: [], outputs: [], ingredients };
     mkdirSync(plansDir(), { recursive: true, mode: 0o700 });
@@ -68,7 +66,7 @@ async function ingredientsOf(plugin: FoundPlugin, text: string, topology: string
   return {
     format: FORMAT,
     program: sha256(text), // with the places in the user's code, which are part of the answer
-    options: { topology, flags: ANYWAY, answers: ANSWERS },
+    options: { topology, answers: ANSWERS },
     defaults: {},
     flags: Object.fromEntries(flags),
     plugin: {

@@ -9,24 +9,11 @@ import { describe, isPlain } from '../base/tree.js';
 import { zeros } from '../tensor/create.js';
 import { type Compiled, compile, type Lowered, type LowerOptions } from '../tensor/step.js';
 import type { ProgramInput } from '../tensor/trace.js';
-import type { AheadOfTime } from './aot.js';
 import { type AskOptions, ask } from './compile.js';
-import type { LiveBuffer, Liveness } from './liveness.js';
-import type { Cost, Estimate } from './roofline.js';
+import type { LiveBuffer } from './liveness.js';
+import { type Estimate, estimate } from './roofline.js';
 import { parseTopology, type Slice } from './topology.js';
 
-type Looked = AheadOfTime & { live: Liveness; work: Cost };
-const estimate = (_: Cost | undefined, chip: Slice['chip']): Estimate => ({
-  seconds: 1,
-  computeSeconds: 0.7,
-  memorySeconds: 0.6,
-  interconnectSeconds: 0,
-  flops: 1e12,
-  bytes: 1e9,
-  collectives: [],
-  utilisation: chip.launch,
-  heaviest: [],
-});
 /** What a device's memory is taken by at the peak, in bytes. */
 export interface Parts {
   readonly weights: number;
@@ -108,14 +95,11 @@ export async function planLowered(
   slice: Slice,
   options: Omit<AskOptions, 'topology'> = {},
 ): Promise<Plan> {
-  const { memory, seconds, cached, live, work } = (await ask(name, text, {
-    ...options,
-    topology: slice.name,
-  })) as Looked & { cached: boolean };
+  const { memory, seconds, cached, live, work } = await ask(name, text, { ...options, topology: slice.name });
   const { peak, code } = memory;
   const { available } = slice.chip.hbm;
   const given = { weights: sizeOf(inputs, 'weights'), state: sizeOf(inputs, 'state'), batch: sizeOf(inputs, 'batch') };
-  const { activations, tenLargest } = live ?? { activations: 0, tenLargest: [] };
+  const { activations, tenLargest } = live;
   const rest = peak - given.weights - given.state - given.batch - activations;
   return {
     topology: slice,
@@ -127,7 +111,7 @@ export async function planLowered(
     largest: tenLargest.map((b) => ({ ...b, what: named(b.what, inputs) })),
     compileSeconds: seconds,
     cached,
-    estimate: estimate(work, slice.chip),
+    estimate: estimate(work, slice.chip, slice),
   };
 }
 

@@ -238,7 +238,7 @@ export function inputsOf(
       label: (cell && names.get(cell)) ?? labels[i]!,
       kind,
       dtype,
-      shape: layout?.parameters[i]!.shardShape(shape) ?? shape,
+      shape: layout ? layout.parameters[i]!.shardShape(shape) : shape,
     };
   });
 }
