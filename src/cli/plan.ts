@@ -13,7 +13,13 @@ export function planCommand(): Command {
     .requiredOption('--model <name>', 'Qwen3-0.6B and its like, or the path of a config.json')
     .requiredOption('--job <name>', 'recovery-lora, full or inference')
     .requiredOption('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
-    .option('--batch <sizes>', 'sequences at a time, such as 1,2,4; auto: the largest that fits', batches, 'auto')
+    .option(
+      '--batch <sizes>',
+      'sequences at a time of each share of the devices, such as 1,2,4; auto: the largest that fits',
+      batches,
+      'auto',
+    )
+    .option('--mesh <axes>', 'how devices share the work, such as data=2,fsdp=4; auto: several ways', 'auto')
     .option('--seq <n>', 'tokens of a sequence, or of a prompt', whole)
     .option('--accumulation <n>', 'batches in a step of training', whole)
     .option('--rank <n>', 'of the adapters', whole)
@@ -36,6 +42,7 @@ interface Flags {
   readonly job: string;
   readonly tpu: readonly string[];
   readonly batch: readonly number[] | 'auto';
+  readonly mesh: string;
   readonly seq?: number;
   readonly accumulation?: number;
   readonly rank?: number;

@@ -4,6 +4,7 @@ import type { Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/index.js';
 import type { Lowered } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
+import type { MeshSizes } from './parallel.js';
 
 /** What layers compute again for the gradient instead of keeping it. */
 export const REMAT = ['none', 'light', 'full'] as const;
@@ -11,7 +12,7 @@ export type Remat = (typeof REMAT)[number];
 export const CHECKPOINT = { none: false, light: 'light', full: true } as const;
 
 export interface JobSettings {
-  /** Sequences at a time. */
+  /** Sequences at a time, of each group of devices that has its own. */
   readonly batch: number;
   /** Tokens of each. */
   readonly seq: number;
@@ -23,6 +24,7 @@ export interface JobSettings {
   readonly dtype: 'bf16' | 'f32';
   /** How many tokens are generated behind the prompt. */
   readonly newTokens: number;
+  readonly mesh: MeshSizes;
 }
 export const SETTINGS: JobSettings = {
   batch: 1,
@@ -32,11 +34,12 @@ export const SETTINGS: JobSettings = {
   remat: 'full', // as train-recovery-lora does on a TPU
   dtype: 'bf16',
   newTokens: 256,
+  mesh: {},
 };
 
 export interface JobProgram {
   readonly lowered: Lowered;
-  /** Tokens that one run of it works through. */
+  /** Tokens that one run of it works through, on all devices. */
   readonly tokens: number;
 }
 

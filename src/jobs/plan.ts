@@ -8,10 +8,12 @@ import { type Plan, parseTopology, planLowered, type Slice } from '../plan/index
 import { type JobSettings, REMAT, SETTINGS } from './job.js';
 import { JOBS, type JobName } from './jobs.js';
 import { findModel, type PlannedModel } from './model.js';
+import { autoMeshes, parseMesh } from './parallel.js';
 import { type Remedy, tryRemedies } from './remedies.js';
+import { nameOf } from './report.js';
 import { largestBatch } from './search.js';
 
-export interface JobPlanOptions extends Partial<Omit<JobSettings, 'batch'>> {
+export interface JobPlanOptions extends Partial<Omit<JobSettings, 'batch' | 'mesh'>> {
   /** 'Qwen3-0.6B', or the path of a config.json. */
   readonly model: string;
   readonly job: JobName;
@@ -19,6 +21,8 @@ export interface JobPlanOptions extends Partial<Omit<JobSettings, 'batch'>> {
   readonly tpus: readonly string[];
   /** 'auto', unless told: the largest that fits is searched. */
   readonly batches?: readonly number[] | 'auto' | undefined;
+  /** 'data=2,fsdp=4', of all TPUs; 'auto', unless told: several are tried. */
+  readonly mesh?: string | undefined;
   /** How many compile at a time: one for two cores unless told. */
   readonly jobs?: number | undefined;
   readonly timeoutSeconds?: number | undefined;
@@ -74,6 +78,7 @@ const OPTIONS = [
   'job',
   'tpus',
   'batches',
+  'mesh',
   'jobs',
   'timeoutSeconds',
   'fresh',
@@ -85,19 +90,23 @@ const OPTIONS = [
 export type Ask = (slice: Slice, settings: JobSettings) => Promise<JobRow>;
 
 export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
-  const names = Object.keys(SETTINGS).filter((name) => name !== 'batch') as (keyof typeof options)[];
+  const names = Object.keys(SETTINGS).filter((name) => name !== 'batch' && name !== 'mesh') as (keyof typeof options)[];
   checkOptions<JobPlanOptions>('planJob', [...OPTIONS, ...names], options);
-  const { job, tpus, batches = 'auto', onProgress } = options;
+  const { job, tpus, batches = 'auto', mesh = 'auto', onProgress } = options;
   const { model, settings } = checked(options);
-  const slices = tpus.map(parseTopology);
-  const counts = { done: 0, total: slices.length, compiled: 0, cached: 0 };
+  const ways = tpus.map(parseTopology).flatMap((slice) => {
+    const meshes =
+      mesh === 'auto' ? autoMeshes(slice, JOBS[job].trains, model.config.numKeyValueHeads) : [parseMesh(mesh, slice)];
+    return meshes.map((sizes) => ({ slice, settings: { ...settings, mesh: sizes } }));
+  });
+  const counts = { done: 0, total: ways.length, compiled: 0, cached: 0 };
   const ask = asker(model, options, (row) => {
     for (const { plan } of row.programs) counts[plan.cached ? 'cached' : 'compiled']++;
-    onProgress?.({ ...counts, what: `${row.tpu}, batch ${row.settings.batch}` });
+    onProgress?.({ ...counts, what: nameOf(row) });
   });
   const looked: JobRow[] = [];
   const found = await Promise.all(
-    slices.map(async (slice) => {
+    ways.map(async ({ slice, settings }) => {
       const rows = await (batches === 'auto'
         ? searched(ask, slice, settings, looked)
         : Promise.all(batches.map((batch) => ask(slice, { ...settings, batch }))));

@@ -14,6 +14,7 @@ import { recoveryStep } from '../recovery/step.js';
 import { zeros } from '../tensor/create.js';
 import type { Lowered } from '../tensor/step.js';
 import { CHECKPOINT, type JobSettings, namesOf } from './job.js';
+import { follow, sharesOf, spread, spreadBatch } from './parallel.js';
 
 /**
  * What the base weights are. materialized: bf16, computed once from codes and scales. packed: 2 and 4 bits, unpacked in every
@@ -41,9 +42,9 @@ function quantize(model: Module, base: Base, dtype: JobSettings['dtype']): void 
 }
 
 export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings): Lowered {
-  const { rank, batch, seq: L, accumulation: accumulationSteps, remat, dtype } = settings;
+  const { rank, batch, seq: L, accumulation: accumulationSteps, remat, dtype, mesh: sizes } = settings;
   const { base = 'materialized', compute = 'gather', platform = 'tpu' } = settings;
-  const N = accumulationSteps * batch;
+  const N = accumulationSteps * batch * sharesOf(sizes);
   const model = new Qwen3ForCausalLM(config, { scanLayers: true, checkpoint: CHECKPOINT[remat] });
   model.to(dtype);
   quantize(model, base, dtype);
@@ -51,8 +52,10 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
   if (base === 'trained')
     for (const [, layer] of quantLinears(model))
       if (layer instanceof FactoredLinear) layer.rankMagnitude.requiresGrad_();
+  const mesh = spread(model, sizes);
   const trained = [...model.namedParameters()].filter(([, p]) => p.requiresGrad);
   const optimizer = new AdamW(trained, { lr: 8e-5 });
+  follow(optimizer);
   const train = recoveryStep({
     model,
     optimizer,
@@ -71,5 +74,6 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
   const lossMask = zeros([N, L], { dtype: 'u8' });
   const now = { hardTop1: 0.02, anchor: 0, anchorWeight: 0 };
   const names = namesOf(model, optimizer);
-  return train.lower([{ inputIds: ids(L), lossMask, ...teacher }, now], { platform, names });
+  const lessons = spreadBatch({ inputIds: ids(L), lossMask, ...teacher }, mesh);
+  return train.lower([lessons, now], { platform, names });
 }

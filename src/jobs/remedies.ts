@@ -14,9 +14,9 @@ export interface Remedy {
 
 interface Change {
   readonly what: string;
-  readonly flag: (s: JobSettings) => string;
-  readonly applies: (job: Job, s: JobSettings) => boolean;
-  readonly change: (s: JobSettings) => Partial<JobSettings>;
+  readonly flag: (s: JobSettings, devices: number) => string;
+  readonly applies: (job: Job, s: JobSettings, devices: number) => boolean;
+  readonly change: (s: JobSettings, devices: number) => Partial<JobSettings>;
 }
 const half = (s: JobSettings) => Math.floor(s.batch / 2);
 const CHANGES: readonly Change[] = [
@@ -38,12 +38,18 @@ const CHANGES: readonly Change[] = [
     applies: (_, s) => s.dtype === 'f32',
     change: () => ({ dtype: 'bf16' }),
   },
+  {
+    what: 'fsdp over all devices',
+    flag: (_, devices) => `--mesh fsdp=${devices}`,
+    applies: (_, s, devices) => devices > 1 && s.mesh.fsdp !== devices,
+    change: (_, devices) => ({ mesh: { fsdp: devices } }),
+  },
 ];
 
 export const tryRemedies = (job: Job, { topology, settings }: JobRow, ask: Ask): Promise<Remedy[]> =>
   Promise.all(
-    CHANGES.filter((c) => c.applies(job, settings)).map(async ({ what, flag, change }) => {
-      const { fits, peak, error } = await ask(topology, { ...settings, ...change(settings) });
-      return { what, flag: flag(settings), fits, ...(!error && { peak }) };
+    CHANGES.filter((c) => c.applies(job, settings, topology.devices)).map(async ({ what, flag, change }) => {
+      const { fits, peak, error } = await ask(topology, { ...settings, ...change(settings, topology.devices) });
+      return { what, flag: flag(settings, topology.devices), fits, ...(!error && { peak }) };
     }),
   );

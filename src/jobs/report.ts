@@ -2,6 +2,7 @@
 import { bytes, columns, flops, plural, seconds } from '../base/format.js';
 import type { Estimate } from '../plan/index.js';
 import { JOBS } from './jobs.js';
+import { sharesOf, showMesh } from './parallel.js';
 import type { JobPlan, JobRow } from './plan.js';
 
 const GiB = (n: number): string => (n / 2 ** 30).toFixed(n < 10 * 2 ** 20 ? 4 : 2);
@@ -12,7 +13,8 @@ type Column = readonly [title: string, cell: (row: JobRow) => string];
 const estimateOf = (row: JobRow): Estimate | undefined => row.programs.at(-1)?.plan.estimate;
 const COLUMNS: readonly Column[] = [
   ['TPU', (r) => r.tpu],
-  ['batch', (r) => String(r.settings.batch)],
+  ['mesh', (r) => showMesh(r.settings.mesh)],
+  ['batch', batchOf],
   ['peak GiB', (r) => (r.peak ? `${GiB(r.peak)} of ${GiB(r.available)}` : '')],
   ['fits', fitOf],
   ['step', (r) => (r.stepSeconds ? seconds(r.stepSeconds) : '')],
@@ -25,8 +27,14 @@ const COLUMNS: readonly Column[] = [
   ['compile', (r) => (r.compileSeconds ? seconds(r.compileSeconds) : '')],
 ];
 
-/** 'v6e-8, batch 4' */
-export const nameOf = (row: JobRow): string => `${row.tpu}, batch ${row.settings.batch}`;
+/** '4', or '4 x 8' of eight groups of devices. */
+function batchOf({ settings: { batch, mesh } }: JobRow): string {
+  return sharesOf(mesh) > 1 ? `${batch} x ${sharesOf(mesh)}` : String(batch);
+}
+
+/** 'v6e-8, fsdp=8, batch 4' */
+export const nameOf = (row: JobRow): string =>
+  [row.tpu, showMesh(row.settings.mesh), `batch ${batchOf(row)}`].filter(Boolean).join(', ');
 
 /** 'yes', or by how much not. */
 export function fitOf(row: JobRow): string {
@@ -84,7 +92,9 @@ function explained(row: JobRow): string {
 export function recommendation({ rows, model, job }: JobPlan): string {
   const [best] = rows;
   if (!best?.fits) {
-    const helps = rows.flatMap((r) => (r.remedies ?? []).filter((x) => x.fits).map((x) => `${r.tpu} with ${x.flag}`));
+    const helps = rows.flatMap((r) =>
+      (r.remedies ?? []).filter((x) => x.fits).map((x) => `${nameOf(r)} with ${x.flag}`),
+    );
     const way = helps.length ? `${helps[0]} does` : 'more chips, a shorter --seq or a smaller model may';
     return `${model.name} ${job} fits none of these: ${way}.`;
   }
@@ -94,7 +104,7 @@ export function recommendation({ rows, model, job }: JobPlan): string {
       ? `, at least ${seconds(best.stepSeconds!)} a step: at most ${whole(best.tokensPerSecond)} tokens/s, ${(100 * best.utilisation).toFixed(0)}% of what its matrix units can do`
       : '';
   const others = rows.length > 1 ? `Of ${plural(rows.length, 'combination')}, take` : 'Take';
-  return `${others} ${best.tpu} with batch ${best.settings.batch}: it takes ${room} on each device${speed}.`;
+  return `${others} ${nameOf(best)}: it takes ${room} on each device${speed}.`;
 }
 
 export function reportOf(plan: JobPlan): string {
