@@ -58,7 +58,7 @@ interface Flags {
 
 async function run({ model, job, tpu: tpus, batch, timeout, remat, json, html, ...rest }: Flags): Promise<void> {
   const { pageOf, planJob, reportOf } = await import('../jobs/index.js');
-  if (html) await writePage(html, ''); // before hours of compiling, and not after them
+  if (html) await writePage(html, '', 'a'); // that it can be written is found out before an hour of compiling
   const how = remat === false ? 'none' : remat === true ? undefined : remat;
   const plan = await planJob({
     ...rest,
@@ -75,8 +75,8 @@ async function run({ model, job, tpu: tpus, batch, timeout, remat, json, html, .
   if (!plan.rows.some((row) => row.fits)) process.exitCode = 1;
 }
 
-const writePage = (file: string, text: string): Promise<void> =>
-  fs.writeFile(file, text).catch((e: unknown) => {
+const writePage = (file: string, text: string, flag = 'w'): Promise<void> =>
+  fs.writeFile(file, text, { flag }).catch((e: unknown) => {
     throw new ArgumentError(`cannot write ${file}: ${messageOf(e)}`, { cause: e });
   });
 
