@@ -1,5 +1,14 @@
 // Many devices: meshes of them, and how tensors are split over one. The same code runs on one chip, a host, or a pod.
 export { Mesh, type MeshOptions, type PartitionSpec, Sharding } from '../ir/mesh.js';
+export {
+  deviceCount,
+  meshFromConfig,
+  meshFromEnv,
+  meshOf,
+  type ParallelSizes,
+  type SpmdConfig,
+  useSpmd,
+} from './config.js';
 export { gathered } from './gathered.js';
 export { hybridMesh } from './hybrid.js';
 export {
