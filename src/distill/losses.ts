@@ -3,6 +3,8 @@
 //   N positions, D = the size of hidden states, V tokens, K candidates of each position
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isInteger } from '../base/promote.js';
+import { Mesh } from '../ir/mesh.js';
+import { gathered } from '../spmd/gathered.js';
 import { scan } from '../tensor/control.js';
 import { zeros } from '../tensor/create.js';
 import { cat, embedding, linear, logSoftmax, softmax, where } from '../tensor/functions.js';
@@ -63,7 +65,8 @@ export interface KdLoss {
  * The KL divergence of a student from a teacher over candidates: the teacher's top k and tokens drawn at random.
  * hidden: [..., D], the student's last hidden states; head: [V, D].
  */
-export function kdLoss(hidden: Tensor, head: Tensor, candidates: KdCandidates, options: KdOptions = {}): KdLoss {
+export function kdLoss(hidden: Tensor, weight: Tensor, candidates: KdCandidates, options: KdOptions = {}): KdLoss {
+  const head = gathered(weight);
   const { temperature: T = 2, mask = null, hardTop1 = 0, hardFull = 0 } = options;
   const { topkIdx, topkLogits, randIdx = null, randLogits = null } = candidates;
   checkTemperature('kdLoss', T);
@@ -124,11 +127,12 @@ export function annealed(start: number, end: number, step: number, steps: number
 /** The cross-entropy of the tokens [...] that come next: the mean over the positions that count. */
 export function nextTokenLoss(
   hidden: Tensor,
-  head: Tensor,
+  weight: Tensor,
   next: Tensor,
   { mask = null, chunk }: Omit<ChunkOptions, 'temperature'> = {},
 ): Tensor {
-  checkHead('nextTokenLoss', hidden, head);
+  checkHead('nextTokenLoss', hidden, weight);
+  const head = gathered(weight);
   const { ce } = inChunks('nextTokenLoss', hidden, { h: hidden, next }, chunk, head.size(0), (r) => ({
     ce: tokenLoss(wide(linear(r.h, head)), r.next),
   }));
@@ -160,12 +164,13 @@ export interface LiveLoss {
 /** alpha * kdSoftCe against a teacher + (1 - alpha) * the cross-entropy of labels [...]. */
 export function liveKdLoss(
   hidden: Tensor,
-  head: Tensor,
+  weight: Tensor,
   teacher: Expecting,
   labels: Tensor,
   options: LiveOptions = {},
 ): LiveLoss {
   const { temperature: T = 2, alpha = 0.5, mask = null, chunk } = options;
+  const [head, teachers] = [gathered(weight), gathered(teacher.head)];
   checkTemperature('liveKdLoss', T);
   checkTeacher('liveKdLoss', hidden, head, teacher);
   if (!(alpha >= 0 && alpha <= 1)) throw new ArgumentError(`liveKdLoss: alpha is ${alpha}: it is between 0 and 1`);
@@ -173,7 +178,7 @@ export function liveKdLoss(
   const { kd, ce } = inChunks('liveKdLoss', hidden, rows, chunk, head.size(0), (r) => {
     const student = wide(linear(r.h, head)); // [C, V]
     return {
-      kd: softCe(student, wide(linear(r.t, teacher.head.detach())), T),
+      kd: softCe(student, wide(linear(r.t, teachers.detach())), T),
       ce: tokenLoss(student, where(r.label.eq(IGNORED), 0, r.label)),
     };
   });
@@ -192,11 +197,12 @@ const IGNORED = -100;
  */
 export function anchorLoss(
   hidden: Tensor,
-  head: Tensor,
+  weight: Tensor,
   anchor: Omit<Expecting, 'head'> & Partial<Expecting>,
   options: ChunkOptions = {},
 ): Tensor {
   const { temperature: T = 1, mask = null, chunk } = options;
+  const head = gathered(weight);
   const from = { head, ...anchor };
   checkTemperature('anchorLoss', T);
   checkTeacher('anchorLoss', hidden, head, from);
@@ -237,16 +243,30 @@ export function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
   if (chunk !== undefined && !(Number.isSafeInteger(chunk) && chunk > 0))
     throw new ArgumentError(`${op}: chunk is ${chunk}: it must be a whole number of positions, at least 1`);
   const passes = Math.ceil(N / (chunk ?? Math.max(8, Math.floor(LARGEST_ARRAY / (4 * elements)))));
-  const size = Math.ceil(N / passes);
+  // Of B sequences each pass takes some positions, so that devices that have different sequences all have some to do. On one
+  // device they are taken as they lie.
+  const B = Mesh.exists && lead.length > 1 ? lead[0]! : 1;
+  const size = Math.ceil(N / B / passes);
   const stacked = mapTree(rows, (x) => {
     checkPositions(op, hidden, x);
-    const flat = x.reshape([N, ...x.shape.slice(lead.length)]);
-    const missing = passes * size - N;
-    const filled = missing ? cat([flat, zeros([missing, ...flat.shape.slice(1)], { dtype: x.dtype })]) : flat;
-    return filled.reshape([passes, size, ...flat.shape.slice(1)]);
+    const rest = x.shape.slice(lead.length);
+    const flat = x.reshape([B, N / B, ...rest]);
+    const missing = passes * size - N / B;
+    const filled = missing ? cat([flat, zeros([B, missing, ...rest], { dtype: x.dtype })], 1) : flat;
+    return filled
+      .reshape([B, passes, size, ...rest])
+      .transpose(0, 1)
+      .reshape([passes, B * size, ...rest]);
   });
   const [, losses] = scan((none: Tensor[], x: R) => [none, lossesOf(x)], [] as Tensor[], stacked, { checkpoint: true });
-  return mapTree(losses, (x) => x.reshape([-1]).narrow(0, 0, N).reshape(lead));
+  return mapTree(losses, (x) =>
+    x
+      .reshape([passes, B, size])
+      .transpose(0, 1)
+      .reshape([B, passes * size])
+      .narrow(1, 0, N / B)
+      .reshape(lead),
+  );
 }
 
 /** The mean over positions, each as often as the mask says. */

@@ -149,9 +149,15 @@ export class Sharding {
     return part.map((size, d) => size * this.mesh.along(this.axes[d] ?? [], position));
   }
 
-  /** As Shardy writes it, for an array of that rank; `mesh`: another one of the same devices, for what is whole everywhere. */
-  mlir(rank: number, mesh = this.mesh): string {
-    const dims = Array.from({ length: rank }, (_, d) => `{${(this.axes[d] ?? []).map((a) => `"${a}"`).join(', ')}}`);
+  /**
+   * As Shardy writes it, for an array of that rank. `mesh`: another one of the same devices, for what is whole everywhere;
+   * `open`: what is not split may be.
+   */
+  mlir(rank: number, mesh = this.mesh, open = false): string {
+    const dims = Array.from({ length: rank }, (_, d) => {
+      const axes = this.axes[d] ?? [];
+      return open && !axes.length ? '{?}' : `{${axes.map((a) => `"${a}"`).join(', ')}}`;
+    });
     return `<${(this.isReplicated ? mesh : this.mesh).symbol}, [${dims.join(', ')}]>`;
   }
 

@@ -23,7 +23,7 @@ export interface Emitter {
   graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
   typeOf(value: Ssa): Aval;
   /** A sharding as an attribute; its mesh is declared in the module. */
-  sharding(sharding: Sharding, rank: number): string;
+  sharding(sharding: Sharding, rank: number, open?: boolean): string;
   /** What the program is split over, if it is. */
   readonly mesh?: Mesh | undefined;
   /** What it is written for ('cpu', 'cuda', 'tpu'): an op may have a form of its own there. */

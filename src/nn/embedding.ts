@@ -1,5 +1,6 @@
 // Tables of rows that are learned.
 import { ArgumentError, ShapeError } from '../base/errors.js';
+import { gathered } from '../spmd/gathered.js';
 import { noGrad } from '../tensor/autograd.js';
 import { arange, empty, full, tensor, zeros } from '../tensor/create.js';
 import { embedding, isneginf, searchsorted, where } from '../tensor/functions.js';
@@ -34,7 +35,7 @@ class Table extends Module {
   }
   protected rows(indices: Tensor): Tensor {
     const { paddingIdx } = this;
-    return embedding(indices, this.weight, paddingIdx === undefined ? {} : { paddingIdx });
+    return embedding(indices, gathered(this.weight), paddingIdx === undefined ? {} : { paddingIdx });
   }
   override extraRepr(): string {
     const padding = this.paddingIdx === undefined ? '' : `, paddingIdx=${this.paddingIdx}`;

@@ -1,4 +1,5 @@
 // Layers that are products.
+import { gathered } from '../spmd/gathered.js';
 import { empty } from '../tensor/create.js';
 import { bilinear, linear } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -24,7 +25,7 @@ export class Linear extends Module {
     this.bias = bias ? init.uniform_(new Parameter(empty([outFeatures])), -bound, bound) : null;
   }
   override forward(x: Tensor): Tensor {
-    return linear(x, this.weight, this.bias);
+    return linear(x, gathered(this.weight), gathered(this.bias));
   }
   override extraRepr(): string {
     return `inFeatures=${this.inFeatures}, outFeatures=${this.outFeatures}, bias=${this.bias !== null}`;

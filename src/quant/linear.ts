@@ -3,6 +3,7 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Linear } from '../nn/linear.js';
 import { Buffer, Module, type Parameter } from '../nn/module.js';
+import { gathered } from '../spmd/gathered.js';
 import { linear } from '../tensor/functions.js';
 import { dependOn } from '../tensor/region.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -71,7 +72,7 @@ export abstract class QuantLinear extends Module {
     return this.product(x, kept ?? this.effectiveWeight());
   }
   protected product(x: Tensor, weight: Tensor): Tensor {
-    return linear(x, weight.to(x.dtype), this.bias?.to(x.dtype));
+    return linear(x, gathered(weight).to(x.dtype), this.bias?.to(x.dtype));
   }
 
   /**

@@ -1,6 +1,7 @@
 // One step of the optimizer, as one program: the gradients of all micro-batches in a loop, their norm, the update.
 import type { Qwen3ForCausalLM } from '../models/index.js';
 import { clipGradNorm, type Optimizer } from '../optim/index.js';
+import { microBatches } from '../spmd/sharding.js';
 import { accumulate } from '../tensor/accumulate.js';
 import { autocast } from '../tensor/autocast.js';
 import { cond } from '../tensor/control.js';
@@ -57,6 +58,4 @@ export function recoveryStep({
 const counted = (batch: Batch): Tensor => foreseen(batch).float().sum().clamp({ min: 1 });
 /** [A B, ...] to [A, B, ...] */
 const inParts = (batch: Batch, A: number): Batch =>
-  Object.fromEntries(
-    Object.entries(batch).map(([name, x]) => [name, x.reshape([A, -1, ...x.shape.slice(1)])]),
-  ) as Batch;
+  Object.fromEntries(Object.entries(batch).map(([name, x]) => [name, microBatches(x, A)])) as Batch;

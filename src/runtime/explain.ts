@@ -4,7 +4,9 @@ import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { Aval } from '../ir/aval.js';
 import { type NodeFact, nodesOf } from '../ir/graph.js';
+import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
+import type { Layout } from '../stablehlo/emitter.js';
 import { CAUSES } from './debug.js';
 import type { Described, Plan, Program, Request } from './program.js';
 
@@ -18,9 +20,14 @@ export interface ProgramFacts {
   readonly roots: readonly number[];
   readonly aliases: readonly number[];
   readonly flags: Readonly<Record<string, string>>;
+  /** How inputs and results lie on several devices. */
+  readonly layout: Layout | undefined;
 }
 
-export function describeProgram({ graph, labels, aliases }: Plan, { compileOptions = {} }: Request): ProgramFacts {
+export function describeProgram(
+  { graph, labels, aliases, layout }: Plan,
+  { compileOptions = {} }: Request,
+): ProgramFacts {
   const { xlaFlags = {}, ...others } = compileOptions;
   const flags = Object.entries({ ...xlaFlags, ...others });
   const places = graph.nodes.map((e) => e.source);
@@ -36,6 +43,7 @@ export function describeProgram({ graph, labels, aliases }: Plan, { compileOptio
     roots: graph.roots.map((r) => graph.index.get(r)!),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
+    layout,
   };
 }
 
@@ -55,6 +63,8 @@ const FIXES = {
   donation: 'the step changes other tensors in place than before: change the same ones in every step',
   growth:
     'what is computed hangs on all that was before: change tensors in place (w.sub_(...), under noGrad) instead of making new ones, and detach() what is kept',
+  sharding:
+    'how its inputs lie on devices is part of a program: split the same ones the same way in every step (markSharding, shardBatch)',
   flag: 'flags are part of a program: set them once, before the first step',
 } as const;
 
@@ -248,7 +258,12 @@ function flagDifference(a: ProgramFacts, b: ProgramFacts): Found | undefined {
 
 function graphDifference(before: Described, after: Described): Found | undefined {
   const [a, b] = [nodes(before), nodes(after)];
-  return inputDifference(before, after, a, b) ?? opDifference(after, a, b) ?? resultDifference(before, after);
+  return (
+    inputDifference(before, after, a, b) ??
+    opDifference(after, a, b) ??
+    resultDifference(before, after) ??
+    shardingDifference(before.facts, after.facts)
+  );
 }
 
 /** Inputs of other types, where their number is the same. */
@@ -307,6 +322,22 @@ const showAttrs = (attrs: unknown): string => {
   return fields.length === 1 ? String(fields[0]![1]) : JSON.stringify(Object.fromEntries(fields));
 };
 const sorted = (all: NodeFact[]): string => all.map(show).sort().join();
+
+/** What lies elsewhere, where all else is the same. */
+function shardingDifference({ layout: a }: ProgramFacts, { layout: b, labels }: ProgramFacts): Found | undefined {
+  const show = (sharding: Sharding | undefined) => (sharding ? String(sharding) : 'on one device');
+  const difference = (what: string, was: Sharding | undefined, now: Sharding | undefined): Found | undefined =>
+    was === now ? undefined : { kind: 'sharding', what, was: show(was), now: show(now), at: '' };
+  for (const i of labels.keys()) {
+    const found = difference(`where ${labels[i]} lies`, a?.parameters[i], b?.parameters[i]);
+    if (found) return found;
+  }
+  for (const i of (b ?? a)?.results.keys() ?? []) {
+    const found = difference(`where result ${i} lies`, a?.results[i], b?.results[i]);
+    if (found) return found;
+  }
+  return undefined;
+}
 
 function resultDifference({ facts: a }: Described, { facts: b }: Described): Found | undefined {
   const results = (f: ProgramFacts) => plural(f.roots.length, 'result');

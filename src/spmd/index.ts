@@ -1,5 +1,15 @@
 // Many devices: meshes of them, and how tensors are split over one. The same code runs on one chip, a host, or a pod.
 export { Mesh, type MeshOptions, type PartitionSpec, Sharding } from '../ir/mesh.js';
+export {
+  deviceCount,
+  meshFromConfig,
+  meshFromEnv,
+  meshOf,
+  type ParallelSizes,
+  type SpmdConfig,
+  useSpmd,
+} from './config.js';
+export { gathered } from './gathered.js';
 export { hybridMesh } from './hybrid.js';
 export {
   type AxisOptions,
@@ -12,5 +22,5 @@ export {
   shardBatch,
   tensorParallel,
 } from './parallel.js';
-export { markSharding, replicate, shard, shardingOf } from './sharding.js';
+export { markSharding, microBatches, replicate, shard, shardingOf } from './sharding.js';
 export { visualizeSharding } from './visualize.js';

@@ -5,16 +5,19 @@ import type { Shape } from '../base/shape.js';
 import { describe, flatten } from '../base/tree.js';
 import { Mesh, type PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
+import { gatherAlong } from './gathered.js';
 import { markSharding, shardingOf } from './sharding.js';
 
 /** A module, as far as it matters here. */
-export interface Parameters {
+export interface Splittable {
   namedParameters(): Iterable<readonly [name: string, parameter: Tensor]>;
+  namedBuffers(): Iterable<readonly [name: string, buffer: Tensor]>;
 }
 
 /** Every device has the whole model and a part of the batch: gradients are summed over `axis` on their way. */
-export function dataParallel<M extends Parameters>(model: M, mesh: Mesh, { axis = 'data' }: AxisOptions = {}): M {
-  return split('dataParallel', model, mesh, axis, () => []);
+export function dataParallel<M extends Splittable>(model: M, mesh: Mesh, { axis = 'data' }: AxisOptions = {}): M {
+  split('dataParallel', model, mesh, axis, (_, __, spec) => spec);
+  return model;
 }
 
 export interface AxisOptions {
@@ -29,13 +32,17 @@ export interface FsdpOptions extends AxisOptions {
  * Every device has a part of each parameter (ZeRO-3): of its largest dimension that divides and is not split yet. It is
  * gathered where it is used, its gradient is reduced and scattered, and an optimizer's state of it lies beside it.
  */
-export function fsdp<M extends Parameters>(model: M, mesh: Mesh, options: FsdpOptions = {}): M {
-  const { axis = 'fsdp', minSize = 2 ** 10 } = options;
-  return split('fsdp', model, mesh, axis, (name, { shape, size }, spec) => {
-    if (size < minSize) return spec;
-    const dim = largestFree(shape, spec, mesh.sizeOf(axis), isStacked(name));
+export function fsdp<M extends Splittable>(model: M, mesh: Mesh, options: FsdpOptions = {}): M {
+  const { axis = 'fsdp', minSize = 2 ** 16 } = options;
+  split('fsdp', model, mesh, axis, (name, { shape, size }, spec) => {
+    const dim = size < minSize ? -1 : largestFree(shape, spec, mesh.sizeOf(axis), isStacked(name));
     return dim < 0 ? spec : withAxis(spec, dim, axis);
   });
+  for (const t of [...model.namedParameters(), ...model.namedBuffers()].map(([, t]) => t)) {
+    const sharding = shardingOf(t)!;
+    if (sharding.axes.some((list) => list.includes(axis))) gatherAlong(t, sharding, axis);
+  }
+  return model;
 }
 
 /** Parameters by patterns of their names (* stands for anything), and the dimension that is split; null: none is. */
@@ -44,7 +51,7 @@ export type ParallelTable = Readonly<Record<string, number | null>>;
  * Each product is computed by several devices. A weight [out, in] that is split along 0 gives each of them some of the
  * outputs; one along 1 takes those, and the results are summed.
  */
-export function tensorParallel<M extends Parameters>(
+export function tensorParallel<M extends Splittable>(
   model: M,
   mesh: Mesh,
   table: ParallelTable,
@@ -97,7 +104,7 @@ export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
 
 // ---- how they are found
 
-function split<M extends Parameters>(
+function split<M extends Splittable>(
   what: string,
   model: M,
   mesh: Mesh,
@@ -107,7 +114,7 @@ function split<M extends Parameters>(
     parameter: { readonly shape: Shape; readonly size: number },
     spec: PartitionSpec,
   ) => PartitionSpec,
-): M {
+): void {
   if (typeof model?.namedParameters !== 'function')
     throw new ArgumentError(`${what}: takes a module, got ${describe(model)}`);
   if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
@@ -115,12 +122,11 @@ function split<M extends Parameters>(
     throw new ArgumentError(
       `${what}: the mesh ${mesh} has no axis ${axis}: name one of its axes so, or pass { axis: '${mesh.axisNames[0]}' }`,
     );
-  for (const [name, p] of model.namedParameters()) {
+  for (const [name, p] of [...model.namedParameters(), ...model.namedBuffers()]) {
     const known = shardingOf(p);
     const spec = known && known.mesh.key === mesh.key ? known.spec : [];
     markSharding(p, mesh, specOf(name, { shape: p.shape, size: p.numel() }, spec));
   }
-  return model;
 }
 
 /** The parameters of a LayerStack hold those of all layers, along a first dimension that a loop goes through. */

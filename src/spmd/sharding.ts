@@ -29,6 +29,13 @@ export function shard(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
 /** A tensor of the same values that every device of a mesh has whole; gradients pass. */
 export const replicate = (tensor: Tensor, mesh: Mesh): Tensor => shard(tensor, mesh, []);
 
+/** [A B, ...] as A micro-batches, [A, B, ...]: where AB is split over devices, each micro-batch is. */
+export function microBatches(batch: Tensor, A: number): Tensor {
+  const parts = batch.reshape([A, -1, ...batch.shape.slice(1)]);
+  const sharding = batch.peek()?.sharding;
+  return sharding?.axes.length ? shard(parts, sharding.mesh, [null, ...sharding.spec]) : parts;
+}
+
 /** How a tensor lies on several devices; undefined where one has it, or it is not decided. */
 export const shardingOf = (tensor: Tensor): Sharding | undefined => tensor.cell.sharding;
 

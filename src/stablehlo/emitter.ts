@@ -84,10 +84,10 @@ export class TextEmitter implements Emitter {
     return this.#types.get(value)!;
   }
 
-  sharding(sharding: Sharding, rank: number): string {
+  sharding(sharding: Sharding, rank: number, open = false): string {
     const mesh = sharding.isReplicated ? (this.mesh ?? sharding.mesh) : sharding.mesh;
     this.#meshes.set(mesh.symbol, mesh);
-    return `#sdy.sharding${sharding.mlir(rank, mesh)}`;
+    return `#sdy.sharding${sharding.mlir(rank, mesh, open)}`;
   }
   /** What the module says of the meshes it uses. */
   get meshes(): string {

@@ -92,6 +92,7 @@ export function trace(
     if (before.serial >= region.born) return before; // of a tensor made inside
     if (before.differentiable && !isVariable(before)) return before; // the way of gradients leads on outside
     const inside = input(before.aval, before.differentiable);
+    inside.sharding = before.sharding;
     const owner = variables.get(before);
     if (owner) variables.set(inside, owner);
     return inside;
@@ -340,13 +341,19 @@ export function readArguments(name: string, args: readonly unknown[], fixed: rea
       const first = place.get(x);
       signature +=
         first === undefined
-          ? `${x.aval.id}${x.requiresGrad ? '*' : ''}${x.grad ? `+${x.grad.aval.id}` : ''};`
+          ? `${x.aval.id}${x.requiresGrad ? '*' : ''}${x.grad ? `+${x.grad.aval.id}` : ''}${sharded(x)};`
           : `=${first};`;
       if (first === undefined) place.set(x, i);
     } else signature += isValue(x) ? `${typeof x};` : `${x instanceof Fixed ? x : JSON.stringify(x)};`;
   });
   return { flat, values: flat.leaves.filter(isValue), signature };
 }
+
+/** How an argument is split over devices may decide what is done with it. */
+const sharded = (x: Tensor): string => {
+  const sharding = x.peek()?.sharding;
+  return sharding ? `@${sharding.id}` : '';
+};
 
 /** A number is an f32 whatever its value: another number is the same program. */
 export const avalOf = (x: Value): Aval =>
@@ -360,6 +367,7 @@ export function standIns({ flat, values }: Given): Arguments {
     if (same) return same;
     const variable = value instanceof Tensor && value.requiresGrad;
     const node = input(avalOf(value), variable);
+    if (value instanceof Tensor) node.sharding = value.peek()!.sharding;
     const t = new Tensor(node);
     if (variable) variables.set(node, t);
     if (value instanceof Tensor) {

@@ -40,7 +40,7 @@ test('every primitive is in the program of some row, or in its gradient', () => 
   // Control flow, checkpoints and the cipher are tested in control, autograd and random.test.ts; `alias` names a body's
   // value; `digammaAway` and `erfNear` stand inside other primitives; `orthogonalize` in the gradient of a gradient.
   const elsewhere =
-    /^(scan|while|case|checkpoint|customVjp|optimizationBarrier|shardingConstraint|input|param|alias|digammaAway|erfNear|orthogonalize|threefry|advance)/;
+    /^(scan|while|case|checkpoint|customVjp|optimizationBarrier|shardingConstraint|gatherShards|input|param|alias|digammaAway|erfNear|orthogonalize|threefry|advance)/;
   expect([...OPS.keys()].filter((name) => !used.has(name) && !elsewhere.test(name))).toEqual([]);
 });
 

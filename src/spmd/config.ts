@@ -1,0 +1,105 @@
+// A mesh from configuration: sizes of axes, or the environment's, checked against the devices that are there.
+import { env, envFlag } from '../base/env.js';
+import { ArgumentError } from '../base/errors.js';
+import { Mesh } from '../ir/mesh.js';
+import { defaultClient } from '../runtime/value.js';
+
+/** How many devices share the work in which way. What is not said is 1; -1, once, is whatever remains. */
+export interface ParallelSizes {
+  readonly data?: number;
+  readonly fsdp?: number;
+  readonly model?: number;
+  readonly sequence?: number;
+}
+const AXES = ['data', 'fsdp', 'sequence', 'model'] as const;
+
+export interface SpmdConfig {
+  /** The mesh's shape, if it is given as such: it has to hold what the sizes say. */
+  readonly meshShape?: readonly number[];
+  readonly dataParallelSize?: number;
+  readonly modelParallelSize?: number;
+  readonly fsdpSize?: number;
+  readonly sequenceParallelSize?: number;
+}
+
+/** How many devices there are, of all processes. */
+export const deviceCount = async (): Promise<number> => (await defaultClient()).devices.length;
+
+/** Whether XLA_USE_SPMD asks for it. */
+export const useSpmd = (): boolean => envFlag('XLA_USE_SPMD');
+
+/** A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out. */
+export function meshOf(sizes: ParallelSizes, devices: number): Mesh {
+  const unknown = Object.keys(sizes).find((key) => !(AXES as readonly string[]).includes(key));
+  if (unknown) throw new ArgumentError(`meshOf: ${unknown} is no way of sharing work: use ${AXES.join(', ')}`);
+  const given = AXES.filter((axis) => sizes[axis] !== undefined);
+  for (const axis of given)
+    if (!(Number.isSafeInteger(sizes[axis]) && (sizes[axis]! > 0 || sizes[axis] === -1)))
+      throw new ArgumentError(`meshOf: ${axis} is ${sizes[axis]}: it is a whole number from 1, or -1 for what remains`);
+  const open = given.filter((axis) => sizes[axis] === -1);
+  if (open.length > 1)
+    throw new ArgumentError(`meshOf: ${open.join(' and ')} are both -1: only one can be what remains`);
+  const fixed = given.filter((axis) => sizes[axis] !== -1);
+  const product = fixed.reduce((n, axis) => n * sizes[axis]!, 1);
+  const sum = fixed.map((axis) => `${axis} ${sizes[axis]}`).join(' x ') || '1';
+  if (open.length ? devices % product : devices !== product)
+    throw new ArgumentError(
+      `meshOf: ${sum} = ${product}, and there are ${devices} devices${open.length ? `: ${devices} / ${product} is no whole number` : ''}`,
+    );
+  const sizeOf = (axis: (typeof AXES)[number]) => (sizes[axis] === -1 ? devices / product : (sizes[axis] ?? 1));
+  const axes = AXES.filter((axis) => sizeOf(axis) > 1);
+  return axes.length ? new Mesh(axes.map(sizeOf), axes) : new Mesh([1], ['data']);
+}
+
+/**
+ * The mesh that a configuration means on this many devices: spec 003's names. A mesh shape and the sizes have to agree; where
+ * they do not, the error has the arithmetic.
+ */
+export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
+  const { meshShape, dataParallelSize, modelParallelSize, fsdpSize, sequenceParallelSize } = config;
+  const sizes: ParallelSizes = {
+    ...(dataParallelSize !== undefined && { data: dataParallelSize }),
+    ...(fsdpSize !== undefined && { fsdp: fsdpSize }),
+    ...(sequenceParallelSize !== undefined && { sequence: sequenceParallelSize }),
+    ...(modelParallelSize !== undefined && { model: modelParallelSize }),
+  };
+  if (!meshShape) return meshOf(Object.keys(sizes).length ? sizes : { data: -1 }, devices);
+  const product = meshShape.reduce((a, b) => a * b, 1);
+  const shape = `meshShape [${meshShape.join(', ')}] is ${meshShape.join(' x ')} = ${product} devices`;
+  if (product !== devices) throw new ArgumentError(`${shape}, and there are ${devices}`);
+  const named = Object.entries(sizes);
+  const wanted = named.reduce((n, [, size]) => n * size, 1);
+  if (named.length && wanted !== product)
+    throw new ArgumentError(
+      `${shape}, and ${named.map(([axis, size]) => `${axis} ${size}`).join(' x ')} = ${wanted}: ${wanted} is not ${product}`,
+    );
+  if (named.length) return meshOf(sizes, devices);
+  const axes =
+    meshShape.length === 1 ? ['data'] : meshShape.length === 2 ? ['data', 'model'] : ['data', 'fsdp', 'model'];
+  if (meshShape.length > 3)
+    throw new ArgumentError(
+      `meshShape [${meshShape.join(', ')}] has ${meshShape.length} axes: name them: new Mesh(shape, names)`,
+    );
+  return new Mesh(meshShape, axes);
+}
+
+/** The same from the environment: XLA_MESH_SHAPE=2,4, XLA_DATA_PARALLEL_SIZE, XLA_FSDP_SIZE, XLA_MODEL_PARALLEL_SIZE. */
+export function meshFromEnv(devices: number): Mesh {
+  const number = (name: string): number | undefined => {
+    const text = env(name);
+    if (text === undefined) return undefined;
+    if (!/^(-1|\d+)$/.test(text)) throw new ArgumentError(`${name}=${text} is no whole number`);
+    return Number(text);
+  };
+  const shape = env('XLA_MESH_SHAPE');
+  if (shape !== undefined && !/^\d+([,x]\d+)*$/.test(shape))
+    throw new ArgumentError(`XLA_MESH_SHAPE=${shape} is no shape: write 2,4`);
+  const sizes = {
+    dataParallelSize: number('XLA_DATA_PARALLEL_SIZE'),
+    fsdpSize: number('XLA_FSDP_SIZE'),
+    modelParallelSize: number('XLA_MODEL_PARALLEL_SIZE'),
+    sequenceParallelSize: number('XLA_SEQUENCE_PARALLEL_SIZE'),
+  };
+  const known = Object.fromEntries(Object.entries(sizes).filter(([, n]) => n !== undefined));
+  return meshFromConfig({ ...(shape && { meshShape: shape.split(/[,x]/).map(Number) }), ...known }, devices);
+}
