@@ -5,6 +5,7 @@ import type { CompileOptions, MemoryStats, Program } from '../pjrt/index.js';
 import { Topology } from '../pjrt/index.js';
 import { findPlugin } from '../plugins/index.js';
 import { LIBTPU_WITHOUT_TPU } from '../runtime/device.js';
+import { findChip } from './chips.js';
 
 export interface AheadOfTime {
   readonly topology: string;
@@ -43,7 +44,7 @@ export async function compileHere(
   program: Program,
   options: CompileOptions,
 ): Promise<AheadOfTime> {
-  using topology = Topology.create(path, name);
+  using topology = Topology.create(path, name, findChip(name.split(':')[0]!)?.options);
   const start = performance.now();
   const executable = await topology.compile(program, options);
   return {
