@@ -29,9 +29,12 @@ export interface Chip {
     /** Bytes a second. */
     readonly bandwidth: number;
   };
-  /** Peak operations a second. Products of f32: in full precision; unless told, a TPU rounds them to bf16. */
+  /** Peak operations a second, dense. */
   readonly peak: {
     readonly bf16: number;
+    /** Products of f32 as the device does them unless told: a TPU rounds to bf16, a GPU to TF32. */
+    readonly tf32: number;
+    /** Products of f32 that must be exact. */
     readonly f32: number;
     readonly int8: number;
     /** Of what is no product of matrices. */
@@ -65,7 +68,7 @@ interface Row
   readonly devices?: number;
   readonly counts?: Chip['counts'];
   readonly options?: Options;
-  readonly peak: Omit<Chip['peak'], 'f32'>;
+  readonly peak: Omit<Chip['peak'], 'f32' | 'tf32'>;
 }
 /** A TPU multiplies f32 in full precision (HIGHEST) as six products of bf16. */
 const tpu = ({ cores, devices = cores, ...row }: Row): Chip => ({
@@ -76,7 +79,7 @@ const tpu = ({ cores, devices = cores, ...row }: Row): Chip => ({
   options: {},
   launch: 0,
   ...row,
-  peak: { ...row.peak, f32: row.peak.bf16 / 6 },
+  peak: { ...row.peak, tf32: row.peak.bf16, f32: row.peak.bf16 / 6 },
 });
 
 export const CHIPS: readonly Chip[] = [
@@ -189,7 +192,7 @@ export const CHIPS: readonly Chip[] = [
     slices: ['1', '2', '4', '8'],
     options: {},
     hbm: { bytes: 141e9, available: 141e9, bandwidth: 4.8e12 },
-    peak: { bf16: 989.4e12, f32: 67e12, int8: 1979e12, vector: 67e12 }, // dense; f32 unless told is TF32, half of bf16
+    peak: { bf16: 989.4e12, tf32: 494.7e12, f32: 67e12, int8: 1979e12, vector: 67e12 },
     ici: { bandwidth: 450e9, dimensions: 1 }, // NVLink 4: 900 GB/s in both directions
     dcnPerHost: 8 * 50e9,
     launch: 2e-6,

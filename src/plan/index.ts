@@ -1,6 +1,8 @@
 // Planning: what a program needs on devices that are not here.
 export { type AheadOfTime, type CompileAheadOptions, compileAhead, memoryShortage } from './aot.js';
 export { CHIPS, type Chip, findChip } from './chips.js';
+export { type Collective, type Cost, costOf, type Kernel } from './cost.js';
+export type { Flops, Unit } from './flops.js';
 export type { BufferClass, LiveBuffer, Liveness } from './liveness.js';
-export type { Collective, Cost, Estimate, Kernel, Unit } from './roofline.js';
+export { type Estimate, estimate, type HeavyKernel } from './roofline.js';
 export { parseTopology, type Slice } from './topology.js';
