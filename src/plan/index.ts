@@ -3,6 +3,6 @@ export { type AheadOfTime, type CompileAheadOptions, compileAhead, memoryShortag
 export { CHIPS, type Chip, findChip } from './chips.js';
 export { type Collective, type Cost, costOf, type Kernel } from './cost.js';
 export type { Flops, Unit } from './flops.js';
-export type { BufferClass, LiveBuffer, Liveness } from './liveness.js';
+export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from './liveness.js';
 export { type Estimate, estimate, type HeavyKernel } from './roofline.js';
 export { parseTopology, type Slice } from './topology.js';
