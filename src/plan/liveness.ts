@@ -226,7 +226,7 @@ class Memory {
     const buffers = [...lives].flatMap(([place, life]) => {
       if (life.first > at || life.last < at) return [];
       const kept = life.written < at && since(life.written) > LONG_AGO * before;
-      return [this.#describe(place, life.bytes, kept ? 'activation' : 'temporary')];
+      return [this.#describe(place, life, kept ? 'activation' : 'temporary')];
     });
     return {
       bytes: Math.max(0, most),
@@ -251,25 +251,29 @@ class Memory {
           bytes: arrayBytes(place.shape),
         };
         life.last = Math.max(life.last, t);
-        if (own.includes(place) && this.#writes(frame, i, place)) life.written = t;
+        const writer = own.includes(place) ? this.#writer(frame, i, place) : undefined;
+        if (writer) Object.assign(life, { written: t, writer });
         lives.set(place, life);
       }
     });
     return lives;
   }
 
-  /** A loop writes what it carries, unless it only passes it on. */
-  #writes(frame: Frame, i: Instruction, place: Place): boolean {
-    if (NAMES.has(i.opcode) || i.target === 'AllocateBuffer') return false;
+  /** What writes a place when an instruction runs: of a loop, what makes the next value of what it carries. */
+  #writer(frame: Frame, i: Instruction, place: Place): Writer | undefined {
+    if (NAMES.has(i.opcode) || i.target === 'AllocateBuffer') return undefined;
+    const handed = /^(async|copy)-|-done$/.test(i.opcode) && i.operands.flatMap((id) => frame.values.get(id) ?? []);
+    if (handed && handed.some((p) => find(p) === place)) return undefined; // it only passes through
     const body = i.opcode === 'while' ? frame.inner.get(i.id)?.[0]?.body : undefined;
-    if (body?.root.opcode !== 'tuple') return true;
+    if (body?.root.opcode !== 'tuple') return { body: frame.body, instruction: i };
     const carried = (frame.values.get(i.id) ?? []).map(find);
-    return body.root.operands.some((id, k) => {
-      const next = body.at(id);
+    const next = body.root.operands.findIndex((id, k) => {
+      const each = body.at(id);
       const passed =
-        next.opcode === 'get-tuple-element' && next.index === k && body.operand(next, 0).opcode === 'parameter';
+        each.opcode === 'get-tuple-element' && each.index === k && body.operand(each, 0).opcode === 'parameter';
       return carried[k] === place && !passed;
     });
+    return next < 0 ? undefined : { body, instruction: body.at(body.root.operands[next]!) };
   }
 
   /** The peak of what an instruction calls. */
@@ -284,24 +288,43 @@ class Memory {
     return { bytes: 0, buffers: [], work: NAMES.has(i.opcode) || i.opcode === 'constant' ? 0 : 1 };
   }
 
-  #describe(place: Place, bytes: number, kind: BufferClass): LiveBuffer {
+  #describe(place: Place, { bytes, writer }: Life, kind: BufferClass): LiveBuffer {
     const shape = shapeText(place.shape);
-    if (place.argument === undefined) return { ...this.#named(place.made), bytes, class: kind, shape };
-    const source = this.program.source(place.made);
-    return { what: `argument ${place.argument}`, ...(source && { source }), bytes, class: 'argument', shape };
+    const made = this.program.source(place.made);
+    if (place.argument !== undefined) {
+      return { what: `argument ${place.argument}`, ...(made && { source: made }), bytes, class: 'argument', shape };
+    }
+    const source = (writer && this.program.source(writer.instruction)) ?? made;
+    const what = writer ? this.#work(writer.body, writer.instruction) : place.made.name;
+    return { what, ...(source && { source }), bytes, class: kind, shape };
   }
 
-  #named(i: Instruction): Pick<LiveBuffer, 'what' | 'source'> {
-    const source = this.program.source(i);
-    return { what: i.metadata?.op_name || i.name, ...(source && { source }) };
+  /** What makes a value, in a word: the op's own name where it has one, else what the fusion ends with. */
+  #work(body: Body, i: Instruction, outer?: (parameter: number) => string): string {
+    const { opcode } = i;
+    if (i.metadata?.op_name) return i.metadata.op_name;
+    if (opcode === 'parameter') return outer?.(i.parameter) ?? 'carried';
+    if (opcode === 'convolution') return 'dot'; // as a TPU writes it
+    if (opcode === 'custom-call') return i.target;
+    if (opcode === 'fusion') {
+      const inner = this.program.body(i.called[0]!);
+      return this.#work(inner, inner.root, (n) => this.#work(body, body.operand(i, n), outer));
+    }
+    const from = opcode === 'dynamic-update-slice' ? 1 : PASSES.has(opcode) ? 0 : undefined;
+    return from === undefined || !i.operands.length ? opcode : this.#work(body, body.operand(i, from), outer);
   }
 }
 
+interface Writer {
+  readonly body: Body;
+  readonly instruction: Instruction;
+}
 interface Life {
   first: number;
   last: number;
   /** When its content was complete. */
   written: number;
+  writer?: Writer;
   readonly bytes: number;
 }
 interface Peak {
@@ -311,6 +334,11 @@ interface Peak {
   readonly work: number;
 }
 
+/** Those that say nothing of what a value is. */
+// biome-ignore format: a list
+const PASSES = new Set([
+  'bitcast', 'convert', 'copy', 'copy-start', 'copy-done', 'reshape', 'transpose', 'tuple', 'get-tuple-element', 'broadcast',
+]);
 /** Those that use nothing: they give what is there another name. */
 const NAMES = new Set(['tuple', 'get-tuple-element', 'bitcast', 'parameter', 'opt-barrier', 'optimization-barrier']);
 
