@@ -6,6 +6,8 @@ import { Topology } from '../pjrt/index.js';
 import { findPlugin } from '../plugins/index.js';
 import { LIBTPU_WITHOUT_TPU } from '../runtime/device.js';
 import { findChip } from './chips.js';
+import { type Cost, costOf } from './cost.js';
+import { type Liveness, livenessOf } from './liveness.js';
 
 export interface AheadOfTime {
   readonly topology: string;
@@ -18,19 +20,26 @@ export interface AheadOfTime {
   /** Bytes on one device. */
   readonly memory: MemoryStats;
   readonly cost: Readonly<Record<string, number>>;
+  /** What one device does, loops counted: see `estimate` for the time. */
+  readonly work: Cost;
+  /** What fills a device's memory at the worst moment. */
+  readonly live: Liveness;
 }
 
 export interface CompileAheadOptions extends CompileOptions {
   /** Such as 'v6e:2x2': libtpu's own names. */
   readonly topology: string;
   readonly timeoutSeconds?: number;
+  /** Compile a program that needs more memory than the chip has, to see what fills it. */
+  readonly evenIfTooLarge?: boolean;
 }
 
 /** What XLA's compiler for TPUs says of a program: whether it fits, what memory it takes, what it costs. */
 export async function compileAhead(program: Program, options: CompileAheadOptions): Promise<AheadOfTime> {
-  const { topology, timeoutSeconds, ...compile } = options;
+  const { topology, timeoutSeconds, evenIfTooLarge, ...compile } = options;
+  const xlaFlags = { ...compile.xlaFlags, ...(evenIfTooLarge && { xla_tpu_no_crash_on_oom: true }) };
   const { path } = await findPlugin('tpu');
-  return isolated<AheadOfTime>(import.meta.url, 'compileHere', [path, topology, program, compile], {
+  return isolated<AheadOfTime>(import.meta.url, 'compileHere', [path, topology, program, { ...compile, xlaFlags }], {
     what: `libtpu compiling for ${topology}`,
     env: LIBTPU_WITHOUT_TPU,
     ...(timeoutSeconds && { timeoutSeconds }),
@@ -47,14 +56,18 @@ export async function compileHere(
   using topology = Topology.create(path, name, findChip(name.split(':')[0]!)?.options);
   const start = performance.now();
   const executable = await topology.compile(program, options);
+  const seconds = (performance.now() - start) / 1000;
+  const module = await executable.optimizedModule();
   return {
     topology: name,
     kind: topology.devices[0]!.kind,
     devices: topology.devices.length,
     used: executable.numReplicas * executable.numPartitions,
-    seconds: (performance.now() - start) / 1000,
+    seconds,
     memory: executable.memory(),
     cost: executable.cost(),
+    work: costOf(module),
+    live: livenessOf(module),
   };
 }
 

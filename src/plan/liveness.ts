@@ -262,8 +262,9 @@ class Memory {
   /** What writes a place when an instruction runs: of a loop, what makes the next value of what it carries. */
   #writer(frame: Frame, i: Instruction, place: Place): Writer | undefined {
     if (NAMES.has(i.opcode) || i.target === 'AllocateBuffer') return undefined;
-    const handed = /^(async|copy)-|-done$/.test(i.opcode) && i.operands.flatMap((id) => frame.values.get(id) ?? []);
-    if (handed && handed.some((p) => find(p) === place)) return undefined; // it only passes through
+    const handed = i.operands.flatMap((id) => frame.values.get(id) ?? []);
+    const hands = /^(async|copy)-|-done$/.test(i.opcode);
+    if (hands && handed.some((p) => find(p) === place)) return undefined; // it only passes through
     const body = i.opcode === 'while' ? frame.inner.get(i.id)?.[0]?.body : undefined;
     if (body?.root.opcode !== 'tuple') return { body: frame.body, instruction: i };
     const carried = (frame.values.get(i.id) ?? []).map(find);
