@@ -1,6 +1,7 @@
 // Compiling for devices that are not here, in a process of its own: libtpu prints freely and may abort.
 import type { OutOfMemoryError } from '../base/errors.js';
 import { isolated } from '../base/isolated.js';
+import { messageOf } from '../base/thrown.js';
 import type { CompileOptions, MemoryStats, Program } from '../pjrt/index.js';
 import { Topology } from '../pjrt/index.js';
 import { findPlugin } from '../plugins/index.js';
@@ -53,7 +54,7 @@ export async function compileHere(
   program: Program,
   options: CompileOptions,
 ): Promise<AheadOfTime> {
-  using topology = Topology.create(path, name, findChip(name.split(':')[0]!)?.options);
+  using topology = openTopology(path, name);
   const start = performance.now();
   const executable = await topology.compile(program, options);
   const seconds = (performance.now() - start) / 1000;
@@ -70,6 +71,36 @@ export async function compileHere(
     live: livenessOf(module),
   };
 }
+
+export interface KnownTopology {
+  readonly kind: string;
+  readonly devices: number;
+  /** Bytes of a device's memory that a program may use. */
+  readonly available: number;
+}
+
+/** What libtpu itself says of topologies, by its names for them; of one it does not know, the reason. */
+export async function askTopologies(names: readonly string[]): Promise<ReadonlyMap<string, KnownTopology | string>> {
+  const { path } = await findPlugin('tpu');
+  return isolated(import.meta.url, 'topologiesHere', [path, names], { what: 'libtpu', env: LIBTPU_WITHOUT_TPU });
+}
+
+/** The child's side of `askTopologies`. */
+export function topologiesHere(path: string, names: readonly string[]): ReadonlyMap<string, KnownTopology | string> {
+  const ask = (name: string): KnownTopology | string => {
+    try {
+      using topology = openTopology(path, name);
+      const { kind, attributes } = topology.devices[0]!;
+      return { kind, devices: topology.devices.length, available: Number(attributes['device_memory_bytes_limit']) };
+    } catch (e) {
+      return messageOf(e);
+    }
+  };
+  return new Map(names.map((name) => [name, ask(name)]));
+}
+
+const openTopology = (path: string, name: string): Topology =>
+  Topology.create(path, name, findChip(name.split(':')[0]!)?.options);
 
 const UNITS: Readonly<Record<string, number>> = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
 
