@@ -75,6 +75,8 @@ function unite(a: Place | undefined, b: Place | undefined): void {
 /** How far back, of all that ran before the peak, something must have been made to count as kept. */
 const LONG_AGO = 0.05;
 
+const NEARLY = 1e-3;
+
 class Memory {
   readonly #entry: Frame;
 
@@ -214,22 +216,25 @@ class Memory {
       change[first]! += bytes;
       change[last + 1]! -= bytes;
     }
-    let [alive, most, at] = [0, -1, 0];
+    let alive = 0;
     const inside = order.map((i) => this.#inside(frame, i));
-    order.forEach((_, t) => {
+    const totals = inside.map(({ bytes }, t) => {
       alive += change[t]!;
-      if (alive + inside[t]!.bytes > most) [most, at] = [alive + inside[t]!.bytes, t];
+      return alive + bytes;
     });
+    // Of moments that are as good as equal the last, when what was kept is used.
+    const most = totals.reduce((a, b) => Math.max(a, b), 0);
+    const at = totals.findLastIndex((total) => total >= (1 - NEARLY) * most);
     const work = inside.map((p) => p.work);
     const before = work.slice(0, at).reduce((a, b) => a + b, 0);
-    const since = (t: number) => work.slice(t + 1, at).reduce((a, b) => a + b, 0);
+    const since = (t: number) => work.slice(t, at).reduce((a, b) => a + b, 0); // a loop's own turns too
     const buffers = [...lives].flatMap(([place, life]) => {
       if (life.first > at || life.last < at) return [];
       const kept = life.written < at && since(life.written) > LONG_AGO * before;
       return [this.#describe(place, life, kept ? 'activation' : 'temporary')];
     });
     return {
-      bytes: Math.max(0, most),
+      bytes: most,
       buffers: [...buffers, ...(inside[at]?.buffers ?? [])],
       work: work.reduce((a, b) => a + b, 0),
     };
@@ -300,19 +305,30 @@ class Memory {
     return { what, ...(source && { source }), bytes, class: kind, shape };
   }
 
-  /** What makes a value, in a word: the op's own name where it has one, else what the fusion ends with. */
-  #work(body: Body, i: Instruction, outer?: (parameter: number) => string): string {
+  /**
+   * What makes a value, in a word: the op's own name where it has one, else what the fusion ends with. What a loop carries
+   * is what its last turn has made; `turns` keeps that from going around for ever.
+   */
+  #work(body: Body, i: Instruction, outer?: (parameter: number) => string, turns = 0): string {
     const { opcode } = i;
     if (i.metadata?.op_name) return i.metadata.op_name;
-    if (opcode === 'parameter') return outer?.(i.parameter) ?? 'carried';
     if (opcode === 'convolution') return 'dot'; // as a TPU writes it
     if (opcode === 'custom-call') return i.target;
+    if (opcode === 'parameter') return outer?.(i.parameter) ?? 'carried';
     if (opcode === 'fusion') {
       const inner = this.program.body(i.called[0]!);
-      return this.#work(inner, inner.root, (n) => this.#work(body, body.operand(i, n), outer));
+      return this.#work(inner, inner.root, (n) => this.#work(body, body.operand(i, n), outer, turns), turns);
+    }
+    if (opcode === 'get-tuple-element' && turns < 2 && !outer) {
+      const from = body.operand(i, 0);
+      const loop =
+        from.opcode === 'while' ? this.program.body(from.called[0]!) : from.opcode === 'parameter' ? body : undefined;
+      if (loop?.root.opcode === 'tuple') {
+        return this.#work(loop, loop.at(loop.root.operands[i.index]!), undefined, turns + 1);
+      }
     }
     const from = opcode === 'dynamic-update-slice' ? 1 : PASSES.has(opcode) ? 0 : undefined;
-    return from === undefined || !i.operands.length ? opcode : this.#work(body, body.operand(i, from), outer);
+    return from === undefined || !i.operands.length ? opcode : this.#work(body, body.operand(i, from), outer, turns);
   }
 }
 
