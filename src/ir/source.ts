@@ -34,6 +34,21 @@ const CALL_DEPTH = DEEP ? 100 : 10; // for calls that run something: there are f
 /** The folders of this package's code, which is not the user's: as built, and as source maps show it. */
 const OWN = ['..', '../../src/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
 
+/** Folders of it that count as the user's for the time being. */
+let shown: readonly string[] = [];
+/** Runs what describes a program of this package's own models: there is no other code to point at than theirs. */
+export function pointingAt<T>(folders: readonly string[], run: () => T): T {
+  const outer = shown;
+  shown = folders.map((folder) => `/${folder}/`);
+  try {
+    return run();
+  } finally {
+    shown = outer;
+  }
+}
+const isOwn = (file: string): boolean =>
+  OWN.some((folder) => file.startsWith(folder)) && !shown.some((folder) => file.includes(folder));
+
 let enabled = process.env.TSXLA_SOURCES !== '0';
 let current: Source | undefined;
 
@@ -100,7 +115,7 @@ function parse(stack: string): Frame[] {
       const m = FRAME.exec(line);
       if (!m) return [];
       const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
-      if (OWN.some((folder) => file.startsWith(folder)) || file.startsWith('node:')) return [];
+      if (isOwn(file) || file.startsWith('node:')) return [];
       return [{ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) }];
     });
 }

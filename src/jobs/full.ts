@@ -30,5 +30,5 @@ export function fullProgram(config: Qwen3Config, settings: JobSettings): Lowered
     return loss.detach();
   });
   const ids = spreadBatch(zeros([A * B, L], { dtype: 'i32' }), mesh);
-  return train.lower([ids], { platform: 'tpu', names: namesOf(model, optimizer) });
+  return train.lower([ids], { platform: 'tpu', locations: true, names: namesOf(model, optimizer) });
 }

@@ -32,6 +32,6 @@ export function inferencePrograms(
   const decode = compile((ids: Tensor) => noGrad(() => next(ids)), { name: 'decode' });
   const names = [...namesOf(model), ['keys', cache.keys[0]!] as const, ['values', cache.values[0]!] as const];
   const lower = (program: typeof prefill, T: number) =>
-    program.lower([spreadBatch(zeros([B, T], { dtype: 'i32' }), mesh)], { platform: 'tpu', names });
+    program.lower([spreadBatch(zeros([B, T], { dtype: 'i32' }), mesh)], { platform: 'tpu', locations: true, names });
   return { prefill: lower(prefill, L), decode: lower(decode, 1) };
 }

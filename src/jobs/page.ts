@@ -4,7 +4,7 @@ import { bytes, flops, seconds } from '../base/format.js';
 import { type Chip, PARTS, type Plan } from '../plan/index.js';
 import { JOBS } from './jobs.js';
 import type { JobPlan, JobRow } from './plan.js';
-import { fitOf, nameOf, recommendation, tableOf, titleOf } from './report.js';
+import { fitOf, nameOf, placeOf, recommendation, tableOf, titleOf } from './report.js';
 
 /** A program of a row: what the charts show one by one. */
 interface Shown {
@@ -196,13 +196,14 @@ function roofline(shown: readonly Shown[]): string {
 <line x1="${X(ridge(chip))}" y1="${Y(chip.peak.bf16)}" x2="98%" y2="${Y(chip.peak.bf16)}">${title}</line></g>`;
   });
   const dots = points.map(
-    ({ label, chip, x, y }) =>
-      `<circle class="dot c${chips.indexOf(chip) % 6}" cx="${X(x)}" cy="${Y(y)}" r="6"><title>${escaped(`${label}: ${flops(y)}/s, ${x.toFixed(0)} FLOP a byte`)}</title></circle>`,
+    ({ label, chip, x, y }, i) =>
+      `<circle class="dot c${chips.indexOf(chip) % 6}" cx="${X(x)}" cy="${Y(y)}" r="9"><title>${escaped(`${label}: ${flops(y)}/s, ${x.toFixed(0)} FLOP a byte`)}</title></circle><text class="number" x="${X(x)}" y="${Number(Y(y)) + 4}">${i + 1}</text>`,
   );
   const names = chips.map((c, i) => `<li><i class="c${i % 6}"></i>${c.name}</li>`).join('');
   return `<ul class="legend">${names}</ul>
 <svg class="plot" role="img" aria-label="roofline" width="100%" height="${HEIGHT}">${grid.join('')}${roofs.join('')}${dots.join('')}</svg>
-<p class="axis">FLOP for each byte of HBM</p>`;
+<p class="axis">FLOP for each byte of HBM</p>
+<ol class="points">${points.map((p) => `<li>${escaped(p.label)}</li>`).join('')}</ol>`;
 }
 
 // ---- lists
@@ -217,7 +218,7 @@ function shortages(rows: readonly JobRow[]): string {
     .filter((row) => !row.fits)
     .map((row) => {
       const plan = row.programs.find((p) => !p.plan.fits)?.plan;
-      const buffers = (plan?.largest ?? []).map((b) => [bytes(b.bytes), b.shape, b.what, b.source ?? '']);
+      const buffers = (plan?.largest ?? []).map((b) => [bytes(b.bytes), b.shape, b.what, placeOf(b.source)]);
       const remedies = (row.remedies ?? []).map((r) => [
         r.what,
         r.peak ? bytes(r.peak) : '',
@@ -239,7 +240,7 @@ function heaviest([best]: readonly JobRow[]): string {
     `${((100 * k.seconds) / total).toFixed(1)}%`,
     String(k.times),
     k.name,
-    k.source ?? '',
+    placeOf(k.source),
   ]);
   return lines.length ? listed(['time', 'of all', 'runs', 'kernel', 'where'], lines) : '';
 }
@@ -279,6 +280,8 @@ svg{display:block}
 .grid{stroke:var(--line)}
 .plot text{fill:var(--soft);font-size:11px}
 .roof line{fill:none;stroke-width:2;stroke-linecap:round}
+.plot .number{fill:#fff;font-weight:600;text-anchor:middle}
+.points{display:flex;flex-wrap:wrap;gap:2px 34px;margin:10px 0 0;padding-left:18px;color:var(--soft);font-size:13px}
 .dot{stroke:var(--card);stroke-width:2}
 ${Object.entries({
   weights: '#4269d0',

@@ -1,19 +1,11 @@
 // How a job is spread over the devices of a slice: data, every device has the model and its own sequences; fsdp, every device has a
 // part of each weight, too; model, every product is computed by several devices.
 import { ArgumentError } from '../base/errors.js';
+import { QWEN3_TENSOR_PARALLEL } from '../models/index.js';
 import type { Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/index.js';
 import type { Slice } from '../plan/index.js';
-import {
-  dataParallel,
-  fsdp,
-  Mesh,
-  markSharding,
-  type ParallelTable,
-  shardBatch,
-  shardingOf,
-  tensorParallel,
-} from '../spmd/index.js';
+import { dataParallel, fsdp, Mesh, markSharding, shardBatch, shardingOf, tensorParallel } from '../spmd/index.js';
 
 export const AXES = ['data', 'fsdp', 'model'] as const;
 type Axis = (typeof AXES)[number];
@@ -56,22 +48,6 @@ export function autoMeshes({ devices }: Slice, trains: boolean, keyValueHeads: n
   return [{ data: devices }, devices === model ? { model } : { data: devices / model, model }];
 }
 
-/** Which dimension of a Qwen3's weights [out, in] is split: outputs on the way in, inputs on the way out. Adapters beside them. */
-const QWEN3_TABLE: ParallelTable = Object.fromEntries([
-  ...['q_proj', 'k_proj', 'v_proj', 'gate_proj', 'up_proj'].flatMap((name) => [
-    [`${name}.weight`, 0],
-    [`${name}*effective`, 0],
-    [`${name}.lora_B`, 0],
-  ]),
-  ...['o_proj', 'down_proj'].flatMap((name) => [
-    [`${name}.weight`, 1],
-    [`${name}*effective`, 1],
-    [`${name}.lora_A`, 1],
-  ]),
-  ['embed_tokens.weight', 0],
-  ['lm_head.weight', 0],
-]);
-
 /** Says how a model lies on such a mesh; undefined where it is one device. Before its optimizer is made, whose state follows. */
 export function spread(model: Module, sizes: MeshSizes): Mesh | undefined {
   const axes = AXES.filter((axis) => sizes[axis] !== undefined);
@@ -80,11 +56,9 @@ export function spread(model: Module, sizes: MeshSizes): Mesh | undefined {
     axes.map((axis) => sizes[axis]!),
     axes,
   );
-  // Frozen weights that were computed from codes are buffers: they are split as parameters are.
-  const all = { namedParameters: () => [...model.namedParameters(), ...model.namedBuffers()] };
-  if (sizes.data) dataParallel(all, mesh);
-  if (sizes.model) tensorParallel(all, mesh, QWEN3_TABLE);
-  if (sizes.fsdp) fsdp(all, mesh);
+  if (sizes.data) dataParallel(model, mesh);
+  if (sizes.model) tensorParallel(model, mesh, QWEN3_TENSOR_PARALLEL);
+  if (sizes.fsdp) fsdp(model, mesh);
   return mesh;
 }
 

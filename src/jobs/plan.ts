@@ -4,6 +4,7 @@ import { checkWhole } from '../base/check.js';
 import { ArgumentError, PluginFetchError, PluginNotFoundError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
+import { pointingAt } from '../ir/source.js';
 import { type Plan, parseTopology, planLowered, type Slice } from '../plan/index.js';
 import { type JobSettings, REMAT, SETTINGS } from './job.js';
 import { JOBS, type JobName } from './jobs.js';
@@ -148,6 +149,9 @@ function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobS
   return { model, settings };
 }
 
+/** Whose lines buffers and kernels are named by. */
+const POINTED = ['models', 'lora', 'quant', 'distill', 'recovery', 'jobs', 'optim'];
+
 /** Looks at combinations, a few at a time. */
 function asker({ config }: PlannedModel, options: JobPlanOptions, onRow: (row: JobRow) => void): Ask {
   const { job, timeoutSeconds, fresh, jobs = Math.max(1, Math.floor(availableParallelism() / 2)) } = options;
@@ -156,7 +160,8 @@ function asker({ config }: PlannedModel, options: JobPlanOptions, onRow: (row: J
     const row = await turn(async () => {
       const programs: JobRow['programs'][number][] = [];
       try {
-        for (const { lowered, tokens } of JOBS[job].programs(config, settings))
+        const described = pointingAt(POINTED, () => JOBS[job].programs(config, settings));
+        for (const { lowered, tokens } of described)
           programs.push({
             name: lowered.name,
             tokens,

@@ -75,5 +75,5 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
   const now = { hardTop1: 0.02, anchor: 0, anchorWeight: 0 };
   const names = namesOf(model, optimizer);
   const lessons = spreadBatch({ inputIds: ids(L), lossMask, ...teacher }, mesh);
-  return train.lower([lessons, now], { platform, names });
+  return train.lower([lessons, now], { platform, names, locations: true });
 }

@@ -42,11 +42,12 @@ export function fitOf(row: JobRow): string {
   return row.fits ? 'yes' : `no, by ${bytes(row.peak - row.available)}`;
 }
 
-/** '56 all-gather; 1.2 GiB' */
+/** '56, 1.2 GiB' */
 export function collectivesOf(estimate: Estimate | undefined): string {
   const all = estimate?.collectives ?? [];
   const total = all.reduce((sum, c) => sum + c.bytes, 0);
-  return all.length ? `${all.map((c) => `${c.count} ${c.kind}`).join(', ')}; ${bytes(total)}` : '';
+  const count = all.reduce((sum, c) => sum + c.count, 0);
+  return count ? `${count}, ${bytes(total)}` : '';
 }
 
 /** The table, its titles first. A column that says nothing is left out. */
@@ -69,13 +70,16 @@ export function titleOf({ model, job, rows }: JobPlan): string {
   return parts.filter(Boolean).join(', ');
 }
 
+/** A line of this package's models, without where the package is. */
+export const placeOf = (source: string | undefined): string => source?.replace(/^.*\/tsxla\/(?:dist|src)\//, '') ?? '';
+
 /** Why a row does not fit, and what would help. */
 function explained(row: JobRow): string {
   const plan = row.programs.find((p) => !p.plan.fits)?.plan;
   const head = nameOf(row);
   if (row.error) return `${head}: ${row.error}`;
   if (!plan) return '';
-  const largest = plan.largest.map((b) => [bytes(b.bytes), b.shape, b.what, b.source ?? '']);
+  const largest = plan.largest.map((b) => [bytes(b.bytes), b.shape, b.what, placeOf(b.source)]);
   const remedies = (row.remedies ?? []).map((r) => [
     r.what,
     r.peak ? `${bytes(r.peak)}, ${r.fits ? 'fits' : 'does not fit'}` : 'could not be compiled',
