@@ -1,6 +1,5 @@
 // The step of the main job at full size, as src/jobs has it, for one v6e.
-
-import { type Base, recoveryProgram as lowered, SETTINGS } from 'tsxla/jobs';
+import { type Base, GUIDE, recoveryProgram as lowered, SETTINGS } from 'tsxla/jobs';
 import { QWEN3 } from 'tsxla/models';
 import { type AheadOfTime, compileAhead } from 'tsxla/plan';
 
@@ -13,11 +12,7 @@ export interface Row {
   readonly compute?: 'gather' | 'dense';
 }
 /** Spec 000's memory guide for a v6e, whose figures were 22, 24 and 28 GB. */
-export const ROWS: readonly Row[] = [
-  { rank: 8, batch: 4, accumulation: 8 },
-  { rank: 16, batch: 4, accumulation: 8 },
-  { rank: 8, batch: 8, accumulation: 4 },
-];
+export const ROWS: readonly Row[] = GUIDE.map(({ rank, batch, accumulation }) => ({ rank, batch, accumulation }));
 
 export const recoveryProgram = (row: Row, platform: 'cpu' | 'cuda' | 'tpu'): string =>
   lowered(QWEN3['0.6B'], { ...SETTINGS, ...row, platform }).text;

@@ -10,9 +10,9 @@ import { type Progress, progress } from './progress.js';
 export function planCommand(): Command {
   return new Command('plan')
     .description('whether a job fits TPUs that are not here, the largest batch, and how fast it can be')
-    .requiredOption('--model <name>', 'Qwen3-0.6B and its like, or the path of a config.json')
-    .requiredOption('--job <name>', 'recovery-lora, full or inference')
-    .requiredOption('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
+    .option('--model <name>', 'Qwen3-0.6B and its like, or the path of a config.json')
+    .option('--job <name>', 'recovery-lora, full or inference')
+    .option('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
     .option(
       '--batch <sizes>',
       'sequences at a time of each share of the devices, such as 1,2,4; auto: the largest that fits',
@@ -32,15 +32,17 @@ export function planCommand(): Command {
     .option('--timeout <seconds>', 'of one compile', whole)
     .option('--jobs <n>', 'compiles at a time: one for two cores', whole)
     .option('--fresh', 'compile again what is known')
+    .option('--guide', "spec 000's memory guide for a v6e-1, beside what our step takes")
     .option('--html <file>', 'write a page with charts')
     .option('--json', 'print everything as JSON')
     .action(run);
 }
 
 interface Flags {
-  readonly model: string;
-  readonly job: string;
-  readonly tpu: readonly string[];
+  readonly model?: string;
+  readonly job?: string;
+  readonly tpu?: readonly string[];
+  readonly guide?: true;
   readonly batch: readonly number[] | 'auto';
   readonly mesh: string;
   readonly seq?: number;
@@ -56,22 +58,34 @@ interface Flags {
   readonly html?: string;
 }
 
-async function run({ model, job, tpu: tpus, batch, timeout, remat, json, html, ...rest }: Flags): Promise<void> {
-  const { pageOf, planJob, reportOf } = await import('../jobs/index.js');
+const print = (text: string) => void process.stdout.write(`${text}\n`);
+
+async function run(flags: Flags): Promise<void> {
+  const { guide, model, job, tpu: tpus, batch, timeout, remat, json, html, ...rest } = flags;
+  const { guideReport, pageOf, planGuide, planJob, reportOf } = await import('../jobs/index.js');
+  if (guide) {
+    const rows = await planGuide({ timeoutSeconds: timeout, fresh: rest.fresh, onProgress: shower() });
+    return print(json ? JSON.stringify(rows, null, 2) : guideReport(rows));
+  }
+  for (const [flag, value] of Object.entries({ '--model': model, '--job': job, '--tpu': tpus }))
+    if (!value)
+      throw new ArgumentError(
+        `${flag} is missing: tsxla plan --model Qwen3-0.6B --job recovery-lora --tpu v6e-1,v6e-8`,
+      );
   if (html) await writePage(html, '', 'a'); // that it can be written is found out before an hour of compiling
   const how = remat === false ? 'none' : remat === true ? undefined : remat;
   const plan = await planJob({
     ...rest,
     ...(how !== undefined && { remat: how as Remat }),
-    model,
+    model: model!,
     job: job as JobName,
-    tpus,
+    tpus: tpus!,
     batches: batch,
     timeoutSeconds: timeout,
     onProgress: shower(),
   });
   if (html) await writePage(html, pageOf(plan));
-  process.stdout.write(`${json ? JSON.stringify(plan, null, 2) : reportOf(plan)}\n`);
+  print(json ? JSON.stringify(plan, null, 2) : reportOf(plan));
   if (!plan.rows.some((row) => row.fits)) process.exitCode = 1;
 }
 

@@ -1,6 +1,7 @@
 // Whole models' jobs as programs, and plans of them for TPUs.
 import '../tensor/index.js'; // its methods: whoever imports this alone needs them
 
+export { GUIDE, type GuideRow, guideReport, planGuide } from './guide.js';
 export { type Job, type JobProgram, type JobSettings, REMAT, type Remat, SETTINGS } from './job.js';
 export { JOBS, type JobName } from './jobs.js';
 export { findModel, type PlannedModel } from './model.js';

@@ -13,7 +13,9 @@ const { config } = findModel(file);
 const programs = (job: JobName, settings: Partial<JobSettings> = {}) =>
   JOBS[job].programs(config, { ...SETTINGS, batch: 2, seq: 16, ...settings });
 const inputs = (job: JobName, settings: Partial<JobSettings> = {}) =>
-  programs(job, settings).at(-1)!.lowered.inputs.map((x) => `${x.kind} ${x.label} ${x.dtype}[${x.shape}]`);
+  programs(job, settings)
+    .at(-1)!
+    .lowered.inputs.map((x) => `${x.kind} ${x.label} ${x.dtype}[${x.shape}]`);
 
 test('a full fine-tune: weights, their f32 copies and moments, tokens', () => {
   const seen = inputs('full');
