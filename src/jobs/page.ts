@@ -134,7 +134,8 @@ function memory(shown: readonly Shown[], trains: boolean): string {
   return bars(list, names, bytes);
 }
 
-function times(shown: readonly Shown[]): string {
+function times(all: readonly Shown[]): string {
+  const shown = all.filter((s) => s.plan.estimate.seconds > 0);
   if (!shown.length) return '';
   const names = { compute: 'arithmetic', traffic: 'memory', links: 'links between chips' };
   const most = 1.02 * Math.max(...shown.map((s) => s.plan.estimate.seconds));

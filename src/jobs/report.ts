@@ -8,6 +8,8 @@ import type { JobPlan, JobRow } from './plan.js';
 const GiB = (n: number): string => (n / 2 ** 30).toFixed(n < 10 * 2 ** 20 ? 4 : 2);
 const whole = (n: number): string => Math.round(n).toLocaleString('en-US');
 
+const known = (n: number | undefined, show: (n: number) => string): string => (n ? show(n) : '');
+
 type Column = readonly [title: string, cell: (row: JobRow) => string];
 /** Of the program that is run again and again. */
 const estimateOf = (row: JobRow): Estimate | undefined => row.programs.at(-1)?.plan.estimate;
@@ -21,8 +23,8 @@ const COLUMNS: readonly Column[] = [
   ['tokens/s', (r) => (r.tokensPerSecond ? whole(r.tokensPerSecond) : '')],
   ['per chip', (r) => (r.tokensPerSecondPerChip ? whole(r.tokensPerSecondPerChip) : '')],
   ['used', (r) => (r.utilisation === undefined ? '' : `${(100 * r.utilisation).toFixed(0)}%`)],
-  ['work', (r) => flops(estimateOf(r)?.flops ?? 0)],
-  ['traffic', (r) => bytes(estimateOf(r)?.bytes ?? 0)],
+  ['work', (r) => known(estimateOf(r)?.flops, flops)],
+  ['traffic', (r) => known(estimateOf(r)?.bytes, bytes)],
   ['collectives', (r) => collectivesOf(estimateOf(r))],
   ['compile', (r) => (r.compileSeconds ? seconds(r.compileSeconds) : '')],
 ];

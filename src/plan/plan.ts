@@ -1,7 +1,6 @@
 // Whether a function fits a TPU and what it costs there, from shapes alone: nothing is computed, and nothing allocated.
 
-import type { DType } from '../base/dtype.js';
-import { byteLength } from '../base/dtype.js';
+import { byteLength, type DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
