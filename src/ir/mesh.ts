@@ -205,7 +205,7 @@ export interface Tiling {
 
 /** The sharding that a tiling of an array is, if it follows the axes of the mesh and divides evenly. */
 export function shardingOf(mesh: Mesh, shape: Shape, tiling: Tiling): Sharding | undefined {
-  if (tiling.type === 0 || mesh.size === 1) return Sharding.replicated(mesh);
+  if (mesh.size === 1 || tiling.type === 0) return Sharding.replicated(mesh);
   if (tiling.type !== 3) return undefined;
   const tileOf = new Map(devicesOf(tiling).map((device, tile) => [device, tile]));
   const axes = shape.map((size, d): readonly string[] | undefined => {

@@ -2,6 +2,22 @@
 export { Mesh, type MeshOptions, type PartitionSpec, Sharding } from '../ir/mesh.js';
 export { hybridMesh } from './hybrid.js';
 export {
+  type AllGatherOptions,
+  type AllReduceOptions,
+  type AllToAllOptions,
+  type Axes,
+  allGather,
+  allReduce,
+  allToAll,
+  axisIndex,
+  axisSize,
+  permute,
+  type ReduceScatterOptions,
+  reduceScatter,
+  type ShardMapOptions,
+  shardMap,
+} from './manual.js';
+export {
   type AxisOptions,
   BATCH_AXES,
   type BatchOptions,
