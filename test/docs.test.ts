@@ -70,6 +70,7 @@ const PAGES: Readonly<Record<string, Given>> = {
     code: `const folder = ${JSON.stringify(tiny)}; const ids = tx.zeros([2, 16], { dtype: 'i32' });`,
     files: hub,
   },
+  spmd: { code: `process.env.CPU_NUM_DEVICES = '8';` },
 };
 
 /** One program of a page's blocks. Those after the first may use its names, and have their own; imports are for all. */
