@@ -156,7 +156,11 @@ function generator(seed: number): () => number {
 async function compile(file: string, flags: { topology: string; timeout?: number; json?: true }): Promise<void> {
   const program = await readProgram(file);
   try {
-    const report = await compileAhead(program, {
+    const {
+      work: _work,
+      live: _live,
+      ...report
+    } = await compileAhead(program, {
       topology: flags.topology,
       ...(flags.timeout && { timeoutSeconds: flags.timeout }),
     }).catch((e) => inFile(e, file));
@@ -262,7 +266,7 @@ function preview(a: HostArray): string {
   return shown.join(' ') + (values.length > 6 ? ' ...' : '');
 }
 
-function showAhead(file: string, r: AheadOfTime): string {
+function showAhead(file: string, r: Omit<AheadOfTime, 'work' | 'live'>): string {
   return [
     `${file} for ${r.topology}: ${r.used} of ${plural(r.devices, 'device')}, ${r.kind}`,
     columns([

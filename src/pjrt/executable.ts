@@ -6,7 +6,7 @@ import { Buffer } from './buffer.js';
 import type { Client } from './client.js';
 import type { Device } from './device.js';
 import { Handle, type Owned, type Owner } from './handle.js';
-import { type HloFormat, type ProgramShape, printHlo, readProgramShape } from './hlo.js';
+import { type HloFormat, type Module, type ProgramShape, printHlo, readModule, readProgramShape } from './hlo.js';
 import { addressOf, readBytes, readInt64s, readString, Struct } from './struct.js';
 import { decodeValues } from './values.js';
 
@@ -88,6 +88,11 @@ export class Executable extends Handle {
     return printHlo(...(await this.optimizedProgram()));
   }
 
+  /** The same, decoded: instructions, schedule, layouts. It is large. */
+  async optimizedModule(): Promise<Module> {
+    return readModule(...(await this.optimizedProgram()));
+  }
+
   /** Bytes that `client.load` takes, in this or another process with the same plugin. */
   serialize(): Promise<Uint8Array> {
     const { api } = this.owner;
@@ -100,7 +105,7 @@ export class Executable extends Handle {
   }
 
   /** The optimized program as XLA's protobuf. It can be large: off the main thread. */
-  protected optimizedProgram(): Promise<[bytes: Uint8Array, format: HloFormat]> {
+  optimizedProgram(): Promise<[bytes: Uint8Array, format: HloFormat]> {
     const program = new Struct('PJRT_Program');
     return this.during(async () => {
       const ask = () =>

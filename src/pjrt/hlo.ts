@@ -1,9 +1,20 @@
 // What goes in and out of an HLO program.
 import { type ArrayType, DTYPES, dtypeFrom } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
-import { type HloFormat, type Ints, open, PROGRAM, primitive, type Shape, type Sharding, TUPLE } from './hlo-proto.js';
+import {
+  type HloFormat,
+  type Ints,
+  MODULE,
+  type Module,
+  open,
+  PROGRAM,
+  primitive,
+  type Shape,
+  type Sharding,
+  TUPLE,
+} from './hlo-proto.js';
 
-export type { HloFormat, Sharding as HloSharding } from './hlo-proto.js';
+export type { HloFormat, Module, Sharding as HloSharding } from './hlo-proto.js';
 export { printHlo } from './hlo-text.js';
 
 export interface ProgramShape {
@@ -17,6 +28,9 @@ export interface ProgramShape {
   /** How each output lies on the devices, where the program was split over several. */
   readonly outputShardings: readonly Sharding[];
 }
+
+/** A whole program: computations with their instructions, in the order they run if it was compiled. */
+export const readModule = (bytes: Uint8Array, format: HloFormat): Module => open(MODULE, bytes, format)[0];
 
 /** What goes in and out of a program, a tuple of results flattened. */
 export function readProgramShape(bytes: Uint8Array, format: HloFormat): ProgramShape {

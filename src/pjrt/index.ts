@@ -14,6 +14,7 @@ export {
   type MemoryStats,
   type Rows,
 } from './executable.js';
+export { type HloFormat, type Module, readModule } from './hlo.js';
 export { checkLibrary, keepFreedMemory, preload } from './library.js';
 export { type CompileOptions, encodeCompileOptions } from './options.js';
 export { devicesOf, type Program } from './program.js';

@@ -1,2 +1,15 @@
 // Planning: what a program needs on devices that are not here.
-export { type AheadOfTime, type CompileAheadOptions, compileAhead, memoryShortage } from './aot.js';
+export {
+  type AheadOfTime,
+  askTopologies,
+  type CompileAheadOptions,
+  compileAhead,
+  type KnownTopology,
+  memoryShortage,
+} from './aot.js';
+export { CHIPS, type Chip, findChip } from './chips.js';
+export { type Collective, type Cost, costOf, type Kernel } from './cost.js';
+export type { Flops, Unit } from './flops.js';
+export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from './liveness.js';
+export { type Estimate, estimate, type HeavyKernel } from './roofline.js';
+export { parseTopology, type Slice } from './topology.js';

@@ -10,7 +10,7 @@ beforeAll(async () => {
 }, 600_000);
 
 test.each([
-  ['v4:2x2x1', 'TPU v4', 8],
+  ['v4:2x2x1', 'TPU v4', 4],
   ['v5e:2x2', 'TPU v5 lite', 4],
   ['v5p:2x2x1', 'TPU v5', 4],
   ['v6e:2x2', 'TPU v6 lite', 4],

@@ -1,0 +1,207 @@
+// The accelerators one can rent: what they hold and how fast they are, with where each figure is from.
+import type { Options } from '../pjrt/index.js';
+
+/** Figures are for one device: what a program runs on, and what the plugin lists. Bytes and seconds, no multiples. */
+export interface Chip {
+  /** As tsxla and libtpu call it: 'v6e'. */
+  readonly name: string;
+  /** Other names people use for it. */
+  readonly aliases: readonly string[];
+  /** As the plugin calls the device: 'TPU v6 lite'. */
+  readonly kind: string;
+  readonly platform: 'tpu' | 'cuda';
+  /** What the number in v5p-16 counts. */
+  readonly counts: 'chips' | 'TensorCores';
+  readonly tensorCoresPerChip: number;
+  /** What libtpu presents as devices: a chip whose two cores work as one ("megacore") is one device. */
+  readonly devicesPerChip: number;
+  /** Chips of the largest machine, and of each machine of a slice that takes several. */
+  readonly chipsPerHost: { readonly one: number; readonly several: number };
+  /** Shapes Google Cloud rents, from one host to the pod, in chips. */
+  readonly slices: readonly string[];
+  /** What Topology.create needs besides the name. */
+  readonly options: Options;
+  readonly hbm: {
+    /** As the maker publishes it. */
+    readonly bytes: number;
+    /** What the compiler lets a program have: libtpu 0.0.51's device_memory_bytes_limit on one chip. */
+    readonly available: number;
+    /** Bytes a second. */
+    readonly bandwidth: number;
+  };
+  /** Peak operations a second, dense. */
+  readonly peak: {
+    readonly bf16: number;
+    /** Products of f32 as the device does them unless told: a TPU rounds to bf16, a GPU to TF32. */
+    readonly tf32: number;
+    /** Products of f32 that must be exact. */
+    readonly f32: number;
+    readonly int8: number;
+    /** Of what is no product of matrices. */
+    readonly vector: number;
+  };
+  /** Chip to chip: bytes a second that a device sends over all its links together, and the dimensions of the torus. */
+  readonly ici: { readonly bandwidth: number; readonly dimensions: number };
+  /** Bytes a second from one host to others, outside the slice. */
+  readonly dcnPerHost: number;
+  /** Seconds between one kernel's end and the next one's work, on devices that launch them one by one. */
+  readonly launch: number;
+  readonly sources: readonly string[];
+}
+
+const BOOK = 'https://jax-ml.github.io/scaling-book/tpus'; // ICI per link, DCN per chip, int8, vector units
+const docs = (page: string) => `https://docs.cloud.google.com/tpu/docs/${page}`;
+/** Norrie and others, IEEE Micro 2021: links of 496 and 656 Gbit/s, clocks of 700 and 940 MHz. */
+const TRAINING_CHIPS = "The Design Process for Google's Training Chips: TPUv2 and TPUv3";
+
+const GiB = 2 ** 30;
+const FLAT = ['1x1', '2x2', '2x4', '4x4', '4x8', '8x8', '8x16', '16x16'];
+const CUBES = '2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16'.split(' ');
+const OLD = ['2x2', '4x4', '4x8', '8x8', '8x16', '16x16'];
+/** 8 x 128 lanes with so many arithmetic units each: one operation of f32 a cycle. */
+const lanes = (units: number, hertz: number) => 8 * 128 * units * hertz;
+
+interface Row
+  extends Omit<Chip, 'platform' | 'counts' | 'tensorCoresPerChip' | 'devicesPerChip' | 'options' | 'launch' | 'peak'> {
+  readonly cores: number;
+  /** 1 where both cores of a chip are one device. */
+  readonly devices?: number;
+  readonly counts?: Chip['counts'];
+  readonly options?: Options;
+  readonly peak: Omit<Chip['peak'], 'f32' | 'tf32'>;
+}
+/** A TPU multiplies f32 in full precision (HIGHEST) as six products of bf16. */
+const tpu = ({ cores, devices = cores, ...row }: Row): Chip => ({
+  platform: 'tpu',
+  tensorCoresPerChip: cores,
+  devicesPerChip: devices,
+  counts: 'TensorCores',
+  options: {},
+  launch: 0,
+  ...row,
+  peak: { ...row.peak, tf32: row.peak.bf16, f32: row.peak.bf16 / 6 },
+});
+
+export const CHIPS: readonly Chip[] = [
+  tpu({
+    name: 'v2',
+    aliases: [],
+    kind: 'TPU v2',
+    cores: 2,
+    chipsPerHost: { one: 4, several: 4 },
+    slices: OLD,
+    hbm: { bytes: 8 * GiB, available: 8_034_172_928, bandwidth: 700e9 / 2 },
+    peak: { bf16: 46e12 / 2, int8: 46e12 / 2, vector: lanes(2, 0.7e9) },
+    ici: { bandwidth: (4 * 496e9) / 8 / 2, dimensions: 2 },
+    dcnPerHost: 4 * 6.25e9,
+    sources: [docs('v2'), TRAINING_CHIPS, BOOK],
+  }),
+  tpu({
+    name: 'v3',
+    aliases: [],
+    kind: 'TPU v3',
+    cores: 2,
+    chipsPerHost: { one: 4, several: 4 },
+    slices: [...OLD, '16x32', '32x32'],
+    hbm: { bytes: 16 * GiB, available: 16_624_107_520, bandwidth: 900e9 / 2 },
+    peak: { bf16: 123e12 / 2, int8: 123e12 / 2, vector: lanes(2, 0.94e9) },
+    ici: { bandwidth: (4 * 656e9) / 8 / 2, dimensions: 2 },
+    dcnPerHost: 4 * 6.25e9,
+    sources: [docs('v3'), TRAINING_CHIPS, BOOK],
+  }),
+  tpu({
+    name: 'v4',
+    aliases: ['v4p'],
+    kind: 'TPU v4',
+    cores: 2,
+    devices: 1,
+    // Without it libtpu lists two devices a chip and lets each have the memory of both.
+    options: { chip_config_name: 'megacore' },
+    chipsPerHost: { one: 4, several: 4 },
+    slices: CUBES,
+    hbm: { bytes: 32 * GiB, available: 33_014_413_312, bandwidth: 1200e9 },
+    peak: { bf16: 275e12, int8: 275e12, vector: 2 * lanes(2, 1.05e9) },
+    ici: { bandwidth: 6 * 45e9, dimensions: 3 },
+    dcnPerHost: 4 * 6.25e9,
+    sources: [docs('v4'), BOOK],
+  }),
+  tpu({
+    name: 'v5e',
+    aliases: ['v5litepod', 'v5lite'],
+    kind: 'TPU v5 lite',
+    cores: 1,
+    counts: 'chips',
+    chipsPerHost: { one: 8, several: 4 },
+    slices: FLAT,
+    hbm: { bytes: 16 * GiB, available: 16_909_336_064, bandwidth: 819e9 },
+    peak: { bf16: 197e12, int8: 393e12, vector: lanes(4, 1.5e9) },
+    ici: { bandwidth: 4 * 45e9, dimensions: 2 },
+    dcnPerHost: 8 * 3.125e9,
+    sources: [docs('v5e'), BOOK],
+  }),
+  tpu({
+    name: 'v5p',
+    aliases: ['v5'],
+    kind: 'TPU v5',
+    cores: 2,
+    devices: 1,
+    chipsPerHost: { one: 4, several: 4 },
+    slices: ['1x1x1', ...CUBES, '16x16x16', '16x16x24'],
+    hbm: { bytes: 95 * GiB, available: 102_786_661_888, bandwidth: 2765e9 },
+    peak: { bf16: 459e12, int8: 918e12, vector: 2 * lanes(4, 1.75e9) },
+    ici: { bandwidth: 6 * 90e9, dimensions: 3 },
+    dcnPerHost: 4 * 6.25e9,
+    sources: [docs('v5p'), BOOK],
+  }),
+  tpu({
+    name: 'v6e',
+    aliases: ['trillium', 'v6'],
+    kind: 'TPU v6 lite',
+    cores: 1,
+    counts: 'chips',
+    chipsPerHost: { one: 8, several: 4 },
+    slices: FLAT,
+    hbm: { bytes: 32 * GiB, available: 33_546_042_880, bandwidth: 1640e9 },
+    peak: { bf16: 918e12, int8: 1836e12, vector: lanes(4, 1.75e9) }, // its clock is not published: v5p's
+    ici: { bandwidth: 4 * 90e9, dimensions: 2 },
+    dcnPerHost: 4 * 12.5e9,
+    sources: [docs('v6e'), BOOK],
+  }),
+  tpu({
+    name: 'tpu7x',
+    aliases: ['v7x', 'v7', 'ironwood'],
+    kind: 'TPU7x',
+    cores: 2, // tpu7x-8 is one host of four chips
+    chipsPerHost: { one: 4, several: 4 },
+    slices: ['1x1x1', ...CUBES, '16x16x16'],
+    hbm: { bytes: 96 * GiB, available: 101_724_453_888, bandwidth: 7380e9 / 2 },
+    peak: { bf16: 2307e12 / 2, int8: 4614e12 / 2, vector: lanes(4, 1.75e9) }, // its clock is not published: v5p's
+    ici: { bandwidth: (6 * 90e9) / 2, dimensions: 3 },
+    dcnPerHost: 4 * 12.5e9,
+    sources: [docs('tpu7x'), BOOK],
+  }),
+  {
+    name: 'h200',
+    aliases: [],
+    kind: 'NVIDIA H200',
+    platform: 'cuda',
+    counts: 'chips',
+    tensorCoresPerChip: 1,
+    devicesPerChip: 1,
+    chipsPerHost: { one: 8, several: 8 },
+    slices: ['1', '2', '4', '8'],
+    options: {},
+    hbm: { bytes: 141e9, available: 141e9, bandwidth: 4.8e12 },
+    peak: { bf16: 989.4e12, tf32: 494.7e12, f32: 67e12, int8: 1979e12, vector: 67e12 },
+    ici: { bandwidth: 450e9, dimensions: 1 }, // NVLink 4: 900 GB/s in both directions
+    dcnPerHost: 8 * 50e9,
+    launch: 2e-6,
+    sources: ['https://www.nvidia.com/en-us/data-center/h200/', 'NVIDIA H100 Tensor Core GPU Architecture'],
+  },
+];
+
+const byName = new Map(CHIPS.flatMap((chip) => [chip.name, ...chip.aliases].map((name) => [name, chip])));
+
+/** By any of its names, or as its plugin calls the device; undefined where the table has none. */
+export const findChip = (name: string): Chip | undefined =>
+  byName.get(name.toLowerCase()) ?? CHIPS.find((chip) => chip.kind === name);

@@ -1,0 +1,80 @@
+// Names of TPU slices: as Google Cloud rents them (v6e-8), and as libtpu takes them (v6e:2x4).
+import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
+import { CHIPS, type Chip, findChip } from './chips.js';
+
+export interface Slice {
+  /** libtpu's name: 'v6e:2x4'. */
+  readonly name: string;
+  readonly chip: Chip;
+  /** In chips. */
+  readonly shape: readonly number[];
+  readonly chips: number;
+  readonly devices: number;
+  /** Machines, each with a process of its own. */
+  readonly hosts: number;
+  /** Google Cloud's name: 'v6e-8'. */
+  readonly accelerator: string;
+}
+
+const sizes = (shape: string) => shape.split('x').map(Number);
+const product = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
+const perChip = (chip: Chip) => (chip.counts === 'chips' ? 1 : chip.tensorCoresPerChip);
+const count = (chip: Chip, shape: readonly number[]) => product(shape) * perChip(chip);
+const all = (items: readonly unknown[]) => `${items.slice(0, -1).join(', ')} or ${items.at(-1)}`;
+
+/** 'v6e-8', 'v6e:2x4', 'v6e-2x4', 'v5p-16' (16 TensorCores: 8 chips), 'tpu7x:2x2x1', 'v7x-8'. */
+export function parseTopology(text: string): Slice {
+  const [, generation = '', size = ''] = /^\s*([a-z]\w*)[-:](\d+(?:x\d+)*)\s*$/i.exec(text) ?? [];
+  const chip = findChip(generation);
+  if (chip?.platform !== 'tpu') {
+    const known = CHIPS.filter((c) => c.platform === 'tpu').map((c) => c.name);
+    const why = generation ? `there is no TPU generation ${generation}` : 'a topology is a generation and a size';
+    throw new ArgumentError(`${text}: ${why}: use ${all(known)}, as in v6e-8 or v6e:2x4`);
+  }
+  const shape = size.includes('x') ? checkedShape(text, chip, sizes(size)) : shapeOf(text, chip, Number(size));
+  const chips = product(shape);
+  const { one, several } = chip.chipsPerHost;
+  return {
+    name: `${chip.name}:${shape.join('x')}`,
+    chip,
+    shape,
+    chips,
+    devices: chips * chip.devicesPerChip,
+    hosts: chips <= one ? 1 : chips / several,
+    accelerator: `${chip.name}-${count(chip, shape)}`,
+  };
+}
+
+/** The slice with so many chips or cores. */
+function shapeOf(text: string, chip: Chip, wanted: number): readonly number[] {
+  const shapes = chip.slices.map(sizes);
+  const found = shapes.find((shape) => count(chip, shape) === wanted);
+  if (found) return found;
+  const what =
+    perChip(chip) === 1
+      ? plural(wanted, 'chip')
+      : `${plural(wanted, 'TensorCore')} (${wanted / perChip(chip)} chips of ${perChip(chip)})`;
+  const sold = shapes.map((shape) => count(chip, shape));
+  throw new ArgumentError(`${text}: ${what} are no ${chip.name} slice: ${all(sold)} ${chip.counts} are`);
+}
+
+function checkedShape(text: string, chip: Chip, shape: readonly number[]): readonly number[] {
+  const { dimensions } = chip.ici;
+  const form = shape.join('x');
+  if (shape.length !== dimensions) {
+    throw new ArgumentError(
+      `${text}: a ${chip.name} is ${dimensions}-D, and ${form} is ${shape.length}-D: use ${chip.name}:${chip.slices.find((s) => product(sizes(s)) >= 4)}`,
+    );
+  }
+  const [chips, most] = [product(shape), Math.max(...chip.slices.map((s) => product(sizes(s))))];
+  if (chips < 1 || chips > most) {
+    throw new ArgumentError(`${text}: ${form} is ${plural(chips, 'chip')}, and a ${chip.name} slice has 1 to ${most}`);
+  }
+  // A host's chips lie as 2x2; a slice within one host may be less.
+  const [x = 1, y = 1] = shape;
+  if (chips > 2 && (x % 2 || y % 2)) {
+    throw new ArgumentError(`${text}: hosts of 2x2 chips do not fill ${form}: its first two sizes must be even`);
+  }
+  return shape;
+}
