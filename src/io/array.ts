@@ -1,4 +1,6 @@
 // Arrays in host memory, as files hold them: read into their own memory without a second copy, checked before written.
+
+import { rangesOf } from '../base/blocks.js';
 import {
   type ArrayType,
   byteLength,
@@ -11,7 +13,7 @@ import {
   type TypedArray,
 } from '../base/dtype.js';
 import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
-import { range, type Shape } from '../base/shape.js';
+import { range, type Shape, showShape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
@@ -31,6 +33,8 @@ export type NamedArrays = ReadonlyMap<string, HostArray | ReadLater>;
 export interface ArraySource {
   readonly entries: ReadonlyMap<string, ArrayType>;
   read(name: string): Promise<HostArray>;
+  /** A block of one: where it begins and how long it is, in each dimension. Where it can be read without the rest. */
+  readBlock?(name: string, start: Shape, block: Shape): Promise<HostArray>;
 }
 
 /** Arrays by name, also of an object. */
@@ -107,6 +111,35 @@ export async function readArray(
   else await scatter(readSwapped, { dtype, shape, data }, strides, position);
   return { dtype, shape, data };
 }
+
+const READS = 64; // at once: a block of columns has a short range in every row
+
+/** A block of the array that lies at a position of a file: its bytes are read, and no others. */
+export async function readBlock(
+  read: ReadAt,
+  { dtype, shape }: ArrayType,
+  position: number,
+  start: Shape,
+  block: Shape,
+): Promise<HostArray> {
+  const fits = [start, block].every((list) => list.length === shape.length && list.every(isCount));
+  if (!fits || shape.some((n, d) => start[d]! + block[d]! > n))
+    throw new ArgumentError(
+      `readBlock: ${showShape(block)} elements from ${showShape(start)} on are not all inside ${show({ dtype, shape })}`,
+    );
+  const data = allocate({ dtype, shape: block });
+  const ranges = rangesOf(shape, start, block);
+  let done = 0;
+  for (let i = 0; i < ranges.length; i += READS) {
+    const reads = ranges.slice(i, i + READS).map(([from, to]) => {
+      const into = data.subarray(done, (done += to - from));
+      return readInto(read, into, position + from * data.BYTES_PER_ELEMENT);
+    });
+    await Promise.all(reads);
+  }
+  return { dtype, shape: block, data };
+}
+const isCount = (n: number): boolean => Number.isSafeInteger(n) && n >= 0;
 
 function allocate(type: ArrayType): TypedArray {
   try {
