@@ -1,5 +1,6 @@
 // Arrays in host memory, as files hold them: read into their own memory without a second copy, checked before written.
 
+import { setImmediate } from 'node:timers/promises';
 import { rangesOf } from '../base/blocks.js';
 import {
   type ArrayType,
@@ -18,7 +19,7 @@ import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import type { Tensor } from '../tensor/index.js';
-import type { ReadAt } from './file.js';
+import type { OpenFile, ReadAt } from './file.js';
 
 export type { HostArray };
 /** An array on the device: a tensor, or a part of one (`expr` is the whole). */
@@ -112,11 +113,12 @@ export async function readArray(
   return { dtype, shape, data };
 }
 
-const READS = 64; // at once: a block of columns has a short range in every row
+const SHORT = 2 ** 16; // bytes: a block of columns has a short range in every row
+const AT_ONCE = 2 ** 22; // bytes of short ranges: then others have their turn
 
 /** A block of the array that lies at a position of a file: its bytes are read, and no others. */
 export async function readBlock(
-  read: ReadAt,
+  file: OpenFile,
   { dtype, shape }: ArrayType,
   position: number,
   start: Shape,
@@ -128,14 +130,16 @@ export async function readBlock(
       `readBlock: ${showShape(block)} elements from ${showShape(start)} on are not all inside ${show({ dtype, shape })}`,
     );
   const data = allocate({ dtype, shape: block });
-  const ranges = rangesOf(shape, start, block);
-  let done = 0;
-  for (let i = 0; i < ranges.length; i += READS) {
-    const reads = ranges.slice(i, i + READS).map(([from, to]) => {
-      const into = data.subarray(done, (done += to - from));
-      return readInto(read, into, position + from * data.BYTES_PER_ELEMENT);
-    });
-    await Promise.all(reads);
+  const size = data.BYTES_PER_ELEMENT;
+  let [done, waiting] = [0, 0];
+  for (const [from, to] of rangesOf(shape, start, block)) {
+    const into = data.subarray(done, (done += to - from));
+    if (into.byteLength > SHORT) await readInto(file.read, into, position + from * size);
+    else {
+      file.readNow(new Uint8Array(into.buffer, into.byteOffset, into.byteLength), position + from * size);
+      waiting += into.byteLength;
+      if (waiting > AT_ONCE) waiting = await setImmediate(0);
+    }
   }
   return { dtype, shape: block, data };
 }

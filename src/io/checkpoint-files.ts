@@ -57,7 +57,7 @@ const LEFT = /^\.unfinished-(\w+)-(\d+)-/;
 const FORMER = '-former';
 
 const numbered = (n: number): string => String(n).padStart(5, '0');
-const folderOf = (dir: string, step: number): string => path.join(dir, `step-${String(step).padStart(8, '0')}`);
+export const folderOf = (dir: string, step: number): string => path.join(dir, `step-${String(step).padStart(8, '0')}`);
 
 /** Which of the processes that save together this is. */
 export interface Processes {

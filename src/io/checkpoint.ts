@@ -11,6 +11,8 @@ import {
   type CheckpointInfo,
   cleanUp,
   FOLDER,
+  folderOf,
+  type Manifest,
   readManifest,
   removeCheckpoint,
   withArrays,
@@ -71,19 +73,26 @@ export class CheckpointManager {
 
   /** The checkpoints that are there, in the order in which they were saved. */
   list(): CheckpointInfo[] {
-    return (fs.existsSync(this.dir) ? fs.readdirSync(this.dir) : [])
+    return this.#folders()
+      .flatMap(({ path, manifest: m }) =>
+        m ? [{ path, step: m.step, metrics: m.metrics, time: m.time, order: m.order }] : [],
+      )
+      .sort((a, b) => a.order - b.order)
+      .map(({ order, ...info }) => info);
+  }
+  /** Each with what it says of itself, or why that cannot be read. */
+  #folders(): { readonly path: string; readonly manifest?: Manifest; readonly error?: Error }[] {
+    const names = fs.existsSync(this.dir) ? fs.readdirSync(this.dir) : [];
+    return names
       .filter((name) => FOLDER.test(name))
-      .flatMap((name) => {
+      .map((name) => {
         const folder = path.join(this.dir, name);
         try {
-          const { step, metrics, time, order } = readManifest(folder);
-          return [{ order, info: { step, metrics, time, path: folder } }];
-        } catch {
-          return [];
+          return { path: folder, manifest: readManifest(folder) };
+        } catch (error) {
+          return { path: folder, error: error as Error };
         }
-      })
-      .sort((a, b) => a.order - b.order)
-      .map(({ info }) => info);
+      });
   }
   get latest(): CheckpointInfo | undefined {
     return this.list().at(-1);
@@ -169,6 +178,11 @@ export class CheckpointManager {
     const all = this.list();
     const wanted =
       step === undefined ? [...all].reverse() : [step === 'best' ? this.best : all.find((c) => c.step === step)];
+    for (const { path: folder, error } of this.#folders()) {
+      if (!error) continue;
+      if (!all.length || folder === folderOf(this.dir, Number(step))) throw error; // not as if there were none
+      notice(`${error.message}; it is left out`);
+    }
     if (step === 'best' && all.length && !wanted[0])
       throw new CheckpointError(
         `no checkpoint in ${this.dir} has the metric ${this.#options.best?.metric ?? '(none is named: pass best: { metric })'}: they have ${[...new Set(all.flatMap((c) => Object.keys(c.metrics)))].join(', ') || 'none'}`,

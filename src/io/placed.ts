@@ -6,6 +6,7 @@ import type { Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import type { Sharding } from '../ir/mesh.js';
 import type { Buffer, Client } from '../pjrt/index.js';
+import { collectGarbage } from '../runtime/memory.js';
 import { placesOf, ShardedArray } from '../runtime/sharded.js';
 
 /** Reads the block of an array that begins there. */
@@ -14,6 +15,9 @@ export type ReadBlock = (start: Shape, block: Shape) => Promise<TypedArray>;
 /** Whether devices have different parts. */
 export const isSplit = (sharding: Sharding | undefined, shape: Shape): sharding is Sharding =>
   sharding?.parts(shape.length).some((n) => n > 1) ?? false;
+
+const GARBAGE = 256 * 2 ** 20; // bytes of parts that are on their devices: the collector by itself would wait for more
+let garbage = 0;
 
 /** An array, read onto the devices of a mesh. A part that several have is read once; one part at a time is on the host. */
 export async function readParts(
@@ -33,6 +37,10 @@ export async function readParts(
       if (String(starts[k]) === String(start))
         shards[k] = client.bufferFromHost(data, { dtype: aval.dtype, shape: block }, device);
     });
+    garbage += data.byteLength;
+    if (garbage < GARBAGE) continue;
+    await collectGarbage();
+    garbage = 0;
   }
   return new ShardedArray(client, aval, sharding, shards);
 }

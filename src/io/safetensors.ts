@@ -102,7 +102,7 @@ export class SafetensorsFile implements TensorFile {
 
   async readBlock(name: string, start: Shape, block: Shape): Promise<HostArray> {
     const { dtype, shape, position } = entryOf(this.path, this.entries, name);
-    return readBlock(this.#file.read, { dtype, shape }, position, start, block);
+    return readBlock(this.#file, { dtype, shape }, position, start, block);
   }
 
   close(): Promise<void> {

@@ -66,7 +66,8 @@ test('each part is in the file once, and read to where it lies: no device has th
   const manager = new CheckpointManager(dir, { background: false });
   const model = linear();
   const optimizer = new tx.optim.AdamW(model.parameters(), { lr: 0.1 });
-  await manager.save(1, { model, optimizer });
+  const average = new tx.optim.EMA(model.parameters());
+  await manager.save(1, { model, optimizer, average });
   const folder = path.join(dir, 'step-00000001');
   const parts = await tx.io.readSafetensors(path.join(folder, 'model.part-00000.safetensors'));
   const names = [0, 8].flatMap((r) => [0, 2, 4, 6].map((c) => `weight[${r}:${r + 8}, ${c}:${c + 2}]`));
@@ -76,11 +77,43 @@ test('each part is in the file once, and read to where it lies: no device has th
   const other = new Mesh([8], ['all']);
   const target = linear([null, 'all'], other);
   const moments = new tx.optim.AdamW(target.parameters(), { lr: 0.1 });
-  await manager.load({ model: target, optimizer: moments });
+  const averages = new tx.optim.EMA(target.parameters());
+  await manager.load({ model: target, optimizer: moments, average: averages });
   expect(shardShapes(target.weight)).toEqual(Array(8).fill([16, 1]));
   expect(await target.weight.data()).toEqual(await model.weight.data());
   const { exp_avg } = moments.stateDict().state[0]!;
-  expect(shardShapes(exp_avg!)).toEqual(Array(8).fill([16, 1]));
+  for (const t of [exp_avg!, averages.averages[0]!]) expect(shardShapes(t)).toEqual(Array(8).fill([16, 1]));
+});
+
+test('an optimizer whose parameters come in another order finds the state of each by name, split as it is', async () => {
+  const manager = new CheckpointManager(newFolder(), { background: false });
+  const make = (names: readonly string[]) => {
+    const specs: Record<string, TX.spmd.PartitionSpec> = { rows: ['model'], columns: [null, 'fsdp'] };
+    const named = names.map((name) => {
+      const p = new tx.nn.Parameter(random([8, 8]));
+      markSharding(p, mesh, specs[name]!);
+      return [name, p] as const;
+    });
+    const optimizer = new tx.optim.AdamW(named, { lr: 0.1 });
+    const step = tx.compile(() => {
+      const [x, y] = named.map(([name, p]) => p.pow(name === 'rows' ? 2 : 3).sum());
+      const loss = x!.add(y!);
+      loss.backward();
+      optimizer.step();
+      optimizer.zeroGrad();
+    });
+    const momentOf = (name: string) => optimizer.stateDict().state[names.indexOf(name)]!.exp_avg!;
+    return { optimizer, step, momentOf };
+  };
+  const [a, b] = [make(['rows', 'columns']), make(['columns', 'rows'])];
+  await a.step();
+  await manager.save(1, { optimizer: a.optimizer });
+  await manager.load({ optimizer: b.optimizer });
+  for (const name of ['rows', 'columns'])
+    expect([name, await b.momentOf(name).data()]).toEqual([name, await a.momentOf(name).data()]);
+  await b.step();
+  expect(shardShapes(b.momentOf('rows'))[0]).toEqual([2, 8]);
+  expect(shardShapes(b.momentOf('columns'))[0]).toEqual([8, 4]);
 });
 
 test('stacked layers that are split among themselves, other dtypes, scalars and empty arrays come back', async () => {
@@ -127,11 +160,13 @@ test('what is saved in the background is what was there, and nothing of it stays
   };
   await live();
   const before = await live();
-  const was = await model.weight.data();
   const manager = new CheckpointManager(newFolder());
+  const running = train(x); // not started yet
+  const reading = model.weight.data();
   const saving = manager.save(1, { model, optimizer });
-  expect(await live()).toBeGreaterThanOrEqual(before); // a step, before the values are on the host
-  await saving;
+  await live(); // a step, before the values are on the host
+  await Promise.all([running, saving]);
+  const was = await reading;
   expect(await live()).toBe(before);
   const again = linear();
   await manager.load({ model: again });
@@ -170,7 +205,10 @@ test('a byte that has changed, a part that is missing, another version, another 
   fs.writeFileSync(index, text);
   const manifest = path.join(folder, 'checkpoint.json');
   fs.writeFileSync(manifest, fs.readFileSync(manifest, 'utf8').replace('"version": 2', '"version": 9'));
+  await expect(load()).rejects.toThrow('it has version 9, this tsxla reads 1 and 2: use the one that saved it');
   expect((await manager.load({ model: linear() }))?.step).toBe(1);
+  fs.rmSync(path.join(dir, 'step-00000001'), { recursive: true });
+  await expect(manager.load({ model: linear() })).rejects.toThrow('version 9'); // and does not begin anew
 });
 
 test('checkpoints of version 1 are read, onto a mesh too', async () => {

@@ -1,6 +1,7 @@
 // Loading onto a mesh: every device is given its parts alone, and each part is read from its own place in the file, once.
 process.env.CPU_NUM_DEVICES = '8';
 
+import fs from 'node:fs';
 import fsp from 'node:fs/promises';
 import path from 'node:path';
 import type * as TX from 'tsxla';
@@ -36,15 +37,15 @@ const SPECS: Record<string, TX.spmd.PartitionSpec> = {
   'stack.*.bias': ['model'], // the layers themselves are split
 };
 
-/** The bytes that are read from files while `run` does, each read's size. */
+/** How many bytes each read of a file gives while `run` does. */
 async function reads(folder: string, run: () => Promise<unknown>): Promise<number[]> {
   const handle = await fsp.open(folder);
-  const spy = vi.spyOn(Object.getPrototypeOf(handle) as fsp.FileHandle, 'read');
+  const later = vi.spyOn(Object.getPrototypeOf(handle) as fsp.FileHandle, 'read');
+  const now = vi.spyOn(fs, 'readSync');
   await run();
-  const sizes = await Promise.all(
-    spy.mock.results.map(async (r) => ((await r.value) as { bytesRead: number }).bytesRead),
-  );
-  spy.mockRestore();
+  const results = await Promise.all(later.mock.results.map((r) => r.value as Promise<{ bytesRead: number }>));
+  const sizes = [...results.map((r) => r.bytesRead), ...now.mock.results.map((r) => r.value as number)];
+  for (const spy of [later, now]) spy.mockRestore();
   await handle.close();
   return sizes;
 }
@@ -79,6 +80,11 @@ test('each part is read once from its own range, and no device has more', async 
       mesh.devices.map((id) => [id, sharding.shardShape(tensor.shape)]),
     ]);
   }
+  // From what cannot be read in parts, each device is given its part all the same.
+  const both = named.get('both')!;
+  tx.noGrad(() => both.zero_());
+  await loadArrays(model, { entries: opened.entries, read: (name) => opened.read(name) });
+  expect(shardsOf(both).map((s) => s.type.shape)).toEqual(Array(8).fill([4, 4]));
   for (const [name, t] of model.stateDict())
     expect([name, await t.to('f32').data()]).toEqual([name, arrays.get(name)!.data]);
 });
