@@ -19,6 +19,7 @@ import { add } from '../ops/pointwise.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
 import { changesArePending, describedSince, fetchArray } from '../runtime/evaluate.js';
 import { count } from '../runtime/metrics.js';
+import type { Stored } from '../runtime/sharded.js';
 import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
@@ -257,8 +258,8 @@ export class Tensor {
     return this;
   }
 
-  /** Values of the host's in place of the one it has; a variable stays one. */
-  assign(values: TypedArray): this {
+  /** Values of the host's, or on devices, in place of the one it has; a variable stays one. */
+  assign(values: TypedArray | Stored): this {
     const node = input(this.aval, this.requiresGrad);
     setValue(node, values);
     this.#put(node);
