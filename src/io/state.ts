@@ -7,7 +7,7 @@ import { describe, isPlain } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { Mesh } from '../ir/mesh.js';
-import { evaluate, fetchArray, placedAsBefore } from '../runtime/evaluate.js';
+import { evaluate, fetchArray } from '../runtime/evaluate.js';
 import type { Request } from '../runtime/program.js';
 import { placesOf, ShardedArray } from '../runtime/sharded.js';
 import { checkAlive, defaultClient, freeValue, hasValue, PROMISED } from '../runtime/value.js';
@@ -84,7 +84,7 @@ function encodeState(item: string, x: unknown, arrays: Map<string, SavedArray>) 
 class Reader {
   readonly #wanted: { readonly expr: Expr; readonly use: (parts: readonly Part[]) => void }[] = [];
   read(tensor: Tensor, use: (parts: readonly Part[]) => void): void {
-    const expr = Mesh.exists ? placedAsBefore(tensor.cell) : tensor.expr;
+    const expr = tensor.wanted;
     expr.holders++; // a step that changes the tensor leaves the old value be
     this.#wanted.push({ expr, use });
   }
