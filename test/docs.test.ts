@@ -16,6 +16,7 @@ afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
 interface Given {
   readonly code?: string;
   readonly files?: (folder: string) => void | Promise<void>;
+  readonly env?: Readonly<Record<string, string>>;
 }
 const tiny = goldenPath('qwen3/tied');
 /** A small model in the place where the hub's cache has the one that pages speak of. */
@@ -49,7 +50,7 @@ const recovery = async (folder: string): Promise<void> => {
 
 const PAGES: Readonly<Record<string, Given>> = {
   attention: {},
-  checkpoints: {},
+  checkpoints: { env: { CPU_NUM_DEVICES: '8' } },
   data: {
     code: `const tokenize = (text: string) => [...text].map((c) => c.charCodeAt(0));`,
     files: (folder) => {
@@ -70,6 +71,7 @@ const PAGES: Readonly<Record<string, Given>> = {
     code: `const folder = ${JSON.stringify(tiny)}; const ids = tx.zeros([2, 16], { dtype: 'i32' });`,
     files: hub,
   },
+  spmd: { code: `process.env.CPU_NUM_DEVICES = '8';` },
 };
 
 /** One program of a page's blocks. Those after the first may use its names, and have their own; imports are for all. */
@@ -99,7 +101,7 @@ test.each(Object.entries(PAGES))('docs/%s.md', async (page, given) => {
 
   const run = promisify(execFile)(process.execPath, ['--import', import.meta.resolve('tsx'), 'program.ts'], {
     cwd: folder,
-    env: { ...process.env, HF_HUB_CACHE: path.join(folder, 'hub'), HF_HUB_OFFLINE: '1' },
+    env: { ...process.env, HF_HUB_CACHE: path.join(folder, 'hub'), HF_HUB_OFFLINE: '1', ...given.env },
   });
   const printed = (await run).stdout.split('\n');
   const promised = [...code.join('').matchAll(/console\.log\(.*\);\s*\/\/ (.*)/g)].map((m) => m[1]!);

@@ -286,11 +286,11 @@ function activity(operands: readonly Expr[], { body, fixed, carried }: Attrs): b
 const CHEAP = new Set(['broadcastInDim', 'reshape', 'transpose', 'convert', 'detach', 'alias', 'variable']);
 
 /** What the gradient of a pass needs of the pass: values that change from pass to pass are saved; others are at hand. */
-function residuals(
+export function residuals(
   wanted: readonly Expr[],
   params: readonly Expr[],
   results: readonly Expr[],
-  { fixed, checkpoint }: Attrs,
+  { fixed, checkpoint }: Pick<Attrs, 'fixed' | 'checkpoint'>,
 ): { consts: Expr[]; saved: Expr[] } {
   const forward = new Set(collect(results).nodes);
   const changing = new Set(params.slice(fixed));

@@ -1,4 +1,7 @@
 // Arrays in host memory, as files hold them: read into their own memory without a second copy, checked before written.
+
+import { setImmediate } from 'node:timers/promises';
+import { rangesOf } from '../base/blocks.js';
 import {
   type ArrayType,
   byteLength,
@@ -11,12 +14,12 @@ import {
   type TypedArray,
 } from '../base/dtype.js';
 import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
-import { range, type Shape } from '../base/shape.js';
+import { range, type Shape, showShape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import type { Tensor } from '../tensor/index.js';
-import type { ReadAt } from './file.js';
+import type { OpenFile, ReadAt } from './file.js';
 
 export type { HostArray };
 /** An array on the device: a tensor, or a part of one (`expr` is the whole). */
@@ -31,6 +34,8 @@ export type NamedArrays = ReadonlyMap<string, HostArray | ReadLater>;
 export interface ArraySource {
   readonly entries: ReadonlyMap<string, ArrayType>;
   read(name: string): Promise<HostArray>;
+  /** A block of one: where it begins and how long it is, in each dimension. Where it can be read without the rest. */
+  readBlock?(name: string, start: Shape, block: Shape): Promise<HostArray>;
 }
 
 /** Arrays by name, also of an object. */
@@ -107,6 +112,38 @@ export async function readArray(
   else await scatter(readSwapped, { dtype, shape, data }, strides, position);
   return { dtype, shape, data };
 }
+
+const SHORT = 2 ** 16; // bytes: a block of columns has a short range in every row
+const AT_ONCE = 2 ** 22; // bytes of short ranges: then others have their turn
+
+/** A block of the array that lies at a position of a file: its bytes are read, and no others. */
+export async function readBlock(
+  file: OpenFile,
+  { dtype, shape }: ArrayType,
+  position: number,
+  start: Shape,
+  block: Shape,
+): Promise<HostArray> {
+  const fits = [start, block].every((list) => list.length === shape.length && list.every(isCount));
+  if (!fits || shape.some((n, d) => start[d]! + block[d]! > n))
+    throw new ArgumentError(
+      `readBlock: ${showShape(block)} elements from ${showShape(start)} on are not all inside ${show({ dtype, shape })}`,
+    );
+  const data = allocate({ dtype, shape: block });
+  const size = data.BYTES_PER_ELEMENT;
+  let [done, waiting] = [0, 0];
+  for (const [from, to] of rangesOf(shape, start, block)) {
+    const into = data.subarray(done, (done += to - from));
+    if (into.byteLength > SHORT) await readInto(file.read, into, position + from * size);
+    else {
+      file.readNow(new Uint8Array(into.buffer, into.byteOffset, into.byteLength), position + from * size);
+      waiting += into.byteLength;
+      if (waiting > AT_ONCE) waiting = await setImmediate(0);
+    }
+  }
+  return { dtype, shape: block, data };
+}
+const isCount = (n: number): boolean => Number.isSafeInteger(n) && n >= 0;
 
 function allocate(type: ArrayType): TypedArray {
   try {

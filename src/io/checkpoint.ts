@@ -1,20 +1,24 @@
 // Checkpoints of a training run: a folder a checkpoint, written aside and renamed when it is whole, so that whatever happens
 // the last good one is there. What is saved is anything with a state: models, optimizers, schedules, loaders, averages.
-import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
-import fsp from 'node:fs/promises';
-import os from 'node:os';
 import path from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
-import type { HostArray } from './array.js';
-import { flushFolder } from './file.js';
-import { readSafetensors, writeSafetensors } from './safetensors.js';
-import { decode, type Items, isStateful, RNG, restore, type Snapshot, snapshot } from './state.js';
+import {
+  type CheckpointInfo,
+  cleanUp,
+  FOLDER,
+  folderOf,
+  type Manifest,
+  readManifest,
+  removeCheckpoint,
+  withArrays,
+  writeCheckpoint,
+} from './checkpoint-files.js';
+import { type Items, isStateful, processes, RNG, readState, restore, type Snapshot, snapshot } from './state.js';
 
 export interface CheckpointOptions {
   /** How many of the newest are kept. */
@@ -34,35 +38,11 @@ export interface LoadOptions {
   readonly rng?: boolean;
 }
 
-export interface CheckpointInfo {
-  readonly step: number;
-  readonly path: string;
-  readonly metrics: Readonly<Record<string, number>>;
-  /** Milliseconds since 1970. */
-  readonly time: number;
-}
 export interface Restored extends CheckpointInfo {
   /** The plain values that were saved. */
   readonly values: Readonly<Record<string, unknown>>;
 }
 
-interface Manifest extends Omit<CheckpointInfo, 'path'> {
-  readonly format: 'tsxla-checkpoint';
-  readonly version: 1;
-  /** Larger than that of every checkpoint that was there before: a run may go back to an earlier step. */
-  readonly order: number;
-  /** The items that are states of something. */
-  readonly stateful: readonly string[];
-  /** Each item, with { $tensor: name } where an array is. */
-  readonly items: Readonly<Record<string, unknown>>;
-  readonly files: Readonly<Record<string, { readonly bytes: number; readonly sha256: string }>>;
-}
-
-const MANIFEST = 'checkpoint.json';
-const FOLDER = /^step-(\d+)$/;
-/** A folder that is being written, or has made room for another: .unfinished-HOST-PID-ID */
-const LEFT = /^\.unfinished-(\w+)-(\d+)-/;
-const FORMER = '-former';
 const ITEM = /^\w[\w.-]*$/;
 
 export class CheckpointManager {
@@ -85,7 +65,7 @@ export class CheckpointManager {
     this.#options = { keep, background, every, best };
     try {
       fs.mkdirSync(dir, { recursive: true });
-      for (const name of fs.readdirSync(dir)) if (isAbandoned(name)) cleanUp(dir, name);
+      cleanUp(dir);
     } catch (e) {
       throw new CheckpointError(`cannot use ${dir} for checkpoints: ${messageOf(e)}`, { cause: e });
     }
@@ -93,19 +73,26 @@ export class CheckpointManager {
 
   /** The checkpoints that are there, in the order in which they were saved. */
   list(): CheckpointInfo[] {
-    return (fs.existsSync(this.dir) ? fs.readdirSync(this.dir) : [])
+    return this.#folders()
+      .flatMap(({ path, manifest: m }) =>
+        m ? [{ path, step: m.step, metrics: m.metrics, time: m.time, order: m.order }] : [],
+      )
+      .sort((a, b) => a.order - b.order)
+      .map(({ order, ...info }) => info);
+  }
+  /** Each with what it says of itself, or why that cannot be read. */
+  #folders(): { readonly path: string; readonly manifest?: Manifest; readonly error?: Error }[] {
+    const names = fs.existsSync(this.dir) ? fs.readdirSync(this.dir) : [];
+    return names
       .filter((name) => FOLDER.test(name))
-      .flatMap((name) => {
+      .map((name) => {
         const folder = path.join(this.dir, name);
         try {
-          const { step, metrics, time, order } = readManifest(folder);
-          return [{ order, info: { step, metrics, time, path: folder } }];
-        } catch {
-          return [];
+          return { path: folder, manifest: readManifest(folder) };
+        } catch (error) {
+          return { path: folder, error: error as Error };
         }
-      })
-      .sort((a, b) => a.order - b.order)
-      .map(({ info }) => info);
+      });
   }
   get latest(): CheckpointInfo | undefined {
     return this.list().at(-1);
@@ -158,55 +145,18 @@ export class CheckpointManager {
   }
 
   async #write(step: number, state: Snapshot, metrics: Readonly<Record<string, number>>): Promise<void> {
-    const target = folderOf(this.dir, step);
-    const name = newName();
-    const [folder, former] = [path.join(this.dir, name), path.join(this.dir, name + FORMER)];
-    underWay.add(name);
+    const among = await processes();
     try {
-      await fsp.mkdir(folder);
-      const files: Record<string, { bytes: number; sha256: string }> = {};
-      for (const [item, { arrays }] of state) {
-        if (!arrays.size) continue;
-        const file = `${item}.safetensors`;
-        await writeSafetensors(path.join(folder, file), arrays);
-        files[file] = await digest(path.join(folder, file));
-      }
-      const trees = Object.fromEntries([...state].map(([item, { tree }]) => [item, tree]));
-      const manifest: Manifest = {
-        format: 'tsxla-checkpoint',
-        version: 1,
-        step,
-        order: this.latest ? readManifest(this.latest.path).order + 1 : 0,
-        time: Date.now(),
-        metrics,
-        stateful: [...state].flatMap(([item, { stateful }]) => (stateful ? [item] : [])),
-        items: trees,
-        files,
-      };
-      const file = await fsp.open(path.join(folder, MANIFEST), 'wx');
-      try {
-        await file.writeFile(JSON.stringify(manifest, null, 1));
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await flushFolder(folder);
-      // Of a run that was resumed before this step; it goes when the new one is there.
-      await fsp.rename(target, former).catch(() => {});
-      await fsp.rename(folder, target);
-      await flushFolder(this.dir);
-      await fsp.rm(former, { recursive: true, force: true });
+      const order = this.latest ? readManifest(this.latest.path).order + 1 : 0;
+      await writeCheckpoint(this.dir, { step, metrics, order }, state, among);
     } catch (e) {
-      await fsp.rm(folder, { recursive: true, force: true }).catch(() => {});
       const last = this.latest;
       const kept = last ? `the last good one is ${last.path}` : 'there is none yet';
       throw new CheckpointError(`cannot save the checkpoint of step ${step} in ${this.dir}: ${messageOf(e)}; ${kept}`, {
         cause: e,
       });
-    } finally {
-      underWay.delete(name);
     }
-    await this.#prune();
+    if (!among.index) await this.#prune(); // one of them does
   }
 
   async #prune(): Promise<void> {
@@ -214,15 +164,13 @@ export class CheckpointManager {
     const spared = new Set([...all.slice(-this.#options.keep), this.best].map((c) => c?.path));
     for (const { path: folder } of all) {
       if (spared.has(folder)) continue;
-      const going = path.join(this.dir, newName()); // a process that ends while it removes it leaves no half of a checkpoint
-      await fsp.rename(folder, going);
-      await fsp.rm(going, { recursive: true, force: true });
+      await removeCheckpoint(this.dir, folder);
     }
   }
 
   /**
    * Gives these the states of a checkpoint: of the newest that is whole unless a step is named, or 'best'. Undefined if there
-   * is none. Every file is verified before anything is changed.
+   * is none. All that is read is verified before anything is changed; a tensor that is split over devices is read in parts.
    */
   async load(items: Items = {}, { step, rng = true }: LoadOptions = {}): Promise<Restored | undefined> {
     checkItems('load', items);
@@ -230,6 +178,11 @@ export class CheckpointManager {
     const all = this.list();
     const wanted =
       step === undefined ? [...all].reverse() : [step === 'best' ? this.best : all.find((c) => c.step === step)];
+    for (const { path: folder, error } of this.#folders()) {
+      if (!error) continue;
+      if (!all.length || folder === folderOf(this.dir, Number(step))) throw error; // not as if there were none
+      notice(`${error.message}; it is left out`);
+    }
     if (step === 'best' && all.length && !wanted[0])
       throw new CheckpointError(
         `no checkpoint in ${this.dir} has the metric ${this.#options.best?.metric ?? '(none is named: pass best: { metric })'}: they have ${[...new Set(all.flatMap((c) => Object.keys(c.metrics)))].join(', ') || 'none'}`,
@@ -239,8 +192,8 @@ export class CheckpointManager {
         `${this.dir} has no checkpoint of step ${step}: it has ${all.map((c) => c.step).join(', ') || 'none'}`,
       );
     for (const [i, info] of wanted.entries()) {
-      const found = await read(info!.path).catch((e: Error) => {
-        if (step !== undefined || i === wanted.length - 1) throw e;
+      const found = await readStates(info!.path, items).catch((e: Error) => {
+        if (step !== undefined || i === wanted.length - 1 || !(e instanceof CheckpointError)) throw e;
         notice(`${e.message}; going back to the one before`);
       });
       if (!found) continue;
@@ -305,76 +258,12 @@ function checkItems(method: string, items: Items): void {
       `CheckpointManager.${method}: this is a ${items.constructor.name}: it takes what is saved by name: { model }`,
     );
 }
-const folderOf = (dir: string, step: number): string => path.join(dir, `step-${String(step).padStart(8, '0')}`);
-/** Removes what a process left behind; a checkpoint that had just made room for another of its step is put back. */
-function cleanUp(dir: string, name: string): void {
-  const left = path.join(dir, name);
-  if (name.endsWith(FORMER)) {
-    const target = folderOf(dir, readManifest(left).step);
-    if (!fs.existsSync(target)) {
-      fs.renameSync(left, target);
-      return;
-    }
-  }
-  fs.rmSync(left, { recursive: true });
-}
-/** Folders that are being written by this process. */
-const underWay = new Set<string>();
-const HOST = os.hostname().replace(/\W/g, '_');
-const newName = (): string => `.unfinished-${HOST}-${process.pid}-${randomUUID()}`;
-/** Whether a folder was left by a process of this machine that is gone. Of others nothing is known. */
-const isAbandoned = (name: string): boolean => {
-  const [, host, pid] = name.match(LEFT) ?? [];
-  if (host !== HOST || underWay.has(name.replace(FORMER, ''))) return false;
-  return Number(pid) === process.pid || !isAlive(Number(pid));
-};
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (e) {
-    return (e as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}
-
-async function digest(file: string): Promise<{ bytes: number; sha256: string }> {
-  const hash = createHash('sha256');
-  await pipeline(fs.createReadStream(file, { highWaterMark: 2 ** 20 }), hash);
-  return { bytes: (await fsp.stat(file)).size, sha256: hash.digest('hex') };
-}
-
-// ---- loading
-
-function readManifest(folder: string): Manifest {
-  const file = path.join(folder, MANIFEST);
-  const bad = (what: string, cause?: unknown) =>
-    new CheckpointError(`${folder} is not a whole checkpoint: ${what}`, { cause });
-  let manifest: Manifest;
-  try {
-    manifest = JSON.parse(fs.readFileSync(file, 'utf8'));
-  } catch (e) {
-    throw bad(`its ${MANIFEST} cannot be read (${messageOf(e)})`, e);
-  }
-  if (manifest?.format !== 'tsxla-checkpoint') throw bad(`its ${MANIFEST} is of something else`);
-  if (manifest.version !== 1) throw bad(`it has version ${manifest.version}, this tsxla reads 1`);
-  return manifest;
-}
 
 /** All states of a checkpoint, verified. */
-async function read(folder: string): Promise<Map<string, unknown>> {
-  const { items, files } = readManifest(folder);
-  const bad = (what: string) => new CheckpointError(`${folder} is not a whole checkpoint: ${what}`);
-  for (const [name, { bytes, sha256 }] of Object.entries(files)) {
-    const now = await digest(path.join(folder, name)).catch(() => undefined);
-    if (!now) throw bad(`${name} is missing`);
-    if (now.bytes !== bytes) throw bad(`${name} has ${now.bytes} bytes, and had ${bytes} when it was saved`);
-    if (now.sha256 !== sha256) throw bad(`${name} has changed since it was saved`);
-  }
-  const states = new Map<string, unknown>();
-  for (const [item, tree] of Object.entries(items)) {
-    const name = `${item}.safetensors`;
-    const arrays = name in files ? await readSafetensors(path.join(folder, name)) : new Map<string, HostArray>();
-    states.set(item, decode(tree, arrays));
-  }
-  return states;
-}
+const readStates = (folder: string, items: Items): Promise<Map<string, unknown>> =>
+  withArrays(folder, async (manifest, arraysOf) => {
+    const states = new Map<string, unknown>();
+    for (const [item, tree] of Object.entries(manifest.items))
+      states.set(item, await readState(item, items[item], tree, await arraysOf(item)));
+    return states;
+  });

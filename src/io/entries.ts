@@ -15,8 +15,7 @@ interface Held {
   readonly tensor: Tensor;
   readonly names: readonly string[];
   readonly shape: Shape;
-  /** Array i of the tensor's data. */
-  cut(data: TypedArray, i: number): TypedArray;
+  readonly stacked: boolean;
 }
 
 /** Each tensor once: one with two names (tied weights) has its first. */
@@ -25,8 +24,7 @@ export function* heldIn(entries: Iterable<StateEntry>): Generator<Held> {
   for (const { tensor, names, stacked } of entries) {
     if (seen.has(tensor)) continue;
     seen.add(tensor);
-    const cut = (data: TypedArray, i: number) => cutOf(data, i, names.length);
-    yield { tensor, names, shape: stacked ? tensor.shape.slice(1) : tensor.shape, cut };
+    yield { tensor, names, shape: stacked ? tensor.shape.slice(1) : tensor.shape, stacked };
   }
 }
 

@@ -1,5 +1,6 @@
 // Files: whole reads at a place, and writes that are there entirely or not at all.
 import { randomUUID } from 'node:crypto';
+import fsSync from 'node:fs';
 import fs, { type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { FileError } from '../base/errors.js';
@@ -14,11 +15,14 @@ export interface OpenFile {
   readonly path: string;
   readonly size: number;
   readonly read: ReadAt;
+  /** The same while all else waits: many short reads take a sixth of the time so. */
+  readonly readNow: (into: Uint8Array, position: number) => void;
   close(): Promise<void>;
 }
 
 export async function openFile(file: string): Promise<OpenFile> {
   const bad = (e: unknown) => new FileError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
+  const short = (at: number) => new FileError(`${file} is cut short: it ends at byte ${at}`);
   const handle = await fs.open(file).catch((e) => {
     throw bad(e);
   });
@@ -29,11 +33,25 @@ export async function openFile(file: string): Promise<OpenFile> {
       const { bytesRead } = await handle.read(into, done, length, position + done).catch((e) => {
         throw bad(e);
       });
-      if (!bytesRead) throw new FileError(`${file} is cut short: it ends at byte ${position + done}`);
+      if (!bytesRead) throw short(position + done);
       done += bytesRead;
     }
   };
-  return { path: file, size, read, close: () => handle.close() };
+  const readSync = (into: Uint8Array, at: number, position: number): number => {
+    try {
+      return fsSync.readSync(handle.fd, into, at, into.byteLength - at, position);
+    } catch (e) {
+      throw bad(e);
+    }
+  };
+  const readNow = (into: Uint8Array, position: number): void => {
+    for (let done = 0; done < into.byteLength; ) {
+      const bytesRead = readSync(into, done, position + done);
+      if (!bytesRead) throw short(position + done);
+      done += bytesRead;
+    }
+  };
+  return { path: file, size, read, readNow, close: () => handle.close() };
 }
 
 /** Opens a file for as long as `use` runs. */

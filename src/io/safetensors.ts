@@ -1,10 +1,20 @@
 // The safetensors format: a JSON header that names each array's dtype, shape and place, then their bytes.
-import { type ArrayType, byteLength, DTYPES, dtypeFrom, show, sizeOf } from '../base/dtype.js';
+import { type ArrayType, byteLength, DTYPES, dtypeFrom, show } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
+import type { Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
-import { checkArray, compute, dataOf, type HostArray, type NamedArrays, namedArrays, readArray } from './array.js';
+import {
+  checkArray,
+  compute,
+  dataOf,
+  type HostArray,
+  type NamedArrays,
+  namedArrays,
+  readArray,
+  readBlock,
+} from './array.js';
 import { type OpenFile, openFile, replaceFiles, type WriteFile } from './file.js';
 
 const HEADER_LIMIT = 100 * 2 ** 20; // the format's own
@@ -23,6 +33,8 @@ export interface TensorFile extends AsyncDisposable {
   read(name: string): Promise<HostArray>;
   /** Rows `start` to `end` (not included) of the first dimension. */
   readRange(name: string, start: number, end: number): Promise<HostArray>;
+  /** A block: where it begins and how long it is, in each dimension. Its bytes are read, and no others. */
+  readBlock(name: string, start: Shape, block: Shape): Promise<HostArray>;
   close(): Promise<void>;
 }
 
@@ -76,7 +88,7 @@ export class SafetensorsFile implements TensorFile {
   }
 
   async readRange(name: string, start: number, end: number): Promise<HostArray> {
-    const { dtype, shape, position } = entryOf(this.path, this.entries, name);
+    const { dtype, shape } = entryOf(this.path, this.entries, name);
     const [rows, ...rest] = shape;
     if (rows === undefined) throw new ArgumentError(`readRange: ${name} is a scalar (${dtype}[]): use read`);
     const inside = Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= rows;
@@ -85,8 +97,12 @@ export class SafetensorsFile implements TensorFile {
         `readRange: rows ${start} to ${end} of ${name}, ${show({ dtype, shape })}: it has 0 to ${rows}`,
       );
     }
-    const skip = start * sizeOf(rest) * DTYPES[dtype].bytes;
-    return readArray(this.#file.read, { dtype, shape: [end - start, ...rest] }, position + skip);
+    return this.readBlock(name, [start, ...rest.map(() => 0)], [end - start, ...rest]);
+  }
+
+  async readBlock(name: string, start: Shape, block: Shape): Promise<HostArray> {
+    const { dtype, shape, position } = entryOf(this.path, this.entries, name);
+    return readBlock(this.#file, { dtype, shape }, position, start, block);
   }
 
   close(): Promise<void> {

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { byteLength } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
+import type { Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
 import { checkArray, compute, type HostArray, type NamedArrays, namedArrays, type ReadLater } from './array.js';
@@ -44,6 +45,9 @@ class ShardedFile implements TensorFile {
   }
   async readRange(name: string, start: number, end: number): Promise<HostArray> {
     return entryOf(this.path, this.holders, name).readRange(name, start, end);
+  }
+  async readBlock(name: string, start: Shape, block: Shape): Promise<HostArray> {
+    return entryOf(this.path, this.holders, name).readBlock(name, start, block);
   }
   async close(): Promise<void> {
     await Promise.all(this.shards.map((s) => s.close()));

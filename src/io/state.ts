@@ -1,16 +1,25 @@
 // The states of what is saved: as JSON, with the arrays beside. Models, optimizers, schedules, loaders and averages have one.
-import { type ArrayType, type HostArray, hostArray, isHostArray, type TypedArray } from '../base/dtype.js';
+import { type HostArray, isHostArray, sameType } from '../base/dtype.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
+import type { Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
+import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
+import { Mesh } from '../ir/mesh.js';
 import { evaluate, fetchArray } from '../runtime/evaluate.js';
-import { freeValue, hasValue } from '../runtime/value.js';
+import type { Request } from '../runtime/program.js';
+import { placesOf, ShardedArray } from '../runtime/sharded.js';
+import { checkAlive, defaultClient, freeValue, hasValue, PROMISED } from '../runtime/value.js';
 import { fromBuffer } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
-import type { StateEntry } from '../tensor/state.js';
+import { type StateEntry, type StateValue, spare, spareRows } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
+import type { ArraySource } from './array.js';
+import type { Processes } from './checkpoint-files.js';
 import { hasEntries, heldIn } from './entries.js';
+import { freeName, type Part, positionsToSave, type SavedArray, wholePart } from './parts.js';
+import { isSplit, ofRows, type ReadBlock, readParts } from './placed.js';
 
 /** Something that can be saved: it has stateDict and loadStateDict, as torch's, or state and load. */
 export type Stateful =
@@ -25,7 +34,7 @@ export interface Saved {
   /** Whether it is the state of something, and not a plain value. */
   readonly stateful: boolean;
   readonly tree: unknown;
-  readonly arrays: Map<string, HostArray>;
+  readonly arrays: Map<string, SavedArray>;
 }
 export type Snapshot = ReadonlyMap<string, Saved>;
 
@@ -36,66 +45,109 @@ export const isStateful = (x: unknown): x is Stateful =>
 const stateOf = (x: unknown): unknown => (isStateful(x) ? ('stateDict' in x ? x.stateDict() : x.state()) : x);
 const setStateOf = (x: Stateful, state: unknown): unknown =>
   'loadStateDict' in x ? x.loadStateDict(state as never) : x.load(state as never);
-/** The name of an array in its file: where it is in the state. */
-function freeName(at: string, arrays: ReadonlyMap<string, unknown>): string {
-  let name = at;
-  for (let n = 2; arrays.has(name); n++) name = `${at}#${n}`;
-  return name;
-}
 
 /** The states of all, and of the random generator, as they are now: it resolves when they are on the host. */
 export function snapshot(items: Items): Promise<Snapshot> {
   const reader = new Reader();
   const saved = new Map<string, Saved>();
   for (const [item, x] of Object.entries({ ...items, [RNG]: defaultGenerator.state })) {
-    const arrays = new Map<string, HostArray>();
+    const arrays = new Map<string, SavedArray>();
     if (isObject(x) && hasEntries(x)) {
       readEntries(x.stateEntries(), reader, arrays);
       saved.set(item, { stateful: true, tree: { $arrays: true }, arrays });
       continue;
     }
-    const names = new Map<Tensor, string>(); // one that is there twice is saved once
-    const put = (at: string, t: Tensor): { $tensor: string } => {
-      const known = names.get(t);
-      if (known !== undefined) return { $tensor: known };
-      const name = freeName(at, arrays);
-      names.set(t, name);
-      arrays.set(name, placeOf(t)); // in the order of the state
-      reader.read(t, (data) => void arrays.set(name, { dtype: t.dtype, shape: t.shape, data }));
-      return { $tensor: name };
-    };
-    saved.set(item, { stateful: isStateful(x), tree: encode(item, stateOf(x), '', put, arrays), arrays });
+    const { tree, tensors } = encodeState(item, x, arrays);
+    for (const [name, t] of tensors)
+      reader.read(t, (parts) => {
+        arrays.get(name)!.parts = parts;
+      });
+    saved.set(item, { stateful: isStateful(x), tree, arrays });
   }
   return reader.done().then(() => saved);
 }
-const placeOf = ({ dtype, shape }: ArrayType): HostArray => ({ dtype, shape, data: hostArray({ dtype, shape: [0] }) });
 
-/** Reads tensors as they are now, whatever happens to them before they are on the host. */
+/** A state as JSON has it, and its tensors by the names they have in a file; `arrays` is given a place for each. */
+function encodeState(item: string, x: unknown, arrays: Map<string, SavedArray>) {
+  const names = new Map<Tensor, string>(); // one that is there twice is saved once
+  const put = (at: string, t: Tensor): { $tensor: string } => {
+    const name = names.get(t) ?? freeName(at, arrays);
+    names.set(t, name);
+    arrays.set(name, { dtype: t.dtype, shape: t.shape, parts: [] }); // in the order of the state
+    return { $tensor: name };
+  };
+  const tree = encode(item, stateOf(x), '', put, arrays);
+  return { tree, tensors: [...names].map(([t, name]) => [name, t] as const) };
+}
+
+/** Reads tensors as they are now, whatever happens to them before they are on the host: the parts this process saves. */
 class Reader {
-  readonly #wanted: { readonly expr: Expr; readonly use: (data: TypedArray) => void }[] = [];
-  read({ expr }: Tensor, use: (data: TypedArray) => void): void {
+  readonly #wanted: { readonly expr: Expr; readonly use: (parts: readonly Part[]) => void }[] = [];
+  read(tensor: Tensor, use: (parts: readonly Part[]) => void): void {
+    const expr = tensor.wanted;
     expr.holders++; // a step that changes the tensor leaves the old value be
     this.#wanted.push({ expr, use });
   }
   async done(): Promise<void> {
     const request = { cause: 'read', name: 'checkpoint' } as const;
     try {
-      const missing = this.#wanted.map(({ expr }) => expr).filter((expr) => !hasValue(expr));
+      const missing = this.#wanted.map(({ expr }) => expr).filter((expr) => !hasValue(expr) || expr.value === PROMISED);
       if (missing.length) await evaluate(missing, request); // in one program
-      await Promise.all(this.#wanted.map(async ({ expr, use }) => use(await fetchArray(expr, request))));
+      const { index } = await processes();
+      await Promise.all(this.#wanted.map(async ({ expr, use }) => use(await fetchParts(expr, request, index))));
     } finally {
       for (const { expr } of this.#wanted) if (--expr.holders === 0) freeValue(expr);
     }
   }
 }
 
+/** Which of the processes that train together this is. Without a mesh, there is one. */
+export async function processes(): Promise<Processes> {
+  if (!Mesh.exists) return { index: 0, count: 1 };
+  const { processIndex, devices } = await defaultClient();
+  return { index: processIndex, count: new Set(devices.map((d) => d.processIndex)).size };
+}
+
+/** What a process is to save of a node's value: the first of them, all that is whole. */
+async function fetchParts(expr: Expr, request: Request, process: number): Promise<Part[]> {
+  const { value } = expr;
+  if (!(value instanceof ShardedArray && isSplit(value.sharding, expr.shape)))
+    return process ? [] : [wholePart({ dtype: expr.dtype, shape: expr.shape, data: await fetchArray(expr, request) })];
+  checkAlive(expr);
+  const { client, sharding, shards } = value;
+  const processOf = (id: number) => client.devices.find((d) => d.id === id)!.processIndex;
+  const places = placesOf(client, sharding.mesh);
+  const shape = sharding.shardShape(expr.shape);
+  const read = async (position: number): Promise<Part> => {
+    const shard = shards[places.findIndex(([p]) => p === position)]!;
+    const data = await shard.toHost().catch((error) => {
+      throw value.failure ?? error;
+    });
+    return { start: sharding.startOf(expr.shape, position), shape, data };
+  };
+  return Promise.all(positionsToSave(sharding, expr.shape, process, processOf).map(read));
+}
+
 /** A module's tensors: a stacked one is read once, and each layer is a part of it. */
-function readEntries(entries: Iterable<StateEntry>, reader: Reader, arrays: Map<string, HostArray>): void {
-  for (const { tensor, names, shape, cut } of heldIn(entries)) {
-    const { dtype } = tensor;
-    for (const name of names) arrays.set(name, placeOf({ dtype, shape }));
-    reader.read(tensor, (data) => names.forEach((name, i) => arrays.set(name, { dtype, shape, data: cut(data, i) })));
+function readEntries(entries: Iterable<StateEntry>, reader: Reader, arrays: Map<string, SavedArray>): void {
+  for (const { tensor, names, shape, stacked } of heldIn(entries)) {
+    const saved = names.map((name): SavedArray => {
+      const array = { dtype: tensor.dtype, shape, parts: [] };
+      arrays.set(name, array);
+      return array;
+    });
+    reader.read(tensor, (parts) => {
+      saved.forEach((array, row) => {
+        array.parts = stacked ? parts.flatMap((part) => rowOf(part, row)) : parts;
+      });
+    });
   }
+}
+/** A row of the whole array, as far as a part has it. */
+function rowOf({ start: [first, ...start], shape: [count, ...shape], data }: Part, row: number): Part[] {
+  const size = data.length / count!;
+  const at = row - first!;
+  return at >= 0 && at < count! ? [{ start, shape, data: data.subarray(at * size, (at + 1) * size) }] : [];
 }
 
 /** A state as JSON has it. */
@@ -104,14 +156,15 @@ function encode(
   x: unknown,
   at: string,
   put: (name: string, t: Tensor) => object,
-  arrays: Map<string, HostArray>,
+  arrays: Map<string, SavedArray>,
 ): unknown {
   const inside = (key: string | number, value: unknown) =>
     encode(item, value, at ? `${at}.${key}` : String(key), put, arrays);
   if (x instanceof Tensor) return put(at || item, x);
   if (isHostArray(x)) {
     const name = freeName(at || item, arrays);
-    arrays.set(name, { ...x, data: x.data.slice() }); // the caller may change it
+    const { dtype, shape } = x;
+    arrays.set(name, { dtype, shape, parts: [wholePart({ dtype, shape, data: x.data.slice() })] }); // the caller may change it
     return { $tensor: name };
   }
   if (typeof x === 'bigint') return { $bigint: String(x) };
@@ -132,7 +185,42 @@ function encode(
   );
 }
 
-export function decode(x: unknown, arrays: ReadonlyMap<string, HostArray>): unknown {
+/** The state of an item, of which a file has the arrays. What is to be split over devices is read to where it will lie. */
+export async function readState(item: string, x: unknown, tree: unknown, source: ArraySource): Promise<unknown> {
+  const placed = Mesh.exists && isStateful(x) ? await readPlaced(placesIn(item, x), source) : undefined;
+  const arrays = new Map<string, StateValue>();
+  for (const name of source.entries.keys()) arrays.set(name, placed?.get(name) ?? (await source.read(name)));
+  return decode(tree, arrays);
+}
+
+/** The tensors that something has now, by the names they have in a file. */
+function placesIn(item: string, x: Stateful): readonly StateEntry[] {
+  if (hasEntries(x)) return [...x.stateEntries()];
+  return encodeState(item, x, new Map()).tensors.map(([name, tensor]) => ({ tensor, names: [name], stacked: false }));
+}
+
+/** Values for tensors that are split over devices, each read to where its tensor lies. */
+async function readPlaced(entries: readonly StateEntry[], source: ArraySource): Promise<Map<string, Tensor>> {
+  const placed = new Map<string, Tensor>();
+  const { readBlock } = source;
+  for (const { tensor, names, stacked } of entries) {
+    const { sharding } = tensor.cell;
+    const found = names.map((name) => source.entries.get(name));
+    const dtype = found[0]?.dtype;
+    if (!isSplit(sharding, tensor.shape) || !dtype || !readBlock) continue;
+    const type = { dtype, shape: stacked ? tensor.shape.slice(1) : tensor.shape };
+    if (!found.every((entry) => entry && sameType(entry, type))) continue; // loadStateDict says what is wrong
+    const readRow = async (row: number, start: Shape, block: Shape) =>
+      (await readBlock.call(source, names[row]!, start, block)).data;
+    const read: ReadBlock = stacked ? ofRows(dtype, readRow) : (start, block) => readRow(0, start, block);
+    const whole = spare(await readParts(await defaultClient(), Aval.of(dtype, tensor.shape), sharding, read));
+    const values = stacked ? spareRows(whole) : [whole];
+    names.forEach((name, i) => void placed.set(name, values[i]!));
+  }
+  return placed;
+}
+
+function decode(x: unknown, arrays: ReadonlyMap<string, StateValue>): unknown {
   if (!isObject(x)) return x;
   if (Array.isArray(x)) return x.map((value) => decode(value, arrays));
   const record = x as Record<string, unknown>;

@@ -149,15 +149,9 @@ export class Sharding {
     return part.map((size, d) => size * this.mesh.along(this.axes[d] ?? [], position));
   }
 
-  /**
-   * As Shardy writes it, for an array of that rank. `mesh`: another one of the same devices, for what is whole everywhere;
-   * `open`: what is not split may be.
-   */
-  mlir(rank: number, mesh = this.mesh, open = false): string {
-    const dims = Array.from({ length: rank }, (_, d) => {
-      const axes = this.axes[d] ?? [];
-      return open && !axes.length ? '{?}' : `{${axes.map((a) => `"${a}"`).join(', ')}}`;
-    });
+  /** As Shardy writes it, for an array of that rank; `mesh`: another one of the same devices, for what is whole everywhere. */
+  mlir(rank: number, mesh = this.mesh): string {
+    const dims = Array.from({ length: rank }, (_, d) => `{${(this.axes[d] ?? []).map((a) => `"${a}"`).join(', ')}}`);
     return `<${(this.isReplicated ? mesh : this.mesh).symbol}, [${dims.join(', ')}]>`;
   }
 
@@ -211,7 +205,7 @@ export interface Tiling {
 
 /** The sharding that a tiling of an array is, if it follows the axes of the mesh and divides evenly. */
 export function shardingOf(mesh: Mesh, shape: Shape, tiling: Tiling): Sharding | undefined {
-  if (tiling.type === 0 || mesh.size === 1) return Sharding.replicated(mesh);
+  if (mesh.size === 1 || tiling.type === 0) return Sharding.replicated(mesh);
   if (tiling.type !== 3) return undefined;
   const tileOf = new Map(devicesOf(tiling).map((device, tile) => [device, tile]));
   const axes = shape.map((size, d): readonly string[] | undefined => {

@@ -17,15 +17,17 @@ export interface Emitter {
     attrs?: Attributes,
     regions?: readonly Region[],
   ): Ssa[];
-  /** A block of ops with parameters, for ops that hold one. */
-  region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region;
+  /** A block of ops with parameters, for ops that hold one. `manual`: it is not split, but run by every device as it is. */
+  region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[], manual?: boolean): Region;
   /** Writes the nodes of a graph, all but those that `values` already has, and returns what its roots are called. */
   graph(graph: Graph, values: Map<Expr, readonly Ssa[]>): Ssa[];
   typeOf(value: Ssa): Aval;
   /** A sharding as an attribute; its mesh is declared in the module. */
-  sharding(sharding: Sharding, rank: number, open?: boolean): string;
+  sharding(sharding: Sharding, rank: number): string;
   /** What the program is split over, if it is. */
   readonly mesh?: Mesh | undefined;
+  /** Has a mesh declared in the module. */
+  declare(mesh: Mesh): void;
   /** What it is written for ('cpu', 'cuda', 'tpu'): an op may have a form of its own there. */
   readonly platform: string;
 }

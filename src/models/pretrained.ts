@@ -1,14 +1,16 @@
 // Models in Hugging Face's folders: config.json, weights in safetensors, a tokenizer, and how to generate.
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import { byteLength, type DType, hostArray, type TypedArray } from '../base/dtype.js';
+import { byteLength, type HostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
-import { decodeFloats, encodeNumbers } from '../base/float.js';
+import type { Shape } from '../base/shape.js';
 import { stateArrays } from '../io/entries.js';
-import { type ArraySource, type HostArray, openSharded, writeSharded } from '../io/index.js';
+import { type ArraySource, openSharded, writeSharded } from '../io/index.js';
+import { converted, ofRows, type ReadBlock, readParts } from '../io/placed.js';
 import { checkState, type Module } from '../nn/module.js';
 import { collectGarbage } from '../runtime/memory.js';
 import { defaultClient, onDevice } from '../runtime/value.js';
+import type { Tensor } from '../tensor/tensor.js';
 import type { GenerateOptions } from './generate.js';
 import { readJson } from './tokenizer.js';
 
@@ -23,9 +25,12 @@ export async function loadWeights(model: Module, folder: string): Promise<void> 
   await using file = await openSharded(folder);
   await loadArrays(model, file);
 }
+/** Garbage, in bytes, that is not worth looking for. */
+const LITTLE = 16 * 2 ** 20;
 /**
  * Takes a model's tensors by name, one after the other, the largest first: beside the model there is never more than one of
- * them in memory. Whatever is missing, left over or of another shape is listed in one error, before anything is read.
+ * them in memory, and of one that is split over devices never more than a part. Whatever is missing, left over or of another
+ * shape is listed in one error, before anything is read.
  */
 export async function loadArrays(model: Module, file: ArraySource): Promise<void> {
   const entries = [...model.stateEntries()];
@@ -36,35 +41,34 @@ export async function loadArrays(model: Module, file: ArraySource): Promise<void
   const largestFirst = [...wanted.values()].sort((a, b) => byteLength(b.tensor) - byteLength(a.tensor));
   const total = largestFirst.reduce((sum, e) => sum + byteLength(e.tensor), 0);
   let garbage = 0; // bytes
-  const read = async (name: string, dtype: DType): Promise<TypedArray> => {
-    if (garbage > total / 20) {
+  const readWith = async (read: () => Promise<HostArray>, { dtype }: Tensor): Promise<TypedArray> => {
+    if (garbage > Math.max(total / 20, LITTLE)) {
       await collectGarbage(); // which by itself waits for more than a model of some GB leaves
       garbage = 0;
     }
-    const stored = await file.read(name);
+    const stored = await read();
     const data = converted(stored, dtype);
     garbage += data.byteLength + (data === stored.data ? 0 : stored.data.byteLength);
     return data;
   };
   for (const { tensor, names, stacked } of largestFirst) {
-    if (!stacked) tensor.assign(await read(names[0]!, tensor.dtype));
-    else {
-      const rows = hostArray(tensor);
-      for (const [i, name] of names.entries())
-        rows.set((await read(name, tensor.dtype)) as never, (i * rows.length) / names.length);
-      tensor.assign(rows);
-      garbage += rows.byteLength;
-    }
+    const { sharding } = tensor.cell;
+    const isWhole = !sharding || !file.readBlock;
+    const readRow = (row: number, start: Shape, block: Shape): Promise<TypedArray> =>
+      readWith(() => (isWhole ? file.read(names[row]!) : file.readBlock!(names[row]!, start, block)), tensor);
+    const read: ReadBlock = stacked ? ofRows(tensor.dtype, readRow) : (start, block) => readRow(0, start, block);
+    if (isWhole)
+      tensor.assign(
+        await read(
+          tensor.shape.map(() => 0),
+          tensor.shape,
+        ),
+      );
+    else tensor.assign(await readParts(client, tensor.aval, sharding, read));
+    tensor.expr.sharding = sharding;
     onDevice(client, tensor.expr); // now, so that the host's copy can go
+    if (stacked) garbage += byteLength(tensor);
   }
-}
-
-/** On the host: a program for each shape would take longer. */
-function converted({ dtype, data }: HostArray, to: DType): TypedArray {
-  if (dtype === to) return data;
-  const isLarge = data instanceof BigInt64Array || data instanceof BigUint64Array;
-  const numbers = isLarge ? Float64Array.from(data as BigInt64Array, Number) : decodeFloats(dtype, data);
-  return to === 'f32' && numbers instanceof Float32Array ? numbers : encodeNumbers(to, numbers as ArrayLike<number>);
 }
 
 /** Weights and their description; a tied weight once. */

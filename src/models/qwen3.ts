@@ -326,6 +326,8 @@ const IGNORED = -100;
 export interface PretrainedOptions extends Qwen3Options, HubOptions {
   /** That of the files unless told. */
   readonly dtype?: DType;
+  /** Says how its tensors lie on several devices, before the weights are read: each device is then given its parts alone. */
+  readonly place?: (model: Qwen3ForCausalLM) => void;
 }
 
 const picked = <O extends object, K extends keyof O>(options: O, names: readonly K[]): Pick<O, K> =>
@@ -411,7 +413,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
 
   /** A model from its folder, or by its name on the hub (Qwen/Qwen3-0.6B). Every weight must be there, and nothing else. */
   static async fromPretrained(name: string, options: PretrainedOptions = {}): Promise<Qwen3ForCausalLM> {
-    checkOptions('fromPretrained', [...QWEN3_OPTIONS, ...HUB_OPTIONS, 'dtype'], options);
+    checkOptions('fromPretrained', [...QWEN3_OPTIONS, ...HUB_OPTIONS, 'dtype', 'place'], options);
     const { dtype } = options;
     if (dtype) checkDTypeName('fromPretrained', dtype);
     const folder = await resolveModel(name, picked(options, HUB_OPTIONS));
@@ -425,13 +427,14 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   /** The model that a folder describes, with its tokenizer. `load` takes the weights: from the folder, unless told. */
   static async fromFolder(
     folder: string,
-    { dtype, ...options }: Qwen3Options & Pick<PretrainedOptions, 'dtype'> = {},
+    { dtype, place, ...options }: Qwen3Options & Pick<PretrainedOptions, 'dtype' | 'place'> = {},
     load: (model: Qwen3ForCausalLM, folder: string) => Promise<unknown> = loadWeights,
   ): Promise<Qwen3ForCausalLM> {
     const { config, tokenizer } = await readFolder(folder);
     const model = skipInit(() => new Qwen3ForCausalLM(config, picked(options, QWEN3_OPTIONS)))
       .to(dtype ?? config.dtype)
       .eval();
+    place?.(model);
     await load(model, folder);
     model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };
     model.tokenizer = tokenizer;

@@ -3,19 +3,13 @@ import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
 import { define } from './define.js';
 
-interface Constraint {
-  readonly sharding: Sharding;
-  /** Dimensions that are not split may be, if XLA finds it better. */
-  readonly open: boolean;
-}
-const constraintOp: (xs: [Expr], attrs: Constraint) => Expr = define<[Expr], Constraint>({
+const constraintOp = define<[Expr], { sharding: Sharding }>({
   name: 'shardingConstraint',
   infer: ([x]) => x,
-  lower: (e, [x], { sharding, open }, out) =>
-    e.op('sdy.sharding_constraint', [x], [out], { sharding: e.sharding(sharding, out.rank, open) })[0]!,
-  vjp: (g, _, attrs) => [constraintOp([g], attrs)],
+  lower: (e, [x], { sharding }, out) =>
+    e.op('sdy.sharding_constraint', [x], [out], { sharding: e.sharding(sharding, out.rank) })[0]!,
+  vjp: (g, _, { sharding }) => [constrain(g, sharding)],
 });
 
 /** The same value, split like that. A gradient that passes is split the same way. */
-export const constrain = (x: Expr, sharding: Sharding, { open = false }: Partial<Constraint> = {}): Expr =>
-  constraintOp([x], { sharding, open });
+export const constrain = (x: Expr, sharding: Sharding): Expr => constraintOp([x], { sharding });

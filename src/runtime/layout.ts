@@ -9,7 +9,7 @@ import { ShardedArray } from './sharded.js';
 /** What a layout is found from: the nodes that are given, a mesh that an operation names, and how results are wanted. */
 export interface Placed {
   readonly given: readonly Expr[];
-  readonly mesh: Mesh | undefined;
+  readonly mesh?: Mesh | undefined;
   /** For each given node, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   /** Where the places lie that results go to. */

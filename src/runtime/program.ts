@@ -33,7 +33,7 @@ export interface Plan {
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
   /** A mesh that an operation names. */
-  readonly mesh: Mesh | undefined;
+  readonly mesh?: Mesh | undefined;
   /** How it is split over several devices, once that is known. */
   readonly layout?: Layout | undefined;
 }

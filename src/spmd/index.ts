@@ -12,6 +12,22 @@ export {
 export { gathered } from './gathered.js';
 export { hybridMesh } from './hybrid.js';
 export {
+  type AllGatherOptions,
+  type AllReduceOptions,
+  type AllToAllOptions,
+  type Axes,
+  allGather,
+  allReduce,
+  allToAll,
+  axisIndex,
+  axisSize,
+  permute,
+  type ReduceScatterOptions,
+  reduceScatter,
+  type ShardMapOptions,
+  shardMap,
+} from './manual.js';
+export {
   type AxisOptions,
   BATCH_AXES,
   type BatchOptions,

@@ -26,8 +26,8 @@ export class TextEmitter implements Emitter {
   constructor(
     readonly locations = false,
     readonly platform = 'cpu',
-    /** What the program runs on. */
-    readonly mesh?: Mesh | undefined,
+    /** What the program is split over; nothing, in a manual region. */
+    public mesh?: Mesh | undefined,
   ) {}
 
   op(
@@ -62,21 +62,22 @@ export class TextEmitter implements Emitter {
     this.#open = 0;
   }
 
-  region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[]): Region {
-    const outer = { lines: this.#lines, open: this.#open, shared: this.#shared };
+  region(params: readonly Aval[], body: (params: readonly Ssa[]) => readonly Ssa[], manual = false): Region {
+    const outer = { lines: this.#lines, open: this.#open, shared: this.#shared, mesh: this.mesh };
+    if (manual) this.mesh = undefined;
     this.#lines = [];
     this.#open = 0;
     this.#shared = new Map();
     const names = params.map((p) => this.parameter(p));
     const results = body(names);
-    this.#lines.push(
-      `"stablehlo.return"(${results.join(', ')}) : (${results.map((r) => this.typeOf(r).mlir).join(', ')}) -> ()`,
-    );
+    const types = results.map((r) => this.typeOf(r).mlir).join(', ');
+    this.#lines.push(`"${manual ? 'sdy' : 'stablehlo'}.return"(${results.join(', ')}) : (${types}) -> ()`);
     const head = `^bb0(${names.map((n) => `${n}: ${this.typeOf(n).mlir}`).join(', ')}):`;
     const text = `{\n${params.length ? `${head}\n` : ''}${this.#lines.join('\n')}\n}`;
     this.#lines = outer.lines;
     this.#open = outer.open;
     this.#shared = outer.shared;
+    this.mesh = outer.mesh;
     return text;
   }
 
@@ -84,10 +85,13 @@ export class TextEmitter implements Emitter {
     return this.#types.get(value)!;
   }
 
-  sharding(sharding: Sharding, rank: number, open = false): string {
+  sharding(sharding: Sharding, rank: number): string {
     const mesh = sharding.isReplicated ? (this.mesh ?? sharding.mesh) : sharding.mesh;
+    this.declare(mesh);
+    return `#sdy.sharding${sharding.mlir(rank, mesh)}`;
+  }
+  declare(mesh: Mesh): void {
     this.#meshes.set(mesh.symbol, mesh);
-    return `#sdy.sharding${sharding.mlir(rank, mesh, open)}`;
   }
   /** What the module says of the meshes it uses. */
   get meshes(): string {

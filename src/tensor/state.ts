@@ -2,8 +2,11 @@
 // and scalers load the same way, and say what does not fit in the same words.
 import { type HostArray, hostArray, isHostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, StateDictError } from '../base/errors.js';
-import { type Shape, showShape } from '../base/shape.js';
+import { range, type Shape, showShape } from '../base/shape.js';
 import { describe, isPlain } from '../base/tree.js';
+import { input } from '../ops/variable.js';
+import type { ShardedArray, Stored } from '../runtime/sharded.js';
+import { setValue } from '../runtime/value.js';
 import { fromBuffer } from './create.js';
 import { stack } from './functions.js';
 import { Tensor } from './tensor.js';
@@ -102,7 +105,8 @@ function checkValue(name: string, value: unknown): void {
 /** Takes a value: an array of the same dtype as it is, without a program; another dtype is converted on the device. */
 export function setTensor(t: Tensor, value: StateValue): void {
   if (value instanceof Tensor) {
-    if (value !== t) t.become(value.detach().to(t.dtype).clone().expr);
+    if (spares.has(value) && value.dtype === t.dtype) takeOver(t, value);
+    else if (value !== t) t.become(value.detach().to(t.dtype).clone().expr);
   } else if (value.dtype === t.dtype)
     t.assign(value.data.slice()); // the caller may change it
   else t.become(tensorOf(value).to(t.dtype).expr);
@@ -110,6 +114,11 @@ export function setTensor(t: Tensor, value: StateValue): void {
 
 /** Each row takes a value, or stays as it is where there is none. */
 function setRows(t: Tensor, values: readonly (StateValue | undefined)[]): void {
+  const whole = rowsOf.get(values[0] as Tensor);
+  if (whole && values.every((v) => rowsOf.get(v as Tensor) === whole)) {
+    setTensor(t, whole);
+    return;
+  }
   const dtype = values.find((v) => v)!.dtype;
   const arrays = values.filter((v) => v && !(v instanceof Tensor) && v.dtype === dtype) as HostArray[];
   if (arrays.length === values.length) {
@@ -118,5 +127,29 @@ function setRows(t: Tensor, values: readonly (StateValue | undefined)[]): void {
     setTensor(t, { dtype, shape: t.shape, data });
   } else t.become(stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)))).expr);
 }
+
+/** Tensors that were made to give their values to others without a copy: read from files to where those lie. */
+const spares = new WeakSet<Tensor>();
+const rowsOf = new WeakMap<object, Tensor>();
+export function spare(stored: ShardedArray): Tensor {
+  const node = input(stored.aval);
+  setValue(node, stored);
+  const tensor = new Tensor(node);
+  spares.add(tensor);
+  return tensor;
+}
+/** Its rows, which together give the whole to a stacked tensor. */
+export const spareRows = (whole: Tensor): Tensor[] =>
+  range(whole.size(0)).map((i) => {
+    const row = whole.select(0, i);
+    rowsOf.set(row, whole);
+    return row;
+  });
+function takeOver(t: Tensor, { expr }: Tensor): void {
+  const { sharding } = t.cell;
+  t.assign(expr.value as Stored);
+  if (sharding) t.expr.sharding = sharding; // brought there with the next use, where it lies in another way
+}
+
 const tensorOf = (value: StateValue): Tensor =>
   value instanceof Tensor ? value.detach() : fromBuffer(value.data, { dtype: value.dtype, shape: value.shape });

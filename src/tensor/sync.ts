@@ -38,7 +38,7 @@ export function sync(...what: readonly (Tensor | readonly Tensor[] | SyncOptions
 /** Computes these for the library itself: each time may be another program, and that is nothing to tell of. */
 export async function compute(name: string, ...tensors: readonly Tensor[]): Promise<void> {
   await evaluate(
-    tensors.map((t) => t.expr),
+    tensors.map((t) => t.wanted),
     { cause: 'sync', name, group: {} },
   );
 }
@@ -51,7 +51,7 @@ function checkOptions(o: SyncOptions): SyncOptions {
 async function syncNow(tensors: readonly Tensor[], wait: boolean, source: Source | undefined): Promise<void> {
   checkClosures();
   const buffers = await evaluate(
-    [...tensors, ...waitingTensors()].map((t) => t.expr),
+    [...tensors, ...waitingTensors()].map((t) => t.wanted),
     { cause: 'sync', source },
   );
   endOfStep(

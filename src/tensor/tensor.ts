@@ -12,13 +12,15 @@ import type { Aval } from '../ir/aval.js';
 import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
+import { Mesh } from '../ir/mesh.js';
 import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
-import { changesArePending, describedSince, fetchArray } from '../runtime/evaluate.js';
+import { changesArePending, describedSince, fetchArray, placedAsBefore } from '../runtime/evaluate.js';
 import { count } from '../runtime/metrics.js';
+import type { Stored } from '../runtime/sharded.js';
 import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
@@ -60,6 +62,11 @@ export class Tensor {
     if (this.#cell) return this.#cell.expr;
     if (!this.#expr) throw new SpentError(this.#spent!());
     return this.#expr.serial < stepStart() ? this.cell.expr : this.#expr;
+  }
+
+  /** What it stands for, to be computed now: it is to lie where what it was before did. */
+  get wanted(): Expr {
+    return this.#cell && Mesh.exists && !this.#lent ? placedAsBefore(this.#cell) : this.expr;
   }
 
   /** The place of its value: a step that uses the tensor finds there what it holds at each call. */
@@ -257,8 +264,8 @@ export class Tensor {
     return this;
   }
 
-  /** Values of the host's in place of the one it has; a variable stays one. */
-  assign(values: TypedArray): this {
+  /** Values of the host's, or on devices, in place of the one it has; a variable stays one. */
+  assign(values: TypedArray | Stored): this {
     const node = input(this.aval, this.requiresGrad);
     setValue(node, values);
     this.#put(node);
@@ -341,7 +348,7 @@ export class Tensor {
     if (insideBody()) throw new ReadError(readInBody(name, this.aval));
     const source = captureSource(method);
     return (async () => {
-      const { expr } = this; // what it is now: it may change before it is read
+      const { wanted: expr } = this; // what it is now: it may change before it is read
       check(expr.aval);
       return use(await fetchArray(expr, { cause: 'read', source }), expr.aval);
     })();

@@ -1,6 +1,7 @@
 // One row checked: type, values and gradients against torch, gradients against finite differences in f64.
 import { type Tensor, tensor } from 'tsxla';
 import type { HostArray } from 'tsxla/io';
+import type { Buffer } from 'tsxla/pjrt';
 import { compareWithDifferences } from '../../dist/autograd/gradcheck.js';
 import { DTYPES, type DType, show } from '../../dist/base/dtype.js';
 import { decodeFloats } from '../../dist/base/float.js';
@@ -67,7 +68,7 @@ export async function againstTorch(row: Row, golden: (key: string) => HostArray 
     { cause: 'sync' },
   ); // one program for all
   buffers.forEach((b, i) => {
-    const made = show(b.deviceType());
+    const made = show((b as Buffer).deviceType());
     if (made !== show(wanted[i]!)) throw new Error(`the type was inferred as ${show(wanted[i]!)}, XLA made ${made}`);
   });
   for (const [i, y] of ys.entries()) checkClose(await fetch(y), golden(`out${i}`)!, `result ${i}`, row.tolerance);

@@ -37,10 +37,11 @@ test('every primitive is in the program of some row, or in its gradient', () => 
     const graph = collect([...ys, ...xs.flatMap((x) => (x.grad ? [x.grad] : []))].map((t) => t.expr));
     for (const e of graph.nodes) used.add(e.op.name);
   }
-  // Control flow, checkpoints and the cipher are tested in control, autograd and random.test.ts; `alias` names a body's
-  // value; `digammaAway` and `erfNear` stand inside other primitives; `orthogonalize` in the gradient of a gradient.
+  // Control flow, checkpoints and the cipher are tested in control, autograd and random.test.ts, what devices exchange in
+  // spmd/; `alias` names a body's value; `digammaAway` and `erfNear` stand inside other primitives; `orthogonalize` in the
+  // gradient of a gradient.
   const elsewhere =
-    /^(scan|while|case|checkpoint|customVjp|optimizationBarrier|shardingConstraint|gatherShards|input|param|alias|digammaAway|erfNear|orthogonalize|threefry|advance)/;
+    /^(scan|while|case|checkpoint|customVjp|optimizationBarrier|input|param|alias|digammaAway|erfNear|orthogonalize|threefry|advance|shardingConstraint|gatherShards|manual|all(Reduce|Gather|ToAll)|reduceScatter|collectivePermute|axisIndex)/;
   expect([...OPS.keys()].filter((name) => !used.has(name) && !elsewhere.test(name))).toEqual([]);
 });
 

@@ -1,0 +1,329 @@
+// The files of a checkpoint: how they are written, by one process or by many, and read. A folder is written under another name
+// and renamed when it is whole. Where there are many processes, each writes the parts it has into the folder of the first one,
+// which puts them together in one index and renames it: what the others left behind is never taken for a checkpoint.
+import { createHash, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import fsp from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout } from 'node:timers/promises';
+import { CheckpointError, FileError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
+import type { ArraySource, HostArray } from './array.js';
+import { flushFolder, replaceFiles } from './file.js';
+import { checkCovered, freeName, type Index, isWhole, keyOf, PartedArrays, sha256 } from './parts.js';
+import { openSafetensors, type SafetensorsFile, writeSafetensors } from './safetensors.js';
+import type { Snapshot } from './state.js';
+
+export interface CheckpointInfo {
+  readonly step: number;
+  readonly path: string;
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Milliseconds since 1970. */
+  readonly time: number;
+}
+
+interface FileEntry {
+  readonly bytes: number;
+  /** Where the whole file is verified; else its arrays are. */
+  readonly sha256?: string;
+}
+type Files = Record<string, FileEntry>;
+/** By item. */
+type Indexes = Record<string, Index>;
+
+export interface Manifest extends Omit<CheckpointInfo, 'path'> {
+  readonly format: 'tsxla-checkpoint';
+  /** 1 had no parts: each item's arrays are whole, in one file. */
+  readonly version: 1 | 2;
+  /** The folder it was written in: several processes know by it that it is theirs. */
+  readonly attempt?: string;
+  /** Larger than that of every checkpoint that was there before: a run may go back to an earlier step. */
+  readonly order: number;
+  /** The items that are states of something. */
+  readonly stateful: readonly string[];
+  /** Each item, with { $tensor: name } where an array is. */
+  readonly items: Readonly<Record<string, unknown>>;
+  readonly files: Readonly<Files>;
+}
+
+const MANIFEST = 'checkpoint.json';
+const ARRAYS = 'arrays.json';
+const VERSION = 2;
+export const FOLDER = /^step-(\d+)$/;
+/** A folder that is being written, or has made room for another: .unfinished-HOST-PID-ID.STEP */
+const LEFT = /^\.unfinished-(\w+)-(\d+)-/;
+const FORMER = '-former';
+
+const numbered = (n: number): string => String(n).padStart(5, '0');
+export const folderOf = (dir: string, step: number): string => path.join(dir, `step-${String(step).padStart(8, '0')}`);
+
+/** Which of the processes that save together this is. */
+export interface Processes {
+  readonly index: number;
+  readonly count: number;
+  /** How long the others are waited for, in milliseconds. */
+  readonly patience?: number;
+}
+const PATIENCE = 10 * 60e3;
+const POLL = 50; // milliseconds
+
+// ---- writing
+
+/** Writes the checkpoint of a step: it is there when this resolves, in every process. */
+export async function writeCheckpoint(
+  dir: string,
+  about: Pick<Manifest, 'step' | 'metrics' | 'order'>,
+  state: Snapshot,
+  processes: Processes = { index: 0, count: 1 },
+): Promise<void> {
+  if (processes.index) return contribute(dir, about.step, state, processes);
+  const name = newName(about.step);
+  const [folder, former] = [path.join(dir, name), path.join(dir, name + FORMER)];
+  underWay.add(name);
+  try {
+    await fsp.mkdir(folder);
+    const { files, indexes } = await writeParts(folder, state, 0);
+    for (let i = 1; i < processes.count; i++) await adopt(folder, i, { files, indexes }, processes);
+    for (const index of Object.values(indexes)) checkCovered(index);
+    await writeFlushed(path.join(folder, ARRAYS), JSON.stringify(indexes));
+    files[ARRAYS] = await digest(path.join(folder, ARRAYS));
+    const manifest: Manifest = {
+      format: 'tsxla-checkpoint',
+      version: VERSION,
+      ...about,
+      attempt: name,
+      time: Date.now(),
+      stateful: [...state].flatMap(([item, { stateful }]) => (stateful ? [item] : [])),
+      items: Object.fromEntries([...state].map(([item, { tree }]) => [item, tree])),
+      files,
+    };
+    await writeFlushed(path.join(folder, MANIFEST), JSON.stringify(manifest, null, 1));
+    await flushFolder(folder);
+    // Of a run that was resumed before this step; it goes when the new one is there.
+    const target = folderOf(dir, about.step);
+    await fsp.rename(target, former).catch(() => {});
+    await fsp.rename(folder, target);
+    await flushFolder(dir);
+    await fsp.rm(former, { recursive: true, force: true });
+  } catch (e) {
+    await fsp.rm(folder, { recursive: true, force: true }).catch(() => {});
+    throw e;
+  } finally {
+    underWay.delete(name);
+  }
+}
+
+interface Written {
+  readonly files: Files;
+  readonly indexes: Indexes;
+}
+
+/** Writes what a process has of each item to a file of its own. What is whole has its own name there, and is the first's. */
+async function writeParts(folder: string, state: Snapshot, process: number): Promise<Written> {
+  const [files, indexes]: [Files, Indexes] = [{}, {}];
+  for (const [item, { arrays }] of state) {
+    const isParted = process > 0 || [...arrays.values()].some((a) => a.parts.some((p) => !isWhole(a, p)));
+    const file = `${item}${isParted ? `.part-${numbered(process)}` : ''}.safetensors`;
+    const stored = new Map<string, HostArray>();
+    const index: Index = {};
+    for (const [name, array] of arrays) {
+      const { dtype, shape } = array;
+      const entry = { dtype, shape, parts: [] as Index[string]['parts'] };
+      for (const part of array.parts) {
+        if (isWhole(array, part) && process > 0) continue;
+        const key = freeName(isWhole(array, part) ? name : keyOf(name, part), stored);
+        stored.set(key, { dtype, shape: part.shape, data: part.data });
+        entry.parts.push({ start: part.start, shape: part.shape, file, key, sha256: await sha256([part.data]) });
+      }
+      index[name] = entry;
+    }
+    if (arrays.size) indexes[item] = index;
+    if (!stored.size) continue;
+    await writeSafetensors(path.join(folder, file), stored);
+    files[file] = { bytes: (await fsp.stat(path.join(folder, file))).size };
+  }
+  return { files, indexes };
+}
+
+const reportOf = (process: number): string => `parts-${numbered(process)}.json`;
+
+/** Adds what another process has written, once it is there. */
+async function adopt(folder: string, process: number, all: Written, { count, patience = PATIENCE }: Processes) {
+  const report = path.join(folder, reportOf(process));
+  const written = await until(patience, async () =>
+    fs.existsSync(report) ? (JSON.parse(await fsp.readFile(report, 'utf8')) as Written) : undefined,
+  );
+  if (!written) throw new Error(`process ${process} of ${count} has not written its parts within ${patience / 1e3} s`);
+  Object.assign(all.files, written.files);
+  for (const [item, index] of Object.entries(written.indexes))
+    for (const [name, { parts }] of Object.entries(index)) {
+      const entry = all.indexes[item]?.[name];
+      if (!entry)
+        throw new Error(`process ${process} saves ${item}: ${name}, and the first does not: they must save the same`);
+      entry.parts.push(...parts);
+    }
+  await fsp.rm(report);
+}
+
+/**
+ * Writes this process's parts into the folder that the first one has opened for the step, and waits until it is a checkpoint.
+ * A run that was killed may have left such a folder behind: it gets the parts, too, and nobody makes a checkpoint of it.
+ */
+async function contribute(dir: string, step: number, state: Snapshot, { index, patience = PATIENCE }: Processes) {
+  const given = new Set<string>();
+  const isThere = await until(patience, async () => {
+    for (const name of await fsp.readdir(dir)) {
+      if (given.has(name) || !LEFT.test(name) || !name.endsWith(`.${step}`)) continue;
+      const folder = path.join(dir, name);
+      try {
+        const text = Buffer.from(JSON.stringify(await writeParts(folder, state, index)));
+        await replaceFiles(new Map([[path.join(folder, reportOf(index)), (write) => write(text)]]));
+        given.add(name);
+      } catch (e) {
+        if (fs.existsSync(folder)) throw e; // else it was given up
+      }
+    }
+    const attempt = attemptOf(folderOf(dir, step));
+    return attempt !== undefined && given.has(attempt);
+  });
+  if (!isThere)
+    throw new Error(
+      `the first process has not made a checkpoint of the parts of process ${index} within ${patience / 1e3} s`,
+    );
+}
+
+function attemptOf(folder: string): string | undefined {
+  try {
+    return readManifest(folder).attempt;
+  } catch {
+    return undefined; // not there, or just being replaced
+  }
+}
+
+/** The first true thing that it gives; undefined when the time is over. */
+async function until<T>(patience: number, look: () => Promise<T | undefined | false>): Promise<T | undefined> {
+  for (const end = Date.now() + patience; ; ) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > end) return undefined;
+    await setTimeout(POLL);
+  }
+}
+
+async function writeFlushed(file: string, text: string): Promise<void> {
+  const handle = await fsp.open(file, 'wx');
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function digest(file: string): Promise<Required<FileEntry>> {
+  const hash = createHash('sha256');
+  await pipeline(fs.createReadStream(file, { highWaterMark: 2 ** 20 }), hash);
+  return { bytes: (await fsp.stat(file)).size, sha256: hash.digest('hex') };
+}
+
+// ---- what is left behind
+
+/** Takes a checkpoint away. A process that ends meanwhile leaves no half of it. */
+export async function removeCheckpoint(dir: string, folder: string): Promise<void> {
+  const going = path.join(dir, newName('gone'));
+  await fsp.rename(folder, going);
+  await fsp.rm(going, { recursive: true, force: true });
+}
+
+/** Removes what processes left behind; a checkpoint that had just made room for another of its step is put back. */
+export function cleanUp(dir: string): void {
+  for (const name of fs.readdirSync(dir)) {
+    if (!isAbandoned(name)) continue;
+    const left = path.join(dir, name);
+    const target = name.endsWith(FORMER) && folderOf(dir, readManifest(left).step);
+    if (target && !fs.existsSync(target)) fs.renameSync(left, target);
+    else fs.rmSync(left, { recursive: true });
+  }
+}
+/** Folders that are being written by this process. */
+const underWay = new Set<string>();
+const HOST = os.hostname().replace(/\W/g, '_');
+const newName = (step: number | 'gone'): string => `.unfinished-${HOST}-${process.pid}-${randomUUID()}.${step}`;
+/** Whether a folder was left by a process of this machine that is gone. Of others nothing is known. */
+const isAbandoned = (name: string): boolean => {
+  const [, host, pid] = name.match(LEFT) ?? [];
+  if (host !== HOST || underWay.has(name.replace(FORMER, ''))) return false;
+  return Number(pid) === process.pid || !isAlive(Number(pid));
+};
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (e) {
+    return (e as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+// ---- reading
+
+const notWhole = (folder: string, what: string, cause?: unknown) =>
+  new CheckpointError(`${folder} is not a whole checkpoint: ${what}`, { cause });
+
+export function readManifest(folder: string): Manifest {
+  let manifest: Manifest;
+  try {
+    manifest = JSON.parse(fs.readFileSync(path.join(folder, MANIFEST), 'utf8'));
+  } catch (e) {
+    throw notWhole(folder, `its ${MANIFEST} cannot be read (${messageOf(e)})`, e);
+  }
+  if (manifest?.format !== 'tsxla-checkpoint') throw notWhole(folder, `its ${MANIFEST} is of something else`);
+  if (manifest.version !== 1 && manifest.version !== VERSION)
+    throw notWhole(
+      folder,
+      `it has version ${manifest.version}, this tsxla reads 1 and ${VERSION}: use the one that saved it`,
+    );
+  return manifest;
+}
+
+/** Calls `use` with the arrays of each item. What it reads is verified. */
+export async function withArrays<T>(
+  folder: string,
+  use: (manifest: Manifest, arraysOf: (item: string) => Promise<ArraySource>) => Promise<T>,
+): Promise<T> {
+  const opened = new Map<string, Promise<SafetensorsFile>>();
+  const open = (file: string): Promise<SafetensorsFile> => {
+    const known = opened.get(file) ?? openSafetensors(path.join(folder, file));
+    opened.set(file, known);
+    return known;
+  };
+  try {
+    const manifest = readManifest(folder);
+    await checkFiles(folder, manifest.files);
+    const indexes: Indexes =
+      manifest.version === 1 ? {} : JSON.parse(await fsp.readFile(path.join(folder, ARRAYS), 'utf8'));
+    for (const index of Object.values(indexes)) checkCovered(index);
+    return await use(manifest, async (item) => {
+      const file = `${item}.safetensors`;
+      if (manifest.version === 1 && file in manifest.files) return open(file);
+      return new PartedArrays(folder, indexes[item] ?? {}, open);
+    });
+  } catch (e) {
+    const isFile = e instanceof FileError || e instanceof SyntaxError || e instanceof CheckpointError;
+    throw isFile && !messageOf(e).startsWith(`${folder} is`) ? notWhole(folder, messageOf(e), e) : e;
+  } finally {
+    for (const file of opened.values()) await file.then((f) => f.close()).catch(() => {});
+  }
+}
+
+async function checkFiles(folder: string, files: Readonly<Files>): Promise<void> {
+  for (const [name, { bytes, sha256 }] of Object.entries(files)) {
+    const file = path.join(folder, name);
+    const size = (await fsp.stat(file).catch(() => undefined))?.size;
+    if (size === undefined) throw notWhole(folder, `${name} is missing: bring it back, or load another step`);
+    if (size !== bytes) throw notWhole(folder, `${name} has ${size} bytes, and had ${bytes} when it was saved`);
+    if (sha256 && (await digest(file)).sha256 !== sha256)
+      throw notWhole(folder, `${name} has changed since it was saved`);
+  }
+}
