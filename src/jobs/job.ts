@@ -1,4 +1,5 @@
 // A job: what is done with a model, as programs that need no weights.
+import { pendingCells } from '../ir/cell.js';
 import type { Qwen3Config } from '../models/index.js';
 import type { Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/index.js';
@@ -57,5 +58,15 @@ export function* namesOf(model: Module, optimizer?: Pick<Optimizer, 'state'>): G
   for (const [name, p] of model.namedParameters()) {
     yield [name, p];
     for (const [slot, t] of Object.entries(optimizer?.state.get(p) ?? {})) yield [`${name} (${slot})`, t];
+  }
+}
+
+/** Runs what describes a model, and lets go of it: its weights would be drawn with whatever is computed next. */
+export function onlyDescribed<T>(run: () => T): T {
+  const before = new Set(pendingCells());
+  try {
+    return run();
+  } finally {
+    for (const cell of pendingCells()) if (!before.has(cell)) cell.settle(cell.peek());
   }
 }

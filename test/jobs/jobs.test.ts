@@ -2,6 +2,7 @@
 import * as tx from 'tsxla';
 import { findModel, JOBS, type JobName, type JobSettings, SETTINGS } from 'tsxla/jobs';
 import { expect, test } from 'vitest';
+import { pendingCells } from '../../dist/ir/cell.js';
 import { scratch } from '../scratch.js';
 import { tsxla } from '../support.js';
 
@@ -58,7 +59,8 @@ test('over a mesh: each device has its part of weights, state and batch', () => 
   expect(programs('full', { mesh: { data: 4 } })[0]!.tokens).toBe(4 * 2 * 16);
 });
 
-test('nothing was computed for all that', () => {
+test('nothing was computed for all that, and nothing is left that would be with the next thing', () => {
+  expect(pendingCells()).toEqual([]);
   expect(tx.metrics.counter('ExecuteComputation') ?? 0).toBe(0);
   expect(tx.metrics.counter('UncachedCompile') ?? 0).toBe(0);
 });
