@@ -7,7 +7,7 @@ import { zeros } from '../tensor/create.js';
 import { compile, type Lowered } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { CHECKPOINT, type JobSettings, namesOf } from './job.js';
-import { follow, sharesOf, spread, spreadBatch } from './parallel.js';
+import { sharesOf, spread, spreadBatch } from './parallel.js';
 
 export function fullProgram(config: Qwen3Config, settings: JobSettings): Lowered {
   const { seq: L, accumulation: A, remat, dtype } = settings;
@@ -16,7 +16,6 @@ export function fullProgram(config: Qwen3Config, settings: JobSettings): Lowered
   model.to(dtype);
   const mesh = spread(model, settings.mesh);
   const optimizer = new AdamW(model.namedParameters(), { lr: 1e-5, masterWeights: true });
-  follow(optimizer);
   const lossOf = (ids: Tensor) => {
     const hidden = model.model.forward(ids).narrow(1, 0, L - 1);
     return nextTokenLoss(hidden, model.lmHead.weight, ids.narrow(1, 1, L - 1)); // logits in parts: all would be large

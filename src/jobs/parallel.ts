@@ -3,9 +3,8 @@
 import { ArgumentError } from '../base/errors.js';
 import { QWEN3_TENSOR_PARALLEL } from '../models/index.js';
 import type { Module } from '../nn/module.js';
-import type { Optimizer } from '../optim/index.js';
 import type { Slice } from '../plan/index.js';
-import { dataParallel, fsdp, Mesh, markSharding, shardBatch, shardingOf, tensorParallel } from '../spmd/index.js';
+import { dataParallel, fsdp, Mesh, shardBatch, tensorParallel } from '../spmd/index.js';
 
 export const AXES = ['data', 'fsdp', 'model'] as const;
 type Axis = (typeof AXES)[number];
@@ -60,16 +59,6 @@ export function spread(model: Module, sizes: MeshSizes): Mesh | undefined {
   if (sizes.model) tensorParallel(model, mesh, QWEN3_TENSOR_PARALLEL);
   if (sizes.fsdp) fsdp(model, mesh);
   return mesh;
-}
-
-/** What an optimizer keeps of a parameter lies where the parameter does. */
-export function follow(optimizer: Pick<Optimizer, 'state'>): void {
-  for (const [p, state] of optimizer.state) {
-    const known = shardingOf(p);
-    if (!known) continue;
-    for (const t of Object.values(state))
-      markSharding(t, known.mesh, String(t.shape) === String(p.shape) ? known.spec : []);
-  }
 }
 
 /** Tensors of all devices together, [B, ...], each part where it is worked on. */

@@ -14,7 +14,7 @@ import { recoveryStep } from '../recovery/step.js';
 import { zeros } from '../tensor/create.js';
 import type { Lowered } from '../tensor/step.js';
 import { CHECKPOINT, type JobSettings, namesOf } from './job.js';
-import { follow, sharesOf, spread, spreadBatch } from './parallel.js';
+import { sharesOf, spread, spreadBatch } from './parallel.js';
 
 /**
  * What the base weights are. materialized: bf16, computed once from codes and scales. packed: 2 and 4 bits, unpacked in every
@@ -55,7 +55,6 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
   const mesh = spread(model, sizes);
   const trained = [...model.namedParameters()].filter(([, p]) => p.requiresGrad);
   const optimizer = new AdamW(trained, { lr: 8e-5 });
-  follow(optimizer);
   const train = recoveryStep({
     model,
     optimizer,
