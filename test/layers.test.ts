@@ -16,6 +16,7 @@ const LAYERS = [
   ['models'],
   ['quant', 'lora', 'distill'],
   ['recovery', 'backend', 'train'],
+  ['jobs'],
   ['cli'],
   ['.'], // src/index.ts: re-exports only
 ];

@@ -8,8 +8,10 @@ export {
   memoryShortage,
 } from './aot.js';
 export { CHIPS, type Chip, findChip } from './chips.js';
+export { type Answer, type AskOptions, ask, plansDir } from './compile.js';
 export { type Collective, type Cost, costOf, type Kernel } from './cost.js';
 export type { Flops, Unit } from './flops.js';
 export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from './liveness.js';
+export { PARTS, type Parts, type Plan, type PlanOptions, plan, planLowered } from './plan.js';
 export { type Estimate, estimate, type HeavyKernel } from './roofline.js';
 export { parseTopology, type Slice } from './topology.js';
