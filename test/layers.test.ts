@@ -8,7 +8,7 @@ const LAYERS = [
   ['base'],
   ['ir'],
   ['ops', 'stablehlo', 'pjrt'],
-  ['autograd', 'plugins'],
+  ['autograd', 'plugins', 'hlo'],
   ['runtime'],
   ['tensor'],
   ['spmd'],
@@ -23,6 +23,7 @@ const LAYERS = [
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   pjrt: ['base'],
   plugins: ['base', 'pjrt'],
+  hlo: ['base', 'pjrt'],
   ops: ['base', 'ir'],
   stablehlo: ['base', 'ir'],
   autograd: ['base', 'ir', 'ops'],
