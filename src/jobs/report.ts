@@ -73,7 +73,7 @@ export function titleOf({ model, job, rows }: JobPlan): string {
 }
 
 /** A line of this package's models, without where the package is. */
-export const placeOf = (source: string | undefined): string => source?.replace(/^.*\/tsxla\/(?:dist|src)\//, '') ?? '';
+export const placeOf = (source: string | undefined): string => source?.replace(/^.*\/(?:dist|src)\//, '') ?? '';
 
 /** Why a row does not fit, and what would help. */
 function explained(row: JobRow): string {
