@@ -66,6 +66,10 @@ function checkPod(): void {
 /** How many processes a client's devices belong to. */
 export const processesOf = ({ devices }: Client): number => new Set(devices.map((d) => d.processIndex)).size;
 
+/** Whether some of these devices are another process's. */
+export const spansProcesses = ({ addressableDevices }: Client, ids: readonly number[]): boolean =>
+  ids.some((id) => !addressableDevices.some((d) => d.id === id));
+
 /** One line that says which of several processes this is. */
 export function sayWhich(client: Client): void {
   const [count, { platform, processIndex, devices, addressableDevices }] = [processesOf(client), client];
