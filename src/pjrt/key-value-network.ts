@@ -141,27 +141,21 @@ function serve(): Promise<void> {
       }
     });
   });
-  const listen = (host?: string) =>
-    new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(member.port, host, () => {
-        server.off('error', reject);
-        resolve();
-      });
-    });
-  return listen(member.host)
-    .catch((e) => {
-      if (e.code === 'EADDRNOTAVAIL') return listen(); // the address of something before this machine
-      throw e;
-    })
-    .catch((e) => {
+  // Not at the address itself, which may be of something before this machine, or a name that means itself only here.
+  const host = /^(localhost$|127\.|::1$)/.test(member.host) ? member.host : undefined;
+  return new Promise((resolve, reject) => {
+    server.listen(member.port, host, resolve).on('error', (e: NodeJS.ErrnoException) => {
       clearTimeout(deadline);
-      const use = e.code === 'EADDRINUSE';
-      throw new Error(
-        `process 0 cannot listen at ${address}: ${use ? 'the port is in use, by another process with RANK=0 or another program (torchrun has its own store at MASTER_PORT)' : messageOf(e)}: ` +
-          'set TSXLA_COORDINATOR=host:port, the same in all processes, to a free port of this machine',
+      const inUse =
+        'the port is in use, by another process with RANK=0 or another program (torchrun has its own store at MASTER_PORT)';
+      reject(
+        new Error(
+          `process 0 cannot listen at ${address}: ${e.code === 'EADDRINUSE' ? inUse : messageOf(e)}: ` +
+            'set TSXLA_COORDINATOR=host:port, the same in all processes, to a free port of this machine',
+        ),
       );
     });
+  });
 }
 
 // ---- the way to it, in every process

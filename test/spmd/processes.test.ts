@@ -70,6 +70,8 @@ describe('the store', () => {
     await zero.tell('put', 'large', '0123456789abcdef', 2 ** 18); // 4 MiB
     expect(await two.tell('get', 'large', 5_000)).toBe('0123456789abcdef'.repeat(2 ** 18));
 
+    two.child.stdin!.end(); // it has nothing to do any more, and ends, store and all
+    expect(await new Promise((resolve) => two.child.once('exit', resolve))).toBe(0);
     const unanswered = one.tell('get', 'never', 60_000);
     zero.child.kill('SIGKILL');
     expect(await unanswered).toMatch(
