@@ -170,7 +170,8 @@ function roofline(shown: readonly Shown[]): string {
     }))
     .filter((p) => p.x > 0 && p.y > 0);
   if (!points.length) return '';
-  const chips = [...new Set(points.map((p) => p.chip))];
+  const chips = [...new Map(points.map((p) => [p.chip.name, p.chip])).values()];
+  const colour = (chip: Chip) => `c${chips.findIndex((c) => c.name === chip.name) % 6}`;
   const ridge = (c: Chip) => c.peak.bf16 / c.hbm.bandwidth;
   const decade = (x: number, up: boolean) => (up ? Math.ceil(Math.log10(x)) : Math.floor(Math.log10(x)));
   const xs = [...points.map((p) => p.x), ...chips.map(ridge)];
@@ -198,7 +199,7 @@ function roofline(shown: readonly Shown[]): string {
   });
   const dots = points.map(
     ({ label, chip, x, y }, i) =>
-      `<circle class="dot c${chips.indexOf(chip) % 6}" cx="${X(x)}" cy="${Y(y)}" r="9"><title>${escaped(`${label}: ${flops(y)}/s, ${x.toFixed(0)} FLOP a byte`)}</title></circle><text class="number" x="${X(x)}" y="${Number(Y(y)) + 4}">${i + 1}</text>`,
+      `<circle class="dot ${colour(chip)}" cx="${X(x)}" cy="${Y(y)}" r="9"><title>${escaped(`${label}: ${flops(y)}/s, ${x.toFixed(0)} FLOP a byte`)}</title></circle><text class="number" x="${X(x)}" y="${Number(Y(y)) + 4}">${i + 1}</text>`,
   );
   const names = chips.map((c, i) => `<li><i class="c${i % 6}"></i>${c.name}</li>`).join('');
   return `<ul class="legend">${names}</ul>
@@ -267,6 +268,7 @@ th{padding:4px 14px 6px 0;color:var(--soft);font-weight:500;text-align:left;whit
 td{padding:6px 14px 6px 0;border-top:1px solid var(--line);white-space:nowrap}
 tr.fits td:first-child,tr.not td:first-child{font-weight:600}
 tr.not td{color:var(--bad)}
+.scroll+.scroll{margin-top:14px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 16px;margin:0 0 12px;padding:0;list-style:none;color:var(--soft);font-size:13px}
 .legend i{display:inline-block;width:11px;height:11px;margin-right:6px;border-radius:2px;vertical-align:-1px}
 .bar{margin-top:10px}

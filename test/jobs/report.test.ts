@@ -47,6 +47,7 @@ test('the page stands alone: no script runs, nothing is fetched, and its data is
   expect(shown.match(/<script/g)).toHaveLength(1);
   for (const part of ['prefers-color-scheme:dark', 'name="viewport"', 'Roofline', 'What does not fit', 'class="mark"'])
     expect(shown).toContain(part);
+  expect(shown.match(/<g class="roof/g)).toHaveLength(2); // of two generations, in three rows
 });
 
 test('bars are as long as what they show, and names are no markup', () => {
