@@ -53,7 +53,7 @@ export async function ask(
 }
 
 /**
- * A program too large for its chip may need addresses that its instructions cannot hold: it is called invalid then. Asked
+ * Of some programs too large for its chip the compiler says only that they are invalid (seen on a v5e; why is not known). Asked
  * without `evenIfTooLarge`, the compiler gives up earlier and says how much memory it needs; what fills it is seen on the
  * generation with most memory, whose compiler lays out arrays in much the same way.
  */
