@@ -121,6 +121,43 @@ test('a file that is cut off, changed or missing is noticed, and the one before 
   }
 });
 
+test('a rate, a count or a step that has changed in the list of what is there is noticed, whichever byte it is', async () => {
+  const dir = folder();
+  const manager = new CheckpointManager(dir, { background: false });
+  const optimizer = new tx.optim.SGD([new tx.nn.Parameter(tx.zeros([2]))], { lr: 0.1 });
+  await manager.save(1, { optimizer, place: { epoch: 3, batch: 17 } }, { metrics: { loss: 2.5 } });
+  const manifest = path.join(dir, 'step-00000001/checkpoint.json');
+  const text = fs.readFileSync(manifest);
+  const load = () => manager.load({ optimizer }, { rng: false });
+  const whole = await load();
+  for (let at = 0; at < text.length; at++) {
+    fs.writeFileSync(
+      manifest,
+      text.map((byte, i) => (i === at ? byte ^ 1 : byte)),
+    );
+    expect([null, whole]).toContainEqual(await load().catch(() => null));
+    expect(optimizer.paramGroups[0]!.lr).toBe(0.1);
+  }
+});
+
+test('saves that nobody waits for are written one after the other, and the last one is the newest', async () => {
+  const manager = new CheckpointManager(folder(), { keep: 9 });
+  const saves = [5, 4, 3, 2, 1].map((step) => manager.save(step, { step }));
+  await manager.done();
+  expect(manager.list().map((c) => c.step)).toEqual([5, 4, 3, 2, 1]);
+  await Promise.all(saves);
+  expect((await manager.load())?.values).toEqual({ step: 1 });
+});
+
+test('a damaged checkpoint that had made room for another does not keep the folder from being used', async () => {
+  const dir = folder();
+  await new CheckpointManager(dir, { background: false }).save(1, { a: 1 });
+  const left = path.join(dir, `.unfinished-${os.hostname().replace(/\W/g, '_')}-999999999-x.2-former`);
+  fs.mkdirSync(left);
+  fs.writeFileSync(path.join(left, 'checkpoint.json'), '{');
+  expect((await new CheckpointManager(dir).load())?.step).toBe(1);
+});
+
 test('what cannot be saved or does not fit is said, and nothing is changed', async () => {
   const dir = folder();
   const manager = new CheckpointManager(dir, { background: false });
@@ -196,7 +233,7 @@ test('another manager of the folder does not disturb a save, and what went wrong
   // Killed between giving way and taking the place, the former checkpoint of the step is put back.
   fs.renameSync(
     path.join(dir, 'step-00000001'),
-    path.join(dir, `.unfinished-${os.hostname().replace(/\W/g, '_')}-999999-x-former`),
+    path.join(dir, `.unfinished-${os.hostname().replace(/\W/g, '_')}-999999-x.1-former`),
   );
   expect(new CheckpointManager(dir).latest?.step).toBe(1);
   await manager.save(1, { small: 1 });

@@ -46,7 +46,12 @@ export interface Manifest extends Omit<CheckpointInfo, 'path'> {
   /** Each item, with { $tensor: name } where an array is. */
   readonly items: Readonly<Record<string, unknown>>;
   readonly files: Readonly<Files>;
+  /** Of all the rest; the first ones of version 2 had none. */
+  readonly sha256?: string;
 }
+/** A manifest's hash is that of its JSON without the hash: places in the data, rates and counts are in it. */
+const sealOf = ({ sha256: _, ...rest }: Manifest): string =>
+  createHash('sha256').update(JSON.stringify(rest)).digest('hex');
 
 const MANIFEST = 'checkpoint.json';
 const ARRAYS = 'arrays.json';
@@ -99,7 +104,8 @@ export async function writeCheckpoint(
       items: Object.fromEntries([...state].map(([item, { tree }]) => [item, tree])),
       files,
     };
-    await writeFlushed(path.join(folder, MANIFEST), JSON.stringify(manifest, null, 1));
+    const sealed = { ...manifest, sha256: sealOf(manifest) };
+    await writeFlushed(path.join(folder, MANIFEST), JSON.stringify(sealed, null, 1));
     await flushFolder(folder);
     // Of a run that was resumed before this step; it goes when the new one is there.
     const target = folderOf(dir, about.step);
@@ -120,7 +126,7 @@ interface Written {
   readonly indexes: Indexes;
 }
 
-/** Writes what a process has of each item to a file of its own. What is whole has its own name there, and is the first's. */
+/** Writes what a process has of each item to a file of its own. What is whole has its own name there. */
 async function writeParts(folder: string, state: Snapshot, process: number): Promise<Written> {
   const [files, indexes]: [Files, Indexes] = [{}, {}];
   for (const [item, { arrays }] of state) {
@@ -132,7 +138,6 @@ async function writeParts(folder: string, state: Snapshot, process: number): Pro
       const { dtype, shape } = array;
       const entry = { dtype, shape, parts: [] as Index[string]['parts'] };
       for (const part of array.parts) {
-        if (isWhole(array, part) && process > 0) continue;
         const key = freeName(isWhole(array, part) ? name : keyOf(name, part), stored);
         stored.set(key, { dtype, shape: part.shape, data: part.data });
         entry.parts.push({ start: part.start, shape: part.shape, file, key, sha256: await sha256([part.data]) });
@@ -242,7 +247,8 @@ export function cleanUp(dir: string): void {
   for (const name of fs.readdirSync(dir)) {
     if (!isAbandoned(name)) continue;
     const left = path.join(dir, name);
-    const target = name.endsWith(FORMER) && folderOf(dir, readManifest(left).step);
+    const step = /\.(\d+)-former$/.exec(name)?.[1];
+    const target = step && folderOf(dir, Number(step));
     if (target && !fs.existsSync(target)) fs.renameSync(left, target);
     else fs.rmSync(left, { recursive: true });
   }
@@ -284,6 +290,8 @@ export function readManifest(folder: string): Manifest {
       folder,
       `it has version ${manifest.version}, this tsxla reads 1 and ${VERSION}: use the one that saved it`,
     );
+  if (manifest.sha256 !== undefined && manifest.sha256 !== sealOf(manifest))
+    throw notWhole(folder, `its ${MANIFEST} has changed since it was saved`);
   return manifest;
 }
 

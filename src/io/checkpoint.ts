@@ -49,6 +49,8 @@ export class CheckpointManager {
   readonly #options: Required<Omit<CheckpointOptions, 'best'>> & {
     readonly best: CheckpointOptions['best'] | undefined;
   };
+  /** The last of the calls of `save`: each waits for the one before. */
+  #saving: Promise<unknown> = Promise.resolve();
   #writing: Promise<void> = Promise.resolve();
   #failure: Error | undefined;
   #stop: NodeJS.Signals | undefined;
@@ -128,16 +130,24 @@ export class CheckpointManager {
       throw new ArgumentError(`CheckpointManager.save: ${RNG} is the random generator's: use another name`);
     const values = snapshot(items); // as they are now
     values.catch(() => {}); // thrown below
-    await this.done(); // one at a time
-    const state = await values;
-    this.#writing = this.#write(step, state, metrics).catch((error: Error) => {
-      this.#failure = error;
+    const saving = this.#saving.then(async () => {
+      await this.#written(); // one at a time
+      const state = await values;
+      this.#writing = this.#write(step, state, metrics).catch((error: Error) => {
+        this.#failure = error;
+      });
+      if (!this.#options.background) await this.#written();
     });
-    if (!this.#options.background) await this.done();
+    this.#saving = saving.catch(() => {});
+    await saving;
   }
 
   /** Waits until what was saved is on the disk. */
   async done(): Promise<void> {
+    await this.#saving;
+    await this.#written();
+  }
+  async #written(): Promise<void> {
     await this.#writing;
     const failure = this.#failure;
     this.#failure = undefined;
@@ -248,6 +258,7 @@ export class CheckpointManager {
   /** The same, once what was saved is on the disk. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.close();
+    await this.#saving;
     await this.#writing;
   }
 }

@@ -50,6 +50,7 @@ const setStateOf = (x: Stateful, state: unknown): unknown =>
 export function snapshot(items: Items): Promise<Snapshot> {
   const reader = new Reader();
   const saved = new Map<string, Saved>();
+  const given: SavedArray[] = []; // arrays of the host's, which every process has
   for (const [item, x] of Object.entries({ ...items, [RNG]: defaultGenerator.state })) {
     const arrays = new Map<string, SavedArray>();
     if (isObject(x) && hasEntries(x)) {
@@ -58,13 +59,17 @@ export function snapshot(items: Items): Promise<Snapshot> {
       continue;
     }
     const { tree, tensors } = encodeState(item, x, arrays);
+    given.push(...[...arrays.values()].filter((array) => array.parts.length));
     for (const [name, t] of tensors)
       reader.read(t, (parts) => {
         arrays.get(name)!.parts = parts;
       });
     saved.set(item, { stateful: isStateful(x), tree, arrays });
   }
-  return reader.done().then(() => saved);
+  return reader.done().then((process) => {
+    if (process) for (const array of given) array.parts = []; // the first saves them
+    return saved;
+  });
 }
 
 /** A state as JSON has it, and its tensors by the names they have in a file; `arrays` is given a place for each. */
@@ -88,13 +93,15 @@ class Reader {
     expr.holders++; // a step that changes the tensor leaves the old value be
     this.#wanted.push({ expr, use });
   }
-  async done(): Promise<void> {
+  /** Gives the number of this process. */
+  async done(): Promise<number> {
     const request = { cause: 'read', name: 'checkpoint' } as const;
     try {
       const missing = this.#wanted.map(({ expr }) => expr).filter((expr) => !hasValue(expr) || expr.value === PROMISED);
       if (missing.length) await evaluate(missing, request); // in one program
       const { index } = await processes();
       await Promise.all(this.#wanted.map(async ({ expr, use }) => use(await fetchParts(expr, request, index))));
+      return index;
     } finally {
       for (const { expr } of this.#wanted) if (--expr.holders === 0) freeValue(expr);
     }

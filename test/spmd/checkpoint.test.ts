@@ -240,7 +240,7 @@ function snapshotOf(index: number, sharding: TX.spmd.Sharding, value: Float32Arr
   const all = { start: [0], shape: [1], data: Float32Array.of(value[0]!) };
   const arrays = new Map([
     ['split', { dtype: 'f32' as const, shape: SHAPE, parts }],
-    ['all', { dtype: 'f32' as const, shape: [1], parts: [all] }],
+    ['all', { dtype: 'f32' as const, shape: [1], parts: index ? [] : [all] }],
   ]);
   const tree = { $map: ['split', 'all'].map((name) => [name, { $tensor: name }]) };
   return new Map([['w', { stateful: false, tree, arrays }]]);
@@ -277,6 +277,24 @@ test.each([
   const files = fs.readdirSync(path.join(dir, 'step-00000005')).sort();
   const second = spec[0] ? ['w.part-00001.safetensors'] : [];
   expect(files).toEqual(['arrays.json', 'checkpoint.json', 'w.part-00000.safetensors', ...second]);
+});
+
+test('layers of a stack that are whole, each in another process, are saved by those', async () => {
+  const dir = newFolder();
+  fs.mkdirSync(dir, { recursive: true });
+  const rows = [0, 1].map((row) => ramp([4]).map((x) => x + row));
+  const snapshot = (index: number): Snapshot => {
+    const arrays = rows.map((data, row) => {
+      const parts = row === index ? [{ start: [0], shape: [4], data }] : [];
+      return [`layers.${row}.bias`, { dtype: 'f32' as const, shape: [4], parts }] as const;
+    });
+    return new Map([['stack', { stateful: false, tree: { $arrays: true }, arrays: new Map(arrays) }]]);
+  };
+  await Promise.all(
+    [0, 1].map((index) => writeCheckpoint(dir, about(1), snapshot(index), { index, count: 2, patience: 5000 })),
+  );
+  const { values } = (await new CheckpointManager(dir).load({}, { rng: false }))!;
+  expect([...(values.stack as Map<string, TX.io.HostArray>).values()].map((a) => a.data)).toEqual(rows);
 });
 
 test('a process that is gone while all save: the others say so, and the last good checkpoint stays', async () => {
