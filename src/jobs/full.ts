@@ -2,6 +2,7 @@
 import { nextTokenLoss } from '../distill/index.js';
 import { type Qwen3Config, Qwen3ForCausalLM } from '../models/index.js';
 import { AdamW, clipGradNorm } from '../optim/index.js';
+import { microBatches } from '../spmd/sharding.js';
 import { accumulate } from '../tensor/accumulate.js';
 import { zeros } from '../tensor/create.js';
 import { compile, type Lowered } from '../tensor/step.js';
@@ -21,7 +22,7 @@ export function fullProgram(config: Qwen3Config, settings: JobSettings): Lowered
     return nextTokenLoss(hidden, model.lmHead.weight, ids.narrow(1, 1, L - 1)); // logits in parts: all would be large
   };
   const train = compile(function train(ids: Tensor) {
-    const loss = A === 1 ? lossOf(ids) : accumulate(ids.reshape([A, B, L]), lossOf);
+    const loss = A === 1 ? lossOf(ids) : accumulate(microBatches(ids, A), lossOf);
     if (A === 1) loss.backward();
     clipGradNorm(model.parameters(), 1);
     optimizer.step();

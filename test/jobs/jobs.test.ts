@@ -59,6 +59,14 @@ test('over a mesh: each device has its part of weights, state and batch', () => 
   expect(programs('full', { mesh: { data: 4 } })[0]!.tokens).toBe(4 * 2 * 16);
 });
 
+test('over a mesh, each device has its part of every micro-batch', () => {
+  for (const job of ['full', 'recovery-lora'] as const) {
+    const { text } = programs(job, { mesh: { data: 8 }, accumulation: 8 })[0]!.lowered;
+    const split = text.split('\n').find((line) => line.includes('sharding_constraint') && line.includes('8x16x16xi32'));
+    expect(split).toContain('<@mesh_data8, [{}, {"data"}, {}]>'); // [A, B, L]
+  }
+});
+
 test('nothing was computed for all that, and nothing is left that would be with the next thing', () => {
   expect(pendingCells()).toEqual([]);
   expect(tx.metrics.counter('ExecuteComputation') ?? 0).toBe(0);
