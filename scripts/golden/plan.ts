@@ -43,10 +43,26 @@ module @spmd attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : 
   }
 }`;
 
+/** Gradients of two weights that lie in parts: both are summed over all devices in one exchange, and each keeps its part. */
+const scatter = () => `
+module @scatter attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=8]>
+  func.func public @main(
+    %x: tensor<2048x512xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+    %g: tensor<2048x256xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}
+  ) -> (tensor<512x512xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+        tensor<512x256xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+    %0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<2048x512xbf16>, tensor<2048x512xbf16>) -> tensor<512x512xbf16>
+    %1 = stablehlo.dot_general %x, %g, contracting_dims = [0] x [0] : (tensor<2048x512xbf16>, tensor<2048x256xbf16>) -> tensor<512x256xbf16>
+    return %0, %1 : tensor<512x512xbf16>, tensor<512x256xbf16>
+  }
+}`;
+
 const PROGRAMS = {
   'v6e-scan': { topology: 'v6e:1x1', text: scan(), facts: { N, B, D } },
   'v6e-batched': { topology: 'v6e:1x1', text: batched(), facts: { B: 8, T, D: 64 } },
   'v6e-spmd': { topology: 'v6e:2x4', text: spmd(), facts: {} },
+  'v6e-scatter': { topology: 'v6e:2x4', text: scatter(), facts: {} },
 };
 const { path } = await findPlugin('tpu');
 const folder = new URL('../../test/golden/plan/', import.meta.url);

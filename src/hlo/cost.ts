@@ -126,7 +126,7 @@ class Counter {
     };
   }
 
-  /** An instruction that is one, or a TPU's fusion around one: an all-reduce of which only a slice is kept. */
+  /** An instruction that is one, or a TPU's fusion around one: an all-reduce of which only slices are kept. */
   #collective(body: Body, i: Instruction): Collective | undefined {
     const kind = KINDS.find((k) => i.opcode === k || i.opcode === `${k}-start`);
     if (kind) {
@@ -142,7 +142,9 @@ class Counter {
     for (const each of inner.order) {
       const found = this.#collective(inner, each);
       if (!found) continue;
-      const scattered = found.kind === 'all-reduce' && inner.root.opcode === 'dynamic-slice';
+      const { root } = inner;
+      const kept = root.opcode === 'tuple' ? root.operands.map((id) => inner.at(id)) : [root];
+      const scattered = found.kind === 'all-reduce' && kept.every((k) => k.opcode === 'dynamic-slice');
       return scattered ? { ...found, kind: 'reduce-scatter' } : found;
     }
     return undefined;

@@ -17,7 +17,7 @@ export interface Answer extends AheadOfTime {
 }
 
 /** Of what is asked of the compiled program: a new number leaves older answers unused. */
-const ANSWERS = 2;
+const ANSWERS = 3;
 const LIMIT = 256 * 2 ** 20; // bytes of the folder
 
 export const plansDir = (): string => path.join(cacheDir(), 'plans');

@@ -97,6 +97,11 @@ describe('for TPUs', () => {
       { kind: 'all-reduce', count: 1, bytes: expect.closeTo(MiB, -5) },
       { kind: 'all-gather', count: 2, bytes: expect.closeTo(8 * MiB, -5) },
     ]);
+    // Two sums in one exchange, of which each device keeps its parts.
+    const scattered = 2 * (512 * 512 + 512 * 256);
+    expect(costOf(goldenProgram('v6e-scatter').module).collectives).toEqual([
+      { kind: 'reduce-scatter', count: 1, bytes: scattered },
+    ]);
     const whole = estimate(cost, findChip('v6e')!);
     const real = estimate(cost, findChip('v6e')!, parseTopology('v6e-8'));
     expect(real.interconnectSeconds).toBeGreaterThan(whole.interconnectSeconds); // 2x4 chips are no closed torus
