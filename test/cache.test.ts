@@ -6,7 +6,7 @@ import { type Client, CompileError, type LoadedExecutable } from 'tsxla/pjrt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parseBytes } from '../dist/base/format.js';
 import { type CacheOptions, DiskCache } from '../dist/runtime/cache.js';
-import { type Ingredients, keyOf, sortFlags, withoutLocations } from '../dist/runtime/cache-key.js';
+import { flagsNow, type Ingredients, keyOf, sortFlags, withoutLocations } from '../dist/runtime/cache-key.js';
 import { BadEntryError, listEntries, readEntry, writeEntry } from '../dist/runtime/cache-store.js';
 import { counter } from '../dist/runtime/metrics.js';
 import { added, adding, ask, askAtOnce, file, folder, scratch } from './cache-support.js';
@@ -211,6 +211,13 @@ describe('the key', () => {
     ['--b 1 --a 2', ['--a 2', '--b 1']],
     ['--xla_dump_to=/tmp/x --a --xla_gpu_dump_llvmir', ['--a']],
   ])('flags %j', (text, sorted) => expect(sortFlags(text)).toEqual(sorted));
+
+  test('flags that XLA reads from a file are those in it, and the megacore is one', () => {
+    vi.stubEnv('XLA_FLAGS', file('--b --a'));
+    vi.stubEnv('TPU_MEGACORE', 'megacore');
+    expect(flagsNow()).toEqual({ XLA_FLAGS: ['--a', '--b'], TPU_MEGACORE: ['megacore'] });
+    vi.unstubAllEnvs();
+  });
 
   test.each([
     ['return %0 : tensor<f32> loc(#loc3)', 'return %0 : tensor<f32>'],

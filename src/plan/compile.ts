@@ -5,7 +5,7 @@ import path from 'node:path';
 import { cacheDir, env } from '../base/env.js';
 import { CompileError, OutOfMemoryError } from '../base/errors.js';
 import { type FoundPlugin, findPlugin } from '../plugins/index.js';
-import { FORMAT, type Ingredients, keyOf, sha256, sortFlags } from '../runtime/cache-key.js';
+import { FORMAT, flagsNow, type Ingredients, keyOf, sha256 } from '../runtime/cache-key.js';
 import { BadEntryError, readEntry, touch, writeEntry } from '../runtime/cache-store.js';
 import { type AheadOfTime, type CompileAheadOptions, compileAhead, memoryShortage } from './aot.js';
 import { CHIPS, type Chip } from './chips.js';
@@ -97,13 +97,12 @@ async function recall(key: string): Promise<AheadOfTime | undefined> {
 
 async function ingredientsOf(plugin: FoundPlugin, text: string, topology: string): Promise<Ingredients> {
   const { mtimeMs } = await stat(plugin.path);
-  const flags = ['XLA_FLAGS', 'LIBTPU_INIT_ARGS'].map((name) => [name, sortFlags(env(name) ?? '')] as const);
   return {
     format: FORMAT,
     program: sha256(text), // with the places in the user's code, which are part of the answer
     options: { topology, answers: ANSWERS },
     defaults: {},
-    flags: Object.fromEntries(flags),
+    flags: flagsNow(),
     plugin: {
       platform: 'tpu',
       version: plugin.version ?? String(mtimeMs),

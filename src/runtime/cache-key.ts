@@ -81,15 +81,17 @@ const isDump = (flag: string): boolean => /^-+xla_(\w+_)?dump_/.test(flag);
 /** Variables that the plugins read when they start, and that change what they compile. */
 const VARIABLES = ['XLA_FLAGS', 'LIBTPU_INIT_ARGS', 'TPU_MEGACORE'];
 
+/** As the environment has them now, for a library that is yet to start. */
+export function flagsNow(): Surroundings['flags'] {
+  const lists = VARIABLES.map((name) => [name, split(flagText(name))] as const);
+  return Object.fromEntries(lists.filter(([, list]) => list.length));
+}
+
 const flagsOf = new WeakMap<Api, Surroundings['flags']>();
 /** As a library saw them: it reads them once, so what is set later does not count. */
 function flags(api: Api): Surroundings['flags'] {
-  let known = flagsOf.get(api);
-  if (!known) {
-    const lists = VARIABLES.map((name) => [name, split(flagText(name))] as const);
-    known = Object.fromEntries(lists.filter(([, list]) => list.length));
-    flagsOf.set(api, known);
-  }
+  const known = flagsOf.get(api) ?? flagsNow();
+  flagsOf.set(api, known);
   return known;
 }
 
