@@ -53,6 +53,8 @@ export interface LoaderState {
   readonly seed: number | null;
   readonly order: string;
   readonly dropLast: boolean;
+  /** Of an epoch, where it is known: among more or fewer processes a batch's number is another place. Older states lack it. */
+  readonly batches?: number | null;
   /** The place in an iterable dataset. */
   readonly source?: State;
 }
@@ -98,7 +100,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #onHost: boolean;
   /** How batches are split over devices; MpDeviceLoader says it in its own way. */
   split: Split | undefined;
-  readonly #kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast'>;
+  readonly #kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast' | 'batches'>;
   #position: Position = { epoch: 0, batch: 0 };
   /** Whether the next loop goes on from the position, and does not begin a new epoch. */
   #resumes = true;
@@ -141,6 +143,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
       order:
         (batchSampler ?? sampler)?.constructor.name ?? (this.#stream ? 'stream' : shuffle ? 'shuffled' : 'sequential'),
       dropLast,
+      batches: this.#order?.length ?? null,
     };
   }
 
@@ -165,7 +168,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   load(state: LoaderState): void {
     for (const [key, value] of Object.entries(this.#kind)) {
       const theirs = state?.[key as keyof LoaderState];
-      if (theirs !== value)
+      if (theirs !== value && !(key === 'batches' && theirs === undefined))
         throw new ArgumentError(
           `DataLoader: the state is of another loader: its ${NAMES[key as keyof typeof NAMES]} is ${theirs}, here it is ${value}`,
         );
@@ -333,6 +336,7 @@ const NAMES = {
   seed: 'seed',
   order: 'order',
   dropLast: 'dropLast',
+  batches: 'number of batches',
 };
 
 const hostArrayOf = (data: TypedArray): HostArray => ({ dtype: dtypeOf(data), shape: [data.length], data });

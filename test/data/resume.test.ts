@@ -158,6 +158,7 @@ describe('the state', () => {
       seed: null,
       order: 'sequential',
       dropLast: true,
+      batches: 5,
     });
   });
 
@@ -180,6 +181,12 @@ describe('the state', () => {
     refused(items, { seed: 1 }, 'seed is 0, here it is 1');
     refused(items, { shuffle: false }, 'seed is 0, here it is null');
     refused(items, { dropLast: false }, 'dropLast is true, here it is false');
+    // Four processes that stopped after two batches have taken what two processes take in four.
+    const among = (world: number) =>
+      new DataLoader(items, { batchSize: 2, sampler: new DistributedSampler(items.length, { rank: 0, world }) });
+    expect(() => among(2).load({ ...among(4).state(), batch: 2 })).toThrow('its number of batches is 3, here it is 6');
+    const { batches: _, ...older } = among(4).state();
+    among(4).load(older);
     const shuffled = (seed: number) => new DataLoader(IterableDataset.from(items).shuffle(5, seed), { batchSize: 2 });
     const other = shuffled(1);
     const source = { size: 5, seed: 0, block: 1, given: 0, before: 5 };
