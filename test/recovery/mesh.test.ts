@@ -18,7 +18,7 @@ const text = file('train.txt', lines.join('\n\n'));
 const [student, cache] = [newFolder(), newFolder()];
 let alone: number[];
 
-async function losses(options: Partial<RecoveryOptions>): Promise<number[]> {
+async function losses(options: Partial<RecoveryOptions>, stopAt?: number): Promise<number[]> {
   const found: number[] = [];
   await trainRecoveryLora(
     {
@@ -34,6 +34,7 @@ async function losses(options: Partial<RecoveryOptions>): Promise<number[]> {
       },
     },
     (e: RecoveryEvent) => {
+      if (e.kind === 'progress' && e.step === stopAt) process.emit('SIGTERM', 'SIGTERM');
       if (e.kind === 'log') found.push(e.loss);
       if (e.kind === 'eval') found.push(e.perplexity);
     },
@@ -56,6 +57,15 @@ test.each(['data=8', 'fsdp=8', 'data=2,fsdp=2,model=2'])('--mesh %s', async (mes
   const found = await losses({ mesh });
   expect(found.length).toBe(alone.length);
   found.forEach((x, i) => void expect(Math.abs(x - alone[i]!) / alone[i]!).toBeLessThan(1e-4));
+});
+
+test('stopped on one mesh and resumed on another, with an anchor: the losses of a run that was never stopped', async () => {
+  const options = { anchorKlWeight: 0.3, anchorSamples: 3, trainNorms: true, shuffle: true, evalSteps: 2 };
+  const [whole, output] = [await losses(options), newFolder()];
+  const first = await losses({ ...options, output, mesh: 'fsdp=8' }, 3);
+  const found = [...first, ...(await losses({ ...options, output, mesh: 'data=4,model=2', resume: true }))];
+  expect(found.length).toBe(whole.length);
+  found.forEach((x, i) => void expect(Math.abs(x - whole[i]!) / whole[i]!).toBeLessThan(1e-4));
 });
 
 test('a batch that devices cannot share, and a mesh that does not multiply out, are refused with the numbers', async () => {
