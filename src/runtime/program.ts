@@ -32,8 +32,8 @@ export interface Plan {
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
-  /** A mesh that an operation names. */
-  readonly mesh?: Mesh | undefined;
+  /** Those that operations name. */
+  readonly meshes?: readonly Mesh[];
   /** How it is split over several devices, once that is known. */
   readonly layout?: Layout | undefined;
 }
@@ -162,13 +162,13 @@ export class Program implements Described {
   async #settle(
     executable: LoadedExecutable,
     client: Client,
-    { layout, graph }: Plan,
+    { layout, graph, meshes }: Plan,
     emit: (layout: Layout) => string,
     request: Request,
   ): Promise<LoadedExecutable> {
     if (layout) {
       const { mesh } = layout;
-      const found = resultShardings(layout, executable, graph.roots);
+      const found = resultShardings(layout, executable, graph.roots, meshes);
       this.results = found.map((sharding) => sharding ?? Sharding.replicated(mesh));
       if (found.includes(undefined)) {
         executable.dispose();

@@ -75,7 +75,7 @@ export function onDevice(device: Client, e: Expr, sharding = e.sharding): Stored
   if (isStored(e.value)) return e.value;
   const stored = upload(device, e, e.value as TypedArray, sharding);
   e.value = stored;
-  e.sharding = sharding;
+  e.sharding ??= sharding; // someone may have said meanwhile how it is to lie
   return stored;
 }
 

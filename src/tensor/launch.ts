@@ -119,8 +119,8 @@ export function layoutFor(
   values: readonly Value[],
   given: readonly Expr[] = t.slots.map((slot) => nodeOf(slot, values)),
 ): Layout | undefined {
-  const { mesh, aliases } = t.plan;
-  return layoutOf({ given, mesh, aliases, results: t.targets.map((target) => placeOf(target, values)) });
+  const { meshes, aliases } = t.plan;
+  return layoutOf({ given, meshes, aliases, results: t.targets.map((target) => placeOf(target, values)) });
 }
 
 /** Where the place of a result lies, if that is known: a gradient lies as what it is of. */
