@@ -51,6 +51,7 @@ const recovery = async (folder: string): Promise<void> => {
 const PAGES: Readonly<Record<string, Given>> = {
   attention: {},
   checkpoints: { env: { CPU_NUM_DEVICES: '8' } },
+  costs: {},
   data: {
     code: `const tokenize = (text: string) => [...text].map((c) => c.charCodeAt(0));`,
     files: (folder) => {
