@@ -65,7 +65,9 @@ export class Cell {
     rebound.delete(this);
   }
   #hold(expr: Expr): void {
-    this.#sharding = this.#expr.sharding ?? this.#sharding;
+    const { aval, sharding } = this.#expr;
+    const isOfShape = expr.aval === aval || String(expr.aval.shape) === String(aval.shape);
+    this.#sharding = isOfShape ? (sharding ?? this.#sharding) : undefined;
     this.#expr.holders--;
     expr.holders++;
     this.#expr = expr;

@@ -70,9 +70,14 @@ export class Mesh {
 }
 
 const product = (sizes: readonly number[]): number => sizes.reduce((a, b) => a * b, 1);
+const show = (x: unknown): string => (Array.isArray(x) ? `[${x}]` : String(x));
 const times = (sizes: readonly number[]): string => sizes.join(' x ');
 
 function checkMesh(shape: readonly number[], axisNames: readonly string[]): void {
+  if (!Array.isArray(shape) || !Array.isArray(axisNames))
+    throw new ArgumentError(
+      `Mesh(${show(shape)}, ${show(axisNames)}): sizes and names are lists: new Mesh([2, 4], ['data', 'model'])`,
+    );
   const given = `Mesh([${shape}], [${axisNames}])`;
   if (shape.length !== axisNames.length || !shape.length)
     throw new ArgumentError(

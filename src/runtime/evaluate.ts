@@ -15,7 +15,7 @@ import { withRelief } from './memory.js';
 import { count, record } from './metrics.js';
 import { obtain, type Plan, type Request } from './program.js';
 import { noteRead } from './rules-loop.js';
-import { isStored, missingDevices, placesOf, ShardedArray, type Stored } from './sharded.js';
+import { isStored, missingDevices, ShardedArray, type Stored } from './sharded.js';
 import { allDone, inTurn, started } from './turn.js';
 import {
   checkAlive,
@@ -119,7 +119,6 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
 
 /** Brings values to where a program that is split over devices wants them; numbers are brought along with the run. */
 export async function place(client: Client, nodes: readonly Expr[], layout: Layout): Promise<void> {
-  placesOf(client, layout.mesh); // they are there
   for (const [i, e] of nodes.entries()) {
     const wanted = layout.parameters[i]!;
     const { value } = e;

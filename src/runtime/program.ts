@@ -19,7 +19,7 @@ import { count, record } from './metrics.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
 import { noteEnd, noteRun } from './rules-loop.js';
-import { ShardedArray, type Stored } from './sharded.js';
+import { placesOf, ShardedArray, type Stored } from './sharded.js';
 import { roomToRun } from './turn.js';
 
 /** What is to be computed: everything a program is made from. */
@@ -290,6 +290,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
 
 /** A program that is ready to run, when there is room for a run: `known` if it is still there. */
 export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
+  if (plan.layout) placesOf(client, plan.layout.mesh); // they are there
   for (;;) {
     const isThere = known && !known.dropped && sameLayout(known.layout, plan.layout);
     if (isThere) count('CachedCompile');

@@ -37,7 +37,7 @@ export const settled = async () => {
   await tx.sync({ wait: true });
   for (let i = 0; i < 2; i++) {
     globalThis.gc!();
-    await new Promise(setImmediate);
+    for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate); // finalizers run in turns of the event loop
   }
   return client.live.buffers;
 };
