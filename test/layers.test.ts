@@ -8,7 +8,7 @@ const LAYERS = [
   ['base'],
   ['ir'],
   ['ops', 'stablehlo', 'pjrt'],
-  ['autograd', 'plugins'],
+  ['autograd', 'plugins', 'hlo'],
   ['runtime'],
   ['tensor'],
   ['spmd'],
@@ -16,12 +16,14 @@ const LAYERS = [
   ['models'],
   ['quant', 'lora', 'distill'],
   ['recovery', 'backend', 'train'],
+  ['jobs'],
   ['cli'],
   ['.'], // src/index.ts: re-exports only
 ];
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   pjrt: ['base'],
   plugins: ['base', 'pjrt'],
+  hlo: ['base', 'pjrt'],
   ops: ['base', 'ir'],
   stablehlo: ['base', 'ir'],
   autograd: ['base', 'ir', 'ops'],

@@ -11,6 +11,7 @@ import { generateCommand } from './generate.js';
 import { hloCommand } from './hlo.js';
 import { kdCacheCommand, kdConvertCommand } from './kd-cache.js';
 import { mergeLoraCommand } from './merge-lora.js';
+import { planCommand } from './plan.js';
 import { pluginsCommand } from './plugins.js';
 import { quantizeCommand } from './quantize.js';
 import { trainRecoveryLoraCommand } from './train-recovery-lora.js';
@@ -30,6 +31,7 @@ const program = new Command('tsxla')
   .addCommand(mergeLoraCommand())
   .addCommand(evalPerplexityCommand())
   .addCommand(trainRecoveryLoraCommand())
+  .addCommand(planCommand())
   .addCommand(cacheCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 

@@ -34,6 +34,21 @@ const CALL_DEPTH = DEEP ? 100 : 10; // for calls that run something: there are f
 /** The folders of this package's code, which is not the user's: as built, and as source maps show it. */
 const OWN = ['..', '../../src/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
 
+/** Folders of it that count as the user's for the time being. */
+let shown: readonly string[] = [];
+/** Runs what describes a program of this package's own models: there is no other code to point at than theirs. */
+export function pointingAt<T>(folders: readonly string[], run: () => T): T {
+  const outer = shown;
+  shown = OWN.flatMap((own) => folders.map((folder) => `${own}${folder}/`));
+  try {
+    return run();
+  } finally {
+    shown = outer;
+  }
+}
+const isOwn = (file: string): boolean =>
+  OWN.some((folder) => file.startsWith(folder)) && !shown.some((folder) => file.startsWith(folder));
+
 let enabled = process.env.TSXLA_SOURCES !== '0';
 let current: Source | undefined;
 
@@ -77,18 +92,24 @@ const callDepth = (): number => Math.max(CALL_DEPTH, 1 + (Number(process.env.PT_
 /** Makes a function of the public API: nodes made in a call of it carry the place it was called from. */
 export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) => R): (this: This, ...args: A) => R {
   return function entered(this: This, ...args: A): R {
-    if (current || !enabled) return f.apply(this, args); // called by another of our own
-    const source = captureSource(entered, DEPTH);
+    if ((current && !shown.length) || !enabled) return f.apply(this, args); // called by another of our own
+    const outer = current;
+    const source = outer ? nearest(entered, outer) : captureSource(entered, DEPTH);
     current = source;
     try {
       return f.apply(this, args);
     } catch (e) {
-      if (e instanceof ArgumentError) e.message += `\n    at ${source}`; // where in the user's code
+      if (e instanceof ArgumentError && !outer) e.message += `\n    at ${source}`; // where in the user's code
       throw e;
     } finally {
-      current = undefined;
+      current = outer;
     }
   };
+}
+/** The innermost place in what is pointed at. */
+function nearest(below: (...args: never[]) => unknown, outer: Source): Source {
+  const source = captureSource(below, CALL_DEPTH)!;
+  return source.frames.length ? source : outer;
 }
 
 const FRAME = /^\s+at (?:(.*?) \()?(file:\/\/.*?|.*?):(\d+):(\d+)\)?$/;
@@ -100,7 +121,7 @@ function parse(stack: string): Frame[] {
       const m = FRAME.exec(line);
       if (!m) return [];
       const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
-      if (OWN.some((folder) => file.startsWith(folder)) || file.startsWith('node:')) return [];
+      if (isOwn(file) || file.startsWith('node:')) return [];
       return [{ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) }];
     });
 }

@@ -11,6 +11,7 @@ import { isInteger } from '../base/promote.js';
 import { describe } from '../base/tree.js';
 import { HUB_OPTIONS } from '../io/hub.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
+import { Mesh } from '../ir/mesh.js';
 import { entry } from '../ir/source.js';
 import { ModuleList } from '../nn/containers.js';
 import { Embedding } from '../nn/embedding.js';
@@ -383,11 +384,13 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
    * tokens themselves; what comes next is found here.
    */
   loss(inputIds: Tensor, labels: Tensor = inputIds, inputs: Qwen3Inputs = {}): Tensor {
-    const logits = this.forward(inputIds, inputs).reshape([-1, this.config.vocabSize]); // [B T, V]
+    const logits = this.forward(inputIds, inputs).float(); // [B, T, V]
     const [B, T] = labels.shape as [number, number];
     const none = full([B, 1], IGNORED, { dtype: labels.dtype }); // nothing comes after the last
     const next = cat([labels.narrow(1, 1, T - 1), none], 1); // so the logits, which are large, need no cutting
-    return crossEntropy(logits.float(), next.reshape([-1]), { ignoreIndex: IGNORED });
+    const options = { ignoreIndex: IGNORED };
+    if (Mesh.exists) return crossEntropy(logits.transpose(1, 2), next, options); // B and T may be split: they stay apart
+    return crossEntropy(logits.reshape([-1, this.config.vocabSize]), next.reshape([-1]), options);
   }
 
   // ---- generating

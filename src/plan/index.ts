@@ -1,4 +1,8 @@
 // Planning: what a program needs on devices that are not here.
+
+export { type Collective, type Cost, costOf, type Kernel } from '../hlo/cost.js';
+export type { Flops, Unit } from '../hlo/flops.js';
+export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from '../hlo/liveness.js';
 export {
   type AheadOfTime,
   askTopologies,
@@ -8,8 +12,7 @@ export {
   memoryShortage,
 } from './aot.js';
 export { CHIPS, type Chip, findChip } from './chips.js';
-export { type Collective, type Cost, costOf, type Kernel } from './cost.js';
-export type { Flops, Unit } from './flops.js';
-export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from './liveness.js';
+export { type Answer, type AskOptions, ask, plansDir } from './compile.js';
+export { PARTS, type Parts, type Plan, type PlanOptions, plan, planLowered } from './plan.js';
 export { type Estimate, estimate, type HeavyKernel } from './roofline.js';
 export { parseTopology, type Slice } from './topology.js';

@@ -43,6 +43,7 @@ export const FLAGS = {
   output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', free: true, text: 'the folder of the run: adapters, checkpoints, metrics' },
   device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', free: true, text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
   tpu: { group: MODEL, kind: 'switch', default: false, free: true, text: 'the same as --device tpu' },
+  mesh: { group: MODEL, kind: 'text', free: true, otherwise: 'one device; with XLA_USE_SPMD=1 what XLA_MESH_SHAPE and others say', text: 'how all devices share the work: data=2,fsdp=4, or model=2; -1 is what remains' },
   dtype: { group: MODEL, kind: DTYPE_NAMES, otherwise: 'bf16, on a CPU f32', text: 'of weights and activations; adapters and their optimizer are f32' },
   mixedPrecision: { group: MODEL, kind: 'switch', default: false, text: 'weights stay f32, products are computed in bf16' },
   xlaCacheDir: { group: MODEL, kind: 'text', free: true, text: 'keep compiled programs in this folder' },

@@ -10,6 +10,7 @@ import { type DocumentOptions, documentsOf, endOfText, sourcesOf } from '../dist
 import { inChunks, tokenLoss, wide } from '../distill/losses.js';
 import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import type { Module } from '../nn/module.js';
+import { batchFor } from '../spmd/index.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
 import { type Compiled, compile } from '../tensor/step.js';
@@ -67,10 +68,10 @@ async function meanOf(
   onProgress: PerplexityOptions['onProgress'],
 ): Promise<Perplexity> {
   const run = programOf(model);
-  let [sum, tokens] = [0, 0];
+  let [sum, total] = [0, 0];
   const add = async (losses: Promise<Tensor>, counted: number, upTo: number): Promise<void> => {
     for (const row of (await (await losses).data()) as Float32Array) sum += row;
-    tokens += counted;
+    total += counted;
     onProgress?.(upTo, dataset.length);
   };
   let before: Promise<void> | undefined;
@@ -78,17 +79,16 @@ async function meanOf(
     const end = Math.min(start + size, dataset.length);
     const batch = await Promise.all(Array.from({ length: end - start }, async (_, i) => dataset.get(start + i)));
     const { ids, mask, counted } = fill(batch.map(plain), size, length, model.config.vocabSize, start);
-    const losses = run(
-      tensor(ids, { shape: [size, length], dtype: 'i32' }),
-      tensor(mask, { shape: [size, length], dtype: 'u8' }),
-    );
+    const tokens = tensor(ids, { shape: [size, length], dtype: 'i32' });
+    const counts = tensor(mask, { shape: [size, length], dtype: 'u8' });
+    const losses = run(batchFor(model, tokens), batchFor(model, counts));
     await before; // while this batch is computed, the one before is read
     before = add(losses, counted, end);
   }
   await before;
-  if (!tokens) throw new DataError('evaluatePerplexity: no token is to be foreseen: their mask is 0 everywhere');
-  const loss = sum / tokens;
-  return { perplexity: Math.exp(loss), loss, tokens };
+  if (!total) throw new DataError('evaluatePerplexity: no token is to be foreseen: their mask is 0 everywhere');
+  const loss = sum / total;
+  return { perplexity: Math.exp(loss), loss, tokens: total };
 }
 
 // ---- the program

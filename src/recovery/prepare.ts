@@ -5,11 +5,21 @@ import { type DType, TORCH } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { sourcesOf } from '../distill/cache-rows.js';
 import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
-import { Qwen3ForCausalLM } from '../models/index.js';
+import { QWEN3_TENSOR_PARALLEL, Qwen3ForCausalLM } from '../models/index.js';
 import { readFolder } from '../models/qwen3.js';
 import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
 import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
+import {
+  BATCH_AXES,
+  deviceCount,
+  type Mesh,
+  meshFromEnv,
+  meshOf,
+  parallelize,
+  parseSizes,
+  useSpmd,
+} from '../spmd/index.js';
 import { manualSeed } from '../tensor/random.js';
 import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';
@@ -35,6 +45,8 @@ export async function prepare(s: Settings): Promise<Prepared> {
     scanLayers: s.scanLayers ?? on !== 'cuda',
     checkpoint: CHECKPOINT[s.gradientCheckpointing ?? CHECKPOINTING[on]],
   };
+  const mesh = await meshFor(s);
+  const split = (model: Qwen3ForCausalLM) => (mesh ? parallelize(model, mesh, QWEN3_TENSOR_PARALLEL) : model);
   const name = s.v2Checkpoint ?? s.model;
   const source = s.v2Checkpoint ? { base: s.model } : {};
   const { folder, form } = await findStudent(name, source);
@@ -45,7 +57,7 @@ export async function prepare(s: Settings): Promise<Prepared> {
   const { config, tokenizer } = await readFolder(folder);
   if (s.evalData && !tokenizer) throw new ArgumentError(`--eval-data: ${folder} has no tokenizer.json`);
   const teacher = s.teacher ? await Qwen3ForCausalLM.fromPretrained(s.teacher, { dtype, ...layers }) : null;
-  teacher?.requiresGrad_(false);
+  if (teacher) split(teacher.requiresGrad_(false));
   const lesson = await openLesson(s, config, tokenizer, teacher);
 
   const adapterOptions = {
@@ -61,8 +73,22 @@ export async function prepare(s: Settings): Promise<Prepared> {
     adapterOptions,
   });
   await adapt(student, s, adapterOptions);
+  split(student);
   student.train();
   return { student, form, lesson, dtype };
+}
+
+/** The mesh that is asked for; none: one device. */
+async function meshFor({ mesh, batchSize }: Settings): Promise<Mesh | undefined> {
+  if (!mesh && !useSpmd()) return undefined;
+  const devices = await deviceCount();
+  const made = mesh ? meshOf(parseSizes(mesh, '--mesh'), devices) : meshFromEnv(devices);
+  const shares = made.sizeOf(BATCH_AXES.filter((axis) => made.axisNames.includes(axis)));
+  if (batchSize % shares)
+    throw new ArgumentError(
+      `--batch-size is ${batchSize}, and in the mesh ${made} ${shares} groups of devices have sequences of their own: ${batchSize} / ${shares} is no whole number: use ${shares * Math.ceil(batchSize / shares)}`,
+    );
+  return made.size > 1 ? made : undefined;
 }
 const missing = (flag: string, name: string): never => {
   throw new ArgumentError(`${flag}: there is no ${name}`);

@@ -9,6 +9,7 @@ import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
 import { offLoop } from '../runtime/rules-loop.js';
+import { batchFor } from '../spmd/index.js';
 import type { Compiled, Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -135,7 +136,8 @@ class Learner {
   /** Compiles the step: how long that took, and what it needs. */
   async preflight(): Promise<PreparedProgram> {
     await compute('setup', ...this.student.parameters(), ...tensorsIn(this.optimizer.stateDict()));
-    return this.#step.prepare([this.lesson.placeholder(this.sequencesPerStep), this.#scheduleAt(0)]);
+    const batch = batchFor(this.student, this.lesson.placeholder(this.sequencesPerStep));
+    return this.#step.prepare([batch, this.#scheduleAt(0)]);
   }
   async fillAnchor(): Promise<void> {
     if (this.#anchor) await fillAnchor(this.#anchor, this.student, this.lesson);
@@ -143,7 +145,7 @@ class Learner {
   /** Starts step n, counted from 0. The batch is used up. */
   async step(n: number, batch: Batch): Promise<StepResult & { readonly lr: number }> {
     const [lr] = this.schedule.getLastLr();
-    const result = await this.#step(batch, this.#scheduleAt(n));
+    const result = await this.#step(batchFor(this.student, batch), this.#scheduleAt(n));
     for (const t of Object.values(batch)) t.dispose();
     this.schedule.step();
     return { ...result, lr: lr! };

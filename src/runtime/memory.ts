@@ -49,7 +49,12 @@ export const capacityOf = ({ defaultDevice: device, platform }: Client): number 
  * Refuses a program that is larger than the device before it runs, so that nothing is lost with it. TSXLA_MEMORY_CHECK=off
  * lets it try.
  */
-export function checkFits(client: Client, name: string, m: MemoryStats): void {
+export async function checkFits(
+  client: Client,
+  name: string,
+  m: MemoryStats,
+  largest: () => Promise<readonly string[]>,
+): Promise<void> {
   const { defaultDevice: device } = client;
   const limit = capacityOf(client);
   const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
@@ -57,7 +62,7 @@ export function checkFits(client: Client, name: string, m: MemoryStats): void {
   const parts = `inputs ${bytes(m.arguments)}, new results ${bytes(m.outputs - m.aliased)}, temporaries ${bytes(m.temporaries)}`;
   throw new OutOfMemoryError(
     `${name} needs ${bytes(needed)} (${parts}), ${device} has ${bytes(limit)}: nothing was run or changed. Use a smaller batch, ` +
-      'accumulate(), or checkpoint()',
+      `accumulate(), or checkpoint()\n    the largest buffers:\n${(await largest()).map((line) => `      ${line}\n`).join('')}`.trimEnd(),
     'RESOURCE_EXHAUSTED',
     'PJRT_LoadedExecutable_Execute',
   );

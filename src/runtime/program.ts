@@ -2,6 +2,7 @@
 import { envFlag, envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
+import { livenessOf } from '../hlo/liveness.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { type Graph, hashOf, structure } from '../ir/graph.js';
@@ -89,6 +90,7 @@ export class Program implements Described {
   seconds = 0;
   bytes = 0;
   #executable: LoadedExecutable | undefined;
+  #explained: ReturnType<typeof explainCompile> | undefined;
   readonly #dump: GraphDump | undefined;
   /** The types of its results. */
   readonly #roots: readonly Aval[];
@@ -104,11 +106,11 @@ export class Program implements Described {
     this.platform = client.platform;
     this.layout = plan.layout;
     this.#roots = plan.graph.roots.map((r) => r.aval);
-    const emit = (layout: Layout | undefined) =>
+    const emit = (layout: Layout | undefined, locations = envFlag('XLA_HLO_DEBUG')) =>
       emitModule(plan.graph, plan.parameters, {
         name: moduleName(request.name),
         aliases: plan.aliases,
-        locations: envFlag('XLA_HLO_DEBUG'),
+        locations,
         platform: client.platform,
         layout,
       });
@@ -123,7 +125,8 @@ export class Program implements Described {
   async #compile(client: Client, text: string, request: Request, told: boolean): Promise<LoadedExecutable> {
     const { name } = request;
     const all = { ...devicesFor(this.layout), ...request.compileOptions };
-    const explained = explainCompile(this, request);
+    this.#explained ??= explainCompile(this, request); // once, where it is compiled twice
+    const explained = this.#explained;
     printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines() }));
     this.#dump?.save(request);
     count('UncachedCompile');
@@ -154,7 +157,6 @@ export class Program implements Described {
     this.bytes = Math.max(memory.code, text.length);
     printPostCompilation(() => ({ hash: this.hash, memory, cache: this.tier, compileSeconds: this.seconds }));
     await this.#dump?.compiled(executable, request);
-    checkFits(client, name ?? 'this', memory);
     return executable;
   }
 
@@ -162,10 +164,11 @@ export class Program implements Described {
   async #settle(
     executable: LoadedExecutable,
     client: Client,
-    { layout, graph, meshes }: Plan,
-    emit: (layout: Layout) => string,
+    plan: Plan,
+    emit: (layout: Layout | undefined, locations?: boolean) => string,
     request: Request,
   ): Promise<LoadedExecutable> {
+    const { layout, graph, meshes } = plan;
     if (layout) {
       const { mesh } = layout;
       const found = resultShardings(layout, executable, graph.roots, meshes);
@@ -175,6 +178,9 @@ export class Program implements Described {
         executable = await this.#compile(client, emit({ ...layout, results: this.results }), request, true);
       }
     }
+    await checkFits(client, request.name ?? 'this', executable.memory(), () =>
+      largestOf(client, emit(layout, true), { ...devicesFor(layout), ...request.compileOptions }, plan.labels()),
+    );
     this.#executable = executable;
     return executable;
   }
@@ -251,6 +257,17 @@ export class Program implements Described {
   #analysis({ cause, name, source }: Request) {
     return { cause, name, hash: this.hash, inputs: this.inputs, outputs: this.outputs, frames: source?.frames ?? [] };
   }
+}
+
+/** The ten largest buffers of a program, by the names and lines of the user's: it is compiled again, with those in it. */
+async function largestOf(client: Client, text: string, options: CompileOptions, labels: readonly string[]) {
+  using executable = await client.compile(text, options);
+  const { tenLargest } = livenessOf(await executable.optimizedModule());
+  return tenLargest.map(({ bytes: size, shape, what, source }) => {
+    const [, argument] = /^argument (\d+)$/.exec(what) ?? [];
+    const name = argument === undefined ? what : (labels[Number(argument)] ?? what);
+    return `${bytes(size)} ${shape} ${name}${source ? ` at ${source}` : ''}`;
+  });
 }
 
 /** The devices of a program that is split; of another, the client's first. */

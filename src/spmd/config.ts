@@ -28,6 +28,20 @@ export const deviceCount = async (): Promise<number> => (await defaultClient()).
 /** Whether XLA_USE_SPMD asks for it. */
 export const useSpmd = (): boolean => envFlag('XLA_USE_SPMD');
 
+/** data=2,fsdp=4; `what` names it in errors. */
+export function parseSizes(text: string, what: string): ParallelSizes {
+  const entries = text.split(',').map((part) => {
+    const [, axis, size] = /^\s*([A-Za-z]\w*)=(-1|\d+)\s*$/.exec(part) ?? [];
+    if (!axis || size === '0') throw new ArgumentError(`${what} ${text}: write data=2,fsdp=4`);
+    if (!(AXES as readonly string[]).includes(axis))
+      throw new ArgumentError(`${what} ${text}: there is no axis ${axis}: use ${AXES.join(', ')}`);
+    return [axis, Number(size)] as const;
+  });
+  const twice = entries.find(([axis], i) => entries.findIndex(([other]) => other === axis) !== i);
+  if (twice) throw new ArgumentError(`${what} ${text}: ${twice[0]} is there twice`);
+  return Object.fromEntries(entries);
+}
+
 /** A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out. */
 export function meshOf(sizes: ParallelSizes, devices: number): Mesh {
   const unknown = Object.keys(sizes).find((key) => !(AXES as readonly string[]).includes(key));

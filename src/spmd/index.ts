@@ -6,6 +6,7 @@ export {
   meshFromEnv,
   meshOf,
   type ParallelSizes,
+  parseSizes,
   type SpmdConfig,
   useSpmd,
 } from './config.js';
@@ -31,10 +32,12 @@ export {
   type AxisOptions,
   BATCH_AXES,
   type BatchOptions,
+  batchFor,
   dataParallel,
   type FsdpOptions,
   fsdp,
   type ParallelTable,
+  parallelize,
   shardBatch,
   tensorParallel,
 } from './parallel.js';

@@ -35,7 +35,8 @@ export interface FsdpOptions extends AxisOptions {
 export function fsdp<M extends Splittable>(model: M, mesh: Mesh, options: FsdpOptions = {}): M {
   const { axis = 'fsdp', minSize = 2 ** 16 } = options;
   split('fsdp', model, mesh, axis, (name, { shape, size }, spec) => {
-    const dim = size < minSize ? -1 : largestFree(shape, spec, mesh.sizeOf(axis), isStacked(name));
+    const isSmall = size < minSize || spec.flat().includes(axis);
+    const dim = isSmall ? -1 : largestFree(shape, spec, mesh.sizeOf(axis), isStacked(name));
     return dim < 0 ? spec : withAxis(spec, dim, axis);
   });
   for (const t of [...model.namedParameters(), ...model.namedBuffers()].map(([, t]) => t)) {
@@ -67,7 +68,7 @@ export function tensorParallel<M extends Splittable>(
     const row = rows.find(({ matches }) => matches(name));
     if (!row) return spec;
     row.used = true;
-    if (row.dim === null) return spec;
+    if (row.dim === null || spec.flat().includes(axis)) return spec;
     const dim = row.dim + (isStacked(name) ? 1 : 0);
     if (dim >= shape.length)
       throw new ArgumentError(
@@ -83,16 +84,45 @@ export function tensorParallel<M extends Splittable>(
   return model;
 }
 
+const meshes = new WeakMap<object, Mesh>();
+/**
+ * All the ways whose axes the mesh has: data, fsdp, and, by the table, model. What was split already stays so: it can be called
+ * again for what was added.
+ */
+export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: ParallelTable): M {
+  const has = (axis: string) => mesh.axisNames.includes(axis);
+  const other = mesh.axisNames.find((axis) => ![...BATCH_AXES, 'model', 'sequence'].includes(axis));
+  if (other)
+    throw new ArgumentError(
+      `parallelize: the mesh ${mesh} has an axis ${other}, and data, fsdp, sequence and model are known: use dataParallel, fsdp and tensorParallel, which take { axis }`,
+    );
+  if (has('model') && !table)
+    throw new ArgumentError('parallelize: for the axis model it takes a table, such as QWEN3_TENSOR_PARALLEL');
+  if (has('model')) tensorParallel(model, mesh, table!);
+  if (has('fsdp')) fsdp(model, mesh);
+  if (!has('model') && !has('fsdp')) dataParallel(model, mesh, { axis: mesh.axisNames[0]! });
+  meshes.set(model, mesh);
+  return model;
+}
+
+/** A batch, split over the mesh of a model that was parallelized, if that divides it; any other as it is. */
+export function batchFor<T>(model: Splittable, batch: T): T {
+  const mesh = meshes.get(model);
+  if (!mesh) return batch;
+  const shares = mesh.sizeOf(BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis)));
+  return tensorsIn(batch).every((t) => t.ndim && t.shape[0]! % shares === 0) ? shardBatch(batch, mesh) : batch;
+}
+
 /** Splits tensors, in any tree, over a mesh: the batch (dimension 0) along the axes that share work, a sequence along its own. */
 export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOptions = {}): T {
   const shared = axes ?? BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
   const spec: PartitionSpec = sequence ? [shared, sequence] : [shared];
-  const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
-  for (const t of flatten('shardBatch: the batch', batch, isTensor, 'a tensor, or nested arrays and objects of those')
-    .leaves)
-    markSharding(t, mesh, spec.slice(0, t.ndim));
+  for (const t of tensorsIn(batch)) markSharding(t, mesh, spec.slice(0, t.ndim));
   return batch;
 }
+const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
+const tensorsIn = (batch: unknown): readonly Tensor[] =>
+  flatten('the batch', batch, isTensor, 'a tensor, or nested arrays and objects of those').leaves;
 export interface BatchOptions {
   /** data and fsdp, those that the mesh has, unless told. */
   readonly axes?: readonly string[];

@@ -13,9 +13,19 @@ export * from './indexing.js';
 export { IN_PLACE } from './inplace.js';
 export * from './norm.js';
 export * from './random.js';
-export { type Compiled, type CompileFunctionOptions, compile, type Prepared, type StepOptions, step } from './step.js';
+export {
+  type Compiled,
+  type CompileFunctionOptions,
+  compile,
+  type Lowered,
+  type LowerOptions,
+  type Prepared,
+  type StepOptions,
+  step,
+} from './step.js';
 export { type SyncOptions, sync } from './sync.js';
 export { type Nested, Tensor } from './tensor.js';
+export type { ProgramInput } from './trace.js';
 export type * from './types.js';
 
 import './methods.js';

@@ -22,9 +22,11 @@ import type { Tensor } from './tensor.js';
 import {
   checkOverlap,
   type Given,
+  inputsOf,
   isStill,
   NONE,
   otherUse,
+  type ProgramInput,
   readArguments,
   standIns,
   type Trace,
@@ -149,8 +151,23 @@ export interface Compiled<A extends unknown[], R> {
   readonly programs: number;
   /** Its program for such arguments, as StableHLO, for a device that need not be here. Nothing is computed, arguments neither. */
   stablehlo(args: { [K in keyof A]: Lax<A[K]> }, options?: { readonly platform?: DeviceType }): string;
+  /** The same, with what each of its inputs is; `names` are those of tensors it reaches from outside (namedParameters). */
+  lower(args: { [K in keyof A]: Lax<A[K]> }, options?: LowerOptions): Lowered;
   /** Compiles its program for such arguments now, so that the first call finds it. Nothing is computed, arguments neither. */
   prepare(args: { [K in keyof A]: Lax<A[K]> }): Promise<Prepared>;
+}
+export interface LowerOptions {
+  readonly platform?: DeviceType;
+  readonly names?: Iterable<readonly [name: string, tensor: Tensor]>;
+  /** Every op says where in the user's code it comes from. */
+  readonly locations?: boolean;
+}
+/** A program that need not be compiled here. */
+export interface Lowered {
+  readonly name: string;
+  /** StableHLO. */
+  readonly text: string;
+  readonly inputs: readonly ProgramInput[];
 }
 /** A program before it runs. */
 export interface Prepared {
@@ -208,12 +225,20 @@ export function compile<A extends unknown[], R>(
     fn: { value: fn },
     programs: { get: () => known.size },
     stablehlo: {
-      value(args: readonly unknown[], { platform = chooseDevice().device }: { platform?: DeviceType } = {}): string {
+      value(args: A, options: { readonly platform?: DeviceType } = {}): string {
+        return this.lower(args, options).text;
+      },
+    },
+    lower: {
+      value(args: readonly unknown[], options: LowerOptions = {}): Lowered {
+        const { platform = chooseDevice().device, locations = false, names = [] } = options;
         const given = readArguments(name, args, staticArguments);
-        const traced = find(given, captureSource(this.stablehlo));
+        const traced = find(given, captureSource(this.lower));
         const { graph, parameters, aliases } = traced.plan;
         const layout = layoutFor(traced, given.values);
-        return emitModule(graph, parameters, { name: moduleName(name), aliases, platform, layout });
+        const text = emitModule(graph, parameters, { name: moduleName(name), aliases, platform, layout, locations });
+        const known = new Map([...names].map(([n, t]) => [t.cell, n]));
+        return { name: title, text, inputs: inputsOf(traced, known, layout) };
       },
     },
     prepare: {

@@ -1,6 +1,8 @@
 // Tracing a step: the function is called once, on stand-ins, to see what it computes, what it needs and what it leaves.
 import { gradEnabled } from '../autograd/mode.js';
+import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import type { Shape } from '../base/shape.js';
 import { type Flat, flatten } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { Cell } from '../ir/cell.js';
@@ -12,6 +14,7 @@ import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
 import type { Plan, Program } from '../runtime/program.js';
 import { hasValue, hostValue } from '../runtime/value.js';
+import type { Layout } from '../stablehlo/emitter.js';
 import { autocastDType } from './autocast.js';
 import { type Region, within } from './region.js';
 import { Tensor, variables } from './tensor.js';
@@ -208,6 +211,37 @@ function nameOf(slot: Slot, { names }: Arguments, touched: Touched, node: Expr):
   if (slot.kind === 'argument') return names[slot.index]!;
   if (slot.kind === 'grad') return 'a gradient';
   return slot.kind === 'cell' ? (slot.cell.name ?? touched.get(slot.cell)!.before.source) : node.source;
+}
+
+/** One of a program's inputs, as the user knows it. */
+export interface ProgramInput {
+  readonly label: string;
+  /** What is learned or only read; what the program changes beside that; what each call brings. */
+  readonly kind: 'weights' | 'state' | 'batch';
+  readonly dtype: DType;
+  /** Of what one device holds. */
+  readonly shape: Shape;
+}
+/** `names`: of tensors that the function reaches from outside. */
+export function inputsOf(
+  { plan, slots, reached }: Trace,
+  names: ReadonlyMap<Cell, string>,
+  layout: Layout | undefined,
+): ProgramInput[] {
+  const labels = plan.labels();
+  return slots.map((slot, i) => {
+    const cell = slot.kind === 'cell' ? slot.cell : undefined;
+    const { changed = false, differentiable = false } = (cell && reached.get(cell)) ?? {};
+    const kind =
+      slot.kind === 'argument' ? 'batch' : slot.kind === 'grad' || (changed && !differentiable) ? 'state' : 'weights';
+    const { dtype, shape } = plan.parameters[i]!.aval;
+    return {
+      label: (cell && names.get(cell)) ?? labels[i]!,
+      kind,
+      dtype,
+      shape: layout ? layout.parameters[i]!.shardShape(shape) : shape,
+    };
+  });
 }
 
 /** Whether a trace is still right: gradients it read are there, or not, as they were; tensors and modes are what they were. */

@@ -32,6 +32,7 @@ interface Way {
   readonly collectives: readonly string[];
   /** What part of the parameters a device has. */
   readonly part: number;
+  readonly batch?: tx.spmd.BatchOptions;
 }
 const WAYS: Readonly<Record<string, Way>> = {
   'data-parallel': {
@@ -57,6 +58,14 @@ const WAYS: Readonly<Record<string, Way>> = {
     split: (m, mesh) => fsdp(tensorParallel(m, mesh, QWEN3_TENSOR_PARALLEL), mesh, ALL),
     collectives: ['all-gather', 'all-reduce'],
     part: 1 / 8,
+  },
+  'data-parallel x sequence': {
+    mesh: new Mesh([2, 4], ['data', 'sequence']),
+    split: (m, mesh) => dataParallel(m, mesh),
+    // Keys and values are gathered; of token ids, neighbours of the next part are.
+    collectives: ['all-gather', 'all-reduce', 'all-to-all', 'collective-permute'],
+    part: 1,
+    batch: { sequence: 'sequence' },
   },
 };
 
@@ -84,7 +93,7 @@ function batch(i: number, way: Way | undefined): tx.Tensor {
     return (i * 31 + row * 17 + (j % T) * (1 + (row % 3))) % 256;
   });
   const ids = tx.fromBuffer(data, { dtype: 'i32', shape: [B, T] });
-  return way ? shardBatch(ids, way.mesh) : ids;
+  return way ? shardBatch(ids, way.mesh, way.batch) : ids;
 }
 async function curve({ train }: ReturnType<typeof setUp>, way: Way | undefined, steps = STEPS): Promise<number[]> {
   const losses: number[] = [];

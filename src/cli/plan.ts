@@ -1,0 +1,112 @@
+// `tsxla plan`: which TPU a job fits, how fast it can be there, and why not; asked of the TPU's own compiler on this machine.
+import fs from 'node:fs/promises';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
+import { messageOf } from '../base/thrown.js';
+import type { JobName, JobPlanProgress, Remat } from '../jobs/index.js';
+import { type Progress, progress } from './progress.js';
+
+export function planCommand(): Command {
+  return new Command('plan')
+    .description('whether a job fits TPUs that are not here, the largest batch, and how fast it can be')
+    .option('--model <name>', 'Qwen3-0.6B and its like, or the path of a config.json')
+    .option('--job <name>', 'recovery-lora, full or inference')
+    .option('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
+    .option(
+      '--batch <sizes>',
+      'sequences at a time of each share of the devices, such as 1,2,4; auto: the largest that fits',
+      batches,
+      'auto',
+    )
+    .option('--mesh <axes>', 'how devices share the work, such as data=2,fsdp=4; auto: several ways', 'auto')
+    .option('--seq <n>', 'tokens of a sequence, or of a prompt', whole)
+    .option('--accumulation <n>', 'batches in a step of training', whole)
+    .option('--rank <n>', 'of the adapters', whole)
+    .option('--new-tokens <n>', 'generated behind the prompt', whole)
+    .addOption(
+      new Option('--remat [how]', 'layers are computed again for the gradient: full, light or none').preset('full'),
+    )
+    .option('--no-remat', 'the same as --remat none')
+    .addOption(new Option('--dtype <name>', 'of the weights').choices(['bf16', 'f32']))
+    .option('--timeout <seconds>', 'of one compile', whole)
+    .option('--jobs <n>', 'compiles at a time: one for two cores', whole)
+    .option('--fresh', 'compile again what is known')
+    .option('--guide', "spec 000's memory guide for a v6e-1, beside what our step takes")
+    .option('--html <file>', 'write a page with charts')
+    .option('--json', 'print everything as JSON')
+    .action(run);
+}
+
+interface Flags {
+  readonly model?: string;
+  readonly job?: string;
+  readonly tpu?: readonly string[];
+  readonly guide?: true;
+  readonly batch: readonly number[] | 'auto';
+  readonly mesh: string;
+  readonly seq?: number;
+  readonly accumulation?: number;
+  readonly rank?: number;
+  readonly newTokens?: number;
+  readonly remat?: string | boolean;
+  readonly dtype?: 'bf16' | 'f32';
+  readonly timeout?: number;
+  readonly jobs?: number;
+  readonly fresh?: true;
+  readonly json?: true;
+  readonly html?: string;
+}
+
+const print = (text: string) => void process.stdout.write(`${text}\n`);
+
+async function run(flags: Flags): Promise<void> {
+  const { guide, model, job, tpu: tpus, batch, timeout, remat, json, html, ...rest } = flags;
+  const { guideReport, pageOf, planGuide, planJob, reportOf } = await import('../jobs/index.js');
+  if (guide) {
+    const rows = await planGuide({ timeoutSeconds: timeout, fresh: rest.fresh, onProgress: shower() });
+    return print(json ? JSON.stringify(rows, null, 2) : guideReport(rows));
+  }
+  for (const [flag, value] of Object.entries({ '--model': model, '--job': job, '--tpu': tpus }))
+    if (!value)
+      throw new ArgumentError(
+        `${flag} is missing: tsxla plan --model Qwen3-0.6B --job recovery-lora --tpu v6e-1,v6e-8`,
+      );
+  if (html) await writePage(html, '', 'a'); // that it can be written is found out before an hour of compiling
+  const how = remat === false ? 'none' : remat === true ? undefined : remat;
+  const plan = await planJob({
+    ...rest,
+    ...(how !== undefined && { remat: how as Remat }),
+    model: model!,
+    job: job as JobName,
+    tpus: tpus!,
+    batches: batch,
+    timeoutSeconds: timeout,
+    onProgress: shower(),
+  });
+  if (html) await writePage(html, pageOf(plan));
+  print(json ? JSON.stringify(plan, null, 2) : reportOf(plan));
+  if (!plan.rows.some((row) => row.fits)) process.exitCode = 1;
+}
+
+const writePage = (file: string, text: string, flag = 'w'): Promise<void> =>
+  fs.writeFile(file, text, { flag }).catch((e: unknown) => {
+    throw new ArgumentError(`cannot write ${file}: ${messageOf(e)}`, { cause: e });
+  });
+
+function shower(): (event: JobPlanProgress) => void {
+  let rest = '';
+  const bar: Progress = progress('planning', String, () => rest);
+  return ({ done, total, compiled, cached, what }) => {
+    rest = `, ${plural(compiled, 'compile')}${cached ? `, ${cached} known` : ''}: ${what}`;
+    bar(done, total);
+  };
+}
+
+const list = (text: string): string[] => text.split(',').map((s) => s.trim());
+function whole(text: string): number {
+  const n = Number(text);
+  if (!/^\d+$/.test(text.trim())) throw new InvalidArgumentError('not a whole number');
+  return n;
+}
+const batches = (text: string): number[] | 'auto' => (text === 'auto' ? 'auto' : list(text).map(whole));

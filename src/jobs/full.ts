@@ -1,0 +1,33 @@
+// A full fine-tune: every weight learns from text. Weights in bf16 have copies in f32, where small steps are not lost.
+import { nextTokenLoss } from '../distill/index.js';
+import { type Qwen3Config, Qwen3ForCausalLM } from '../models/index.js';
+import { AdamW, clipGradNorm } from '../optim/index.js';
+import { accumulate } from '../tensor/accumulate.js';
+import { zeros } from '../tensor/create.js';
+import { compile, type Lowered } from '../tensor/step.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { CHECKPOINT, type JobSettings, namesOf } from './job.js';
+import { sharesOf, spread, spreadBatch } from './parallel.js';
+
+export function fullProgram(config: Qwen3Config, settings: JobSettings): Lowered {
+  const { seq: L, accumulation: A, remat, dtype } = settings;
+  const B = settings.batch * sharesOf(settings.mesh);
+  const model = new Qwen3ForCausalLM(config, { scanLayers: true, checkpoint: CHECKPOINT[remat] });
+  model.to(dtype);
+  const mesh = spread(model, settings.mesh);
+  const optimizer = new AdamW(model.namedParameters(), { lr: 1e-5, masterWeights: true });
+  const lossOf = (ids: Tensor) => {
+    const hidden = model.model.forward(ids).narrow(1, 0, L - 1);
+    return nextTokenLoss(hidden, model.lmHead.weight, ids.narrow(1, 1, L - 1)); // logits in parts: all would be large
+  };
+  const train = compile(function train(ids: Tensor) {
+    const loss = A === 1 ? lossOf(ids) : accumulate(ids.reshape([A, B, L]), lossOf);
+    if (A === 1) loss.backward();
+    clipGradNorm(model.parameters(), 1);
+    optimizer.step();
+    optimizer.zeroGrad();
+    return loss.detach();
+  });
+  const ids = spreadBatch(zeros([A * B, L], { dtype: 'i32' }), mesh);
+  return train.lower([ids], { platform: 'tpu', locations: true, names: namesOf(model, optimizer) });
+}

@@ -1,0 +1,37 @@
+// Which model is planned: by the name of a published one, or by its config.json. Weights are never read.
+import { readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { ArgumentError } from '../base/errors.js';
+import { nearest } from '../base/options.js';
+import { messageOf } from '../base/thrown.js';
+import { QWEN3, type Qwen3Config, readQwen3Config } from '../models/index.js';
+
+export interface PlannedModel {
+  readonly name: string;
+  readonly config: Qwen3Config;
+}
+
+/** 'Qwen3-0.6B', '0.6B', 'Qwen/Qwen3-8B', a config.json, or the folder it is in. */
+export function findModel(given: string): PlannedModel {
+  const size = /^(?:qwen\/)?(?:qwen3-)?(\d+(?:\.\d+)?b)$/i.exec(given)?.[1]?.toUpperCase();
+  const config = QWEN3[size as keyof typeof QWEN3];
+  if (config) return { name: `Qwen3-${size}`, config };
+  const stat = statSync(given, { throwIfNoEntry: false });
+  if (!stat) {
+    const names = Object.keys(QWEN3).map((name) => `Qwen3-${name}`);
+    const meant = nearest(given, names);
+    throw new ArgumentError(
+      `there is no model ${given}: use ${names.join(', ')}, or the path of a config.json${meant ? ` (did you mean ${meant}?)` : ''}`,
+    );
+  }
+  const file = stat.isDirectory() ? path.join(given, 'config.json') : given;
+  return { name: path.basename(path.dirname(path.resolve(file))), config: readQwen3Config(readJson(file), file) };
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (e) {
+    throw new ArgumentError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
+  }
+}

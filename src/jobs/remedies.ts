@@ -1,0 +1,55 @@
+// What would make a program fit: each is tried, by compiling it.
+import type { Job, JobSettings } from './job.js';
+import type { Ask, JobRow } from './plan.js';
+
+export interface Remedy {
+  /** 'half the batch' */
+  readonly what: string;
+  /** What to write: '--batch 4' */
+  readonly flag: string;
+  readonly fits: boolean;
+  /** Bytes; undefined where the compile failed. */
+  readonly peak?: number;
+}
+
+interface Change {
+  readonly what: string;
+  readonly flag: (s: JobSettings, devices: number) => string;
+  readonly applies: (job: Job, s: JobSettings, devices: number) => boolean;
+  readonly change: (s: JobSettings, devices: number) => Partial<JobSettings>;
+}
+const half = (s: JobSettings) => Math.floor(s.batch / 2);
+const CHANGES: readonly Change[] = [
+  {
+    what: 'half the batch',
+    flag: (s) => `--batch ${half(s)}`,
+    applies: (_, s) => s.batch > 1,
+    change: (s) => ({ batch: half(s) }),
+  },
+  {
+    what: 'remat',
+    flag: () => '--remat',
+    applies: (job, s) => job.trains && s.remat !== 'full',
+    change: () => ({ remat: 'full' }),
+  },
+  {
+    what: 'bf16',
+    flag: () => '--dtype bf16',
+    applies: (_, s) => s.dtype === 'f32',
+    change: () => ({ dtype: 'bf16' }),
+  },
+  {
+    what: 'fsdp over all devices',
+    flag: (_, devices) => `--mesh fsdp=${devices}`,
+    applies: (_, s, devices) => devices > 1 && s.mesh.fsdp !== devices,
+    change: (_, devices) => ({ mesh: { fsdp: devices } }),
+  },
+];
+
+export const tryRemedies = (job: Job, { topology, settings }: JobRow, ask: Ask): Promise<Remedy[]> =>
+  Promise.all(
+    CHANGES.filter((c) => c.applies(job, settings, topology.devices)).map(async ({ what, flag, change }) => {
+      const { fits, peak, error } = await ask(topology, { ...settings, ...change(settings, topology.devices) });
+      return { what, flag: flag(settings, topology.devices), fits, ...(!error && { peak }) };
+    }),
+  );

@@ -1,0 +1,116 @@
+// What the TPU's compiler says of a program, asked once: answers are kept on disk, by all that they depend on.
+import { mkdirSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { cacheDir, env } from '../base/env.js';
+import { CompileError, OutOfMemoryError } from '../base/errors.js';
+import { type FoundPlugin, findPlugin } from '../plugins/index.js';
+import { FORMAT, type Ingredients, keyOf, sha256, sortFlags } from '../runtime/cache-key.js';
+import { BadEntryError, readEntry, touch, writeEntry } from '../runtime/cache-store.js';
+import { type AheadOfTime, type CompileAheadOptions, compileAhead, memoryShortage } from './aot.js';
+import { CHIPS, type Chip } from './chips.js';
+import { parseTopology } from './topology.js';
+
+export interface Answer extends AheadOfTime {
+  /** It was asked before. */
+  readonly cached: boolean;
+}
+
+/** Of what is asked of the compiled program: a new number leaves older answers unused. */
+const ANSWERS = 2;
+const LIMIT = 256 * 2 ** 20; // bytes of the folder
+
+export const plansDir = (): string => path.join(cacheDir(), 'plans');
+
+export interface AskOptions {
+  /** As libtpu names it: 'v6e:2x4'. */
+  readonly topology: string;
+  readonly timeoutSeconds?: number | undefined;
+  /** Ask again, though the answer may be known. */
+  readonly fresh?: boolean | undefined;
+}
+
+/** Compiles StableHLO for a TPU that is not here, unless the answer is known. It may take more memory than there is. */
+export async function ask(
+  name: string,
+  text: string,
+  { topology, timeoutSeconds, fresh }: AskOptions,
+): Promise<Answer> {
+  const plugin = await findPlugin('tpu');
+  const ingredients = await ingredientsOf(plugin, text, topology);
+  const key = keyOf(ingredients);
+  const usable = env('TSXLA_CACHE') !== 'off';
+  const known = usable && !fresh && (await recall(key));
+  if (known) return { ...known, cached: true };
+  const compiled = await compileOrWeigh(text, { topology, ...(timeoutSeconds && { timeoutSeconds }) });
+  if (usable) {
+    const about = { key, name, created: new Date().toISOString(), inputs: [], outputs: [], ingredients };
+    mkdirSync(plansDir(), { recursive: true, mode: 0o700 });
+    const written = { ...about, compileSeconds: compiled.seconds };
+    await writeEntry(plansDir(), written, text, Buffer.from(JSON.stringify(compiled)), LIMIT).catch(() => undefined); // a full disk stops no plan
+  }
+  return { ...compiled, cached: false };
+}
+
+/**
+ * A program too large for its chip may need addresses that its instructions cannot hold: it is called invalid then. Asked
+ * without `evenIfTooLarge`, the compiler gives up earlier and says how much memory it needs; what fills it is seen on the
+ * generation with most memory, whose compiler lays out arrays in much the same way.
+ */
+async function compileOrWeigh(text: string, options: CompileAheadOptions): Promise<AheadOfTime> {
+  const start = performance.now();
+  const compiled = await compileAhead(text, { ...options, evenIfTooLarge: true }).catch((e: unknown) => {
+    if (e instanceof CompileError) return e;
+    throw e;
+  });
+  if (!(compiled instanceof CompileError)) return compiled;
+  const refusal = await compileAhead(text, options).catch((e: unknown) => e);
+  const shortage = refusal instanceof OutOfMemoryError && memoryShortage(refusal);
+  if (!shortage) throw compiled;
+  const topology = roomiest(parseTopology(options.topology).devices);
+  const seen = await compileAhead(text, { ...options, topology, evenIfTooLarge: true }).catch(() => {
+    throw refusal; // as far as is known
+  });
+  const { needed: peak } = shortage;
+  const seconds = (performance.now() - start) / 1000;
+  return { ...seen, topology: options.topology, seconds, memory: { ...seen.memory, peak } };
+}
+
+/** A slice of so many devices of the generation with most memory. */
+function roomiest(devices: number): string {
+  const [{ name, slices, devicesPerChip }] = CHIPS.filter((c) => c.platform === 'tpu').sort(
+    (a, b) => b.hbm.available - a.hbm.available,
+  ) as [Chip];
+  const chips = (shape: string) => shape.split('x').reduce((n, size) => n * Number(size), devicesPerChip);
+  return `${name}:${slices.find((shape) => chips(shape) >= devices)}`;
+}
+
+async function recall(key: string): Promise<AheadOfTime | undefined> {
+  const stored = await readEntry(plansDir(), key).catch((e: unknown) => {
+    if (e instanceof BadEntryError) return undefined; // it is written again
+    throw e;
+  });
+  if (!stored) return undefined;
+  await touch(plansDir(), key);
+  return JSON.parse(Buffer.from(stored.executable).toString()) as AheadOfTime;
+}
+
+async function ingredientsOf(plugin: FoundPlugin, text: string, topology: string): Promise<Ingredients> {
+  const { mtimeMs } = await stat(plugin.path);
+  const flags = ['XLA_FLAGS', 'LIBTPU_INIT_ARGS'].map((name) => [name, sortFlags(env(name) ?? '')] as const);
+  return {
+    format: FORMAT,
+    program: sha256(text), // with the places in the user's code, which are part of the answer
+    options: { topology, answers: ANSWERS },
+    defaults: {},
+    flags: Object.fromEntries(flags),
+    plugin: {
+      platform: 'tpu',
+      version: plugin.version ?? String(mtimeMs),
+      api: '',
+      size: plugin.size,
+      sha256: plugin.sha256 ?? '',
+    },
+    devices: {},
+  };
+}

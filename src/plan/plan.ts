@@ -1,0 +1,122 @@
+// Whether a function fits a TPU and what it costs there, from shapes alone: nothing is computed, and nothing allocated.
+
+import { byteLength, type DType } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import type { Shape } from '../base/shape.js';
+import { describe, isPlain } from '../base/tree.js';
+import type { LiveBuffer } from '../hlo/liveness.js';
+import { zeros } from '../tensor/create.js';
+import { type Compiled, compile, type Lowered, type LowerOptions } from '../tensor/step.js';
+import type { ProgramInput } from '../tensor/trace.js';
+import { type AskOptions, ask } from './compile.js';
+import { type Estimate, estimate } from './roofline.js';
+import { parseTopology, type Slice } from './topology.js';
+
+/** What a device's memory is taken by at the peak, in bytes. */
+export interface Parts {
+  readonly weights: number;
+  /** Of an optimizer; in a program that learns nothing, what it keeps between calls: keys and values. */
+  readonly state: number;
+  readonly batch: number;
+  /** Made by the forward pass and kept for the backward pass. */
+  readonly activations: number;
+  readonly temporaries: number;
+  /** Beside the peak, which counts data. */
+  readonly code: number;
+}
+export const PARTS = ['weights', 'state', 'batch', 'activations', 'temporaries', 'code'] as const;
+
+export interface Plan {
+  readonly topology: Slice;
+  readonly fits: boolean;
+  /** Bytes on one device: what it takes, or would take. */
+  readonly peak: number;
+  /** What the compiler lets a program have. */
+  readonly available: number;
+  /** Where it does not fit: how many bytes too many. */
+  readonly shortage?: number;
+  readonly parts: Parts;
+  /** The ten largest buffers at the peak, by the user's names and lines. */
+  readonly largest: readonly LiveBuffer[];
+  readonly compileSeconds: number;
+  /** The compiler was asked before. */
+  readonly cached: boolean;
+  /** Time, work and traffic of one run, on one device, at the least. */
+  readonly estimate: Estimate;
+}
+
+export interface PlanOptions extends Pick<AskOptions, 'timeoutSeconds' | 'fresh'>, Pick<LowerOptions, 'names'> {}
+
+/** An argument that is only described. */
+export interface Described {
+  readonly dtype: DType;
+  readonly shape: Shape;
+}
+
+/**
+ * Asks the TPU's own compiler, on this machine, what fn takes on such a TPU ('v6e-8', 'v5p:2x2x1'). Arguments are tensors,
+ * which need not be computed, or { dtype, shape }. `names` are those of tensors that fn reaches: model.namedParameters().
+ */
+export async function plan<A extends unknown[]>(
+  fn: ((...args: A) => unknown) | Compiled<A, unknown>,
+  args: readonly unknown[],
+  topology: string,
+  options: PlanOptions = {},
+): Promise<Plan> {
+  checkOptions('plan', ['timeoutSeconds', 'fresh', 'names'], options);
+  if (typeof fn !== 'function') throw new ArgumentError(`plan: it takes a function, got ${describe(fn)}`);
+  if (!Array.isArray(args))
+    throw new ArgumentError(`plan: the arguments are ${describe(args)}: pass them as a list, [x, y]`);
+  const slice = parseTopology(topology);
+  const compiled = ('lower' in fn ? fn : compile(fn as (...args: never[]) => unknown)) as unknown as Compiled<
+    unknown[],
+    unknown
+  >;
+  const { names = [], ...rest } = options;
+  const lowered = compiled.lower(raise(args) as never, { platform: 'tpu', locations: true, names });
+  return planLowered(lowered, slice, rest);
+}
+
+/** Descriptions as tensors, which stay descriptions. */
+function raise(x: unknown): unknown {
+  if (Array.isArray(x)) return x.map(raise);
+  if (!isPlain(x)) return x;
+  const { dtype, shape } = x as Partial<Described>;
+  if (typeof dtype === 'string' && Array.isArray(shape) && Object.keys(x).length === 2)
+    return zeros(shape as number[], { dtype });
+  return Object.fromEntries(Object.entries(x).map(([key, value]) => [key, raise(value)]));
+}
+
+/** The same of a program that is there already. */
+export async function planLowered(
+  { name, text, inputs }: Lowered,
+  slice: Slice,
+  options: Omit<AskOptions, 'topology'> = {},
+): Promise<Plan> {
+  const { memory, seconds, cached, live, work } = await ask(name, text, { ...options, topology: slice.name });
+  const { peak, code } = memory;
+  const { available } = slice.chip.hbm;
+  const given = { weights: sizeOf(inputs, 'weights'), state: sizeOf(inputs, 'state'), batch: sizeOf(inputs, 'batch') };
+  const { activations, tenLargest } = live;
+  const rest = peak - given.weights - given.state - given.batch - activations;
+  return {
+    topology: slice,
+    fits: peak <= available,
+    peak,
+    available,
+    ...(peak > available && { shortage: peak - available }),
+    parts: { ...given, activations, temporaries: Math.max(0, rest), code },
+    largest: tenLargest.map((b) => ({ ...b, what: named(b.what, inputs) })),
+    compileSeconds: seconds,
+    cached,
+    estimate: estimate(work, slice.chip, slice),
+  };
+}
+
+const sizeOf = (inputs: readonly ProgramInput[], kind: ProgramInput['kind']): number =>
+  inputs.filter((x) => x.kind === kind).reduce((sum, x) => sum + byteLength(x), 0);
+
+/** 'argument 3' as the user calls it. */
+const named = (what: string, inputs: readonly ProgramInput[]): string =>
+  what.replace(/^argument (\d+)$/, (same, i: string) => inputs[Number(i)]?.label ?? same);

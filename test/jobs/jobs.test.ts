@@ -1,0 +1,87 @@
+// Jobs as programs: what their inputs are, by name, on one device and on several. Nothing is computed, and nothing compiled.
+import * as tx from 'tsxla';
+import { findModel, JOBS, type JobName, type JobSettings, SETTINGS } from 'tsxla/jobs';
+import { expect, test } from 'vitest';
+import { pendingCells } from '../../dist/ir/cell.js';
+import { scratch } from '../scratch.js';
+import { tsxla } from '../support.js';
+
+const sizes = { vocab_size: 512, hidden_size: 128, intermediate_size: 256, num_hidden_layers: 2, head_dim: 32 };
+const heads = { num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: true, torch_dtype: 'bfloat16' };
+const file = scratch('jobs').file('config.json', JSON.stringify({ model_type: 'qwen3', ...sizes, ...heads }));
+const { config } = findModel(file);
+
+const programs = (job: JobName, settings: Partial<JobSettings> = {}) =>
+  JOBS[job].programs(config, { ...SETTINGS, batch: 2, seq: 16, ...settings });
+const inputs = (job: JobName, settings: Partial<JobSettings> = {}) =>
+  programs(job, settings)
+    .at(-1)!
+    .lowered.inputs.map((x) => `${x.kind} ${x.label} ${x.dtype}[${x.shape}]`);
+
+test('a full fine-tune: weights, their f32 copies and moments, tokens', () => {
+  const seen = inputs('full');
+  for (const wanted of [
+    'weights model.embed_tokens.weight bf16[512,128]',
+    'weights model.layers.*.mlp.down_proj.weight bf16[2,128,256]',
+    'state model.layers.*.mlp.down_proj.weight (master) f32[2,128,256]',
+    'state model.layers.*.mlp.down_proj.weight (expAvgSq) f32[2,128,256]',
+    'batch argument [0] i32[2,16]',
+  ])
+    expect(seen).toContain(wanted);
+  expect(programs('full', { accumulation: 3 })[0]!.tokens).toBe(3 * 2 * 16);
+});
+
+test('recovery: frozen weights and adapters, state of the adapters alone, what a teacher said', () => {
+  const seen = inputs('recovery-lora', { rank: 4 });
+  expect(seen).toContain('weights model.layers.*.mlp.up_proj.base_layer.effective bf16[2,256,128]');
+  expect(seen).toContain('weights model.layers.*.mlp.up_proj.lora_A f32[2,4,128]');
+  expect(seen).toContain('batch argument [0].topkLogits f16[2,15,128]');
+  expect(seen.filter((x) => x.startsWith('state') && x.includes('[2,')).every((x) => x.includes('lora_'))).toBe(true);
+});
+
+test('inference: a prompt, then a token; keys and values for all that may come', () => {
+  const [prefill, decode] = programs('inference', { newTokens: 8 });
+  expect([prefill!.lowered.name, prefill!.tokens, decode!.lowered.name, decode!.tokens]).toEqual([
+    'prefill',
+    32,
+    'decode',
+    2,
+  ]);
+  expect(inputs('inference', { newTokens: 8 })).toContain('state keys bf16[2,4,24,32]'); // [layers, B G, slots, d]
+});
+
+test('over a mesh: each device has its part of weights, state and batch', () => {
+  const seen = inputs('full', { mesh: { data: 2, fsdp: 2 } });
+  expect(seen).toContain('weights model.layers.*.mlp.down_proj.weight bf16[2,128,128]');
+  expect(seen).toContain('state model.layers.*.mlp.down_proj.weight (expAvg) f32[2,128,128]');
+  expect(seen).toContain('batch argument [0] i32[2,16]'); // 8 sequences of 4 shares
+  expect(inputs('inference', { mesh: { model: 2 } })).toContain('state keys bf16[2,2,272,32]');
+  expect(programs('full', { mesh: { data: 4 } })[0]!.tokens).toBe(4 * 2 * 16);
+});
+
+test('nothing was computed for all that, and nothing is left that would be with the next thing', () => {
+  expect(pendingCells()).toEqual([]);
+  expect(tx.metrics.counter('ExecuteComputation') ?? 0).toBe(0);
+  expect(tx.metrics.counter('UncachedCompile') ?? 0).toBe(0);
+});
+
+test.each([
+  ['--job train', 'there is no job train: use recovery-lora, full, inference'],
+  ['--model Qwen3-0.5B', 'there is no model Qwen3-0.5B: use Qwen3-0.6B, Qwen3-1.7B'],
+  ['--tpu v6e-7', 'v6e-7: 7 chips are no v6e slice: 1, 4, 8,'],
+  ['--tpu v9-8', 'there is no TPU generation v9'],
+  ['--batch 0', '--batch is 0: it must be a whole number, at least 1'],
+  ['--tpu v6e-8 --mesh data=2,fsdp=3', '--mesh data=2,fsdp=3 is 6 devices, v6e-8 has 8'],
+  ['--tpu v6e-8 --mesh data=2,pipe=4', '--mesh data=2,pipe=4: there is no axis pipe: use data, fsdp, model'],
+  ['--tpu v6e-8 --mesh 8', '--mesh 8: write data=2,fsdp=4, or auto'],
+  ['--seq 50000', '--seq 50000: Qwen3-0.6B has 40960 positions'],
+  ['--remat some', '--remat some: use none, light, full'],
+])('tsxla plan %s is refused in one sentence', async (flags, sentence) => {
+  const given = flags.split(' ');
+  const others = { '--model': 'Qwen3-0.6B', '--job': 'full', '--tpu': 'v6e-1' };
+  const rest = Object.entries(others).flatMap(([flag, value]) => (given.includes(flag) ? [] : [flag, value]));
+  const { status, stderr } = await tsxla(['plan', ...given, ...rest]);
+  expect(stderr).toContain(sentence);
+  expect(stderr.trim().split('\n')).toHaveLength(1);
+  expect(status).toBe(1);
+});

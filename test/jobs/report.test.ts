@@ -1,0 +1,61 @@
+// A plan as a table and as a page. The plan is one that was asked for, kept (tsxla plan --model tiny --job full
+// --tpu v6e-4,v5e-1 --batch 12000 --seq 128 --no-remat --json): two rows fit, one does not.
+import { type JobPlan, pageOf, recommendation, reportOf } from 'tsxla/jobs';
+import { expect, test } from 'vitest';
+import { golden } from '../support.js';
+
+const plan = JSON.parse(golden('plan/job.json')) as JobPlan;
+const short = plan.rows.find((row) => !row.fits)!;
+
+test('the table: what fits first, by tokens a second and chip; by how much it does not fit', () => {
+  const [title, , head, ...lines] = reportOf(plan).split('\n');
+  expect(title).toBe('tiny, full: every weight learns, sequences of 128 tokens, remat none, bf16');
+  expect(head).toMatch(
+    /^TPU +mesh +batch +peak GiB +fits +step +tokens\/s +per chip +used +work +traffic +collectives +compile$/,
+  );
+  expect(lines.slice(0, 3).map((line) => line.split(/ {2,}/)[0])).toEqual(['v6e-4', 'v6e-4', 'v5e-1']);
+  const [first, second] = plan.rows;
+  expect(first!.tokensPerSecondPerChip!).toBeGreaterThanOrEqual(second!.tokensPerSecondPerChip!);
+  expect(lines[2]).toMatch(/no, by [\d.]+ GiB/);
+});
+
+test('why it does not fit: the ten largest buffers by line, and remedies that were tried', () => {
+  const text = reportOf(plan);
+  expect(short.programs[0]!.plan.largest).toHaveLength(10);
+  expect(text).toMatch(/GiB +bf16\[2,12000,128,256\] .*models\/qwen3\.js:\d+/);
+  for (const { what, fits } of short.remedies!)
+    expect(text).toMatch(new RegExp(`${what} +[\\d.]+ GiB, ${fits ? 'fits' : 'does not fit'} +--`));
+});
+
+test('the recommended one in a sentence; if none fits, what would', () => {
+  expect(recommendation(plan)).toMatch(
+    /^Of 3 combinations, take v6e-4, \w+=4, batch 12000 x 4: it takes [\d.]+ GiB of 31.2 GiB on each device, at least [\d.]+ m?s a step: at most [\d,]+ tokens\/s, \d+% of what its matrix units can do\.$/,
+  );
+  expect(recommendation({ ...plan, rows: [short] })).toMatch(
+    /^tiny full fits none of these: v5e-1, batch 12000 with --\S+.* does\.$/,
+  );
+  const helpless = { ...short, remedies: [] };
+  expect(recommendation({ ...plan, rows: [helpless] })).toContain('more chips, a shorter --seq or a smaller model may');
+});
+
+test('the page stands alone: no script runs, nothing is fetched, and its data is the plan', () => {
+  const page = pageOf(plan);
+  const data = /<script type="application\/json" id="plan">(.*?)<\/script>/s.exec(page)![1]!;
+  expect(JSON.parse(data)).toEqual(plan);
+  const shown = page.replace(data, '');
+  expect(shown).not.toMatch(/https?:|src=|@import|url\(/);
+  expect(shown.match(/<script/g)).toHaveLength(1);
+  for (const part of ['prefers-color-scheme:dark', 'name="viewport"', 'Roofline', 'What does not fit', 'class="mark"'])
+    expect(shown).toContain(part);
+});
+
+test('bars are as long as what they show, and names are no markup', () => {
+  const page = pageOf({ ...plan, model: { ...plan.model, name: '<b>&' } });
+  expect(page).toContain('<h1>&lt;b&gt;&amp; <span>full</span></h1>');
+  const [bar] = page.match(/<div class="bar bad">.*?<\/svg>/s)!;
+  const widths = [...bar!.matchAll(/class="(\w+)" x="[\d.]+%" width="([\d.]+)%"/g)];
+  const of = (kind: string) => Number(widths.find(([, k]) => k === kind)![2]);
+  const { parts, available } = short.programs[0]!.plan;
+  const mark = Number(/class="mark" x1="([\d.]+)%"/.exec(bar!)![1]);
+  expect(of('activations') / mark).toBeCloseTo(parts.activations / available, 2);
+});

@@ -1,0 +1,69 @@
+// Recovery training on eight devices, in every way of sharing the work: the losses of one device.
+process.env.CPU_NUM_DEVICES = '8';
+process.env.TSXLA_LOG = 'quiet';
+process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
+
+import * as tx from 'tsxla';
+import { writeKDCache } from 'tsxla/distill';
+import { type RecoveryEvent, type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
+import { beforeAll, expect, test } from 'vitest';
+import { folderOf } from '../models/support.js';
+import { file, newFolder } from './support.js';
+
+const WORDS = 'the quick brown fox jumps over a lazy dog and runs far away from home'.split(' ');
+const lines = Array.from({ length: 60 }, (_, i) =>
+  Array.from({ length: 9 }, (_, j) => WORDS[(i * 7 + j * (1 + (i % 4))) % WORDS.length]).join(' '),
+);
+const text = file('train.txt', lines.join('\n\n'));
+const [student, cache] = [newFolder(), newFolder()];
+let alone: number[];
+
+async function losses(options: Partial<RecoveryOptions>): Promise<number[]> {
+  const found: number[] = [];
+  await trainRecoveryLora(
+    {
+      ...{ model: student, kdCacheDir: cache, recoveryR: 2, lr: 1e-2, batchSize: 8, accumulationSteps: 2 },
+      ...{
+        maxSteps: 4,
+        logInterval: 1,
+        shuffle: false,
+        output: newFolder(),
+        evalData: [text],
+        evalSamples: 8,
+        ...options,
+      },
+    },
+    (e: RecoveryEvent) => {
+      if (e.kind === 'log') found.push(e.loss);
+      if (e.kind === 'eval') found.push(e.perplexity);
+    },
+  );
+  return found;
+}
+
+beforeAll(async () => {
+  const model = await tx.models.Qwen3ForCausalLM.fromPretrained(folderOf('tied'), { dtype: 'f32' });
+  await tx.quant.quantizeModel(model, { preset: 'q2a2', options: { scaleRank: 2 } });
+  await saveStudent(student, model);
+  await writeKDCache(cache, {
+    ...{ teacher: folderOf('tied'), data: text, dtype: 'f32', logits: 'f32' },
+    ...{ sequenceLength: 16, topK: 5, negatives: 4, batchSize: 4, sequences: 32 },
+  });
+  alone = await losses({});
+}, 120_000);
+
+test.each(['data=8', 'fsdp=8', 'data=2,fsdp=2,model=2'])('--mesh %s', async (mesh) => {
+  const found = await losses({ mesh });
+  expect(found.length).toBe(alone.length);
+  found.forEach((x, i) => void expect(Math.abs(x - alone[i]!) / alone[i]!).toBeLessThan(1e-4));
+});
+
+test('a batch that devices cannot share, and a mesh that does not multiply out, are refused with the numbers', async () => {
+  await expect(losses({ mesh: 'data=8', batchSize: 4 })).rejects.toThrow(
+    '--batch-size is 4, and in the mesh data=8 8 groups of devices have sequences of their own: 4 / 8 is no whole number: use 8',
+  );
+  await expect(losses({ mesh: 'data=2,model=2' })).rejects.toThrow('data 2 x model 2 = 4, and there are 8 devices');
+  await expect(losses({ mesh: 'rows=8' })).rejects.toThrow(
+    '--mesh rows=8: there is no axis rows: use data, fsdp, sequence, model',
+  );
+});
