@@ -78,12 +78,15 @@ const PAGES: Readonly<Record<string, Given>> = {
 /** One program of a page's blocks. Those after the first may use its names, and have their own; imports are for all. */
 function programOf(blocks: readonly string[], { code = '' }: Given): string {
   const imports = new Set(["import * as tx from 'tsxla';"]);
+  const names = new Map<string, Set<string>>(); // that are imported from each module
   const bodies = blocks.map((block) =>
-    block.replace(/^import .*\n/gm, (line) => {
-      imports.add(line.trim());
+    block.replace(/^import (?:\{ (.*) \} from (.*);|.*)\n/gm, (line, list?: string, from = '') => {
+      if (list) names.set(from, new Set([...(names.get(from) ?? []), ...list.split(', ')]));
+      else imports.add(line.trim());
       return '';
     }),
   );
+  for (const [from, all] of names) imports.add(`import { ${[...all].join(', ')} } from ${from};`);
   const [first, ...others] = bodies;
   return [...imports, code, first, ...others.map((body) => `{\n${body}}`)].join('\n');
 }

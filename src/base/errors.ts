@@ -136,6 +136,16 @@ export const STATUS_CODES = [
 ] as const;
 export type StatusCode = (typeof STATUS_CODES)[number];
 
+/** Processes that do not find each other, or the store through which they do. */
+export class RendezvousError extends TsxlaError {
+  constructor(
+    message: string,
+    readonly code: StatusCode,
+  ) {
+    super(message);
+  }
+}
+
 /** An error reported by XLA: `code` is its status code, `call` the C API function that returned it. */
 export class PjrtError extends TsxlaError {
   constructor(

@@ -7,7 +7,7 @@ export { ArrayDataset, ConcatDataset, type Dataset, randomSplit, Subset, TensorD
 export { type FilesOptions, JsonlDataset, TextDataset, type TextOptions } from './files.js';
 export { IterableDataset, type Read, type Source, type State } from './iterable.js';
 export { DataLoader, type DataLoaderOptions, type Loader, type LoaderState } from './loader.js';
-export { MpDeviceLoader } from './mp-device-loader.js';
+export { MpDeviceLoader, type MpDeviceLoaderOptions } from './mp-device-loader.js';
 export {
   type ChunkOptions,
   chunkTokens,
@@ -20,4 +20,5 @@ export {
 } from './pack.js';
 export { ParquetDataset, type ParquetOptions } from './parquet.js';
 export * from './sampler.js';
+export type { InputSharding, LoaderSharding, ShardingSpec } from './sharding.js';
 export type { WorkerOptions } from './workers.js';

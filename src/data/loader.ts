@@ -16,6 +16,7 @@ import { ArrayDataset, type Dataset, isDataset } from './dataset.js';
 import { IterableDataset, type State } from './iterable.js';
 import { ReadAhead } from './read-ahead.js';
 import { type BatchOrder, BatchSampler, RandomSampler, type Sampler, SequentialSampler } from './sampler.js';
+import { type LoaderSharding, type Split, splitRows } from './sharding.js';
 import { checkWorkers, WORKERS_EXAMPLE, type WorkerOptions, Workers } from './workers.js';
 
 export interface DataLoaderOptions<T, R> {
@@ -38,6 +39,8 @@ export interface DataLoaderOptions<T, R> {
   readonly batchSampler?: BatchOrder;
   /** 'xla:0', or 'host' to leave arrays with the host until something computes with them. */
   readonly device?: 'xla:0' | 'host' | { toString(): string };
+  /** The mesh over which batches are split: each device is sent its own rows. Of several processes each loads its share. */
+  readonly sharding?: LoaderSharding;
 }
 
 /** Where a loader is: plain data, for JSON. `batch` is the number of batches that were taken in this epoch. */
@@ -93,6 +96,8 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #dropIsAsked: boolean;
   readonly #prefetch: number;
   readonly #onHost: boolean;
+  /** How batches are split over devices; MpDeviceLoader says it in its own way. */
+  split: Split | undefined;
   readonly #kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast'>;
   #position: Position = { epoch: 0, batch: 0 };
   /** Whether the next loop goes on from the position, and does not begin a new epoch. */
@@ -116,6 +121,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     this.#collate = options.collate ?? stackCollate();
     this.#workers = checkWorkers(options.workers);
     this.#onHost = isHost(options.device);
+    this.split = options.sharding && splitRows(options.sharding);
     checkWhole('DataLoader: seed', seed);
     if (Array.isArray(dataset)) dataset = new ArrayDataset(dataset as readonly T[]);
     if (dataset instanceof IterableDataset || !isDataset(dataset)) {
@@ -290,15 +296,13 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   async #place({ tree, after }: Ready): Promise<Batch<Placed<R>>> {
     const isLeaf = (x: unknown): x is unknown => isHostArray(x) || !(Array.isArray(x) || isPlain(x));
     const flat = flatten('the batch', tree, isLeaf, '');
-    const made: Tensor[] = [];
-    const leaves = flat.leaves.map((leaf) => {
+    const tensors = flat.leaves.map((leaf) => {
       const array = ArrayBuffer.isView(leaf) ? hostArrayOf(leaf as TypedArray) : leaf;
-      if (!isHostArray(array)) return leaf;
-      const t = toTensor(array);
-      made.push(t);
-      return t;
+      return isHostArray(array) ? toTensor(array) : leaf;
     });
-    this.#checkDTypes(leaves, flat.paths);
+    this.#checkDTypes(tensors, flat.paths);
+    const leaves = this.split ? await this.split(tensors, flat.paths) : tensors;
+    const made = leaves.filter((x, i): x is Tensor => x instanceof Tensor && x !== flat.leaves[i]);
     if (!this.#onHost) await startUploads(leaves.flatMap((x) => (x instanceof Tensor ? (x.peek() ?? []) : [])));
     return { tree: flat.rebuild(leaves) as Placed<R>, made, after };
   }
@@ -349,6 +353,7 @@ const OPTIONS = [
   'sampler',
   'batchSampler',
   'device',
+  'sharding',
 ] as const;
 function checkOptions(o: DataLoaderOptions<never, unknown>): void {
   if ('numWorkers' in o)

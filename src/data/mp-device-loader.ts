@@ -1,7 +1,13 @@
 // torch_xla.distributed.parallel_loader's MpDeviceLoader, for code that comes from PyTorch/XLA.
 import { ArgumentError } from '../base/errors.js';
 import { sync } from '../tensor/sync.js';
-import type { Loader, LoaderState } from './loader.js';
+import { DataLoader, type Loader, type LoaderState } from './loader.js';
+import { type InputSharding, splitInput } from './sharding.js';
+
+export interface MpDeviceLoaderOptions {
+  /** How batches are split over a mesh: torch_xla's input_sharding. */
+  readonly inputSharding?: InputSharding;
+}
 
 /**
  * A DataLoader whose loop ends a step with each batch, as PyTorch/XLA's does: what the loop changed is computed (tx.sync).
@@ -11,9 +17,16 @@ export class MpDeviceLoader<B> implements Loader<B> {
   constructor(
     readonly loader: Loader<B>,
     device: { toString(): string } = 'xla:0',
+    { inputSharding }: MpDeviceLoaderOptions = {},
   ) {
     if (!/^xla(:0)?$/.test(String(device)))
       throw new ArgumentError(`MpDeviceLoader: there is no device ${device}: a process computes on one, xla:0`);
+    if (!inputSharding) return;
+    if (!(loader instanceof DataLoader))
+      throw new ArgumentError('MpDeviceLoader: inputSharding is for a DataLoader, which sends each device its part');
+    if (loader.split)
+      throw new ArgumentError("MpDeviceLoader: inputSharding, and the DataLoader's own sharding: give one of them");
+    loader.split = splitInput(inputSharding);
   }
   get length(): number | undefined {
     return this.loader.length;

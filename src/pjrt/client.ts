@@ -7,6 +7,7 @@ import { Buffer } from './buffer.js';
 import { Device } from './device.js';
 import { LoadedExecutable } from './executable.js';
 import { Owner } from './handle.js';
+import type { KeyValueCallbacks } from './key-value.js';
 import { type CompileOptions, encodeCompileOptions } from './options.js';
 import { devicesOf, encodeProgram, type Program } from './program.js';
 import { readPointers, readString } from './struct.js';
@@ -47,12 +48,22 @@ export class Client extends Owner {
 
   /**
    * Starts a plugin: a loaded one, or the library at a path. Options are the plugin's own, for instance
-   * `{ cpu_device_count: 4 }` (virtual CPU devices) or `{ allocator: 'bfc', preallocate: false }` (CUDA).
+   * `{ cpu_device_count: 4 }` (virtual CPU devices) or `{ allocator: 'bfc', preallocate: false }` (CUDA). One of several
+   * processes finds the others through a key-value store.
    */
-  static async create(plugin: Api | string, options: Options = {}, defaults: CompileOptions = {}): Promise<Client> {
+  static async create(
+    plugin: Api | string,
+    options: Options = {},
+    defaults: CompileOptions = {},
+    callbacks?: KeyValueCallbacks,
+  ): Promise<Client> {
     const api = typeof plugin === 'string' ? Api.load(plugin) : plugin;
     const list = encodeOptions(options);
-    const s = await api.callAsync('PJRT_Client_Create', { create_options: list, num_options: list.count });
+    const s = await api.callAsync('PJRT_Client_Create', {
+      create_options: list,
+      num_options: list.count,
+      ...callbacks,
+    });
     return new Client(api, s.get('client'), defaults);
   }
 

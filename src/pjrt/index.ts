@@ -15,6 +15,7 @@ export {
   type Rows,
 } from './executable.js';
 export { type HloFormat, type Module, readModule } from './hlo.js';
+export { type KeyValueCallbacks, KeyValueStore, type Member } from './key-value.js';
 export { checkLibrary, keepFreedMemory, preload } from './library.js';
 export { type CompileOptions, encodeCompileOptions } from './options.js';
 export { devicesOf, type Program } from './program.js';

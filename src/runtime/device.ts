@@ -4,7 +4,7 @@ import { checkWhole } from '../base/check.js';
 import { env, envInteger } from '../base/env.js';
 import { ArgumentError, PluginLoadError } from '../base/errors.js';
 import { notice } from '../base/log.js';
-import { Api, Client, keepFreedMemory, type Options, preload } from '../pjrt/index.js';
+import { Api, Client, type KeyValueCallbacks, keepFreedMemory, type Options, preload } from '../pjrt/index.js';
 import {
   cudaMissing,
   DEVICE_TYPES,
@@ -14,6 +14,7 @@ import {
   findPlugin,
 } from '../plugins/index.js';
 import { defaultFlags } from './flags.js';
+import { joinOthers, sayWhich } from './processes.js';
 
 /**
  * The environment in which libtpu compiles where there is no TPU. Without it, libtpu asks a cloud server what machine
@@ -100,9 +101,11 @@ export interface OpenOptions {
   readonly onProgress?: (done: number, total: number) => void;
   /** More options for the plugin. */
   readonly options?: Options;
+  /** How the plugin reaches other processes. */
+  readonly callbacks?: KeyValueCallbacks;
 }
 
-/** Finds the plugin of a device, fetching it if need be, and starts it. */
+/** Finds the plugin of a device, fetching it if need be, and starts it, together with the other processes if there are any. */
 export async function openClient(
   name: DeviceType | 'auto' = 'auto',
   o: OpenOptions = {},
@@ -111,7 +114,11 @@ export async function openClient(
   if (why) notice(`using ${device}: ${why}`);
   checkPresent(device);
   const plugin = await findPlugin(device, o.onProgress ? { onProgress: o.onProgress } : {});
-  return { client: await startClient(device, plugin.path, o), plugin };
+  const { options, callbacks } = await joinOthers(device);
+  const all = { ...o, options: { ...options, ...o.options }, ...(callbacks && { callbacks }) };
+  const client = await startClient(device, plugin.path, all);
+  sayWhich(client);
+  return { client, plugin };
 }
 
 /** Before anything is fetched or started: libtpu would look for a TPU for many minutes. */
@@ -136,7 +143,7 @@ export async function startClient(device: DeviceType, path: string, o: OpenOptio
   };
   const api = Api.load(path);
   if (device === 'cpu') keepFreedMemory();
-  return Client.create(api, { ...defaults, ...o.options }, { xlaFlags: defaultFlags(device) });
+  return Client.create(api, { ...defaults, ...o.options }, { xlaFlags: defaultFlags(device) }, o.callbacks);
 }
 
 /** NVIDIA's libraries and compiler tools, where the plugin finds them. It would end the process over one it misses. */

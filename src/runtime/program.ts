@@ -17,6 +17,7 @@ import { describeProgram, explainCompile, type ProgramFacts } from './explain.js
 import { keyOfLayout, resultShardings } from './layout.js';
 import { checkFits } from './memory.js';
 import { count, record } from './metrics.js';
+import { spansProcesses } from './processes.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
 import { noteEnd, noteRun } from './rules-loop.js';
@@ -140,7 +141,9 @@ export class Program implements Described {
     };
     const start = performance.now();
     const progress = showProgress(name ?? 'a program', bytes(text.length));
-    const cache = DiskCache.current();
+    // What several processes run, they compile together: one that waits for another's file would hold up both.
+    const isShared = spansProcesses(client, this.layout?.mesh.devices ?? []);
+    const cache = isShared ? undefined : DiskCache.current();
     const building = cache
       ? cache.getOrCompile(client, { text, options: all, ...(name && { name }) }, compile)
       : compile().then((executable) => ({

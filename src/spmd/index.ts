@@ -41,5 +41,6 @@ export {
   shardBatch,
   tensorParallel,
 } from './parallel.js';
+export { batchShare, fromLocal, processCount, processIndex, type Share } from './processes.js';
 export { markSharding, microBatches, replicate, shard, shardingOf } from './sharding.js';
 export { visualizeSharding } from './visualize.js';

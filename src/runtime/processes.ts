@@ -1,0 +1,85 @@
+// Several processes that compute together: what the environment says of them, in the words of torchrun, JAX and Cloud TPU.
+import { env, envInteger } from '../base/env.js';
+import { ArgumentError } from '../base/errors.js';
+import { notice } from '../base/log.js';
+import { type Client, type KeyValueCallbacks, KeyValueStore, type Member, type Options } from '../pjrt/index.js';
+import type { DeviceType } from '../plugins/index.js';
+
+/** What RANK, WORLD_SIZE and the address of process 0 say; undefined where there is one process. */
+export function memberFromEnv(): Member | undefined {
+  const world = envInteger('WORLD_SIZE', 1, 1);
+  if (world === 1) return undefined;
+  const rank = envInteger('RANK', -1, -1);
+  if (rank < 0)
+    throw new ArgumentError(`WORLD_SIZE=${world} and no RANK: set it to 0 in one process, 1 in the next, ...`);
+  if (rank >= world)
+    throw new ArgumentError(`RANK=${rank} and WORLD_SIZE=${world}: ranks of ${world} processes are 0 to ${world - 1}`);
+  return { rank, world, ...coordinator(world), timeout: envInteger('TSXLA_RENDEZVOUS_TIMEOUT', 300, 1) };
+}
+
+function coordinator(world: number): { host: string; port: number } {
+  const name = ['TSXLA_COORDINATOR', 'JAX_COORDINATOR_ADDRESS'].find(env);
+  const [host, port] = [env('MASTER_ADDR'), env('MASTER_PORT')];
+  if (!name && !(host && port))
+    throw new ArgumentError(
+      `WORLD_SIZE=${world}, and nothing says where process 0 is: set MASTER_ADDR and MASTER_PORT, or TSXLA_COORDINATOR=host:port, the same in all`,
+    );
+  const text = name ? env(name)! : `${host!.includes(':') ? `[${host}]` : host}:${port}`;
+  const [, plain, bracketed, number] = /^(?:([^:[\]]+)|\[(.+)\]):(\d+)$/.exec(text) ?? [];
+  if (number && Number(number) < 65536 && Number(number) > 0)
+    return { host: plain ?? bracketed!, port: Number(number) };
+  throw new ArgumentError(`${name ?? 'MASTER_ADDR:MASTER_PORT'}=${text} is no address: write host:port`);
+}
+
+let callbacks: Promise<KeyValueCallbacks> | undefined; // a process joins once
+/** Joins the other processes where the plugin needs help with that, and what the plugin is to be told. */
+export async function joinOthers(device: DeviceType): Promise<{ options?: Options; callbacks?: KeyValueCallbacks }> {
+  if (device === 'tpu') checkPod();
+  const world = envInteger('WORLD_SIZE', 1, 1);
+  if (device === 'cpu' && world > 1)
+    notice(`WORLD_SIZE=${world}: XLA's CPU has no way to compute with other processes: each computes alone`);
+  const member = device === 'cuda' ? memberFromEnv() : undefined;
+  if (!member) return {};
+  callbacks ??= KeyValueStore.join(member).then((store) => store.callbacks());
+  callbacks.catch(() => (callbacks = undefined)); // the next one tries again
+  const { rank: node_id, world: num_nodes } = member;
+  return { options: { node_id, num_nodes, ...ownGpu() }, callbacks: await callbacks };
+}
+
+/** Of a machine with several processes, each has the GPU of its LOCAL_RANK, unless it sees a single one anyway. */
+function ownGpu(): { visible_devices?: number[] } {
+  const alone = envInteger('LOCAL_WORLD_SIZE', 0, 0) === 1 || env('CUDA_VISIBLE_DEVICES')?.split(',').length === 1;
+  const local = envInteger('LOCAL_RANK', -1, -1);
+  return local < 0 || alone ? {} : { visible_devices: [local] };
+}
+
+/** libtpu joins the processes of a pod itself, by these or by what the machine's metadata says. */
+function checkPod(): void {
+  const hosts = env('TPU_WORKER_HOSTNAMES')?.split(',');
+  const id = envInteger('TPU_WORKER_ID', 0, 0);
+  if (hosts && id >= hosts.length)
+    throw new ArgumentError(
+      `TPU_WORKER_ID=${id}, and TPU_WORKER_HOSTNAMES names ${hosts.length} (${hosts.join(', ')}): workers are 0 to ${hosts.length - 1}`,
+    );
+}
+
+/** How many processes a client's devices belong to. */
+export const processesOf = ({ devices }: Client): number => new Set(devices.map((d) => d.processIndex)).size;
+
+/** Whether some of these devices are another process's. */
+export const spansProcesses = ({ addressableDevices }: Client, ids: readonly number[]): boolean =>
+  ids.some((id) => !addressableDevices.some((d) => d.id === id));
+
+/** One line that says which of several processes this is. */
+export function sayWhich(client: Client): void {
+  const [count, { platform, processIndex, devices, addressableDevices }] = [processesOf(client), client];
+  const world = envInteger('WORLD_SIZE', 1, 1);
+  if (count > 1)
+    notice(
+      `process ${processIndex} of ${count}, with ${addressableDevices.length} of ${devices.length} ${platform} devices`,
+    );
+  else if (platform === 'tpu' && world > 1)
+    notice(
+      `WORLD_SIZE=${world}, and libtpu knows of one process: it joins others by TPU_WORKER_ID and TPU_WORKER_HOSTNAMES, not by RANK`,
+    );
+}
