@@ -38,6 +38,7 @@ export class Cell {
   ) {
     this.#expr = expr;
     expr.holders++;
+    expr.goesAlong ||= carried;
   }
 
   get expr(): Expr {
@@ -70,6 +71,7 @@ export class Cell {
     this.#sharding = isOfShape ? (sharding ?? this.#sharding) : undefined;
     this.#expr.holders--;
     expr.holders++;
+    expr.goesAlong ||= this.carried;
     this.#expr = expr;
   }
 

@@ -96,9 +96,9 @@ export class Body {
   }
 }
 
-/** The meshes that operations of the graph name. */
-export const meshesOf = ({ nodes }: Graph): readonly Mesh[] =>
-  Mesh.exists ? [...new Set(nodes.flatMap(meshesIn))] : [];
+/** The meshes that operations of the graph name; what is given may lie elsewhere by now. */
+export const meshesOf = ({ nodes }: Graph, isGiven: (e: Expr) => boolean = () => false): readonly Mesh[] =>
+  Mesh.exists ? [...new Set(nodes.flatMap((e) => (isGiven(e) ? [] : meshesIn(e))))] : [];
 
 /** Those that the operation itself names, or others in its body. */
 export const meshesIn = ({ attrs }: Expr): readonly Mesh[] =>

@@ -81,11 +81,9 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
   const on = new Map<Expr, { readonly firm: ReadonlySet<Sharding>; readonly at: Sharding | undefined }>();
   for (const e of graph.nodes) {
     const inputs = hasValue(e) ? [] : e.inputs.map((x) => on.get(x)!);
-    const split = hasValue(e) && e.sharding && !e.sharding.isReplicated ? [e.sharding.mesh] : [];
-    const firm = new Set([
-      ...[...meshesIn(e), ...split].map(Sharding.replicated),
-      ...inputs.flatMap((x) => [...x.firm]),
-    ]);
+    const split = e.sharding && !e.sharding.isReplicated ? [e.sharding.mesh] : [];
+    const own = (hasValue(e) ? split : meshesIn(e)).map(Sharding.replicated);
+    const firm = new Set([...own, ...inputs.flatMap((x) => [...x.firm])]);
     const lies = e.sharding && Sharding.replicated(e.sharding.mesh);
     on.set(e, { firm, at: [...firm][0] ?? lies ?? inputs.find((x) => x.at)?.at });
   }
@@ -94,7 +92,8 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
     return firm.size > 1 || (at !== undefined && missingDevices(client, at.mesh).length > 0);
   };
   const roots = graph.roots.filter((root) => isAsked(root) || !isTorn(root));
-  return grouped(roots, (root) => (isTorn(root) ? root : on.get(root)!.at));
+  const first = roots.map((root) => on.get(root)!.at).find((at) => at);
+  return grouped(roots, (root) => (isTorn(root) ? root : (on.get(root)!.at ?? (root.goesAlong ? first : undefined))));
 }
 
 async function run(client: Client, plan: Plan, request: Request): Promise<void> {
@@ -102,7 +101,7 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
   parameters.forEach(checkAlive);
   const results = graph.roots.map((e) => e.sharding);
   const layout = layoutOf({ given: parameters, meshes, aliases, results });
-  if (layout) await place(client, parameters, layout);
+  await place(client, parameters, layout);
   const { program, executable } = await obtain(client, layout ? { ...plan, layout } : plan, request);
   described = nodeCount();
   const { outputs, done } = await withRelief(
@@ -117,12 +116,19 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
   });
 }
 
-/** Brings values to where a program that is split over devices wants them; numbers are brought along with the run. */
-export async function place(client: Client, nodes: readonly Expr[], layout: Layout): Promise<void> {
+/** Brings values to where a program wants them; numbers are brought along with the run. */
+export async function place(client: Client, nodes: readonly Expr[], layout: Layout | undefined): Promise<void> {
+  if (!Mesh.exists) return;
   for (const [i, e] of nodes.entries()) {
-    const wanted = layout.parameters[i]!;
+    const wanted = layout?.parameters[i];
     const { value } = e;
     if (isPlaced(e, wanted)) continue;
+    if (!wanted) {
+      const away = value as Stored;
+      setValue(e, await away.toHost()); // it went along, and comes back
+      if (!away.shared) away.dispose();
+      continue;
+    }
     if (ArrayBuffer.isView(value)) e.sharding = wanted;
     else if (value instanceof ShardedArray && isOn(value.sharding.mesh, wanted.mesh))
       await reshard(client, e, value, wanted);
@@ -256,7 +262,7 @@ export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): P
   const parameters = graph.nodes.filter(isGiven);
   const sources = parameters.map((p) => p.source); // and not the nodes: their values would live on
   const labels = () => sources.map((source) => (source ? `the tensor made at ${source}` : 'a tensor'));
-  return { graph, parameters, labels, aliases: [], isGiven, meshes: meshesOf(graph) };
+  return { graph, parameters, labels, aliases: [], isGiven, meshes: meshesOf(graph, isGiven) };
 }
 
 /** The elements of a node, computed if need be and brought to the host. What is there is read at once. */

@@ -25,7 +25,7 @@ export function layoutOf({ given, meshes = [], aliases, results }: Placed): Layo
   const whole = Sharding.replicated(mesh);
   const parameters = lie.map((sharding, i) => {
     if (!sharding || isOn(mesh, sharding.mesh)) return sharding ?? whole;
-    if (sharding.isReplicated) return whole; // it goes along: the state of a random generator
+    if (sharding.isReplicated) return whole; // it goes along
     throw otherDevices(String(given[i]!.aval), String(sharding), sharding.mesh, mesh);
   });
   const outs = results.map((s) => (s && isOn(mesh, s.mesh) ? s : undefined)); // else it is brought there when it is used
@@ -61,7 +61,7 @@ export const keyOfLayout = (layout: Layout | undefined): number[] =>
 
 /** Whether a value is where a program wants it; a host's array is brought along with the run. */
 export const isPlaced = ({ value, sharding }: Expr, wanted: Sharding | undefined): boolean => {
-  if (value instanceof ShardedArray) return value.sharding === wanted && sharding === wanted;
+  if (value instanceof ShardedArray) return value.sharding === wanted && (sharding ?? wanted) === wanted;
   return wanted ? ArrayBuffer.isView(value) && (sharding ?? wanted) === wanted : sharding === undefined;
 };
 

@@ -106,7 +106,7 @@ async function launch(t: Trace, nodes: readonly Expr[], values: readonly Value[]
   }
   nodes.forEach(checkAlive);
   const layout = layoutFor(t, values, nodes);
-  if (layout) await place(client, nodes, layout);
+  await place(client, nodes, layout);
   const { program, executable } = await obtain(client, layout ? { ...t.plan, layout } : t.plan, request, t.program);
   t.program = program;
   const run = () => start(t, nodes, 1, executable, request); // its place has let go of it

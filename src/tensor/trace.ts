@@ -192,7 +192,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
   return {
-    plan: { graph, parameters, labels, aliases, isGiven, meshes: meshesOf(graph) },
+    plan: { graph, parameters, labels, aliases, isGiven, meshes: meshesOf(graph, isGiven) },
     slots,
     targets,
     returned,

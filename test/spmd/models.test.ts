@@ -72,7 +72,7 @@ async function train(
   steps = 4,
 ) {
   tx.manualSeed(0);
-  const model = new nn.Sequential(new nn.Linear(8, 16), new nn.Tanh(), new nn.Linear(16, 8));
+  const model = new nn.Sequential(new nn.Linear(8, 16), new nn.Tanh(), new nn.Dropout(0.2), new nn.Linear(16, 8));
   place?.(model);
   const x = wave([8, 8]);
   if (place) markSharding(x, line, ['all']);

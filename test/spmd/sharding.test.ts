@@ -93,6 +93,14 @@ describe('markSharding', () => {
       await check(t);
     }
   });
+  test('of what was split by a program, on other devices', async () => {
+    const other = new Mesh([4], ['x'], { devices: [4, 5, 6, 7] });
+    const t = shard(count([8]), line, ['all']);
+    await tx.sync(t);
+    markSharding(t, other, ['x']);
+    expect(await list(t.add(1))).toEqual(upTo(8).map((i) => i + 1));
+    await check(markSharding(t, mesh, ['data']));
+  });
   test('stays a variable, with its gradient', async () => {
     for (const w of [count([8], { requiresGrad: true }), count([8]).add(0).requiresGrad_()]) {
       markSharding(w, mesh, ['model']);
