@@ -31,6 +31,7 @@ export interface Prepared {
   readonly form: StudentForm;
   readonly lesson: Lesson;
   readonly dtype: DType;
+  readonly mesh: Mesh | undefined;
 }
 
 const CHECKPOINT = { none: false, light: 'light', full: true } as const;
@@ -75,7 +76,7 @@ export async function prepare(s: Settings): Promise<Prepared> {
   await adapt(student, s, adapterOptions);
   split(student);
   student.train();
-  return { student, form, lesson, dtype };
+  return { student, form, lesson, dtype, mesh };
 }
 
 /** The mesh that is asked for; none: one device. */

@@ -9,7 +9,7 @@ import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
 import { offLoop } from '../runtime/rules-loop.js';
-import { batchFor } from '../spmd/index.js';
+import { batchFor, type Mesh } from '../spmd/index.js';
 import type { Compiled, Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -103,6 +103,7 @@ export async function trainRecoveryLora(options: RecoveryOptions, tell: Tell = (
 
 class Learner {
   readonly student: Qwen3ForCausalLM;
+  readonly mesh: Mesh | undefined;
   readonly lesson: Lesson;
   readonly optimizer: AdamW;
   readonly schedule: LambdaLR;
@@ -111,8 +112,9 @@ class Learner {
   readonly #anchors: number;
   readonly #step: Compiled<[Batch, Schedule], StepResult>;
 
-  constructor({ student, lesson }: Prepared, s: Settings) {
+  constructor({ student, lesson, mesh }: Prepared, s: Settings) {
     this.student = student;
+    this.mesh = mesh;
     this.lesson = lesson;
     this.#settings = s;
     this.optimizer = new AdamW(
@@ -145,7 +147,7 @@ class Learner {
   /** Starts step n, counted from 0. The batch is used up. */
   async step(n: number, batch: Batch): Promise<StepResult & { readonly lr: number }> {
     const [lr] = this.schedule.getLastLr();
-    const result = await this.#step(batchFor(this.student, batch), this.#scheduleAt(n));
+    const result = await this.#step(batch, this.#scheduleAt(n));
     for (const t of Object.values(batch)) t.dispose();
     this.schedule.step();
     return { ...result, lr: lr! };
@@ -202,13 +204,13 @@ class Run {
   #stopped = false;
 
   constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell) {
-    const { lesson, sequencesPerStep: batchSize } = learner;
+    const { lesson, sequencesPerStep: batchSize, mesh } = learner;
     this.#settings = s;
     this.#learner = learner;
     this.#folder = folder;
     this.#tell = tell;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
-    this.#batches = batchesOf(lesson, { batchSize, ...order });
+    this.#batches = batchesOf(lesson, { batchSize, ...order, ...(mesh && { sharding: mesh }) });
     this.#meter = new Meter(s.maxSteps, batchSize * lesson.sequenceLength);
   }
   get #ended(): boolean {
