@@ -176,9 +176,14 @@ function equalParts(roots: readonly Expr[]): (readonly Expr[])[] {
 function rowsOf(root: Expr): readonly Expr[] {
   let e = root;
   while (e.inputs.length === 1 && !hasValue(e)) e = e.inputs[0]!;
-  return e.op.name === 'concat' && e.inputs.length >= MANY && !hasValue(e)
-    ? e.inputs.filter((x) => !hasValue(x))
-    : [root];
+  if (e.op.name !== 'concat' || e.inputs.length < MANY || hasValue(e)) return [root];
+  const rows = e.inputs.filter((x) => !hasValue(x));
+  const { dim } = e.attrs as { dim: number };
+  const { sharding } = root;
+  // Split as the whole is: else one device would have to hold all of them.
+  if (sharding && !sharding.axes[dim]?.length && String(e.shape) === String(root.shape))
+    for (const row of rows) row.sharding ??= sharding;
+  return rows;
 }
 
 /** What these nodes need, in parts that share nothing but values that are there; none if there are few. */

@@ -158,6 +158,19 @@ describe('training', () => {
     expect(alone.model.parameters().every((p) => !shardingOf(p) || shardingOf(p)!.isReplicated)).toBe(true);
   });
 
+  test('the parameters of a stack of layers are made where they belong', async () => {
+    tx.manualSeed(4);
+    const one = new nn.LayerStack([0, 1, 2, 3].map(() => new nn.Linear(8, 8)));
+    const expected = await list(one.parameters()[0]!);
+    tx.manualSeed(4);
+    const many = fsdp(new nn.LayerStack([0, 1, 2, 3].map(() => new nn.Linear(8, 8))), line, ALL);
+    const alone = tx.metrics.counter('ExecuteComputation');
+    const weight = many.parameters()[0]!;
+    expect(await list(weight)).toEqual(expected);
+    expect(stored(weight).shards.map((s) => s.type.shape)).toEqual(new Array(8).fill([4, 1, 8]));
+    expect(tx.metrics.counter('ExecuteComputation')! - alone!).toBeLessThanOrEqual(1); // the states of the generator
+  });
+
   test('another dtype keeps the places', async () => {
     const model = new nn.Linear(8, 8);
     fsdp(model, line, ALL);

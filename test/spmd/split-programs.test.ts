@@ -2,7 +2,7 @@
 // run harms nothing. Eight virtual devices, in one process.
 
 import * as tx from 'tsxla';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   client,
   compiles,
@@ -290,6 +290,28 @@ describe('memory', () => {
     reads.length = 0;
     expect(await list(w)).toEqual(new Array(8).fill(201));
     expect(await settled()).toBeLessThanOrEqual(live + 8);
+  });
+
+  test('a step that fails on the devices says what is lost with it', async () => {
+    vi.stubEnv('TSXLA_MEMORY_CHECK', 'off');
+    const w = markSharding(tx.ones([8]), mesh, ['data']);
+    const v = markSharding(tx.ones([8]), mesh, ['model']);
+    await tx.sync(w, v);
+    await tx.step(function huge() {
+      const all = tx
+        .rand([1 << 21, 1 << 21])
+        .sort()
+        .values.sum();
+      w.add_(all.add(v));
+    });
+    vi.unstubAllEnvs();
+    await expect(w.tolist()).rejects.toThrow(/^huge failed on the device: .*\n.*lost with it.*f32\[8\]/);
+    expect(await list(v)).toEqual(new Array(8).fill(1)); // only read
+    tx.manualSeed(0);
+    w.copy_(upTo(8));
+    await tx.step(() => void w.add_(v));
+    expect(await list(w)).toEqual(upTo(8).map((i) => i + 1));
+    expect(String(shardingOf(w))).toBe('[data] over data=2, model=4');
   });
 
   test('a step that cannot be run leaves all as it was', async () => {
