@@ -21,7 +21,7 @@ import { spansProcesses } from './processes.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
 import { noteEnd, noteRun } from './rules-loop.js';
-import { ShardedArray, type Stored } from './sharded.js';
+import { placesOf, ShardedArray, type Stored } from './sharded.js';
 import { roomToRun } from './turn.js';
 
 /** What is to be computed: everything a program is made from. */
@@ -34,8 +34,8 @@ export interface Plan {
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
-  /** A mesh that an operation names. */
-  readonly mesh?: Mesh | undefined;
+  /** Those that operations name. */
+  readonly meshes?: readonly Mesh[];
   /** How it is split over several devices, once that is known. */
   readonly layout?: Layout | undefined;
 }
@@ -91,6 +91,7 @@ export class Program implements Described {
   seconds = 0;
   bytes = 0;
   #executable: LoadedExecutable | undefined;
+  #explained: ReturnType<typeof explainCompile> | undefined;
   readonly #dump: GraphDump | undefined;
   /** The types of its results. */
   readonly #roots: readonly Aval[];
@@ -125,7 +126,8 @@ export class Program implements Described {
   async #compile(client: Client, text: string, request: Request, told: boolean): Promise<LoadedExecutable> {
     const { name } = request;
     const all = { ...devicesFor(this.layout), ...request.compileOptions };
-    const explained = explainCompile(this, request);
+    this.#explained ??= explainCompile(this, request); // once, where it is compiled twice
+    const explained = this.#explained;
     printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines() }));
     this.#dump?.save(request);
     count('UncachedCompile');
@@ -169,10 +171,10 @@ export class Program implements Described {
     emit: (layout: Layout | undefined, locations?: boolean) => string,
     request: Request,
   ): Promise<LoadedExecutable> {
-    const { layout, graph } = plan;
+    const { layout, graph, meshes } = plan;
     if (layout) {
       const { mesh } = layout;
-      const found = resultShardings(layout, executable, graph.roots);
+      const found = resultShardings(layout, executable, graph.roots, meshes);
       this.results = found.map((sharding) => sharding ?? Sharding.replicated(mesh));
       if (found.includes(undefined)) {
         executable.dispose();
@@ -308,6 +310,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
 
 /** A program that is ready to run, when there is room for a run: `known` if it is still there. */
 export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
+  if (plan.layout) placesOf(client, plan.layout.mesh); // they are there
   for (;;) {
     const isThere = known && !known.dropped && sameLayout(known.layout, plan.layout);
     if (isThere) count('CachedCompile');

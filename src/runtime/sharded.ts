@@ -73,6 +73,7 @@ export class ShardedArray {
   async toHost(): Promise<TypedArray> {
     const { aval, sharding } = this;
     if (sharding.isReplicated) return this.shards[0]!.toHost();
+    if (!aval.size) return hostArray(aval as ArrayType);
     const block = sharding.shardShape(aval.shape);
     const starts = placesOf(this.client, sharding.mesh).map(([position]) => sharding.startOf(aval.shape, position));
     const first = new Map(starts.map((start, i) => [String(start), i] as const).reverse()); // one of each part
@@ -112,11 +113,18 @@ export function placesOf(client: Client, mesh: Mesh): readonly (readonly [positi
   return list;
 }
 
-function checkDevices({ devices, platform }: Client, mesh: Mesh): void {
-  const missing = mesh.devices.filter((id) => !devices.some((d) => d.id === id));
+/** Those of a mesh's devices that no process has. */
+export const missingDevices = ({ devices }: Client, mesh: Mesh): number[] =>
+  mesh.devices.filter((id) => !devices.some((d) => d.id === id));
+
+function checkDevices(client: Client, mesh: Mesh): void {
+  const missing = missingDevices(client, mesh);
   if (!missing.length) return;
-  const virtual = platform === 'cpu' ? `: CPU_NUM_DEVICES=${mesh.size} makes so many virtual ones` : '';
+  const { devices, platform } = client;
+  const needed = Math.max(mesh.size, ...missing.map((id) => id + 1));
+  const virtual = platform === 'cpu' ? `: CPU_NUM_DEVICES=${needed} makes so many virtual ones` : '';
+  const which = mesh.size <= devices.length ? ` (there is no device ${missing.join(', ')})` : '';
   throw new ArgumentError(
-    `the mesh ${mesh} needs ${mesh.size} devices, and ${platform} has ${devices.length}${virtual}`,
+    `the mesh ${mesh} needs ${needed} devices, and ${platform} has ${devices.length}${which}${virtual}`,
   );
 }

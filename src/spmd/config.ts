@@ -81,9 +81,10 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
   const product = meshShape.reduce((a, b) => a * b, 1);
   const shape = `meshShape [${meshShape.join(', ')}] is ${meshShape.join(' x ')} = ${product} devices`;
   if (product !== devices) throw new ArgumentError(`${shape}, and there are ${devices}`);
+  const open = Object.values(sizes).includes(-1);
   const named = Object.entries(sizes);
   const wanted = named.reduce((n, [, size]) => n * size, 1);
-  if (named.length && wanted !== product)
+  if (named.length && !open && wanted !== product)
     throw new ArgumentError(
       `${shape}, and ${named.map(([axis, size]) => `${axis} ${size}`).join(' x ')} = ${wanted}: ${wanted} is not ${product}`,
     );

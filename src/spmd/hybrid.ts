@@ -11,6 +11,7 @@ export function hybridMesh(ici: readonly number[], dcn: readonly number[], axisN
     throw new ArgumentError(
       `hybridMesh: ${ici.length} sizes within a slice, ${dcn.length} across slices, ${axisNames.length} names: each axis has all three`,
     );
+  for (const sizes of [ici, dcn]) new Mesh(sizes, axisNames); // each is a mesh of its own
   const inner = ici.reduce((a, b) => a * b, 1);
   const shape = ici.map((n, i) => n * dcn[i]!);
   const devices = Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, position) => {
