@@ -7,6 +7,7 @@ import { Mesh, type PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
 import { markSharding, shardingOf } from './sharding.js';
+import { BATCH_AXES } from './shares.js';
 
 /** A module, as far as it matters here. */
 export interface Splittable {
@@ -129,8 +130,6 @@ export interface BatchOptions {
   /** The axis along which sequences (dimension 1) are split. */
   readonly sequence?: string;
 }
-/** Axes whose devices have different examples. */
-export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
 
 // ---- how they are found
 
