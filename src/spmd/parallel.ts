@@ -25,7 +25,7 @@ export interface AxisOptions {
   readonly axis?: string;
 }
 export interface FsdpOptions extends AxisOptions {
-  /** Parameters with fewer elements stay whole: gathering them would cost more than they take. */
+  /** Parameters with fewer elements, in one layer, stay whole: gathering them would cost more than they take. */
   readonly minSize?: number;
 }
 
@@ -140,6 +140,7 @@ function split<M extends Splittable>(
   axis: string,
   specOf: (
     name: string,
+    /** `size`: of one layer's. */
     parameter: { readonly shape: Shape; readonly size: number },
     spec: PartitionSpec,
   ) => PartitionSpec,
@@ -154,7 +155,8 @@ function split<M extends Splittable>(
   for (const [name, p] of [...model.namedParameters(), ...model.namedBuffers()]) {
     const known = shardingOf(p);
     const spec = known && known.mesh.key === mesh.key ? known.spec : [];
-    markSharding(p, mesh, specOf(name, { shape: p.shape, size: p.numel() }, spec));
+    const size = p.numel() / (isStacked(name) ? p.shape[0]! : 1);
+    markSharding(p, mesh, specOf(name, { shape: p.shape, size }, spec));
   }
 }
 
