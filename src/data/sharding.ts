@@ -2,8 +2,8 @@
 import { ArgumentError } from '../base/errors.js';
 import { describe, isPlain, leafName } from '../base/tree.js';
 import { Mesh, type PartitionSpec } from '../ir/mesh.js';
-import type { BatchOptions } from '../spmd/parallel.js';
-import { batchAxes, wholeOf } from '../spmd/processes.js';
+import { type BatchOptions, batchAxes } from '../spmd/parallel.js';
+import { wholeOf } from '../spmd/processes.js';
 import { markSharding } from '../spmd/sharding.js';
 import { Tensor } from '../tensor/tensor.js';
 

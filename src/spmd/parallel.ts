@@ -91,7 +91,7 @@ const meshes = new WeakMap<object, Mesh>();
  */
 export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: ParallelTable): M {
   const has = (axis: string) => mesh.axisNames.includes(axis);
-  const other = mesh.axisNames.find((axis) => ![...BATCH_AXES, 'model', 'sequence'].includes(axis));
+  const other = mesh.axisNames.find((axis) => ![...PARALLEL_AXES, 'sequence'].includes(axis));
   if (other)
     throw new ArgumentError(
       `parallelize: the mesh ${mesh} has an axis ${other}, and data, fsdp, sequence and model are known: use dataParallel, fsdp and tensorParallel, which take { axis }`,
@@ -109,13 +109,13 @@ export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: 
 export function batchFor<T>(model: Splittable, batch: T): T {
   const mesh = meshes.get(model);
   if (!mesh) return batch;
-  const shares = mesh.sizeOf(BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis)));
+  const shares = mesh.sizeOf(batchAxes(mesh));
   return tensorsIn(batch).every((t) => t.ndim && t.shape[0]! % shares === 0) ? shardBatch(batch, mesh) : batch;
 }
 
 /** Splits tensors, in any tree, over a mesh: the batch (dimension 0) along the axes that share work, a sequence along its own. */
 export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOptions = {}): T {
-  const shared = axes ?? BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
+  const shared = axes ?? batchAxes(mesh);
   const spec: PartitionSpec = sequence ? [shared, sequence] : [shared];
   for (const t of tensorsIn(batch)) markSharding(t, mesh, spec.slice(0, t.ndim));
   return batch;
@@ -131,6 +131,9 @@ export interface BatchOptions {
 }
 /** Axes whose devices have different examples. */
 export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
+export const batchAxes = (mesh: Mesh): readonly string[] => BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
+/** Axes along which `parallelize` or `batchFor` splits something: along a further one, devices would do the same twice. */
+export const PARALLEL_AXES: readonly string[] = [...BATCH_AXES, 'model'];
 
 // ---- how they are found
 

@@ -12,7 +12,7 @@ import { processesOf } from '../runtime/processes.js';
 import { placesOf, ShardedArray } from '../runtime/sharded.js';
 import { defaultClient, setValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
-import { BATCH_AXES, type BatchOptions } from './parallel.js';
+import { type BatchOptions, batchAxes } from './parallel.js';
 import { markSharding } from './sharding.js';
 
 /** The number of this process, among those that compute together. */
@@ -30,10 +30,8 @@ export interface Share {
  * Processes whose devices work on the same examples (along axes that split the model) load the same.
  */
 export async function batchShare(mesh: Mesh, { axes }: Pick<BatchOptions, 'axes'> = {}): Promise<Share> {
-  return shareIn(await defaultClient(), mesh, axes ?? batchAxes(mesh));
+  return shareIn(await defaultClient(), mesh, axes ?? batchAxes(checkMesh(mesh)));
 }
-export const batchAxes = (mesh: Mesh): readonly string[] =>
-  BATCH_AXES.filter((axis) => checkMesh(mesh).axisNames.includes(axis));
 
 /**
  * The tensors, in any tree, of which every process gives its own rows: dimension 0 is that of all shares together. The rows of
@@ -42,7 +40,7 @@ export const batchAxes = (mesh: Mesh): readonly string[] =>
 export async function fromLocal<T>(local: T, mesh: Mesh, spec?: PartitionSpec): Promise<T> {
   const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
   const flat = flatten('fromLocal: the batch', local, isTensor, 'a tensor, or nested arrays and objects of those');
-  const known = spec ?? [batchAxes(mesh)];
+  const known = spec ?? [batchAxes(checkMesh(mesh))];
   const whole = flat.leaves.map((t, i) =>
     wholeOf(t, mesh, known.slice(0, spec ? undefined : t.ndim), leafName('fromLocal: the batch', flat.paths[i]!)),
   );
