@@ -3,10 +3,10 @@
 import { ArgumentError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
 import { describe, flatten } from '../base/tree.js';
-import { Mesh, type PartitionSpec } from '../ir/mesh.js';
+import type { Mesh, PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
-import { markSharding, shardingOf } from './sharding.js';
+import { checkMesh, markSharding, shardingOf } from './sharding.js';
 
 /** A module, as far as it matters here. */
 export interface Splittable {
@@ -90,6 +90,7 @@ const meshes = new WeakMap<object, Mesh>();
  * again for what was added.
  */
 export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: ParallelTable): M {
+  checkMesh('parallelize', mesh);
   const has = (axis: string) => mesh.axisNames.includes(axis);
   const other = mesh.axisNames.find((axis) => ![...PARALLEL_AXES, 'sequence'].includes(axis));
   if (other)
@@ -115,6 +116,7 @@ export function batchFor<T>(model: Splittable, batch: T): T {
 
 /** Splits tensors, in any tree, over a mesh: the batch (dimension 0) along the axes that share work, a sequence along its own. */
 export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOptions = {}): T {
+  checkMesh('shardBatch', mesh);
   const shared = axes ?? batchAxes(mesh);
   const spec: PartitionSpec = sequence ? [shared, sequence] : [shared];
   for (const t of tensorsIn(batch)) markSharding(t, mesh, spec.slice(0, t.ndim));
@@ -150,7 +152,7 @@ function split<M extends Splittable>(
 ): void {
   if (typeof model?.namedParameters !== 'function')
     throw new ArgumentError(`${what}: takes a module, got ${describe(model)}`);
-  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+  checkMesh(what, mesh);
   if (!mesh.axisNames.includes(axis))
     throw new ArgumentError(
       `${what}: the mesh ${mesh} has no axis ${axis}: name one of its axes so, or pass { axis: '${mesh.axisNames[0]}' }`,
