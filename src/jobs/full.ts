@@ -1,13 +1,14 @@
 // A full fine-tune: every weight learns from text. Weights in bf16 have copies in f32, where small steps are not lost.
 import { nextTokenLoss } from '../distill/index.js';
 import { type Qwen3Config, Qwen3ForCausalLM } from '../models/index.js';
+import { CHECKPOINT } from '../models/qwen3.js';
 import { AdamW, clipGradNorm } from '../optim/index.js';
 import { batchFor } from '../spmd/index.js';
 import { accumulate } from '../tensor/accumulate.js';
 import { zeros } from '../tensor/create.js';
 import { compile, type Lowered } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { CHECKPOINT, type JobSettings, namesOf } from './job.js';
+import { type JobSettings, namesOf } from './job.js';
 import { sharesOf, spread } from './parallel.js';
 
 export function fullProgram(config: Qwen3Config, settings: JobSettings): Lowered {

@@ -4,6 +4,7 @@
 import { type KdCandidates, kdLoss } from '../distill/index.js';
 import { addLora } from '../lora/index.js';
 import { type Qwen3Config, Qwen3ForCausalLM } from '../models/index.js';
+import { CHECKPOINT } from '../models/qwen3.js';
 import type { Linear } from '../nn/linear.js';
 import type { Module } from '../nn/module.js';
 import { AdamW } from '../optim/index.js';
@@ -14,7 +15,7 @@ import { recoveryStep } from '../recovery/step.js';
 import { batchFor } from '../spmd/index.js';
 import { zeros } from '../tensor/create.js';
 import type { Lowered } from '../tensor/step.js';
-import { CHECKPOINT, type JobSettings, namesOf } from './job.js';
+import { type JobSettings, namesOf } from './job.js';
 import { sharesOf, spread } from './parallel.js';
 
 /**

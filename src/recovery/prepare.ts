@@ -6,7 +6,7 @@ import { ArgumentError } from '../base/errors.js';
 import { sourcesOf } from '../distill/cache-rows.js';
 import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
 import { QWEN3_TENSOR_PARALLEL, Qwen3ForCausalLM } from '../models/index.js';
-import { readFolder } from '../models/qwen3.js';
+import { CHECKPOINT, readFolder } from '../models/qwen3.js';
 import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
 import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
@@ -26,7 +26,6 @@ export interface Prepared {
   readonly mesh: Mesh | undefined;
 }
 
-const CHECKPOINT = { none: false, light: 'light', full: true } as const;
 /** Measured with Qwen3-0.6B: on an H200, light takes 2% more time and a third less memory; a TPU has little memory. */
 const CHECKPOINTING = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
 
