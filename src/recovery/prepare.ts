@@ -11,7 +11,8 @@ import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLine
 import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
 import { deviceCount, type Mesh, meshFromEnv, meshOf, parallelize, parseSizes, useSpmd } from '../spmd/index.js';
-import { batchAxes, PARALLEL_AXES } from '../spmd/parallel.js';
+import { PARALLEL_AXES } from '../spmd/parallel.js';
+import { batchAxes } from '../spmd/shares.js';
 import { manualSeed } from '../tensor/random.js';
 import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';

@@ -7,6 +7,7 @@ import type { Mesh, PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
 import { checkMesh, markSharding, shardingOf } from './sharding.js';
+import { BATCH_AXES, batchAxes } from './shares.js';
 
 /** A module, as far as it matters here. */
 export interface Splittable {
@@ -131,9 +132,6 @@ export interface BatchOptions {
   /** The axis along which sequences (dimension 1) are split. */
   readonly sequence?: string;
 }
-/** Axes whose devices have different examples. */
-export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
-export const batchAxes = (mesh: Mesh): readonly string[] => BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
 /** Axes along which `parallelize` or `batchFor` splits something: along a further one, devices would do the same twice. */
 export const PARALLEL_AXES: readonly string[] = [...BATCH_AXES, 'model'];
 

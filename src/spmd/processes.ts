@@ -12,8 +12,9 @@ import { processesOf } from '../runtime/processes.js';
 import { placesOf, ShardedArray } from '../runtime/sharded.js';
 import { defaultClient, setValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
-import { type BatchOptions, batchAxes } from './parallel.js';
+import type { BatchOptions } from './parallel.js';
 import { checkMesh, markSharding } from './sharding.js';
+import { batchAxes } from './shares.js';
 
 /** The number of this process, among those that compute together. */
 export const processIndex = async (): Promise<number> => (await defaultClient()).processIndex;
