@@ -3,6 +3,7 @@ import * as tx from 'tsxla';
 import { findModel, JOBS, type JobName, type JobSettings, SETTINGS } from 'tsxla/jobs';
 import { expect, test } from 'vitest';
 import { pendingCells } from '../../dist/ir/cell.js';
+import { describedSince } from '../../dist/runtime/evaluate.js';
 import { scratch } from '../scratch.js';
 import { tsxla } from '../support.js';
 
@@ -61,6 +62,7 @@ test('over a mesh: each device has its part of weights, state and batch', () => 
 
 test('nothing was computed for all that, and nothing is left that would be with the next thing', () => {
   expect(pendingCells()).toEqual([]);
+  expect(describedSince()).toBeLessThan(5000); // of 50,000 that are warned of
   expect(tx.metrics.counter('ExecuteComputation') ?? 0).toBe(0);
   expect(tx.metrics.counter('UncachedCompile') ?? 0).toBe(0);
 });
