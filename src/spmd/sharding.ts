@@ -53,9 +53,13 @@ function constrained(e: Expr, sharding: Sharding): Expr {
   return node;
 }
 
+export function checkMesh(what: string, mesh: unknown): asserts mesh is Mesh {
+  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+}
+
 function checked(what: string, tensor: unknown, mesh: unknown, spec: unknown): Sharding {
   if (!(tensor instanceof Tensor)) throw new ArgumentError(`${what}: takes a tensor, got ${describe(tensor)}`);
-  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+  checkMesh(what, mesh);
   if (!Array.isArray(spec))
     throw new ArgumentError(`${what}: the spec is ${describe(spec)}: it is a list such as ['data', null]`);
   return Sharding.of(mesh, spec as PartitionSpec, tensor.shape, `${what}: the tensor`);
