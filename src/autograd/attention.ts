@@ -422,9 +422,10 @@ const backwardOp = defineMulti<readonly Expr[], Backward>({
   lower: (e, xs, attrs, outs) => {
     const types = xs.slice(0, 3).map((x) => e.typeOf(x));
     if (isFlash(e, types, attrs)) return lowerFlashBackward(e, xs, attrs, outs);
-    const bands = bandsOf(e, types[0]!, types[1]!, attrs);
-    return write(e, 'backward', xs, { ...attrs, bands }, (all) =>
-      backward(operandsOf(all, attrs), resultsOf(all, attrs), attrs, attrs.maskGrad, bands),
+    const own = { ...attrs, chunk: chunkOn(e, types, attrs) };
+    const bands = bandsOf(e, types[0]!, types[1]!, own);
+    return write(e, 'backward', xs, { ...own, bands }, (all) =>
+      backward(operandsOf(all, own), resultsOf(all, own), own, own.maskGrad, bands),
     );
   },
   // Second derivatives are those of the plain form. One value may stand for several operands: each has a gradient of its own.
@@ -450,8 +451,9 @@ const attentionOp = defineMulti<readonly Expr[], Attention>({
   lower: (e, xs, attrs, outs) => {
     const types = xs.slice(0, 3).map((x) => e.typeOf(x));
     if (isFlash(e, types, attrs)) return lowerFlash(e, xs, attrs, outs);
-    const bands = bandsOf(e, types[0]!, types[1]!, attrs);
-    return write(e, 'forward', xs, { ...attrs, bands }, (all) => forward(operandsOf(all, attrs), attrs, bands));
+    const own = { ...attrs, chunk: chunkOn(e, types, attrs) };
+    const bands = bandsOf(e, types[0]!, types[1]!, own);
+    return write(e, 'forward', xs, { ...own, bands }, (all) => forward(operandsOf(all, own), own, bands));
   },
   vjp: ([g], xs, attrs, ys) => {
     const maskGrad = attrs.mask && xs[3]!.differentiable;
@@ -460,13 +462,17 @@ const attentionOp = defineMulti<readonly Expr[], Attention>({
   },
 });
 
+/** How many queries at a time where several devices share the work: what was found for all of it, unless the user said so. */
+const chunkOn = ({ mesh }: Emitter, [q, k]: readonly Aval[], { chunk, flash }: Attention): number =>
+  mesh && chunk && flash ? chunkFor(q!, k!, mesh.size) : chunk;
+
 /** The output of an attention. */
 export const attention = (xs: readonly Expr[], attrs: Attention): Expr => attentionOp(xs, attrs)[0]!;
 
 /** Scores of more bytes than this, of one attention, are computed in chunks of at most `part` bytes. */
 export const CHUNKED = { above: 512 * 2 ** 20, part: 64 * 2 ** 20 };
-/** How many queries at a time; 0: all. */
-export function chunkFor(q: Aval, k: Aval): number {
-  const row = sizeOf([q.shape[0]!, q.shape[1]!, k.shape[2]!]) * DTYPES[wideType(q.dtype)].bytes;
+/** How many queries at a time; 0: all. `devices`: how many share the work. */
+export function chunkFor(q: Aval, k: Aval, devices = 1): number {
+  const row = (sizeOf([q.shape[0]!, q.shape[1]!, k.shape[2]!]) * DTYPES[wideType(q.dtype)].bytes) / devices;
   return row * q.shape[2]! <= CHUNKED.above ? 0 : Math.max(1, Math.floor(CHUNKED.part / row));
 }

@@ -5,6 +5,7 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isInteger } from '../base/promote.js';
 import { Mesh } from '../ir/mesh.js';
 import { gathered } from '../spmd/gathered.js';
+import { sharesOf } from '../spmd/shares.js';
 import { scan } from '../tensor/control.js';
 import { zeros } from '../tensor/create.js';
 import { cat, embedding, linear, logSoftmax, softmax, where } from '../tensor/functions.js';
@@ -242,16 +243,18 @@ export function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
   const N = lead.reduce((a, b) => a * b, 1);
   if (chunk !== undefined && !(Number.isSafeInteger(chunk) && chunk > 0))
     throw new ArgumentError(`${op}: chunk is ${chunk}: it must be a whole number of positions, at least 1`);
-  const passes = Math.ceil(N / (chunk ?? Math.max(8, Math.floor(LARGEST_ARRAY / (4 * elements)))));
+  const most = (chunk ?? Math.max(8, Math.floor(LARGEST_ARRAY / (4 * elements)))) * sharesOf(hidden);
   // Of B sequences each pass takes some positions, so that devices that have different sequences all have some to do. On one
   // device they are taken as they lie.
   const B = Mesh.exists && lead.length > 1 ? lead[0]! : 1;
-  const size = Math.ceil(N / B / passes);
+  const T = N / B;
+  const size = Math.ceil(T / Math.ceil(T / Math.max(1, Math.floor(most / B))));
+  const passes = Math.ceil(T / size);
   const stacked = mapTree(rows, (x) => {
     checkPositions(op, hidden, x);
     const rest = x.shape.slice(lead.length);
-    const flat = x.reshape([B, N / B, ...rest]);
-    const missing = passes * size - N / B;
+    const flat = x.reshape([B, T, ...rest]);
+    const missing = passes * size - T;
     const filled = missing ? cat([flat, zeros([B, missing, ...rest], { dtype: x.dtype })], 1) : flat;
     return filled
       .reshape([B, passes, size, ...rest])
@@ -264,7 +267,7 @@ export function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
       .reshape([passes, B, size])
       .transpose(0, 1)
       .reshape([B, passes * size])
-      .narrow(1, 0, N / B)
+      .narrow(1, 0, T)
       .reshape(lead),
   );
 }

@@ -38,6 +38,7 @@ export class Cell {
   ) {
     this.#expr = expr;
     expr.holders++;
+    expr.goesAlong ||= carried;
   }
 
   get expr(): Expr {
@@ -65,9 +66,12 @@ export class Cell {
     rebound.delete(this);
   }
   #hold(expr: Expr): void {
-    this.#sharding = this.#expr.sharding ?? this.#sharding;
+    const { aval, sharding } = this.#expr;
+    const isOfShape = expr.aval === aval || String(expr.aval.shape) === String(aval.shape);
+    this.#sharding = isOfShape ? (sharding ?? this.#sharding) : undefined;
     this.#expr.holders--;
     expr.holders++;
+    expr.goesAlong ||= this.carried;
     this.#expr = expr;
   }
 

@@ -20,6 +20,8 @@ export class Expr {
   value: object | undefined;
   /** How its value is to lie on several devices; undefined where one has it, or nobody said. */
   sharding: Sharding | undefined;
+  /** Nobody says how it lies: it goes where others of a program are (the state of a random generator). */
+  goesAlong = false;
   /** How many tensors and cells hold it: where it is one, nobody else sees its value. */
   holders = 0;
 

@@ -1,5 +1,6 @@
 // Meshes: devices in rows and columns, whose directions have names; and shardings: which dimension of an array is split along
 // which of them. Both are plain data: the devices need not be here.
+import { sizeOf as product } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { type Shape, showShape } from '../base/shape.js';
 
@@ -69,10 +70,14 @@ export class Mesh {
   }
 }
 
-const product = (sizes: readonly number[]): number => sizes.reduce((a, b) => a * b, 1);
+const show = (x: unknown): string => (Array.isArray(x) ? `[${x}]` : String(x));
 const times = (sizes: readonly number[]): string => sizes.join(' x ');
 
 function checkMesh(shape: readonly number[], axisNames: readonly string[]): void {
+  if (!Array.isArray(shape) || !Array.isArray(axisNames))
+    throw new ArgumentError(
+      `Mesh(${show(shape)}, ${show(axisNames)}): sizes and names are lists: new Mesh([2, 4], ['data', 'model'])`,
+    );
   const given = `Mesh([${shape}], [${axisNames}])`;
   if (shape.length !== axisNames.length || !shape.length)
     throw new ArgumentError(
@@ -93,6 +98,9 @@ function checkDevices({ shape, size, devices }: Mesh): void {
     throw new ArgumentError(
       `Mesh([${shape}]): ${times(shape)} = ${size} devices are needed, and ${devices.length} are given`,
     );
+  const wrong = devices.find((id) => !Number.isSafeInteger(id) || id < 0);
+  if (wrong !== undefined)
+    throw new ArgumentError(`Mesh([${shape}]): there is no device ${wrong}: devices are numbered from 0`);
   if (new Set(devices).size !== size)
     throw new ArgumentError(`Mesh([${shape}]): devices [${devices}]: one is there twice`);
 }
@@ -110,7 +118,7 @@ export class Sharding {
   static of(mesh: Mesh, spec: PartitionSpec, shape: Shape, what = 'a tensor'): Sharding {
     const axes = spec.map((entry) => (entry === null ? [] : typeof entry === 'string' ? [entry] : entry));
     checkSpec(mesh, axes, shape, `${what} ${showShape(shape)} cannot be split as ${showSpec(axes)} over ${mesh}`);
-    return Sharding.along(mesh, axes);
+    return Sharding.along(mesh, product(shape) ? axes : []); // XLA does not split what has no elements
   }
 
   static replicated(mesh: Mesh): Sharding {
@@ -204,8 +212,8 @@ export interface Tiling {
 }
 
 /** The sharding that a tiling of an array is, if it follows the axes of the mesh and divides evenly. */
-export function shardingOf(mesh: Mesh, shape: Shape, tiling: Tiling): Sharding | undefined {
-  if (mesh.size === 1 || tiling.type === 0) return Sharding.replicated(mesh);
+export function shardingOfTiling(mesh: Mesh, shape: Shape, tiling: Tiling): Sharding | undefined {
+  if (mesh.size === 1 || tiling.type === 0 || !product(shape)) return Sharding.replicated(mesh);
   if (tiling.type !== 3) return undefined;
   const tileOf = new Map(devicesOf(tiling).map((device, tile) => [device, tile]));
   const axes = shape.map((size, d): readonly string[] | undefined => {

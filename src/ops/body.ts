@@ -56,7 +56,7 @@ export class Body {
   readonly results: readonly Expr[];
   readonly graph: Graph;
   #json: string | undefined;
-  #mesh: { readonly found: Mesh | undefined } | undefined;
+  #meshes: readonly Mesh[] | undefined;
 
   /** `params` are nodes that stand for the parameters in `results`: they are replaced by the body's own. */
   constructor(
@@ -79,9 +79,9 @@ export class Body {
     return e.graph(this.graph, new Map(this.params.map((p, i) => [p, [args[i]!]])));
   }
 
-  /** A mesh that is named inside. */
-  get mesh(): Mesh | undefined {
-    return (this.#mesh ??= { found: meshOf(this.graph) }).found;
+  /** The meshes that are named inside. */
+  get meshes(): readonly Mesh[] {
+    return (this.#meshes ??= meshesOf(this.graph));
   }
 
   /** Whether its first results are those of the other, for the same arguments. */
@@ -96,23 +96,15 @@ export class Body {
   }
 }
 
-/** A mesh that an operation of the graph names. */
-export function meshOf({ nodes }: Graph): Mesh | undefined {
-  if (!Mesh.exists) return undefined;
-  for (const e of nodes) {
-    const mesh = meshIn(e);
-    if (mesh) return mesh;
-  }
-  return undefined;
-}
-/** A mesh that the operation itself names, or one in its body. */
-export function meshIn({ attrs }: Expr): Mesh | undefined {
-  for (const x of attrs ? (Object.values(attrs).flat() as unknown[]) : []) {
-    const mesh = x instanceof Mesh ? x : x instanceof Sharding || x instanceof Body ? x.mesh : undefined;
-    if (mesh) return mesh;
-  }
-  return undefined;
-}
+/** The meshes that operations of the graph name; what is given may lie elsewhere by now. */
+export const meshesOf = ({ nodes }: Graph, isGiven: (e: Expr) => boolean = () => false): readonly Mesh[] =>
+  Mesh.exists ? [...new Set(nodes.flatMap((e) => (isGiven(e) ? [] : meshesIn(e))))] : [];
+
+/** Those that the operation itself names, or others in its body. */
+export const meshesIn = ({ attrs }: Expr): readonly Mesh[] =>
+  (attrs ? (Object.values(attrs).flat() as unknown[]) : []).flatMap((x) =>
+    x instanceof Mesh ? x : x instanceof Sharding ? x.mesh : x instanceof Body ? x.meshes : [],
+  );
 
 export interface Traced {
   readonly params: readonly Expr[];

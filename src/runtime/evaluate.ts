@@ -4,18 +4,18 @@ import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
-import { meshIn, meshOf } from '../ops/body.js';
+import { meshesIn, meshesOf } from '../ops/body.js';
 import { constrain } from '../ops/sharding.js';
 import { isAdvanced } from '../ops/threefry.js';
 import { input, isVariable } from '../ops/variable.js';
 import { Buffer, type Client } from '../pjrt/index.js';
 import type { Layout } from '../stablehlo/emitter.js';
-import { isPlaced, layoutOf } from './layout.js';
+import { isOn, isPlaced, layoutOf } from './layout.js';
 import { withRelief } from './memory.js';
 import { count, record } from './metrics.js';
 import { obtain, type Plan, type Request } from './program.js';
 import { noteRead } from './rules-loop.js';
-import { isStored, ShardedArray, type Stored } from './sharded.js';
+import { isStored, missingDevices, ShardedArray, type Stored } from './sharded.js';
 import { allDone, inTurn, started } from './turn.js';
 import {
   checkAlive,
@@ -49,8 +49,10 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     cells = cells.filter(canBeComputed); // one by one, where there is trouble
     plan = planWith(roots, cells);
   }
+  const isAsked = (e: Expr) => roots.includes(e) || (!roots.length && request.cause === 'sync');
   try {
-    for (const roots of byDevices(plan.graph)) await computeOn(client, roots, request);
+    for (const group of byDevices(client, plan.graph, isAsked)) await computeOn(client, group, request);
+    for (const cell of cells) if (!hasValue(cell.peek())) cell.touch();
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
     throw error;
@@ -68,27 +70,38 @@ async function computeOn(client: Client, roots: readonly Expr[], request: Reques
   if (rest.graph.roots.length) await run(client, rest, request);
 }
 
-/** Roots in groups: a program has one list of devices, and what depends on no mesh is computed on one. */
-function byDevices(graph: Graph): (readonly Expr[])[] {
+/**
+ * Roots in groups: a program has one list of devices, and what depends on no mesh is computed on one. What needs values of
+ * several lists, or devices that are not there, is left out unless someone asks for it, who is told: others can be computed
+ * all the same.
+ */
+function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean): (readonly Expr[])[] {
   if (!Mesh.exists) return [graph.roots];
-  const on = new Map<Expr, Sharding | undefined>(); // what is whole on all devices of a mesh stands for them
+  // What is whole on all devices of a mesh stands for them. `firm`: it cannot be computed elsewhere.
+  const on = new Map<Expr, { readonly firm: ReadonlySet<Sharding>; readonly at: Sharding | undefined }>();
   for (const e of graph.nodes) {
-    const named = meshIn(e);
-    const own = e.sharding ?? (named && Sharding.replicated(named));
-    on.set(
-      e,
-      own ? Sharding.replicated(own.mesh) : hasValue(e) ? undefined : e.inputs.map((x) => on.get(x)).find((s) => s),
-    );
+    const inputs = hasValue(e) ? [] : e.inputs.map((x) => on.get(x)!);
+    const split = e.sharding && !e.sharding.isReplicated ? [e.sharding.mesh] : [];
+    const own = (hasValue(e) ? split : meshesIn(e)).map(Sharding.replicated);
+    const firm = new Set([...own, ...inputs.flatMap((x) => [...x.firm])]);
+    const lies = e.sharding && Sharding.replicated(e.sharding.mesh);
+    on.set(e, { firm, at: [...firm][0] ?? lies ?? inputs.find((x) => x.at)?.at });
   }
-  return grouped(graph.roots, (root) => on.get(root));
+  const isTorn = (root: Expr) => {
+    const { firm, at } = on.get(root)!;
+    return firm.size > 1 || (at !== undefined && missingDevices(client, at.mesh).length > 0);
+  };
+  const roots = graph.roots.filter((root) => isAsked(root) || !isTorn(root));
+  const first = roots.map((root) => on.get(root)!.at).find((at) => at);
+  return grouped(roots, (root) => (isTorn(root) ? root : (on.get(root)!.at ?? (root.goesAlong ? first : undefined))));
 }
 
 async function run(client: Client, plan: Plan, request: Request): Promise<void> {
-  const { parameters, graph, mesh, aliases } = plan;
+  const { parameters, graph, meshes, aliases } = plan;
   parameters.forEach(checkAlive);
   const results = graph.roots.map((e) => e.sharding);
-  const layout = layoutOf({ given: parameters, mesh, aliases, results });
-  if (layout) await place(client, parameters, layout);
+  const layout = layoutOf({ given: parameters, meshes, aliases, results });
+  await place(client, parameters, layout);
   const { program, executable } = await obtain(client, layout ? { ...plan, layout } : plan, request);
   described = nodeCount();
   const { outputs, done } = await withRelief(
@@ -98,28 +111,38 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
   started(done);
   plan.graph.roots.forEach((e, i) => {
     setValue(e, outputs[i]!);
+    if (layout && results[i]) e.sharding = results[i];
     if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
   });
 }
 
-/** Brings values to where a program that is split over devices wants them; numbers are brought along with the run. */
-export async function place(client: Client, nodes: readonly Expr[], layout: Layout): Promise<void> {
+/** Brings values to where a program wants them; numbers are brought along with the run. */
+export async function place(client: Client, nodes: readonly Expr[], layout: Layout | undefined): Promise<void> {
+  if (!Mesh.exists) return;
   for (const [i, e] of nodes.entries()) {
-    const wanted = layout.parameters[i]!;
+    const wanted = layout?.parameters[i];
     const { value } = e;
-    if (isPlaced(e, wanted) || ArrayBuffer.isView(value)) continue;
-    if (value instanceof Buffer && wanted.isReplicated) setValue(e, ShardedArray.replicate(value, e.aval, wanted));
-    else if (value instanceof ShardedArray && isSameDevices(value.sharding, wanted))
+    if (isPlaced(e, wanted)) continue;
+    if (!wanted) {
+      const away = value as Stored;
+      setValue(e, await away.toHost()); // it went along, and comes back
+      if (!away.shared) away.dispose();
+      continue;
+    }
+    if (ArrayBuffer.isView(value)) e.sharding = wanted;
+    else if (value instanceof ShardedArray && isOn(value.sharding.mesh, wanted.mesh))
       await reshard(client, e, value, wanted);
     else {
       const stored = value as Stored;
-      setValue(e, ShardedArray.fromHost(client, await stored.toHost(), e.aval, wanted));
-      if (!stored.shared) stored.dispose();
+      const moved =
+        stored instanceof Buffer && wanted.isReplicated && !stored.shared
+          ? ShardedArray.replicate(stored, e.aval, wanted)
+          : ShardedArray.fromHost(client, await stored.toHost(), e.aval, wanted);
+      setValue(e, moved);
+      if (!stored.shared && !moved.shards.includes(stored as Buffer)) stored.dispose();
     }
   }
 }
-const isSameDevices = (a: Sharding, b: Sharding): boolean =>
-  Sharding.replicated(a.mesh) === Sharding.replicated(b.mesh);
 
 /** The same value, split in another way, by a program of its own. */
 async function reshard(client: Client, e: Expr, value: ShardedArray, wanted: Sharding): Promise<void> {
@@ -128,7 +151,7 @@ async function reshard(client: Client, e: Expr, value: ShardedArray, wanted: Sha
   setValue(before, value);
   const after = constrain(before, wanted);
   after.sharding = wanted;
-  await run(client, planOf([after], hasValue), { cause: 'sync', name: 'reshard', group: wanted });
+  await run(client, planOf([after], hasValue), { cause: 'sync', name: 'reshard', group: {} });
   setValue(e, after.value as ShardedArray);
   if (!value.shared) value.dispose();
 }
@@ -153,9 +176,14 @@ function equalParts(roots: readonly Expr[]): (readonly Expr[])[] {
 function rowsOf(root: Expr): readonly Expr[] {
   let e = root;
   while (e.inputs.length === 1 && !hasValue(e)) e = e.inputs[0]!;
-  return e.op.name === 'concat' && e.inputs.length >= MANY && !hasValue(e)
-    ? e.inputs.filter((x) => !hasValue(x))
-    : [root];
+  if (e.op.name !== 'concat' || e.inputs.length < MANY || hasValue(e)) return [root];
+  const rows = e.inputs.filter((x) => !hasValue(x));
+  const { dim } = e.attrs as { dim: number };
+  const { sharding } = root;
+  // Split as the whole is: else one device would have to hold all of them.
+  if (sharding && !sharding.axes[dim]?.length && String(e.shape) === String(root.shape))
+    for (const row of rows) row.sharding ??= sharding;
+  return rows;
 }
 
 /** What these nodes need, in parts that share nothing but values that are there; none if there are few. */
@@ -239,7 +267,7 @@ export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): P
   const parameters = graph.nodes.filter(isGiven);
   const sources = parameters.map((p) => p.source); // and not the nodes: their values would live on
   const labels = () => sources.map((source) => (source ? `the tensor made at ${source}` : 'a tensor'));
-  return { graph, parameters, labels, aliases: [], isGiven, mesh: meshOf(graph) };
+  return { graph, parameters, labels, aliases: [], isGiven, meshes: meshesOf(graph, isGiven) };
 }
 
 /** The elements of a node, computed if need be and brought to the host. What is there is read at once. */

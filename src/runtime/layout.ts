@@ -1,15 +1,15 @@
 // How a program is split over devices: found from where its values lie, and from the meshes its operations name.
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
-import { type Mesh, Sharding, shardingOf } from '../ir/mesh.js';
+import { type Mesh, Sharding, shardingOfTiling } from '../ir/mesh.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { ShardedArray } from './sharded.js';
 
-/** What a layout is found from: the nodes that are given, a mesh that an operation names, and how results are wanted. */
+/** What a layout is found from: the nodes that are given, the meshes that operations name, and how results are wanted. */
 export interface Placed {
   readonly given: readonly Expr[];
-  readonly mesh?: Mesh | undefined;
+  readonly meshes?: readonly Mesh[] | undefined;
   /** For each given node, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   /** Where the places lie that results go to. */
@@ -17,12 +17,18 @@ export interface Placed {
 }
 
 /** How a program is split over several devices; undefined where one has all values. */
-export function layoutOf({ given, mesh: named, aliases, results }: Placed): Layout | undefined {
-  const mesh = named ?? meshAmong(given.map((e) => e.sharding)) ?? meshAmong(results);
+export function layoutOf({ given, meshes = [], aliases, results }: Placed): Layout | undefined {
+  const lie = given.map((e) => e.sharding);
+  const mesh = meshes[0] ?? meshAmong(lie) ?? meshAmong(results);
   if (!mesh) return undefined;
+  for (const other of meshes) if (!isOn(mesh, other)) throw otherDevices('a part of it', String(other), other, mesh);
   const whole = Sharding.replicated(mesh);
-  const parameters = given.map((e) => checkMesh(e.sharding, mesh, String(e.aval)) ?? whole);
-  const outs = results.map((s, i) => checkMesh(s, mesh, `result ${i}`));
+  const parameters = lie.map((sharding, i) => {
+    if (!sharding || isOn(mesh, sharding.mesh)) return sharding ?? whole;
+    if (sharding.isReplicated) return whole; // it goes along
+    throw otherDevices(String(given[i]!.aval), String(sharding), sharding.mesh, mesh);
+  });
+  const outs = results.map((s) => (s && isOn(mesh, s.mesh) ? s : undefined)); // else it is brought there when it is used
   aliases.forEach((to, i) => {
     if (to >= 0) outs[to] = parameters[i]!; // it lies where its old value did
   });
@@ -32,28 +38,43 @@ export function layoutOf({ given, mesh: named, aliases, results }: Placed): Layo
 const meshAmong = (shardings: readonly (Sharding | undefined)[]): Mesh | undefined =>
   (shardings.find((s) => s && !s.isReplicated) ?? shardings.find((s) => s))?.mesh;
 
-function checkMesh(sharding: Sharding | undefined, mesh: Mesh, what: string): Sharding | undefined {
-  if (!sharding || Sharding.replicated(sharding.mesh) === Sharding.replicated(mesh)) return sharding;
+/** Whether two meshes have the same devices in the same order. */
+export const isOn = (a: Mesh, b: Mesh): boolean => Sharding.replicated(a) === Sharding.replicated(b);
+
+function otherDevices(what: string, how: string, its: Mesh, mesh: Mesh): ArgumentError {
   const devices = (m: Mesh) => (m.size > 8 ? `${m.size} devices` : `devices ${m.devices.join(', ')}`);
-  throw new ArgumentError(
-    `${what} lies on ${devices(sharding.mesh)} (${sharding}), and others of the same program on ${devices(mesh)} (${mesh}): ` +
+  return new ArgumentError(
+    `${what} lies on ${devices(its)} (${how}), and others of the same program on ${devices(mesh)} (${mesh}): ` +
       'a program has one list of devices: markSharding() it over the same mesh',
   );
 }
 
 /** Numbers that tell a layout from others. */
 export const keyOfLayout = (layout: Layout | undefined): number[] =>
-  layout ? [...layout.parameters.map((s) => s.id), ...layout.results.map((s) => s?.id ?? 0), 1] : [];
+  layout
+    ? [
+        ...layout.parameters.map((s) => s.id),
+        ...layout.results.map((s) => s?.id ?? 0),
+        Sharding.replicated(layout.mesh).id,
+      ]
+    : [];
 
 /** Whether a value is where a program wants it; a host's array is brought along with the run. */
 export const isPlaced = ({ value, sharding }: Expr, wanted: Sharding | undefined): boolean => {
-  if (value instanceof ShardedArray) return value.sharding === wanted && sharding === wanted;
+  if (value instanceof ShardedArray) return value.sharding === wanted && (sharding ?? wanted) === wanted;
   return wanted ? ArrayBuffer.isView(value) && (sharding ?? wanted) === wanted : sharding === undefined;
 };
 
-/** How the results lie: as they were wanted, else as XLA chose; undefined where that does not follow the mesh. */
-export function resultShardings(layout: Layout, executable: LoadedExecutable, roots: readonly Expr[]) {
-  return layout.results.map(
-    (wanted, i) => wanted ?? shardingOf(layout.mesh, roots[i]!.shape, executable.outputShardings[i]!),
-  );
+/** How the results lie: as they were wanted, else as XLA chose; undefined where that does not follow a mesh. */
+export function resultShardings(
+  { mesh, parameters, results }: Layout,
+  executable: LoadedExecutable,
+  roots: readonly Expr[],
+  named: readonly Mesh[] = [],
+): (Sharding | undefined)[] {
+  const split = parameters.filter((s) => !s.isReplicated).map((s) => s.mesh);
+  const meshes = [...new Map([...split, mesh, ...named].map((m) => [m.key, m])).values()];
+  const chosen = (i: number) =>
+    meshes.map((m) => shardingOfTiling(m, roots[i]!.shape, executable.outputShardings[i]!)).find((s) => s);
+  return results.map((wanted, i) => wanted ?? chosen(i));
 }

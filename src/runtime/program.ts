@@ -2,7 +2,7 @@
 import { envFlag, envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
-import { livenessOf } from '../hlo/liveness.js';
+import { livenessOf, named } from '../hlo/liveness.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { type Graph, hashOf, structure } from '../ir/graph.js';
@@ -21,7 +21,7 @@ import { spansProcesses } from './processes.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
 import { noteEnd, noteRun } from './rules-loop.js';
-import { ShardedArray, type Stored } from './sharded.js';
+import { placesOf, ShardedArray, type Stored } from './sharded.js';
 import { roomToRun } from './turn.js';
 
 /** What is to be computed: everything a program is made from. */
@@ -34,8 +34,8 @@ export interface Plan {
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
-  /** A mesh that an operation names. */
-  readonly mesh?: Mesh | undefined;
+  /** Those that operations name. */
+  readonly meshes?: readonly Mesh[];
   /** How it is split over several devices, once that is known. */
   readonly layout?: Layout | undefined;
 }
@@ -91,6 +91,7 @@ export class Program implements Described {
   seconds = 0;
   bytes = 0;
   #executable: LoadedExecutable | undefined;
+  #explained: ReturnType<typeof explainCompile> | undefined;
   readonly #dump: GraphDump | undefined;
   /** The types of its results. */
   readonly #roots: readonly Aval[];
@@ -125,7 +126,8 @@ export class Program implements Described {
   async #compile(client: Client, text: string, request: Request, told: boolean): Promise<LoadedExecutable> {
     const { name } = request;
     const all = { ...devicesFor(this.layout), ...request.compileOptions };
-    const explained = explainCompile(this, request);
+    this.#explained ??= explainCompile(this, request); // once, where it is compiled twice
+    const explained = this.#explained;
     printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines() }));
     this.#dump?.save(request);
     count('UncachedCompile');
@@ -169,10 +171,10 @@ export class Program implements Described {
     emit: (layout: Layout | undefined, locations?: boolean) => string,
     request: Request,
   ): Promise<LoadedExecutable> {
-    const { layout, graph } = plan;
+    const { layout, graph, meshes } = plan;
     if (layout) {
       const { mesh } = layout;
-      const found = resultShardings(layout, executable, graph.roots);
+      const found = resultShardings(layout, executable, graph.roots, meshes);
       this.results = found.map((sharding) => sharding ?? Sharding.replicated(mesh));
       if (found.includes(undefined)) {
         executable.dispose();
@@ -251,7 +253,8 @@ export class Program implements Described {
     count('DestroyCompileHandles');
   }
 
-  get failed(): Promise<unknown> {
+  /** Rejects if it cannot be compiled. */
+  get built(): Promise<unknown> {
     return this.#compiling;
   }
 
@@ -264,10 +267,9 @@ export class Program implements Described {
 async function largestOf(client: Client, text: string, options: CompileOptions, labels: readonly string[]) {
   using executable = await client.compile(text, options);
   const { tenLargest } = livenessOf(await executable.optimizedModule());
-  return tenLargest.map(({ bytes: size, shape, what, source }) => {
-    const [, argument] = /^argument (\d+)$/.exec(what) ?? [];
-    const name = argument === undefined ? what : (labels[Number(argument)] ?? what);
-    return `${bytes(size)} ${shape} ${name}${source ? ` at ${source}` : ''}`;
+  return tenLargest.map((buffer) => {
+    const { bytes: size, shape, what, source } = named(buffer, labels);
+    return `${bytes(size)} ${shape} ${what}${source ? ` at ${source}` : ''}`;
   });
 }
 
@@ -302,12 +304,13 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   request.admit?.(described);
   const program = new Program(described, plan, client, request, told);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
-  program.failed.then(makeRoom, () => forget(program)); // the next try compiles again
+  program.built.then(makeRoom, () => forget(program)); // the next try compiles again
   return program;
 }
 
 /** A program that is ready to run, when there is room for a run: `known` if it is still there. */
 export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
+  if (plan.layout) placesOf(client, plan.layout.mesh); // they are there
   for (;;) {
     const isThere = known && !known.dropped && sameLayout(known.layout, plan.layout);
     if (isThere) count('CachedCompile');

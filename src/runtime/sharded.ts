@@ -1,7 +1,7 @@
 // An array that lies on several devices: each has a part of it, or all of it.
 
 import { blockOf, putBlock } from '../base/blocks.js';
-import { type ArrayType, hostArray, type TypedArray } from '../base/dtype.js';
+import { type ArrayType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Aval } from '../ir/aval.js';
 import type { Mesh, Sharding } from '../ir/mesh.js';
@@ -73,10 +73,11 @@ export class ShardedArray {
   async toHost(): Promise<TypedArray> {
     const { aval, sharding } = this;
     if (sharding.isReplicated) return this.shards[0]!.toHost();
+    if (!aval.size) return hostArray(aval as ArrayType);
     const block = sharding.shardShape(aval.shape);
     const starts = placesOf(this.client, sharding.mesh).map(([position]) => sharding.startOf(aval.shape, position));
     const first = new Map(starts.map((start, i) => [String(start), i] as const).reverse()); // one of each part
-    const parts = sharding.parts(aval.rank).reduce((a, b) => a * b, 1);
+    const parts = sizeOf(sharding.parts(aval.rank));
     if (first.size < parts)
       throw new ArgumentError(
         `${aval} is ${sharding}: this process has ${first.size} of its ${parts} parts: read it after replicate(), or save it with a sharded checkpoint`,
@@ -112,11 +113,18 @@ export function placesOf(client: Client, mesh: Mesh): readonly (readonly [positi
   return list;
 }
 
-function checkDevices({ devices, platform }: Client, mesh: Mesh): void {
-  const missing = mesh.devices.filter((id) => !devices.some((d) => d.id === id));
+/** Those of a mesh's devices that no process has. */
+export const missingDevices = ({ devices }: Client, mesh: Mesh): number[] =>
+  mesh.devices.filter((id) => !devices.some((d) => d.id === id));
+
+function checkDevices(client: Client, mesh: Mesh): void {
+  const missing = missingDevices(client, mesh);
   if (!missing.length) return;
-  const virtual = platform === 'cpu' ? `: CPU_NUM_DEVICES=${mesh.size} makes so many virtual ones` : '';
+  const { devices, platform } = client;
+  const needed = Math.max(mesh.size, ...missing.map((id) => id + 1));
+  const virtual = platform === 'cpu' ? `: CPU_NUM_DEVICES=${needed} makes so many virtual ones` : '';
+  const which = mesh.size <= devices.length ? ` (there is no device ${missing.join(', ')})` : '';
   throw new ArgumentError(
-    `the mesh ${mesh} needs ${mesh.size} devices, and ${platform} has ${devices.length}${virtual}`,
+    `the mesh ${mesh} needs ${needed} devices, and ${platform} has ${devices.length}${which}${virtual}`,
   );
 }

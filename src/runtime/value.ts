@@ -32,7 +32,7 @@ export class Failed {
 export const hasValue = (e: Expr): boolean => e.value !== undefined;
 export function setValue(e: Expr, value: Stored | TypedArray): void {
   e.value = value;
-  if (value instanceof ShardedArray) e.sharding = value.sharding;
+  if (!e.goesAlong && value instanceof ShardedArray) e.sharding = value.sharding;
   repay(e);
   if (ArrayBuffer.isView(value)) remember(e, value);
 }
@@ -75,7 +75,7 @@ export function onDevice(device: Client, e: Expr, sharding = e.sharding): Stored
   if (isStored(e.value)) return e.value;
   const stored = upload(device, e, e.value as TypedArray, sharding);
   e.value = stored;
-  e.sharding = sharding;
+  if (!e.goesAlong) e.sharding ??= sharding; // someone may have said meanwhile how it is to lie
   return stored;
 }
 

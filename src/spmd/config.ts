@@ -1,4 +1,5 @@
 // A mesh from configuration: sizes of axes, or the environment's, checked against the devices that are there.
+import { sizeOf } from '../base/dtype.js';
 import { env, envFlag } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { Mesh } from '../ir/mesh.js';
@@ -28,13 +29,13 @@ export const deviceCount = async (): Promise<number> => (await defaultClient()).
 /** Whether XLA_USE_SPMD asks for it. */
 export const useSpmd = (): boolean => envFlag('XLA_USE_SPMD');
 
-/** data=2,fsdp=4; `what` names it in errors. */
-export function parseSizes(text: string, what: string): ParallelSizes {
+/** data=2,fsdp=4, of these axes; `what` names it in errors. */
+export function parseSizes(text: string, what: string, axes: readonly string[] = AXES): ParallelSizes {
   const entries = text.split(',').map((part) => {
     const [, axis, size] = /^\s*([A-Za-z]\w*)=(-1|\d+)\s*$/.exec(part) ?? [];
     if (!axis || size === '0') throw new ArgumentError(`${what} ${text}: write data=2,fsdp=4`);
-    if (!(AXES as readonly string[]).includes(axis))
-      throw new ArgumentError(`${what} ${text}: there is no axis ${axis}: use ${AXES.join(', ')}`);
+    if (!axes.includes(axis))
+      throw new ArgumentError(`${what} ${text}: there is no axis ${axis}: use ${axes.join(', ')}`);
     return [axis, Number(size)] as const;
   });
   const twice = entries.find(([axis], i) => entries.findIndex(([other]) => other === axis) !== i);
@@ -42,27 +43,32 @@ export function parseSizes(text: string, what: string): ParallelSizes {
   return Object.fromEntries(entries);
 }
 
-/** A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out. */
-export function meshOf(sizes: ParallelSizes, devices: number): Mesh {
+/**
+ * A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out.
+ * `what` asks for it, in errors.
+ */
+export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf'): Mesh {
   const unknown = Object.keys(sizes).find((key) => !(AXES as readonly string[]).includes(key));
-  if (unknown) throw new ArgumentError(`meshOf: ${unknown} is no way of sharing work: use ${AXES.join(', ')}`);
+  if (unknown) throw new ArgumentError(`${what}: ${unknown} is no way of sharing work: use ${AXES.join(', ')}`);
   const given = AXES.filter((axis) => sizes[axis] !== undefined);
   for (const axis of given)
     if (!(Number.isSafeInteger(sizes[axis]) && (sizes[axis]! > 0 || sizes[axis] === -1)))
-      throw new ArgumentError(`meshOf: ${axis} is ${sizes[axis]}: it is a whole number from 1, or -1 for what remains`);
+      throw new ArgumentError(
+        `${what}: ${axis} is ${sizes[axis]}: it is a whole number from 1, or -1 for what remains`,
+      );
   const open = given.filter((axis) => sizes[axis] === -1);
   if (open.length > 1)
-    throw new ArgumentError(`meshOf: ${open.join(' and ')} are both -1: only one can be what remains`);
+    throw new ArgumentError(`${what}: ${open.join(' and ')} are both -1: only one can be what remains`);
   const fixed = given.filter((axis) => sizes[axis] !== -1);
   const product = fixed.reduce((n, axis) => n * sizes[axis]!, 1);
   const sum = fixed.map((axis) => `${axis} ${sizes[axis]}`).join(' x ') || '1';
   if (open.length ? devices % product : devices !== product)
     throw new ArgumentError(
-      `meshOf: ${sum} = ${product}, and there are ${devices} devices${open.length ? `: ${devices} / ${product} is no whole number` : ''}`,
+      `${what}: ${sum} = ${product}, and there are ${devices} devices${open.length ? `: ${devices} / ${product} is no whole number` : ''}`,
     );
-  const sizeOf = (axis: (typeof AXES)[number]) => (sizes[axis] === -1 ? devices / product : (sizes[axis] ?? 1));
-  const axes = AXES.filter((axis) => sizeOf(axis) > 1);
-  return axes.length ? new Mesh(axes.map(sizeOf), axes) : new Mesh([1], ['data']);
+  const along = (axis: (typeof AXES)[number]) => (sizes[axis] === -1 ? devices / product : (sizes[axis] ?? 1));
+  const axes = AXES.filter((axis) => along(axis) > 1);
+  return axes.length ? new Mesh(axes.map(along), axes) : new Mesh([1], ['data']);
 }
 
 /**
@@ -78,12 +84,13 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
     ...(modelParallelSize !== undefined && { model: modelParallelSize }),
   };
   if (!meshShape) return meshOf(Object.keys(sizes).length ? sizes : { data: -1 }, devices);
-  const product = meshShape.reduce((a, b) => a * b, 1);
+  const product = sizeOf(meshShape);
   const shape = `meshShape [${meshShape.join(', ')}] is ${meshShape.join(' x ')} = ${product} devices`;
   if (product !== devices) throw new ArgumentError(`${shape}, and there are ${devices}`);
+  const open = Object.values(sizes).includes(-1);
   const named = Object.entries(sizes);
   const wanted = named.reduce((n, [, size]) => n * size, 1);
-  if (named.length && wanted !== product)
+  if (named.length && !open && wanted !== product)
     throw new ArgumentError(
       `${shape}, and ${named.map(([axis, size]) => `${axis} ${size}`).join(' x ')} = ${wanted}: ${wanted} is not ${product}`,
     );
@@ -97,7 +104,7 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
   return new Mesh(meshShape, axes);
 }
 
-/** The same from the environment: XLA_MESH_SHAPE=2,4, XLA_DATA_PARALLEL_SIZE, XLA_FSDP_SIZE, XLA_MODEL_PARALLEL_SIZE. */
+/** The same from the environment: XLA_MESH_SHAPE=2,4, XLA_DATA_PARALLEL_SIZE and its like for FSDP, MODEL_PARALLEL, SEQUENCE_PARALLEL. */
 export function meshFromEnv(devices: number): Mesh {
   const number = (name: string): number | undefined => {
     const text = env(name);

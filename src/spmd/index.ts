@@ -30,7 +30,6 @@ export {
 } from './manual.js';
 export {
   type AxisOptions,
-  BATCH_AXES,
   type BatchOptions,
   batchFor,
   dataParallel,
@@ -43,4 +42,5 @@ export {
 } from './parallel.js';
 export { batchShare, fromLocal, processCount, processIndex, type Share } from './processes.js';
 export { markSharding, microBatches, replicate, shard, shardingOf } from './sharding.js';
+export { BATCH_AXES } from './shares.js';
 export { visualizeSharding } from './visualize.js';

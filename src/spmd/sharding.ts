@@ -3,7 +3,8 @@ import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import { Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
-import { constrain } from '../ops/sharding.js';
+import { constrain, unconstrained } from '../ops/sharding.js';
+import { isVariable } from '../ops/variable.js';
 import { count } from '../runtime/metrics.js';
 import { hasValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -17,7 +18,7 @@ export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): T
   const sharding = checked('markSharding', tensor, mesh, spec);
   count('XlaMarkSharding');
   if (hasValue(tensor.expr)) tensor.expr.sharding = sharding;
-  else tensor.reroute((e) => constrained(e, sharding));
+  else tensor.reroute((e) => constrained(unmarked(e), sharding));
   return tensor;
 }
 
@@ -39,15 +40,26 @@ export function microBatches(batch: Tensor, A: number): Tensor {
 /** How a tensor lies on several devices; undefined where one has it, or it is not decided. */
 export const shardingOf = (tensor: Tensor): Sharding | undefined => tensor.cell.sharding;
 
+/** Without what was said before of how it is to lie: that may have been on other devices. */
+function unmarked(e: Expr): Expr {
+  const variable = e.op.name === 'detach' && isVariable(e.inputs[0]!) ? e.inputs[0]! : undefined;
+  const marked = variable ? variable.inputs[0] : e;
+  return marked && unconstrained(marked) !== marked ? unconstrained(marked) : e;
+}
+
 function constrained(e: Expr, sharding: Sharding): Expr {
   const node = constrain(e, sharding);
   node.sharding = sharding;
   return node;
 }
 
+export function checkMesh(what: string, mesh: unknown): asserts mesh is Mesh {
+  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+}
+
 function checked(what: string, tensor: unknown, mesh: unknown, spec: unknown): Sharding {
   if (!(tensor instanceof Tensor)) throw new ArgumentError(`${what}: takes a tensor, got ${describe(tensor)}`);
-  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+  checkMesh(what, mesh);
   if (!Array.isArray(spec))
     throw new ArgumentError(`${what}: the spec is ${describe(spec)}: it is a list such as ['data', null]`);
   return Sharding.of(mesh, spec as PartitionSpec, tensor.shape, `${what}: the tensor`);

@@ -1,5 +1,6 @@
 // Running a traced step: its results are put in their places as values to come, and the program is started in its turn.
 import { ArgumentError, OutOfMemoryError, StepFailedError } from '../base/errors.js';
+import type { Aval } from '../ir/aval.js';
 import type { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
@@ -48,6 +49,7 @@ export function call(t: Trace, values: readonly Value[], request: Request, reviv
     }
     const { outputs, done } = launched;
     promised.futures.forEach((e, i) => setResult(e, outputs[i]!));
+    for (const change of promised.changes) change.below = undefined; // else each would keep all before it
     for (const e of promised.replaced) if (e.holders === 0) freeValue(e);
     endOfStep(done, promised.closures);
     return promised.returned;
@@ -104,7 +106,7 @@ async function launch(t: Trace, nodes: readonly Expr[], values: readonly Value[]
   }
   nodes.forEach(checkAlive);
   const layout = layoutFor(t, values, nodes);
-  if (layout) await place(client, nodes, layout);
+  await place(client, nodes, layout);
   const { program, executable } = await obtain(client, layout ? { ...t.plan, layout } : t.plan, request, t.program);
   t.program = program;
   const run = () => start(t, nodes, 1, executable, request); // its place has let go of it
@@ -119,8 +121,8 @@ export function layoutFor(
   values: readonly Value[],
   given: readonly Expr[] = t.slots.map((slot) => nodeOf(slot, values)),
 ): Layout | undefined {
-  const { mesh, aliases } = t.plan;
-  return layoutOf({ given, mesh, aliases, results: t.targets.map((target) => placeOf(target, values)) });
+  const { meshes, aliases } = t.plan;
+  return layoutOf({ given, meshes, aliases, results: t.targets.map((target) => placeOf(target, values)) });
 }
 
 /** Where the place of a result lies, if that is known: a gradient lies as what it is of. */
@@ -196,6 +198,7 @@ function keptOf(
 /** Puts what a call will leave in its places, as values to come. */
 function promise(t: Trace, values: readonly Value[], revive: boolean) {
   const undo: (() => void)[] = [];
+  const changes: GradChange[] = [];
   const replaced: Expr[] = [];
   const before = new Map<Expr, Expr>();
   const put = (cell: Cell, now: Expr, owner: Tensor | undefined): void => {
@@ -222,10 +225,11 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
       below: above?.at === owner.gradVersion - 1 ? above : undefined,
     };
     latest.set(owner, change);
+    changes.push(change);
     if (grad) ownGrads.add(grad);
     const old = was && ownGrads.has(was) ? was.peek() : undefined;
     if (old) {
-      was!.spend((aval) => `this ${aval} was a gradient that a later step replaced: clone() it to keep it`);
+      was!.spend(replacedGrad);
       replaced.push(old);
     }
     undo.push(() => {
@@ -266,6 +270,7 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
     futures,
     replaced,
     before,
+    changes,
     undo: undo.reverse(),
     returned: t.returned.rebuild(t.leaves.map(pick)),
     closures: t.closures.map(({ fn, args, leaves }) => ({ fn, args: args.rebuild(leaves.map(pick)) as unknown[] })),
@@ -276,10 +281,13 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
 interface GradChange {
   readonly was: Tensor | null;
   readonly at: number;
-  readonly below: GradChange | undefined;
+  below: GradChange | undefined;
   failed?: boolean;
 }
 const latest = new WeakMap<Tensor, GradChange>();
+/** Made here: inside a call, it would keep all that the call left. */
+const replacedGrad = (aval: Aval): string =>
+  `this ${aval} was a gradient that a later step replaced: clone() it to keep it`;
 
 /** Gradients that steps made: a later step that drops them frees them. */
 const ownGrads = new WeakSet<Tensor>();

@@ -17,8 +17,10 @@ import { captureSource, currentSource, entry, type Source } from '../ir/source.j
 import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
+import { constrain } from '../ops/sharding.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
 import { changesArePending, describedSince, fetchArray, placedAsBefore } from '../runtime/evaluate.js';
+import { isOn } from '../runtime/layout.js';
 import { count } from '../runtime/metrics.js';
 import type { Stored } from '../runtime/sharded.js';
 import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
@@ -245,8 +247,18 @@ export class Tensor {
       throw new ArgumentError(`${was.aval} cannot become ${expr.aval}: in place, dtype and shape stay`);
     if (!this.isLeaf)
       throw new ArgumentError(`this ${was.aval} was computed from variables: change detach() of it instead`);
-    this.#put(was.differentiable ? variable(detach(expr)) : expr);
+    const now = this.#placed(expr);
+    this.#put(was.differentiable ? variable(detach(now)) : now);
     return this;
+  }
+  /** Another tensor's value, as it is to lie here. */
+  #placed(expr: Expr): Expr {
+    const sharding = Mesh.exists ? this.cell.sharding : undefined;
+    if (!sharding || !expr.sharding || expr.sharding === sharding || !isOn(expr.sharding.mesh, sharding.mesh))
+      return expr;
+    const now = constrain(expr, sharding);
+    now.sharding = sharding;
+    return now;
   }
 
   /** A value of another dtype or shape in place of the one it has; a variable stays one. For modules that are converted. */

@@ -9,7 +9,7 @@ import { Cell } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import type { Source } from '../ir/source.js';
-import { meshOf } from '../ops/body.js';
+import { meshesOf } from '../ops/body.js';
 import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
 import type { Plan, Program } from '../runtime/program.js';
@@ -192,7 +192,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
   return {
-    plan: { graph, parameters, labels, aliases, isGiven, mesh: meshOf(graph) },
+    plan: { graph, parameters, labels, aliases, isGiven, meshes: meshesOf(graph, isGiven) },
     slots,
     targets,
     returned,

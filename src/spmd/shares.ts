@@ -1,0 +1,21 @@
+// How many devices share the examples that something is computed from.
+import { collect } from '../ir/graph.js';
+import { Mesh } from '../ir/mesh.js';
+import { meshesIn } from '../ops/body.js';
+import type { Tensor } from '../tensor/tensor.js';
+
+/** Axes whose devices have different examples. */
+export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
+export const batchAxes = (mesh: Mesh): readonly string[] => BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
+/** Axes whose devices have different tokens. */
+const SHARED = [...BATCH_AXES, 'sequence'];
+
+/** On how many devices, in the mesh that a tensor is computed on, different examples lie; 1 where there is no mesh. */
+export function sharesOf(t: Tensor): number {
+  if (!Mesh.exists) return 1;
+  for (const e of collect([t.expr]).nodes) {
+    const mesh = meshesIn(e)[0] ?? e.sharding?.mesh;
+    if (mesh) return mesh.sizeOf(mesh.axisNames.filter((axis) => SHARED.includes(axis)));
+  }
+  return 1;
+}
