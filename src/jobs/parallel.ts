@@ -1,6 +1,7 @@
 // How a job is spread over the devices of a slice: data, every device has the model and its own sequences; fsdp, every device has a
 // part of each weight, too; model, every product is computed by several devices.
 import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
 import { QWEN3_TENSOR_PARALLEL } from '../models/index.js';
 import type { Module } from '../nn/module.js';
 import type { Slice } from '../plan/index.js';
@@ -19,23 +20,30 @@ export const showMesh = (mesh: MeshSizes): string =>
 /** How many groups of devices have sequences of their own. */
 export const sharesOf = ({ data = 1, fsdp = 1 }: MeshSizes): number => data * fsdp;
 
-/** 'data=2,fsdp=4' for a slice of 8 devices. */
+/** 'data=2,fsdp=4' for a slice of 8 devices; -1, once, is what remains. */
 export function parseMesh(text: string, slice: Slice): MeshSizes {
   const entries = text.split(',').map((part) => {
-    const [, axis, size] = /^\s*([A-Za-z]\w*)=(\d+)\s*$/.exec(part) ?? [];
-    if (!axis || Number(size) < 1) throw new ArgumentError(`--mesh ${text}: write data=2,fsdp=4, or auto`);
+    const [, axis, size] = /^\s*([A-Za-z]\w*)=(-1|\d+)\s*$/.exec(part) ?? [];
+    if (!axis) throw new ArgumentError(`--mesh ${text}: write data=2,fsdp=4, or auto`);
     if (!AXES.includes(axis as Axis))
       throw new ArgumentError(`--mesh ${text}: there is no axis ${axis}: use ${AXES.join(', ')}`);
+    if (Number(size) === 0)
+      throw new ArgumentError(`--mesh ${text}: ${axis} is 0: it is a whole number from 1, or -1 for what remains`);
     return [axis as Axis, Number(size)] as const;
   });
   const twice = entries.find(([axis], i) => entries.findIndex(([other]) => other === axis) !== i);
   if (twice) throw new ArgumentError(`--mesh ${text}: ${twice[0]} is there twice`);
-  const devices = entries.reduce((n, [, size]) => n * size, 1);
-  if (devices !== slice.devices)
+  const open = entries.filter(([, size]) => size === -1);
+  if (open.length > 1) throw new ArgumentError(`--mesh ${text}: only one axis can be -1, what remains`);
+  const fixed = entries.reduce((n, [, size]) => (size === -1 ? n : n * size), 1);
+  if (open.length ? slice.devices % fixed : slice.devices !== fixed)
     throw new ArgumentError(
-      `--mesh ${text} is ${devices} device${devices === 1 ? '' : 's'}, ${slice.accelerator} has ${slice.devices}`,
+      open.length
+        ? `--mesh ${text}: ${slice.accelerator} has ${plural(slice.devices, 'device')}, and ${slice.devices} / ${fixed} is no whole number`
+        : `--mesh ${text} is ${plural(fixed, 'device')}, ${slice.accelerator} has ${slice.devices}: one axis may be -1, what remains`,
     );
-  return devices === 1 ? {} : Object.fromEntries(entries);
+  const sizes = entries.map(([axis, size]) => [axis, size === -1 ? slice.devices / fixed : size] as const);
+  return slice.devices === 1 ? {} : Object.fromEntries(sizes);
 }
 
 /** What is tried unless told: what needs the least traffic, and what needs the least memory. */

@@ -10,16 +10,8 @@ import { readFolder } from '../models/qwen3.js';
 import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
 import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
-import {
-  BATCH_AXES,
-  deviceCount,
-  type Mesh,
-  meshFromEnv,
-  meshOf,
-  parallelize,
-  parseSizes,
-  useSpmd,
-} from '../spmd/index.js';
+import { meshNamed } from '../spmd/config.js';
+import { BATCH_AXES, deviceCount, type Mesh, meshFromEnv, parallelize, parseSizes, useSpmd } from '../spmd/index.js';
 import { manualSeed } from '../tensor/random.js';
 import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';
@@ -83,7 +75,11 @@ export async function prepare(s: Settings): Promise<Prepared> {
 async function meshFor({ mesh, batchSize }: Settings): Promise<Mesh | undefined> {
   if (!mesh && !useSpmd()) return undefined;
   const devices = await deviceCount();
-  const made = mesh ? meshOf(parseSizes(mesh, '--mesh'), devices) : meshFromEnv(devices);
+  const made = mesh ? meshNamed(`--mesh ${mesh}`, parseSizes(mesh, '--mesh'), devices) : meshFromEnv(devices);
+  if (made.axisNames.includes('sequence'))
+    throw new ArgumentError(
+      `the mesh ${made}: this job does not split sequences, and the devices along that axis would all do the same: use data, fsdp, model`,
+    );
   const shares = made.sizeOf(BATCH_AXES.filter((axis) => made.axisNames.includes(axis)));
   if (batchSize % shares)
     throw new ArgumentError(

@@ -6,7 +6,7 @@ import { describe, flatten } from '../base/tree.js';
 import { Mesh, type PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
-import { markSharding, shardingOf } from './sharding.js';
+import { mark, shardingOf } from './sharding.js';
 import { BATCH_AXES } from './shares.js';
 
 /** A module, as far as it matters here. */
@@ -118,7 +118,7 @@ export function batchFor<T>(model: Splittable, batch: T): T {
 export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOptions = {}): T {
   const shared = axes ?? BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
   const spec: PartitionSpec = sequence ? [shared, sequence] : [shared];
-  for (const t of tensorsIn(batch)) markSharding(t, mesh, spec.slice(0, t.ndim));
+  for (const t of tensorsIn(batch)) mark('shardBatch: the tensor', t, mesh, spec.slice(0, t.ndim));
   return batch;
 }
 const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
@@ -154,7 +154,7 @@ function split<M extends Splittable>(
   for (const [name, p] of [...model.namedParameters(), ...model.namedBuffers()]) {
     const known = shardingOf(p);
     const spec = known && known.mesh.key === mesh.key ? known.spec : [];
-    markSharding(p, mesh, specOf(name, { shape: p.shape, size: p.numel() }, spec));
+    mark(`${what}: ${name}`, p, mesh, specOf(name, { shape: p.shape, size: p.numel() }, spec));
   }
 }
 
