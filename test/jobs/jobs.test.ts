@@ -74,6 +74,12 @@ test.each([
   ['--tpu v9-8', 'there is no TPU generation v9'],
   ['--batch 0', '--batch is 0: it must be a whole number, at least 1'],
   ['--tpu v6e-8 --mesh data=2,fsdp=3', '--mesh data=2,fsdp=3 on v6e-8: data 2 x fsdp 3 = 6, and there are 8 devices'],
+  [
+    '--tpu v6e-8 --mesh data=-1,fsdp=3',
+    '--mesh data=-1,fsdp=3 on v6e-8: fsdp 3, and there are 8 devices: 8 / 3 is no whole number',
+  ],
+  ['--tpu v6e-8 --mesh data=0', '--mesh data=0: data is 0: it is a whole number from 1, or -1 for what remains'],
+  ['--timeout 0', '--timeout is 0: it must be a whole number, at least 1'],
   ['--tpu v6e-8 --mesh data=2,pipe=4', '--mesh data=2,pipe=4: there is no axis pipe: use data, fsdp, model'],
   ['--tpu v6e-8 --mesh 8', '--mesh 8: write data=2,fsdp=4'],
   ['--seq 50000', '--seq 50000: Qwen3-0.6B has 40960 positions'],
