@@ -58,11 +58,25 @@ module @scatter attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1
   }
 }`;
 
+/** A step over 8 devices, each with its own examples: the gradient of one weight is summed. */
+function dataParallel(): string {
+  const mesh = new tx.spmd.Mesh([8], ['data']);
+  const model = tx.spmd.dataParallel(new tx.nn.Linear(D, D), mesh);
+  const optimizer = new tx.optim.SGD(model.parameters(), { lr: 0.1 });
+  const train = tx.compile((x: tx.Tensor) => {
+    model.forward(x).square().mean().backward();
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  return train.stablehlo([tx.spmd.shardBatch(tx.zeros([64, D]), mesh)], { platform: 'tpu' });
+}
+
 const PROGRAMS = {
   'v6e-scan': { topology: 'v6e:1x1', text: scan(), facts: { N, B, D } },
   'v6e-batched': { topology: 'v6e:1x1', text: batched(), facts: { B: 8, T, D: 64 } },
   'v6e-spmd': { topology: 'v6e:2x4', text: spmd(), facts: {} },
   'v6e-scatter': { topology: 'v6e:2x4', text: scatter(), facts: {} },
+  'tpu7x-data': { topology: 'tpu7x:2x2x1', text: dataParallel(), facts: { D } },
 };
 const { path } = await findPlugin('tpu');
 const folder = new URL('../../test/golden/plan/', import.meta.url);

@@ -16,11 +16,15 @@ export function planCommand(): Command {
     .option('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
     .option(
       '--batch <sizes>',
-      'sequences at a time of each share of the devices, such as 1,2,4; auto: the largest that fits',
+      'sequences at a time of each share of the devices, such as 1,2,4; auto: the largest up to 1024 that fits',
       batches,
       'auto',
     )
-    .option('--mesh <axes>', 'how devices share the work, such as data=2,fsdp=4; auto: several ways', 'auto')
+    .option(
+      '--mesh <axes>',
+      'how devices share the work, such as data=2,fsdp=4; -1 is what remains; auto: several ways',
+      'auto',
+    )
     .option('--seq <n>', 'tokens of a sequence, or of a prompt', whole)
     .option('--accumulation <n>', 'batches in a step of training', whole)
     .option('--rank <n>', 'of the adapters', whole)

@@ -126,7 +126,10 @@ class Counter {
     };
   }
 
-  /** An instruction that is one, or a TPU's fusion around one: an all-reduce of which only slices are kept. */
+  /**
+   * An instruction that is one, or what a TPU has around one: a fusion (an all-reduce of which only slices are kept), or a
+   * custom call (a tpu7x's SparseCores exchange, while the TensorCores go on).
+   */
   #collective(body: Body, i: Instruction): Collective | undefined {
     const kind = KINDS.find((k) => i.opcode === k || i.opcode === `${k}-start`);
     if (kind) {
@@ -137,7 +140,7 @@ class Counter {
         i.opcode === kind ? Math.max(given, sizeOfAll(leavesOf(i.shape))) : Math.max(given, ...all.map(arrayBytes));
       return { kind, bytes, group: groupOf(i) };
     }
-    if (i.opcode !== 'fusion') return undefined;
+    if (!i.called.length || (i.opcode !== 'fusion' && i.opcode !== 'custom-call')) return undefined;
     const inner = this.program.body(i.called[0]!);
     for (const each of inner.order) {
       const found = this.#collective(inner, each);

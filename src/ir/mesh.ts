@@ -96,7 +96,7 @@ function checkMesh(shape: readonly number[], axisNames: readonly string[]): void
 function checkDevices({ shape, size, devices }: Mesh): void {
   if (devices.length !== size)
     throw new ArgumentError(
-      `Mesh([${shape}]): ${times(shape)} = ${size} devices are needed, and ${devices.length} are given`,
+      `Mesh([${shape}]): ${times(shape)}${shape.length > 1 ? ` = ${size}` : ''} devices are needed, and ${devices.length} are given`,
     );
   const wrong = devices.find((id) => !Number.isSafeInteger(id) || id < 0);
   if (wrong !== undefined)

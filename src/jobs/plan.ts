@@ -127,7 +127,7 @@ export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
 }
 
 function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobSettings } {
-  const { model: name, job, tpus, batches = 'auto', jobs = 1 } = options;
+  const { model: name, job, tpus, batches = 'auto', jobs = 1, timeoutSeconds = 1 } = options;
   if (!Object.hasOwn(JOBS, job)) throw new ArgumentError(`there is no job ${job}: use ${Object.keys(JOBS).join(', ')}`);
   const model = findModel(name);
   const given = Object.entries(options).filter(([key, value]) => key in SETTINGS && value !== undefined);
@@ -140,6 +140,7 @@ function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobS
   checkWhole('--accumulation', accumulation, 1);
   checkWhole('--new-tokens', newTokens, 1);
   checkWhole('--jobs', jobs, 1);
+  checkWhole('--timeout', timeoutSeconds, 1);
   if (!REMAT.includes(remat)) throw new ArgumentError(`--remat ${remat}: use ${REMAT.join(', ')}`);
   const positions = seq + (JOBS[job].trains ? 0 : newTokens);
   if (positions > model.config.maxPositionEmbeddings)

@@ -248,11 +248,11 @@ function checkPairs(along: Along, pairs: Pairs): void {
     throw new ArgumentError(
       `permute: ${wrong} is no place along ${along.axes.join(', ')}, which has ${n}: 0 to ${n - 1}`,
     );
-  for (const [k, does] of ['sends', 'is sent'].entries()) {
+  for (const [k, does] of ['sends', 'is sent to'].entries()) {
     const places = pairs.map((pair) => pair[k]!);
     const twice = places.find((place, i) => places.indexOf(place) !== i);
     if (twice !== undefined)
-      throw new ArgumentError(`permute: ${twice} ${does} twice in ${JSON.stringify(pairs)}: it can once`);
+      throw new ArgumentError(`permute: ${twice} ${does} twice in ${JSON.stringify(pairs)}: once is all it can`);
   }
 }
 

@@ -33,7 +33,9 @@ export const useSpmd = (): boolean => envFlag('XLA_USE_SPMD');
 export function parseSizes(text: string, what: string, axes: readonly string[] = AXES): ParallelSizes {
   const entries = text.split(',').map((part) => {
     const [, axis, size] = /^\s*([A-Za-z]\w*)=(-1|\d+)\s*$/.exec(part) ?? [];
-    if (!axis || size === '0') throw new ArgumentError(`${what} ${text}: write data=2,fsdp=4`);
+    if (!axis) throw new ArgumentError(`${what} ${text}: write data=2,fsdp=4`);
+    if (Number(size) === 0)
+      throw new ArgumentError(`${what} ${text}: ${axis} is 0: it is a whole number from 1, or -1 for what remains`);
     if (!axes.includes(axis))
       throw new ArgumentError(`${what} ${text}: there is no axis ${axis}: use ${axes.join(', ')}`);
     return [axis, Number(size)] as const;
@@ -61,15 +63,21 @@ export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf'): 
     throw new ArgumentError(`${what}: ${open.join(' and ')} are both -1: only one can be what remains`);
   const fixed = given.filter((axis) => sizes[axis] !== -1);
   const product = fixed.reduce((n, axis) => n * sizes[axis]!, 1);
-  const sum = fixed.map((axis) => `${axis} ${sizes[axis]}`).join(' x ') || '1';
-  if (open.length ? devices % product : devices !== product)
-    throw new ArgumentError(
-      `${what}: ${sum} = ${product}, and there are ${devices} devices${open.length ? `: ${devices} / ${product} is no whole number` : ''}`,
-    );
+  if (open.length ? devices % product : devices !== product) {
+    const factors = fixed.map((axis) => `${axis} ${sizes[axis]}`).join(' x ');
+    const wanted = fixed.length > 1 ? `${factors} = ${product}` : factors;
+    const remains = open.length ? `: ${devices} / ${product} is no whole number` : '';
+    throw new ArgumentError(`${what}: ${wanted}, and ${thereAre(devices)}${remains}${instead(product, devices)}`);
+  }
   const along = (axis: (typeof AXES)[number]) => (sizes[axis] === -1 ? devices / product : (sizes[axis] ?? 1));
   const axes = AXES.filter((axis) => along(axis) > 1);
   return axes.length ? new Mesh(axes.map(along), axes) : new Mesh([1], ['data']);
 }
+
+const thereAre = (n: number): string => (n === 1 ? 'there is 1 device' : `there are ${n} devices`);
+/** What to do where a number of devices is not the one that is there. */
+const instead = (wanted: number, devices: number): string =>
+  wanted > devices ? ` (on a CPU, CPU_NUM_DEVICES=${wanted} makes so many virtual ones)` : '';
 
 /**
  * The mesh that a configuration means on this many devices: spec 003's names. A mesh shape and the sizes have to agree; where
@@ -83,10 +91,10 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
     ...(sequenceParallelSize !== undefined && { sequence: sequenceParallelSize }),
     ...(modelParallelSize !== undefined && { model: modelParallelSize }),
   };
-  if (!meshShape) return meshOf(Object.keys(sizes).length ? sizes : { data: -1 }, devices);
+  if (!meshShape) return meshOf(Object.keys(sizes).length ? sizes : { data: -1 }, devices, 'the mesh');
   const product = sizeOf(meshShape);
   const shape = `meshShape [${meshShape.join(', ')}] is ${meshShape.join(' x ')} = ${product} devices`;
-  if (product !== devices) throw new ArgumentError(`${shape}, and there are ${devices}`);
+  if (product !== devices) throw new ArgumentError(`${shape}, and there are ${devices}${instead(product, devices)}`);
   const open = Object.values(sizes).includes(-1);
   const named = Object.entries(sizes);
   const wanted = named.reduce((n, [, size]) => n * size, 1);
@@ -94,7 +102,15 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
     throw new ArgumentError(
       `${shape}, and ${named.map(([axis, size]) => `${axis} ${size}`).join(' x ')} = ${wanted}: ${wanted} is not ${product}`,
     );
-  if (named.length) return meshOf(sizes, devices);
+  if (named.length) {
+    const mesh = meshOf(sizes, devices, 'the mesh');
+    const along = (list: readonly number[]) => list.filter((n) => n > 1).join(' x ');
+    if (along(mesh.shape) !== along(meshShape))
+      throw new ArgumentError(
+        `${shape}, and the sizes make ${mesh}: write meshShape [${mesh.shape.join(', ')}], or leave it out`,
+      );
+    return mesh;
+  }
   const axes =
     meshShape.length === 1 ? ['data'] : meshShape.length === 2 ? ['data', 'model'] : ['data', 'fsdp', 'model'];
   if (meshShape.length > 3)

@@ -6,7 +6,7 @@ import { describe, flatten } from '../base/tree.js';
 import type { Mesh, PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
-import { checkMesh, markSharding, shardingOf } from './sharding.js';
+import { checkMesh, mark, shardingOf } from './sharding.js';
 import { BATCH_AXES, batchAxes } from './shares.js';
 
 /** A module, as far as it matters here. */
@@ -120,7 +120,7 @@ export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOpt
   checkMesh('shardBatch', mesh);
   const shared = axes ?? batchAxes(mesh);
   const spec: PartitionSpec = sequence ? [shared, sequence] : [shared];
-  for (const t of tensorsIn(batch)) markSharding(t, mesh, spec.slice(0, t.ndim));
+  for (const t of tensorsIn(batch)) mark('shardBatch: the tensor', t, mesh, spec.slice(0, t.ndim));
   return batch;
 }
 const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
@@ -160,7 +160,7 @@ function split<M extends Splittable>(
     const known = shardingOf(p);
     const spec = known && known.mesh.key === mesh.key ? known.spec : [];
     const size = p.numel() / (isStacked(name) ? p.shape[0]! : 1);
-    markSharding(p, mesh, specOf(name, { shape: p.shape, size }, spec));
+    mark(`${what}: ${name}`, p, mesh, specOf(name, { shape: p.shape, size }, spec));
   }
 }
 

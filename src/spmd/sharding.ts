@@ -15,7 +15,12 @@ import { Tensor } from '../tensor/tensor.js';
  * becomes later (an optimizer's update) lies the same way.
  */
 export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
-  const sharding = checked('markSharding', tensor, mesh, spec);
+  return mark('markSharding: the tensor', tensor, mesh, spec);
+}
+
+/** The same; `what` names the tensor in errors. */
+export function mark(what: string, tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
+  const sharding = checked(what, tensor, mesh, spec);
   count('XlaMarkSharding');
   if (hasValue(tensor.expr)) tensor.expr.sharding = sharding;
   else tensor.reroute((e) => constrained(unmarked(e), sharding));
@@ -24,7 +29,7 @@ export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): T
 
 /** A tensor of the same values, split over a mesh; gradients pass. */
 export function shard(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
-  return new Tensor(constrained(tensor.expr, checked('shard', tensor, mesh, spec)));
+  return new Tensor(constrained(tensor.expr, checked('shard: the tensor', tensor, mesh, spec)));
 }
 
 /** A tensor of the same values that every device of a mesh has whole; gradients pass. */
@@ -57,10 +62,11 @@ export function checkMesh(what: string, mesh: unknown): asserts mesh is Mesh {
   if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
 }
 
-function checked(what: string, tensor: unknown, mesh: unknown, spec: unknown): Sharding {
+function checked(named: string, tensor: unknown, mesh: unknown, spec: unknown): Sharding {
+  const what = named.split(':')[0]!;
   if (!(tensor instanceof Tensor)) throw new ArgumentError(`${what}: takes a tensor, got ${describe(tensor)}`);
   checkMesh(what, mesh);
   if (!Array.isArray(spec))
     throw new ArgumentError(`${what}: the spec is ${describe(spec)}: it is a list such as ['data', null]`);
-  return Sharding.of(mesh, spec as PartitionSpec, tensor.shape, `${what}: the tensor`);
+  return Sharding.of(mesh, spec as PartitionSpec, tensor.shape, named);
 }

@@ -84,6 +84,13 @@ describe('for TPUs', () => {
     expect(cost.productFlops).toBe(3 * N * 2 * B * D * D);
   });
 
+  test("what a tpu7x's SparseCores exchange is inside of a custom call", () => {
+    const { module, facts } = goldenProgram('tpu7x-data');
+    const [sum] = costOf(module).collectives;
+    expect(sum).toMatchObject({ kind: 'all-reduce' });
+    expect(sum!.bytes).toBeGreaterThanOrEqual(4 * facts.D ** 2); // the gradient
+  });
+
   test('batches of products are convolutions in which most pairs do not meet', () => {
     const { module, facts } = goldenProgram('v6e-batched');
     const { B, T, D } = facts;

@@ -349,7 +349,7 @@ describe('errors', () => {
           [1, 1],
         ]),
       ),
-      'permute: 1 is sent twice in [[0,1],[1,1]]: it can once',
+      'permute: 1 is sent to twice in [[0,1],[1,1]]: once is all it can',
     ],
     [
       'an argument that cannot be split',

@@ -42,6 +42,16 @@ describe('a mesh that cannot be', () => {
     expect(() => markSharding(count([6, 8]), mesh, spec as never)).toThrow(why);
   });
 
+  test('who split it, and the parameter, are named', () => {
+    const model = new tx.nn.Linear(8, 6);
+    expect(() => tx.spmd.tensorParallel(model, mesh, { weight: 0 })).toThrow(
+      'tensorParallel: weight [6, 8] cannot be split as [model] over data=2, model=4: dimension 0 is 6, and 6 / 4 is no whole number',
+    );
+    expect(() => tx.spmd.shardBatch(count([5, 8]), mesh)).toThrow(
+      'shardBatch: the tensor [5, 8] cannot be split as [data]',
+    );
+  });
+
   test('devices that are not there', async () => {
     const on = (m: InstanceType<typeof Mesh>) =>
       markSharding(count([16]), m, ['x'])
@@ -78,8 +88,12 @@ describe('from sizes', () => {
     expect(show(meshOf({}, 1))).toBe('data=1');
   });
   test.each([
-    [{ data: 4, model: 4 }, 8, 'meshOf: data 4 x model 4 = 16, and there are 8 devices'],
-    [{ data: 3, model: -1 }, 8, 'meshOf: data 3 = 3, and there are 8 devices: 8 / 3 is no whole number'],
+    [
+      { data: 4, model: 4 },
+      8,
+      'meshOf: data 4 x model 4 = 16, and there are 8 devices (on a CPU, CPU_NUM_DEVICES=16 makes so many virtual ones)',
+    ],
+    [{ data: 3, model: -1 }, 8, 'meshOf: data 3, and there are 8 devices: 8 / 3 is no whole number'],
     [{ data: -1, model: -1 }, 8, 'meshOf: data and model are both -1: only one can be what remains'],
     [{ data: 0 }, 8, 'meshOf: data is 0: it is a whole number from 1, or -1 for what remains'],
     [{ data: 1.5 }, 8, 'meshOf: data is 1.5: it is a whole number from 1, or -1 for what remains'],
@@ -102,7 +116,7 @@ describe('from sizes', () => {
       'data=2, model=2',
     );
     expect(() => meshFromConfig({ meshShape: [2, 2], dataParallelSize: -1, modelParallelSize: 3 }, 4)).toThrow(
-      'model 3 = 3, and there are 4 devices: 4 / 3 is no whole number',
+      'model 3, and there are 4 devices: 4 / 3 is no whole number',
     );
     expect(show(meshFromConfig({ meshShape: [2, 2, 2] }, 8))).toBe('data=2, fsdp=2, model=2');
     expect(show(meshFromConfig({ meshShape: [8] }, 8))).toBe('data=8');
