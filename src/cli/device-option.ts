@@ -1,5 +1,5 @@
 // What commands that compute share: on what, and in what.
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import type { DType } from '../base/dtype.js';
 import { captureSources } from '../ir/source.js';
 import { chooseDevice, device } from '../runtime/device.js';
@@ -28,15 +28,3 @@ export const dtypeOption = (): Option =>
 /** What to compute in, where it is not as the files say. */
 export const computeIn = (dtype: DType | undefined): { readonly dtype?: DType } =>
   dtype ? { dtype } : chooseDevice().device === 'cpu' ? { dtype: 'f32' } : {};
-
-/** Of an option that takes a whole number. */
-export function whole(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('not a whole number');
-  return Number(text);
-}
-/** Of one that takes any number. */
-export function number(text: string): number {
-  const n = Number(text);
-  if (text.trim() === '' || !Number.isFinite(n)) throw new InvalidArgumentError('not a number');
-  return n;
-}

@@ -5,7 +5,8 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { seconds } from '../base/format.js';
 import type { FoundStudent, PerplexityTextOptions } from '../recovery/index.js';
-import { computeIn, dtypeOption, whole, withDevice } from './device-option.js';
+import { computeIn, dtypeOption, withDevice } from './device-option.js';
+import { whole } from './numbers.js';
 import { fetchProgress, progress } from './progress.js';
 
 interface Options extends Pick<PerplexityTextOptions, 'stride' | 'maxTokens' | 'field' | 'by'> {

@@ -5,7 +5,8 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { seconds } from '../base/format.js';
 import type { GenerateOptions, GenerateTimings } from '../models/index.js';
-import { computeIn, dtypeOption, number, withDevice } from './device-option.js';
+import { computeIn, dtypeOption, withDevice } from './device-option.js';
+import { number } from './numbers.js';
 import { fetchProgress } from './progress.js';
 
 interface Options extends Omit<GenerateOptions, 'eosTokenIds'> {

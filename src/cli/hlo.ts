@@ -1,6 +1,6 @@
 // `tsxla hlo`: runs StableHLO text as it is, or compiles it for devices that are not here.
 import fs from 'node:fs/promises';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { type ArrayType, DTYPES, show, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, CompileError, OutOfMemoryError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
@@ -11,6 +11,7 @@ import { type Buffer, devicesOf, type LoadedExecutable, type MemoryStats } from 
 import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice, openClient } from '../runtime/device.js';
+import { count, whole } from './numbers.js';
 import { progress } from './progress.js';
 
 export function hloCommand(): Command {
@@ -198,17 +199,6 @@ async function readProgram(file: string): Promise<string | Uint8Array> {
 function inFile(e: unknown, file: string): never {
   if (e instanceof CompileError) e.message = e.message.replaceAll(/^-:(?=\d)/gm, `${file}:`);
   throw e;
-}
-
-function whole(text: string): number {
-  const n = Number(text);
-  if (!Number.isInteger(n) || n < 0) throw new InvalidArgumentError('not a whole number');
-  return n;
-}
-
-function count(text: string): number {
-  if (whole(text) < 1) throw new InvalidArgumentError('not a number from 1');
-  return Number(text);
 }
 
 const median = (xs: readonly number[]): number => [...xs].sort((a, b) => a - b)[xs.length >> 1] ?? Number.NaN;

@@ -4,7 +4,8 @@ import { Command, Option } from 'commander';
 import { bytes, plural, seconds, timeLeft } from '../base/format.js';
 import { notice } from '../base/log.js';
 import type { KDCacheOptions, KDCacheProgress } from '../distill/index.js';
-import { computeIn, dtypeOption, whole, withDevice } from './device-option.js';
+import { computeIn, dtypeOption, withDevice } from './device-option.js';
+import { whole } from './numbers.js';
 import { fetchProgress, progress } from './progress.js';
 
 interface Options extends Omit<KDCacheOptions, 'separator' | 'data' | 'teacher'> {

@@ -1,10 +1,11 @@
 // `tsxla plan`: which TPU a job fits, how fast it can be there, and why not; asked of the TPU's own compiler on this machine.
 import fs from 'node:fs/promises';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
 import type { JobName, JobPlanProgress, Remat } from '../jobs/index.js';
+import { whole } from './numbers.js';
 import { type Progress, progress } from './progress.js';
 
 export function planCommand(): Command {
@@ -108,9 +109,4 @@ function shower(): (event: JobPlanProgress) => void {
 }
 
 const list = (text: string): string[] => text.split(',').map((s) => s.trim());
-function whole(text: string): number {
-  const n = Number(text);
-  if (!/^\d+$/.test(text.trim())) throw new InvalidArgumentError('not a whole number');
-  return n;
-}
 const batches = (text: string): number[] | 'auto' => (text === 'auto' ? 'auto' : list(text).map(whole));

@@ -8,7 +8,8 @@ import { bytes, columns, plural, seconds } from '../base/format.js';
 import type { FactoredOptions, LayerReport, Preset } from '../quant/index.js';
 import type { StudentForm } from '../recovery/index.js';
 import { PRESETS } from '../recovery/options.js';
-import { whole, withDevice } from './device-option.js';
+import { withDevice } from './device-option.js';
+import { whole } from './numbers.js';
 import { fetchProgress, progress } from './progress.js';
 
 interface Options extends Pick<FactoredOptions, 'lutSize' | 'scaleRank' | 'groupSize' | 'init'> {

@@ -4,7 +4,7 @@ import { bytes, columns, plural, seconds, timeLeft } from '../base/format.js';
 import { notice, say, stand } from '../base/log.js';
 import type { RecoveryEvent, RecoveryOptions, RecoveryResult } from '../recovery/index.js';
 import { FLAGS, type Flag, flagOf } from '../recovery/options.js';
-import { number } from './device-option.js';
+import { number } from './numbers.js';
 import { type Progress, progress } from './progress.js';
 
 type Given = RecoveryOptions & { readonly json?: true; readonly clipGradNorm?: number; readonly fullLogits: boolean };

@@ -3,8 +3,9 @@ import { ArgumentError } from '../base/errors.js';
 import { describe, isPlain, leafName } from '../base/tree.js';
 import { Mesh, type PartitionSpec } from '../ir/mesh.js';
 import type { BatchOptions } from '../spmd/parallel.js';
-import { batchAxes, wholeOf } from '../spmd/processes.js';
+import { wholeOf } from '../spmd/processes.js';
 import { markSharding } from '../spmd/sharding.js';
+import { batchAxes } from '../spmd/shares.js';
 import { Tensor } from '../tensor/tensor.js';
 
 /** A mesh over which batches are split: rows along data and fsdp unless told, sequences along their own axis. */

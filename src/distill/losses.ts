@@ -243,7 +243,7 @@ export function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
   const N = lead.reduce((a, b) => a * b, 1);
   if (chunk !== undefined && !(Number.isSafeInteger(chunk) && chunk > 0))
     throw new ArgumentError(`${op}: chunk is ${chunk}: it must be a whole number of positions, at least 1`);
-  const most = (chunk ?? Math.max(8, Math.floor(LARGEST_ARRAY / (4 * elements)))) * sharesOf(hidden);
+  const most = chunk ?? Math.max(8, Math.floor(LARGEST_ARRAY / (4 * elements))) * sharesOf(hidden);
   // Of B sequences each pass takes some positions, so that devices that have different sequences all have some to do. On one
   // device they are taken as they lie.
   const B = Mesh.exists && lead.length > 1 ? lead[0]! : 1;

@@ -25,6 +25,12 @@ export interface Liveness {
   readonly tenLargest: readonly LiveBuffer[];
 }
 
+/** A buffer as the user calls it, by the names of the program's arguments. */
+export const named = (buffer: LiveBuffer, names: readonly string[]): LiveBuffer => ({
+  ...buffer,
+  what: buffer.what.replace(/^argument (\d+)$/, (same, i: string) => names[Number(i)] ?? same),
+});
+
 /** What is alive at a program's peak, on one device. */
 export function livenessOf(module: Module): Liveness {
   const { buffers } = new Memory(new OptimizedProgram(module)).peak();

@@ -8,6 +8,7 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { Mesh } from '../ir/mesh.js';
 import { evaluate, fetchArray } from '../runtime/evaluate.js';
+import { processesOf } from '../runtime/processes.js';
 import type { Request } from '../runtime/program.js';
 import { placesOf, ShardedArray } from '../runtime/sharded.js';
 import { checkAlive, defaultClient, freeValue, hasValue, PROMISED } from '../runtime/value.js';
@@ -104,8 +105,8 @@ class Reader {
 /** Which of the processes that train together this is. Without a mesh, there is one. */
 export async function processes(): Promise<Processes> {
   if (!Mesh.exists) return { index: 0, count: 1 };
-  const { processIndex, devices } = await defaultClient();
-  return { index: processIndex, count: new Set(devices.map((d) => d.processIndex)).size };
+  const client = await defaultClient();
+  return { index: client.processIndex, count: processesOf(client) };
 }
 
 /** What a process is to save of a node's value: the first of them, all that is whole. */

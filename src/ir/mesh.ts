@@ -1,5 +1,6 @@
 // Meshes: devices in rows and columns, whose directions have names; and shardings: which dimension of an array is split along
 // which of them. Both are plain data: the devices need not be here.
+import { sizeOf as product } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { type Shape, showShape } from '../base/shape.js';
 
@@ -69,7 +70,6 @@ export class Mesh {
   }
 }
 
-const product = (sizes: readonly number[]): number => sizes.reduce((a, b) => a * b, 1);
 const show = (x: unknown): string => (Array.isArray(x) ? `[${x}]` : String(x));
 const times = (sizes: readonly number[]): string => sizes.join(' x ');
 
@@ -212,7 +212,7 @@ export interface Tiling {
 }
 
 /** The sharding that a tiling of an array is, if it follows the axes of the mesh and divides evenly. */
-export function shardingOf(mesh: Mesh, shape: Shape, tiling: Tiling): Sharding | undefined {
+export function shardingOfTiling(mesh: Mesh, shape: Shape, tiling: Tiling): Sharding | undefined {
   if (mesh.size === 1 || tiling.type === 0 || !product(shape)) return Sharding.replicated(mesh);
   if (tiling.type !== 3) return undefined;
   const tileOf = new Map(devicesOf(tiling).map((device, tile) => [device, tile]));

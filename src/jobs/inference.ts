@@ -1,13 +1,13 @@
 // Generating: a prompt is read at once (prefill), then one token after the other, each of which looks at the keys and values of
 // all before it (decode). The likeliest token is taken.
 import { type Qwen3Config, Qwen3ForCausalLM } from '../models/index.js';
-import { markSharding } from '../spmd/index.js';
+import { batchFor, markSharding } from '../spmd/index.js';
 import { noGrad } from '../tensor/autograd.js';
 import { zeros } from '../tensor/create.js';
 import { compile, type Lowered } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type JobSettings, namesOf } from './job.js';
-import { sharesOf, spread, spreadBatch } from './parallel.js';
+import { sharesOf, spread } from './parallel.js';
 
 export function inferencePrograms(
   config: Qwen3Config,
@@ -32,6 +32,6 @@ export function inferencePrograms(
   const decode = compile((ids: Tensor) => noGrad(() => next(ids)), { name: 'decode' });
   const names = [...namesOf(model), ['keys', cache.keys[0]!] as const, ['values', cache.values[0]!] as const];
   const lower = (program: typeof prefill, T: number) =>
-    program.lower([spreadBatch(zeros([B, T], { dtype: 'i32' }), mesh)], { platform: 'tpu', locations: true, names });
+    program.lower([batchFor(model, zeros([B, T], { dtype: 'i32' }))], { platform: 'tpu', locations: true, names });
   return { prefill: lower(prefill, L), decode: lower(decode, 1) };
 }

@@ -1,16 +1,16 @@
 // A job: what is done with a model, as programs that need no weights.
 import { pendingCells } from '../ir/cell.js';
 import type { Qwen3Config } from '../models/index.js';
+import { CHECKPOINT } from '../models/qwen3.js';
 import type { Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/index.js';
+import type { ParallelSizes } from '../spmd/index.js';
 import type { Lowered } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
-import type { MeshSizes } from './parallel.js';
 
 /** What layers compute again for the gradient instead of keeping it. */
-export const REMAT = ['none', 'light', 'full'] as const;
-export type Remat = (typeof REMAT)[number];
-export const CHECKPOINT = { none: false, light: 'light', full: true } as const;
+export type Remat = keyof typeof CHECKPOINT;
+export const REMAT = Object.keys(CHECKPOINT) as readonly Remat[];
 
 export interface JobSettings {
   /** Sequences at a time, of each group of devices that has its own. */
@@ -25,7 +25,8 @@ export interface JobSettings {
   readonly dtype: 'bf16' | 'f32';
   /** How many tokens are generated behind the prompt. */
   readonly newTokens: number;
-  readonly mesh: MeshSizes;
+  /** None: one device. */
+  readonly mesh: ParallelSizes;
 }
 export const SETTINGS: JobSettings = {
   batch: 1,

@@ -61,10 +61,8 @@ ${section('Where the time goes', `The heaviest kernels of ${best ? escaped(nameO
 // ---- the table
 
 function table(rows: readonly JobRow[]): string {
-  const [titles, ...lines] = tableOf(rows);
-  const cells = (tag: string, line: readonly string[]) => line.map((c) => `<${tag}>${escaped(c)}</${tag}>`).join('');
-  const body = lines.map((line, i) => `<tr class="${rows[i]!.fits ? 'fits' : 'not'}">${cells('td', line)}</tr>`);
-  return `<div class="scroll"><table><thead><tr>${cells('th', titles!)}</tr></thead><tbody>${body.join('')}</tbody></table></div>`;
+  const [titles = [], ...lines] = tableOf(rows);
+  return listed(titles, lines, (i) => ` class="${rows[i]!.fits ? 'fits' : 'not'}"`);
 }
 
 // ---- bars
@@ -210,9 +208,13 @@ function roofline(shown: readonly Shown[]): string {
 
 // ---- lists
 
-function listed(titles: readonly string[], lines: readonly (readonly string[])[]): string {
+function listed(
+  titles: readonly string[],
+  lines: readonly (readonly string[])[],
+  mark = (_line: number) => '',
+): string {
   const cells = (tag: string, line: readonly string[]) => line.map((c) => `<${tag}>${escaped(c)}</${tag}>`).join('');
-  return `<div class="scroll"><table><thead><tr>${cells('th', titles)}</tr></thead><tbody>${lines.map((l) => `<tr>${cells('td', l)}</tr>`).join('')}</tbody></table></div>`;
+  return `<div class="scroll"><table><thead><tr>${cells('th', titles)}</tr></thead><tbody>${lines.map((l, i) => `<tr${mark(i)}>${cells('td', l)}</tr>`).join('')}</tbody></table></div>`;
 }
 
 function shortages(rows: readonly JobRow[]): string {

@@ -4,6 +4,7 @@
 import { type KdCandidates, kdLoss } from '../distill/index.js';
 import { addLora } from '../lora/index.js';
 import { type Qwen3Config, Qwen3ForCausalLM } from '../models/index.js';
+import { CHECKPOINT } from '../models/qwen3.js';
 import type { Linear } from '../nn/linear.js';
 import type { Module } from '../nn/module.js';
 import { AdamW } from '../optim/index.js';
@@ -11,10 +12,11 @@ import type { DeviceType } from '../plugins/index.js';
 import { ATTENTION, FactoredLinear, MLP, PackedLinear, PRESETS, quantLinears } from '../quant/index.js';
 import { foreseen, positionsOf } from '../recovery/lessons.js';
 import { recoveryStep } from '../recovery/step.js';
+import { batchFor } from '../spmd/index.js';
 import { zeros } from '../tensor/create.js';
 import type { Lowered } from '../tensor/step.js';
-import { CHECKPOINT, type JobSettings, namesOf } from './job.js';
-import { sharesOf, spread, spreadBatch } from './parallel.js';
+import { type JobSettings, namesOf } from './job.js';
+import { sharesOf, spread } from './parallel.js';
 
 /**
  * What the base weights are. materialized: bf16, computed once from codes and scales. packed: 2 and 4 bits, unpacked in every
@@ -52,7 +54,7 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
   if (base === 'trained')
     for (const [, layer] of quantLinears(model))
       if (layer instanceof FactoredLinear) layer.rankMagnitude.requiresGrad_();
-  const mesh = spread(model, sizes);
+  spread(model, sizes);
   const trained = [...model.namedParameters()].filter(([, p]) => p.requiresGrad);
   const optimizer = new AdamW(trained, { lr: 8e-5 });
   const train = recoveryStep({
@@ -73,6 +75,6 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
   const lossMask = zeros([N, L], { dtype: 'u8' });
   const now = { hardTop1: 0.02, anchor: 0, anchorWeight: 0 };
   const names = namesOf(model, optimizer);
-  const lessons = spreadBatch({ inputIds: ids(L), lossMask, ...teacher }, mesh);
+  const lessons = batchFor(model, { inputIds: ids(L), lossMask, ...teacher });
   return train.lower([lessons, now], { platform, names, locations: true });
 }

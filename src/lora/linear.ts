@@ -5,6 +5,7 @@ import { normal_ } from '../nn/init.js';
 import { Module, Parameter } from '../nn/module.js';
 import { checkCount } from '../nn/options.js';
 import type { Projection } from '../nn/projection.js';
+import { gathered } from '../spmd/gathered.js';
 import { noGrad } from '../tensor/autograd.js';
 import { empty, zeros } from '../tensor/create.js';
 import { linear } from '../tensor/functions.js';
@@ -91,14 +92,14 @@ export class LoraLinear extends Module implements Projection {
 
   /** In x's dtype, where it takes x as it is: dropout differs from adapter to adapter. */
   firstOf(x: Tensor): Tensor | null {
-    return this.active && !(this.training && this.dropout) ? this.loraA.to(x.dtype) : null;
+    return this.active && !(this.training && this.dropout) ? gathered(this.loraA).to(x.dtype) : null;
   }
   override forward(x: Tensor, first?: Tensor): Tensor {
     const y = this.baseLayer.forward(x);
     if (!this.active) return y;
     const dropped = dropout(x, { p: this.dropout, training: this.training });
-    const narrow = first ?? linear(dropped, this.loraA.to(x.dtype)); // [..., rank]
-    return y.add(linear(narrow, this.loraB.mul(this.scaling).to(x.dtype)).to(y.dtype));
+    const narrow = first ?? linear(dropped, gathered(this.loraA).to(x.dtype)); // [..., rank]
+    return y.add(linear(narrow, gathered(this.loraB).mul(this.scaling).to(x.dtype)).to(y.dtype));
   }
 
   /** What it adds to the layer's matrix: [outFeatures, inFeatures]. */

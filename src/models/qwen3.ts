@@ -228,6 +228,9 @@ export interface Qwen3Options extends Omit<ScanLayersOptions, 'checkpoint'> {
   readonly scanLayers?: boolean;
 }
 
+/** The ways of `checkpoint`, as commands name them. */
+export const CHECKPOINT = { none: false, light: 'light', full: true } as const;
+
 const QWEN3_OPTIONS = ['scanLayers', 'checkpoint', 'unroll'] as const;
 /** Tokens [B, T] to what the last layer makes of them, [B, T, D]. */
 export class Qwen3Model extends Module {

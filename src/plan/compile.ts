@@ -78,11 +78,10 @@ async function compileOrWeigh(text: string, options: CompileAheadOptions): Promi
 
 /** A slice of so many devices of the generation with most memory. */
 function roomiest(devices: number): string {
-  const [{ name, slices, devicesPerChip }] = CHIPS.filter((c) => c.platform === 'tpu').sort(
+  const [{ name, slices }] = CHIPS.filter((c) => c.platform === 'tpu').sort(
     (a, b) => b.hbm.available - a.hbm.available,
   ) as [Chip];
-  const chips = (shape: string) => shape.split('x').reduce((n, size) => n * Number(size), devicesPerChip);
-  return `${name}:${slices.find((shape) => chips(shape) >= devices)}`;
+  return slices.map((shape) => parseTopology(`${name}:${shape}`)).find((slice) => slice.devices >= devices)!.name;
 }
 
 async function recall(key: string): Promise<AheadOfTime | undefined> {

@@ -5,7 +5,7 @@ import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
 import { describe, isPlain } from '../base/tree.js';
-import type { LiveBuffer } from '../hlo/liveness.js';
+import { type LiveBuffer, named } from '../hlo/liveness.js';
 import { zeros } from '../tensor/create.js';
 import { type Compiled, compile, type Lowered, type LowerOptions } from '../tensor/step.js';
 import type { ProgramInput } from '../tensor/trace.js';
@@ -99,6 +99,7 @@ export async function planLowered(
   const { available } = slice.chip.hbm;
   const given = { weights: sizeOf(inputs, 'weights'), state: sizeOf(inputs, 'state'), batch: sizeOf(inputs, 'batch') };
   const { activations, tenLargest } = live;
+  const labels = inputs.map((x) => x.label);
   const rest = peak - given.weights - given.state - given.batch - activations;
   return {
     topology: slice,
@@ -107,7 +108,7 @@ export async function planLowered(
     available,
     ...(peak > available && { shortage: peak - available }),
     parts: { ...given, activations, temporaries: Math.max(0, rest), code },
-    largest: tenLargest.map((b) => ({ ...b, what: named(b.what, inputs) })),
+    largest: tenLargest.map((buffer) => named(buffer, labels)),
     compileSeconds: seconds,
     cached,
     estimate: estimate(work, slice.chip, slice),
@@ -116,7 +117,3 @@ export async function planLowered(
 
 const sizeOf = (inputs: readonly ProgramInput[], kind: ProgramInput['kind']): number =>
   inputs.filter((x) => x.kind === kind).reduce((sum, x) => sum + byteLength(x), 0);
-
-/** 'argument 3' as the user calls it. */
-const named = (what: string, inputs: readonly ProgramInput[]): string =>
-  what.replace(/^argument (\d+)$/, (same, i: string) => inputs[Number(i)]?.label ?? same);

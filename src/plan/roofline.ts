@@ -15,6 +15,8 @@ export interface Estimate {
   readonly flops: number;
   readonly bytes: number;
   readonly collectives: Cost['collectives'];
+  /** Loops that values end: what they do is counted once. */
+  readonly openLoops: number;
   /** Products of matrices, as a part of what the chip could do of them (in bf16) in that time. */
   readonly utilisation: number;
   /** The ten kernels that take longest, all their runs together. */
@@ -47,7 +49,7 @@ export function estimate(cost: Cost, chip: Chip, slice?: Slice): Estimate {
     }))
     .sort((a, b) => b.seconds - a.seconds)
     .slice(0, 10);
-  const { flops, bytes, collectives, productFlops } = cost;
+  const { flops, bytes, collectives, openLoops, productFlops } = cost;
   const utilisation = seconds > 0 ? productFlops / chip.peak.bf16 / seconds : 0;
   return {
     seconds,
@@ -57,6 +59,7 @@ export function estimate(cost: Cost, chip: Chip, slice?: Slice): Estimate {
     flops,
     bytes,
     collectives,
+    openLoops,
     utilisation,
     heaviest,
   };

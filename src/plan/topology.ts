@@ -1,4 +1,5 @@
 // Names of TPU slices: as Google Cloud rents them (v6e-8), and as libtpu takes them (v6e:2x4).
+import { sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { CHIPS, type Chip, findChip } from './chips.js';
@@ -18,9 +19,8 @@ export interface Slice {
 }
 
 const sizes = (shape: string) => shape.split('x').map(Number);
-const product = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
 const perChip = (chip: Chip) => (chip.counts === 'chips' ? 1 : chip.tensorCoresPerChip);
-const count = (chip: Chip, shape: readonly number[]) => product(shape) * perChip(chip);
+const count = (chip: Chip, shape: readonly number[]) => sizeOf(shape) * perChip(chip);
 const all = (items: readonly unknown[]) => `${items.slice(0, -1).join(', ')} or ${items.at(-1)}`;
 
 /** 'v6e-8', 'v6e:2x4', 'v6e-2x4', 'v5p-16' (16 TensorCores: 8 chips), 'tpu7x:2x2x1', 'v7x-8'. */
@@ -33,7 +33,7 @@ export function parseTopology(text: string): Slice {
     throw new ArgumentError(`${text}: ${why}: use ${all(known)}, as in v6e-8 or v6e:2x4`);
   }
   const shape = size.includes('x') ? checkedShape(text, chip, sizes(size)) : shapeOf(text, chip, Number(size));
-  const chips = product(shape);
+  const chips = sizeOf(shape);
   const { one, several } = chip.chipsPerHost;
   return {
     name: `${chip.name}:${shape.join('x')}`,
@@ -64,10 +64,10 @@ function checkedShape(text: string, chip: Chip, shape: readonly number[]): reado
   const form = shape.join('x');
   if (shape.length !== dimensions) {
     throw new ArgumentError(
-      `${text}: a ${chip.name} is ${dimensions}-D, and ${form} is ${shape.length}-D: use ${chip.name}:${chip.slices.find((s) => product(sizes(s)) >= 4)}`,
+      `${text}: a ${chip.name} is ${dimensions}-D, and ${form} is ${shape.length}-D: use ${chip.name}:${chip.slices.find((s) => sizeOf(sizes(s)) >= 4)}`,
     );
   }
-  const [chips, most] = [product(shape), Math.max(...chip.slices.map((s) => product(sizes(s))))];
+  const [chips, most] = [sizeOf(shape), Math.max(...chip.slices.map((s) => sizeOf(sizes(s))))];
   if (chips < 1 || chips > most) {
     throw new ArgumentError(`${text}: ${form} is ${plural(chips, 'chip')}, and a ${chip.name} slice has 1 to ${most}`);
   }

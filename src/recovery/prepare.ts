@@ -6,12 +6,13 @@ import { ArgumentError } from '../base/errors.js';
 import { sourcesOf } from '../distill/cache-rows.js';
 import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
 import { QWEN3_TENSOR_PARALLEL, Qwen3ForCausalLM } from '../models/index.js';
-import { readFolder } from '../models/qwen3.js';
+import { CHECKPOINT, readFolder } from '../models/qwen3.js';
 import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
 import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
-import { meshNamed } from '../spmd/config.js';
-import { BATCH_AXES, deviceCount, type Mesh, meshFromEnv, parallelize, parseSizes, useSpmd } from '../spmd/index.js';
+import { deviceCount, type Mesh, meshFromEnv, meshOf, parallelize, parseSizes, useSpmd } from '../spmd/index.js';
+import { PARALLEL_AXES } from '../spmd/parallel.js';
+import { batchAxes } from '../spmd/shares.js';
 import { manualSeed } from '../tensor/random.js';
 import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';
@@ -26,7 +27,6 @@ export interface Prepared {
   readonly mesh: Mesh | undefined;
 }
 
-const CHECKPOINT = { none: false, light: 'light', full: true } as const;
 /** Measured with Qwen3-0.6B: on an H200, light takes 2% more time and a third less memory; a TPU has little memory. */
 const CHECKPOINTING = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
 
@@ -75,12 +75,15 @@ export async function prepare(s: Settings): Promise<Prepared> {
 async function meshFor({ mesh, batchSize }: Settings): Promise<Mesh | undefined> {
   if (!mesh && !useSpmd()) return undefined;
   const devices = await deviceCount();
-  const made = mesh ? meshNamed(`--mesh ${mesh}`, parseSizes(mesh, '--mesh'), devices) : meshFromEnv(devices);
-  if (made.axisNames.includes('sequence'))
+  const made = mesh
+    ? meshOf(parseSizes(mesh, '--mesh', PARALLEL_AXES), devices, `--mesh ${mesh}`)
+    : meshFromEnv(devices);
+  const idle = made.axisNames.find((axis) => !PARALLEL_AXES.includes(axis));
+  if (idle)
     throw new ArgumentError(
-      `the mesh ${made}: this job does not split sequences, and the devices along that axis would all do the same: use data, fsdp, model`,
+      `the mesh ${made} has an axis ${idle}, along which nothing is split here: use ${PARALLEL_AXES.join(', ')}`,
     );
-  const shares = made.sizeOf(BATCH_AXES.filter((axis) => made.axisNames.includes(axis)));
+  const shares = made.sizeOf(batchAxes(made));
   if (batchSize % shares)
     throw new ArgumentError(
       `--batch-size is ${batchSize}, and in the mesh ${made} ${shares} groups of devices have sequences of their own: ${batchSize} / ${shares} is no whole number: use ${shares * Math.ceil(batchSize / shares)}`,

@@ -1,7 +1,7 @@
 // How a program is split over devices: found from where its values lie, and from the meshes its operations name.
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
-import { type Mesh, Sharding, shardingOf } from '../ir/mesh.js';
+import { type Mesh, Sharding, shardingOfTiling } from '../ir/mesh.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { ShardedArray } from './sharded.js';
@@ -75,6 +75,6 @@ export function resultShardings(
   const split = parameters.filter((s) => !s.isReplicated).map((s) => s.mesh);
   const meshes = [...new Map([...split, mesh, ...named].map((m) => [m.key, m])).values()];
   const chosen = (i: number) =>
-    meshes.map((m) => shardingOf(m, roots[i]!.shape, executable.outputShardings[i]!)).find((s) => s);
+    meshes.map((m) => shardingOfTiling(m, roots[i]!.shape, executable.outputShardings[i]!)).find((s) => s);
   return results.map((wanted, i) => wanted ?? chosen(i));
 }

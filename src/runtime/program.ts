@@ -2,7 +2,7 @@
 import { envFlag, envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
-import { livenessOf } from '../hlo/liveness.js';
+import { livenessOf, named } from '../hlo/liveness.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { type Graph, hashOf, structure } from '../ir/graph.js';
@@ -253,7 +253,8 @@ export class Program implements Described {
     count('DestroyCompileHandles');
   }
 
-  get failed(): Promise<unknown> {
+  /** Rejects if it cannot be compiled. */
+  get built(): Promise<unknown> {
     return this.#compiling;
   }
 
@@ -266,10 +267,9 @@ export class Program implements Described {
 async function largestOf(client: Client, text: string, options: CompileOptions, labels: readonly string[]) {
   using executable = await client.compile(text, options);
   const { tenLargest } = livenessOf(await executable.optimizedModule());
-  return tenLargest.map(({ bytes: size, shape, what, source }) => {
-    const [, argument] = /^argument (\d+)$/.exec(what) ?? [];
-    const name = argument === undefined ? what : (labels[Number(argument)] ?? what);
-    return `${bytes(size)} ${shape} ${name}${source ? ` at ${source}` : ''}`;
+  return tenLargest.map((buffer) => {
+    const { bytes: size, shape, what, source } = named(buffer, labels);
+    return `${bytes(size)} ${shape} ${what}${source ? ` at ${source}` : ''}`;
   });
 }
 
@@ -304,7 +304,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   request.admit?.(described);
   const program = new Program(described, plan, client, request, told);
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
-  program.failed.then(makeRoom, () => forget(program)); // the next try compiles again
+  program.built.then(makeRoom, () => forget(program)); // the next try compiles again
   return program;
 }
 

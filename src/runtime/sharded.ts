@@ -1,7 +1,7 @@
 // An array that lies on several devices: each has a part of it, or all of it.
 
 import { blockOf, putBlock } from '../base/blocks.js';
-import { type ArrayType, hostArray, type TypedArray } from '../base/dtype.js';
+import { type ArrayType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Aval } from '../ir/aval.js';
 import type { Mesh, Sharding } from '../ir/mesh.js';
@@ -77,7 +77,7 @@ export class ShardedArray {
     const block = sharding.shardShape(aval.shape);
     const starts = placesOf(this.client, sharding.mesh).map(([position]) => sharding.startOf(aval.shape, position));
     const first = new Map(starts.map((start, i) => [String(start), i] as const).reverse()); // one of each part
-    const parts = sharding.parts(aval.rank).reduce((a, b) => a * b, 1);
+    const parts = sizeOf(sharding.parts(aval.rank));
     if (first.size < parts)
       throw new ArgumentError(
         `${aval} is ${sharding}: this process has ${first.size} of its ${parts} parts: read it after replicate(), or save it with a sharded checkpoint`,

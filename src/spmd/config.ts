@@ -1,4 +1,5 @@
 // A mesh from configuration: sizes of axes, or the environment's, checked against the devices that are there.
+import { sizeOf } from '../base/dtype.js';
 import { env, envFlag } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { Mesh } from '../ir/mesh.js';
@@ -28,15 +29,15 @@ export const deviceCount = async (): Promise<number> => (await defaultClient()).
 /** Whether XLA_USE_SPMD asks for it. */
 export const useSpmd = (): boolean => envFlag('XLA_USE_SPMD');
 
-/** data=2,fsdp=4; `what` names it in errors. */
-export function parseSizes(text: string, what: string): ParallelSizes {
+/** data=2,fsdp=4, of these axes; `what` names it in errors. */
+export function parseSizes(text: string, what: string, axes: readonly string[] = AXES): ParallelSizes {
   const entries = text.split(',').map((part) => {
     const [, axis, size] = /^\s*([A-Za-z]\w*)=(-1|\d+)\s*$/.exec(part) ?? [];
     if (!axis) throw new ArgumentError(`${what} ${text}: write data=2,fsdp=4`);
     if (Number(size) === 0)
       throw new ArgumentError(`${what} ${text}: ${axis} is 0: it is a whole number from 1, or -1 for what remains`);
-    if (!(AXES as readonly string[]).includes(axis))
-      throw new ArgumentError(`${what} ${text}: there is no axis ${axis}: use ${AXES.join(', ')}`);
+    if (!axes.includes(axis))
+      throw new ArgumentError(`${what} ${text}: there is no axis ${axis}: use ${axes.join(', ')}`);
     return [axis, Number(size)] as const;
   });
   const twice = entries.find(([axis], i) => entries.findIndex(([other]) => other === axis) !== i);
@@ -44,13 +45,11 @@ export function parseSizes(text: string, what: string): ParallelSizes {
   return Object.fromEntries(entries);
 }
 
-/** A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out. */
-export function meshOf(sizes: ParallelSizes, devices: number): Mesh {
-  return meshNamed('meshOf', sizes, devices);
-}
-
-/** The same; `what` names it in errors. */
-export function meshNamed(what: string, sizes: ParallelSizes, devices: number): Mesh {
+/**
+ * A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out.
+ * `what` asks for it, in errors.
+ */
+export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf'): Mesh {
   const unknown = Object.keys(sizes).find((key) => !(AXES as readonly string[]).includes(key));
   if (unknown) throw new ArgumentError(`${what}: ${unknown} is no way of sharing work: use ${AXES.join(', ')}`);
   const given = AXES.filter((axis) => sizes[axis] !== undefined);
@@ -70,9 +69,9 @@ export function meshNamed(what: string, sizes: ParallelSizes, devices: number): 
     const remains = open.length ? `: ${devices} / ${product} is no whole number` : '';
     throw new ArgumentError(`${what}: ${wanted}, and ${thereAre(devices)}${remains}${instead(product, devices)}`);
   }
-  const sizeOf = (axis: (typeof AXES)[number]) => (sizes[axis] === -1 ? devices / product : (sizes[axis] ?? 1));
-  const axes = AXES.filter((axis) => sizeOf(axis) > 1);
-  return axes.length ? new Mesh(axes.map(sizeOf), axes) : new Mesh([1], ['data']);
+  const along = (axis: (typeof AXES)[number]) => (sizes[axis] === -1 ? devices / product : (sizes[axis] ?? 1));
+  const axes = AXES.filter((axis) => along(axis) > 1);
+  return axes.length ? new Mesh(axes.map(along), axes) : new Mesh([1], ['data']);
 }
 
 const thereAre = (n: number): string => (n === 1 ? 'there is 1 device' : `there are ${n} devices`);
@@ -92,8 +91,8 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
     ...(sequenceParallelSize !== undefined && { sequence: sequenceParallelSize }),
     ...(modelParallelSize !== undefined && { model: modelParallelSize }),
   };
-  if (!meshShape) return meshNamed('the mesh', Object.keys(sizes).length ? sizes : { data: -1 }, devices);
-  const product = meshShape.reduce((a, b) => a * b, 1);
+  if (!meshShape) return meshOf(Object.keys(sizes).length ? sizes : { data: -1 }, devices, 'the mesh');
+  const product = sizeOf(meshShape);
   const shape = `meshShape [${meshShape.join(', ')}] is ${meshShape.join(' x ')} = ${product} devices`;
   if (product !== devices) throw new ArgumentError(`${shape}, and there are ${devices}${instead(product, devices)}`);
   const open = Object.values(sizes).includes(-1);
@@ -103,7 +102,15 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
     throw new ArgumentError(
       `${shape}, and ${named.map(([axis, size]) => `${axis} ${size}`).join(' x ')} = ${wanted}: ${wanted} is not ${product}`,
     );
-  if (named.length) return meshNamed('the mesh', sizes, devices);
+  if (named.length) {
+    const mesh = meshOf(sizes, devices, 'the mesh');
+    const along = (list: readonly number[]) => list.filter((n) => n > 1).join(' x ');
+    if (along(mesh.shape) !== along(meshShape))
+      throw new ArgumentError(
+        `${shape}, and the sizes make ${mesh}: write meshShape [${mesh.shape.join(', ')}], or leave it out`,
+      );
+    return mesh;
+  }
   const axes =
     meshShape.length === 1 ? ['data'] : meshShape.length === 2 ? ['data', 'model'] : ['data', 'fsdp', 'model'];
   if (meshShape.length > 3)
@@ -113,7 +120,7 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
   return new Mesh(meshShape, axes);
 }
 
-/** The same from the environment: XLA_MESH_SHAPE=2,4, XLA_DATA_PARALLEL_SIZE, XLA_FSDP_SIZE, XLA_MODEL_PARALLEL_SIZE. */
+/** The same from the environment: XLA_MESH_SHAPE=2,4, XLA_DATA_PARALLEL_SIZE and its like for FSDP, MODEL_PARALLEL, SEQUENCE_PARALLEL. */
 export function meshFromEnv(devices: number): Mesh {
   const number = (name: string): number | undefined => {
     const text = env(name);

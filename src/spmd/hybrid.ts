@@ -1,4 +1,5 @@
 // Meshes over several slices: fast links inside a slice, the data centre's network between them.
+import { sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { Mesh } from '../ir/mesh.js';
 
@@ -12,12 +13,12 @@ export function hybridMesh(ici: readonly number[], dcn: readonly number[], axisN
       `hybridMesh: ${ici.length} sizes within a slice, ${dcn.length} across slices, ${axisNames.length} names: each axis has all three`,
     );
   for (const sizes of [ici, dcn]) new Mesh(sizes, axisNames); // each is a mesh of its own
-  const inner = ici.reduce((a, b) => a * b, 1);
+  const inner = sizeOf(ici);
   const shape = ici.map((n, i) => n * dcn[i]!);
-  const devices = Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, position) => {
+  const devices = Array.from({ length: sizeOf(shape) }, (_, position) => {
     let [slice, place] = [0, 0];
     shape.forEach((size, i) => {
-      const index = Math.floor(position / shape.slice(i + 1).reduce((a, b) => a * b, 1)) % size;
+      const index = Math.floor(position / sizeOf(shape.slice(i + 1))) % size;
       slice = slice * dcn[i]! + Math.floor(index / ici[i]!);
       place = place * ici[i]! + (index % ici[i]!);
     });

@@ -4,11 +4,12 @@ import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { describe } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
-import { Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
+import { type Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
 import { entry } from '../ir/source.js';
 import * as collective from '../ops/collective.js';
 import { Tensor } from '../tensor/tensor.js';
 import { callUser } from '../tensor/trees.js';
+import { checkMesh } from './sharding.js';
 
 export interface ShardMapOptions<A extends Tensor[], R> {
   readonly mesh: Mesh;
@@ -29,7 +30,7 @@ export function shardMap<A extends Tensor[], R extends Tensor | readonly Tensor[
   options: ShardMapOptions<A, R>,
 ): (...args: A) => R {
   const { mesh, in: specs, out, check = true } = options;
-  if (!(mesh instanceof Mesh)) throw new ArgumentError(`shardMap: mesh is ${describe(mesh)}: it must be a Mesh`);
+  checkMesh('shardMap', mesh);
   for (const [name, list] of Object.entries({ in: specs, out }))
     if (!Array.isArray(list)) throw new ArgumentError(`shardMap: '${name}' is ${describe(list)}: it must be a list`);
   return entry((...args: A): R => {

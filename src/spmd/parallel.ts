@@ -3,11 +3,11 @@
 import { ArgumentError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
 import { describe, flatten } from '../base/tree.js';
-import { Mesh, type PartitionSpec } from '../ir/mesh.js';
+import type { Mesh, PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
-import { mark, shardingOf } from './sharding.js';
-import { BATCH_AXES } from './shares.js';
+import { checkMesh, mark, shardingOf } from './sharding.js';
+import { BATCH_AXES, batchAxes } from './shares.js';
 
 /** A module, as far as it matters here. */
 export interface Splittable {
@@ -25,7 +25,7 @@ export interface AxisOptions {
   readonly axis?: string;
 }
 export interface FsdpOptions extends AxisOptions {
-  /** Parameters with fewer elements stay whole: gathering them would cost more than they take. */
+  /** Parameters with fewer elements, in one layer, stay whole: gathering them would cost more than they take. */
   readonly minSize?: number;
 }
 
@@ -91,8 +91,9 @@ const meshes = new WeakMap<object, Mesh>();
  * again for what was added.
  */
 export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: ParallelTable): M {
+  checkMesh('parallelize', mesh);
   const has = (axis: string) => mesh.axisNames.includes(axis);
-  const other = mesh.axisNames.find((axis) => ![...BATCH_AXES, 'model', 'sequence'].includes(axis));
+  const other = mesh.axisNames.find((axis) => ![...PARALLEL_AXES, 'sequence'].includes(axis));
   if (other)
     throw new ArgumentError(
       `parallelize: the mesh ${mesh} has an axis ${other}, and data, fsdp, sequence and model are known: use dataParallel, fsdp and tensorParallel, which take { axis }`,
@@ -110,13 +111,14 @@ export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: 
 export function batchFor<T>(model: Splittable, batch: T): T {
   const mesh = meshes.get(model);
   if (!mesh) return batch;
-  const shares = mesh.sizeOf(BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis)));
+  const shares = mesh.sizeOf(batchAxes(mesh));
   return tensorsIn(batch).every((t) => t.ndim && t.shape[0]! % shares === 0) ? shardBatch(batch, mesh) : batch;
 }
 
 /** Splits tensors, in any tree, over a mesh: the batch (dimension 0) along the axes that share work, a sequence along its own. */
 export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOptions = {}): T {
-  const shared = axes ?? BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
+  checkMesh('shardBatch', mesh);
+  const shared = axes ?? batchAxes(mesh);
   const spec: PartitionSpec = sequence ? [shared, sequence] : [shared];
   for (const t of tensorsIn(batch)) mark('shardBatch: the tensor', t, mesh, spec.slice(0, t.ndim));
   return batch;
@@ -130,6 +132,8 @@ export interface BatchOptions {
   /** The axis along which sequences (dimension 1) are split. */
   readonly sequence?: string;
 }
+/** Axes along which `parallelize` or `batchFor` splits something: along a further one, devices would do the same twice. */
+export const PARALLEL_AXES: readonly string[] = [...BATCH_AXES, 'model'];
 
 // ---- how they are found
 
@@ -140,13 +144,14 @@ function split<M extends Splittable>(
   axis: string,
   specOf: (
     name: string,
+    /** `size`: of one layer's. */
     parameter: { readonly shape: Shape; readonly size: number },
     spec: PartitionSpec,
   ) => PartitionSpec,
 ): void {
   if (typeof model?.namedParameters !== 'function')
     throw new ArgumentError(`${what}: takes a module, got ${describe(model)}`);
-  if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+  checkMesh(what, mesh);
   if (!mesh.axisNames.includes(axis))
     throw new ArgumentError(
       `${what}: the mesh ${mesh} has no axis ${axis}: name one of its axes so, or pass { axis: '${mesh.axisNames[0]}' }`,
@@ -154,7 +159,8 @@ function split<M extends Splittable>(
   for (const [name, p] of [...model.namedParameters(), ...model.namedBuffers()]) {
     const known = shardingOf(p);
     const spec = known && known.mesh.key === mesh.key ? known.spec : [];
-    mark(`${what}: ${name}`, p, mesh, specOf(name, { shape: p.shape, size: p.numel() }, spec));
+    const size = p.numel() / (isStacked(name) ? p.shape[0]! : 1);
+    mark(`${what}: ${name}`, p, mesh, specOf(name, { shape: p.shape, size }, spec));
   }
 }
 

@@ -2,9 +2,9 @@
 import { blockOf } from '../base/blocks.js';
 import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
-import { describe, flatten, leafName } from '../base/tree.js';
+import { flatten, leafName } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
-import { Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
+import { type Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
 import { input } from '../ops/variable.js';
 import type { Client, Device } from '../pjrt/index.js';
 import { fetchArray } from '../runtime/evaluate.js';
@@ -13,8 +13,8 @@ import { placesOf, ShardedArray } from '../runtime/sharded.js';
 import { defaultClient, setValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { BatchOptions } from './parallel.js';
-import { markSharding } from './sharding.js';
-import { BATCH_AXES } from './shares.js';
+import { checkMesh, markSharding } from './sharding.js';
+import { batchAxes } from './shares.js';
 
 /** The number of this process, among those that compute together. */
 export const processIndex = async (): Promise<number> => (await defaultClient()).processIndex;
@@ -31,16 +31,16 @@ export interface Share {
  * Processes whose devices work on the same examples (along axes that split the model) load the same.
  */
 export async function batchShare(mesh: Mesh, { axes }: Pick<BatchOptions, 'axes'> = {}): Promise<Share> {
+  checkMesh('batchShare', mesh);
   return shareIn(await defaultClient(), mesh, axes ?? batchAxes(mesh));
 }
-export const batchAxes = (mesh: Mesh): readonly string[] =>
-  BATCH_AXES.filter((axis) => checkMesh(mesh).axisNames.includes(axis));
 
 /**
  * The tensors, in any tree, of which every process gives its own rows: dimension 0 is that of all shares together. The rows of
  * others are never here. Without a spec, rows are split along the axes data and fsdp. In one process it is shardBatch.
  */
 export async function fromLocal<T>(local: T, mesh: Mesh, spec?: PartitionSpec): Promise<T> {
+  checkMesh('fromLocal', mesh);
   const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
   const flat = flatten('fromLocal: the batch', local, isTensor, 'a tensor, or nested arrays and objects of those');
   const known = spec ?? [batchAxes(mesh)];
@@ -59,7 +59,7 @@ export async function wholeOf(t: Tensor, mesh: Mesh, spec: PartitionSpec, what: 
   const shape = [...t.shape];
   if (count > 1) shape[0]! *= count;
   const rows = count > 1 ? `${what}, ${t.shape[0]} rows from each of ${count} processes:` : `${what},`;
-  const sharding = Sharding.of(checkMesh(mesh), spec, shape, rows);
+  const sharding = Sharding.of(mesh, spec, shape, rows);
   if (count === 1) return markSharding(t, mesh, spec);
   const { value } = t.expr;
   const data = ArrayBuffer.isView(value) ? (value as TypedArray) : await fetchArray(t.expr, { cause: 'read' });
@@ -89,7 +89,7 @@ export function localShards(
 }
 
 function shareIn(client: Client, mesh: Mesh, axes: readonly string[]): Share {
-  placesOf(client, checkMesh(mesh)); // says which devices are not there
+  placesOf(client, mesh); // says which devices are not there
   const processOf = new Map(client.devices.map(({ id, processIndex }) => [id, processIndex]));
   return shareOf(
     mesh,
@@ -119,9 +119,4 @@ export function shareOf(mesh: Mesh, axes: readonly string[], owners: readonly nu
     );
   }
   return { index: mine[0]! / size, count: total / size };
-}
-
-function checkMesh(mesh: Mesh): Mesh {
-  if (mesh instanceof Mesh) return mesh;
-  throw new ArgumentError(`takes a Mesh, got ${describe(mesh)}`);
 }

@@ -58,10 +58,14 @@ function constrained(e: Expr, sharding: Sharding): Expr {
   return node;
 }
 
-function checked(named: string, tensor: unknown, mesh: unknown, spec: unknown): Sharding {
-  const [what] = named.split(':');
-  if (!(tensor instanceof Tensor)) throw new ArgumentError(`${what}: takes a tensor, got ${describe(tensor)}`);
+export function checkMesh(what: string, mesh: unknown): asserts mesh is Mesh {
   if (!(mesh instanceof Mesh)) throw new ArgumentError(`${what}: takes a Mesh, got ${describe(mesh)}`);
+}
+
+function checked(named: string, tensor: unknown, mesh: unknown, spec: unknown): Sharding {
+  const what = named.split(':')[0]!;
+  if (!(tensor instanceof Tensor)) throw new ArgumentError(`${what}: takes a tensor, got ${describe(tensor)}`);
+  checkMesh(what, mesh);
   if (!Array.isArray(spec))
     throw new ArgumentError(`${what}: the spec is ${describe(spec)}: it is a list such as ['data', null]`);
   return Sharding.of(mesh, spec as PartitionSpec, tensor.shape, named);

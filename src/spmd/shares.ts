@@ -4,8 +4,10 @@ import { Mesh } from '../ir/mesh.js';
 import { meshesIn } from '../ops/body.js';
 import type { Tensor } from '../tensor/tensor.js';
 
-/** Axes whose devices have different examples, and that along which sequences are split. */
+/** Axes whose devices have different examples. */
 export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
+export const batchAxes = (mesh: Mesh): readonly string[] => BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
+/** Axes whose devices have different tokens. */
 const SHARED = [...BATCH_AXES, 'sequence'];
 
 /** On how many devices, in the mesh that a tensor is computed on, different examples lie; 1 where there is no mesh. */

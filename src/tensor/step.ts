@@ -9,6 +9,7 @@ import { captureSource, entry, type Source } from '../ir/source.js';
 import type { CompileOptions, MemoryStats } from '../pjrt/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice } from '../runtime/device.js';
+import { stepStarted } from '../runtime/evaluate.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
 import { capacityOf } from '../runtime/memory.js';
 import { type Described, describePlan, moduleName, obtain, type Request } from '../runtime/program.js';
@@ -200,6 +201,7 @@ export function compile<A extends unknown[], R>(
     const found = same.find(isStill);
     if (found && !check) return found;
     const traced = trace(title, fn, standIns(given), source);
+    stepStarted(); // or only lowered: either way what was traced does not wait to be computed
     if (found) checkSame(name, found, traced);
     else traces.set(given.signature, [...same, traced]);
     return found ?? traced;

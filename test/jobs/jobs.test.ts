@@ -3,10 +3,11 @@ import * as tx from 'tsxla';
 import { findModel, JOBS, type JobName, type JobSettings, SETTINGS } from 'tsxla/jobs';
 import { expect, test } from 'vitest';
 import { pendingCells } from '../../dist/ir/cell.js';
+import { describedSince } from '../../dist/runtime/evaluate.js';
 import { scratch } from '../scratch.js';
 import { tsxla } from '../support.js';
 
-const sizes = { vocab_size: 512, hidden_size: 128, intermediate_size: 256, num_hidden_layers: 2, head_dim: 32 };
+const sizes = { vocab_size: 512, hidden_size: 128, intermediate_size: 512, num_hidden_layers: 2, head_dim: 32 };
 const heads = { num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: true, torch_dtype: 'bfloat16' };
 const file = scratch('jobs').file('config.json', JSON.stringify({ model_type: 'qwen3', ...sizes, ...heads }));
 const { config } = findModel(file);
@@ -22,9 +23,9 @@ test('a full fine-tune: weights, their f32 copies and moments, tokens', () => {
   const seen = inputs('full');
   for (const wanted of [
     'weights model.embed_tokens.weight bf16[512,128]',
-    'weights model.layers.*.mlp.down_proj.weight bf16[2,128,256]',
-    'state model.layers.*.mlp.down_proj.weight (master) f32[2,128,256]',
-    'state model.layers.*.mlp.down_proj.weight (expAvgSq) f32[2,128,256]',
+    'weights model.layers.*.mlp.down_proj.weight bf16[2,128,512]',
+    'state model.layers.*.mlp.down_proj.weight (master) f32[2,128,512]',
+    'state model.layers.*.mlp.down_proj.weight (expAvgSq) f32[2,128,512]',
     'batch argument [0] i32[2,16]',
   ])
     expect(seen).toContain(wanted);
@@ -33,7 +34,7 @@ test('a full fine-tune: weights, their f32 copies and moments, tokens', () => {
 
 test('recovery: frozen weights and adapters, state of the adapters alone, what a teacher said', () => {
   const seen = inputs('recovery-lora', { rank: 4 });
-  expect(seen).toContain('weights model.layers.*.mlp.up_proj.base_layer.effective bf16[2,256,128]');
+  expect(seen).toContain('weights model.layers.*.mlp.up_proj.base_layer.effective bf16[2,512,128]');
   expect(seen).toContain('weights model.layers.*.mlp.up_proj.lora_A f32[2,4,128]');
   expect(seen).toContain('batch argument [0].topkLogits f16[2,15,128]');
   expect(seen.filter((x) => x.startsWith('state') && x.includes('[2,')).every((x) => x.includes('lora_'))).toBe(true);
@@ -52,8 +53,8 @@ test('inference: a prompt, then a token; keys and values for all that may come',
 
 test('over a mesh: each device has its part of weights, state and batch', () => {
   const seen = inputs('full', { mesh: { data: 2, fsdp: 2 } });
-  expect(seen).toContain('weights model.layers.*.mlp.down_proj.weight bf16[2,128,128]');
-  expect(seen).toContain('state model.layers.*.mlp.down_proj.weight (expAvg) f32[2,128,128]');
+  expect(seen).toContain('weights model.layers.*.mlp.down_proj.weight bf16[2,128,256]');
+  expect(seen).toContain('state model.layers.*.mlp.down_proj.weight (expAvg) f32[2,128,256]');
   expect(seen).toContain('batch argument [0] i32[2,16]'); // 8 sequences of 4 shares
   expect(inputs('inference', { mesh: { model: 2 } })).toContain('state keys bf16[2,2,272,32]');
   expect(programs('full', { mesh: { data: 4 } })[0]!.tokens).toBe(4 * 2 * 16);
@@ -61,6 +62,7 @@ test('over a mesh: each device has its part of weights, state and batch', () => 
 
 test('nothing was computed for all that, and nothing is left that would be with the next thing', () => {
   expect(pendingCells()).toEqual([]);
+  expect(describedSince()).toBeLessThan(5000); // of 50,000 that are warned of
   expect(tx.metrics.counter('ExecuteComputation') ?? 0).toBe(0);
   expect(tx.metrics.counter('UncachedCompile') ?? 0).toBe(0);
 });
@@ -71,15 +73,15 @@ test.each([
   ['--tpu v6e-7', 'v6e-7: 7 chips are no v6e slice: 1, 4, 8,'],
   ['--tpu v9-8', 'there is no TPU generation v9'],
   ['--batch 0', '--batch is 0: it must be a whole number, at least 1'],
+  ['--tpu v6e-8 --mesh data=2,fsdp=3', '--mesh data=2,fsdp=3 on v6e-8: data 2 x fsdp 3 = 6, and there are 8 devices'],
   [
-    '--tpu v6e-8 --mesh data=2,fsdp=3',
-    '--mesh data=2,fsdp=3 is 6 devices, v6e-8 has 8: one axis may be -1, what remains',
+    '--tpu v6e-8 --mesh data=-1,fsdp=3',
+    '--mesh data=-1,fsdp=3 on v6e-8: fsdp 3, and there are 8 devices: 8 / 3 is no whole number',
   ],
-  ['--tpu v6e-8 --mesh data=-1,fsdp=3', '--mesh data=-1,fsdp=3: v6e-8 has 8 devices, and 8 / 3 is no whole number'],
   ['--tpu v6e-8 --mesh data=0', '--mesh data=0: data is 0: it is a whole number from 1, or -1 for what remains'],
   ['--timeout 0', '--timeout is 0: it must be a whole number, at least 1'],
   ['--tpu v6e-8 --mesh data=2,pipe=4', '--mesh data=2,pipe=4: there is no axis pipe: use data, fsdp, model'],
-  ['--tpu v6e-8 --mesh 8', '--mesh 8: write data=2,fsdp=4, or auto'],
+  ['--tpu v6e-8 --mesh 8', '--mesh 8: write data=2,fsdp=4'],
   ['--seq 50000', '--seq 50000: Qwen3-0.6B has 40960 positions'],
   ['--remat some', '--remat some: use none, light, full'],
 ])('tsxla plan %s is refused in one sentence', async (flags, sentence) => {

@@ -71,6 +71,7 @@ describe('on the CPU', () => {
       ),
     );
     expect(cost.openLoops).toBe(1);
+    expect(estimate(cost, findChip('v6e')!).openLoops).toBe(1);
   });
 });
 

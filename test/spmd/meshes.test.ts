@@ -73,6 +73,7 @@ describe('a mesh that cannot be', () => {
   test('what is no tensor, no mesh', () => {
     expect(() => markSharding(1 as never, mesh, [])).toThrow('markSharding: takes a tensor, got the number 1');
     expect(() => markSharding(count([8]), [2, 4] as never, [])).toThrow('markSharding: takes a Mesh, got');
+    expect(() => tx.spmd.shardBatch(count([8]), [8] as never)).toThrow('shardBatch: takes a Mesh, got');
   });
 });
 
