@@ -101,7 +101,7 @@ const writePage = (file: string, text: string, flag = 'w'): Promise<void> =>
 
 function shower(): (event: JobPlanProgress) => void {
   let rest = '';
-  const bar: Progress = progress('planning', String, () => rest);
+  const bar: Progress = progress('planning', String, () => rest, { steps: true });
   return ({ done, total, compiled, cached, what }) => {
     rest = `, ${plural(compiled, 'compile')}${cached ? `, ${cached} known` : ''}: ${what}`;
     bar(done, total);

@@ -7,10 +7,16 @@ export type Progress = (done: number, total: number) => void;
 
 /**
  * `show` writes an amount, as in `fetching the plugin: 12 MiB of 60 MiB`, and `rest` what comes behind it. It ends when done
- * reaches total.
+ * reaches total. Where there is no terminal a line is written with every tenth; `steps`: with all that changes, for what takes
+ * minutes each.
  */
-export function progress(label: string, show: (amount: number) => string = bytes, rest = () => ''): Progress {
-  return process.stderr.isTTY ? bar(label, show, rest) : lines(label, show, rest);
+export function progress(
+  label: string,
+  show: (amount: number) => string = bytes,
+  rest = () => '',
+  { steps = false } = {},
+): Progress {
+  return process.stderr.isTTY ? bar(label, show, rest) : lines(label, show, rest, steps);
 }
 
 /** A bar for each file that is fetched. */
@@ -40,13 +46,13 @@ function bar(label: string, show: (amount: number) => string, rest: () => string
 
 const QUIET_MS = 3000;
 
-function lines(label: string, show: (amount: number) => string, rest: () => string): Progress {
-  let printedTenth = -1;
+function lines(label: string, show: (amount: number) => string, rest: () => string, steps: boolean): Progress {
+  let printed: number | string = -1;
   let printedAt = 0;
   return (done, total) => {
-    const tenth = Math.floor((10 * done) / total);
-    if (tenth === printedTenth || (Date.now() - printedAt < QUIET_MS && done < total)) return;
-    printedTenth = tenth;
+    const news = steps ? `${done}${rest()}` : Math.floor((10 * done) / total);
+    if (news === printed || (Date.now() - printedAt < QUIET_MS && done < total)) return;
+    printed = news;
     printedAt = Date.now();
     process.stderr.write(`${label}: ${show(done)} of ${show(total)}${rest()}\n`);
   };

@@ -39,7 +39,7 @@ export interface JobPlanProgress {
   readonly total: number;
   readonly compiled: number;
   readonly cached: number;
-  /** The last one: 'v6e-8, batch 4'. */
+  /** The last one, 'v6e-8, batch 4'; 'compiling v6e-8, batch 4', where it begins. */
   readonly what: string;
 }
 
@@ -101,9 +101,12 @@ export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
     return meshes.map((sizes) => ({ slice, settings: { ...settings, mesh: sizes } }));
   });
   const counts = { done: 0, total: ways.length, compiled: 0, cached: 0 };
-  const ask = asker(model, options, (row) => {
-    for (const { plan } of row.programs) counts[plan.cached ? 'cached' : 'compiled']++;
-    onProgress?.({ ...counts, what: nameOf(row) });
+  const ask = asker(model, options, {
+    begins: (row) => onProgress?.({ ...counts, what: `compiling ${nameOf(row)}` }),
+    done: (row) => {
+      for (const { plan } of row.programs) counts[plan.cached ? 'cached' : 'compiled']++;
+      onProgress?.({ ...counts, what: nameOf(row) });
+    },
   });
   const looked: JobRow[] = [];
   const found = await Promise.all(
@@ -153,13 +156,19 @@ function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobS
 /** Whose lines buffers and kernels are named by. */
 const POINTED = ['models', 'lora', 'quant', 'distill', 'recovery', 'jobs', 'optim'];
 
+interface Watcher {
+  readonly begins: (row: Pick<JobRow, 'tpu' | 'settings'>) => void;
+  readonly done: (row: JobRow) => void;
+}
+
 /** Looks at combinations, a few at a time. */
-function asker({ config }: PlannedModel, options: JobPlanOptions, onRow: (row: JobRow) => void): Ask {
+function asker({ config }: PlannedModel, options: JobPlanOptions, watcher: Watcher): Ask {
   const { job, timeoutSeconds, fresh, jobs = Math.max(1, Math.floor(availableParallelism() / 2)) } = options;
   const turn = limited(jobs);
   return async (slice, settings) => {
     const row = await turn(async () => {
       const programs: JobRow['programs'][number][] = [];
+      watcher.begins({ tpu: slice.accelerator, settings });
       try {
         const described = pointingAt(POINTED, () => JOBS[job].programs(config, settings));
         for (const { lowered, tokens } of described)
@@ -175,7 +184,7 @@ function asker({ config }: PlannedModel, options: JobPlanOptions, onRow: (row: J
       }
       return rowOf(slice, settings, programs);
     });
-    onRow(row);
+    watcher.done(row);
     return row;
   };
 }

@@ -30,12 +30,12 @@ const COLUMNS: readonly Column[] = [
 ];
 
 /** '4', or '4 x 8' of eight groups of devices. */
-function batchOf({ settings: { batch, mesh } }: JobRow): string {
+function batchOf({ settings: { batch, mesh } }: Pick<JobRow, 'settings'>): string {
   return sharesOf(mesh) > 1 ? `${batch} x ${sharesOf(mesh)}` : String(batch);
 }
 
 /** 'v6e-8, fsdp=8, batch 4' */
-export const nameOf = (row: JobRow): string =>
+export const nameOf = (row: Pick<JobRow, 'tpu' | 'settings'>): string =>
   [row.tpu, showMesh(row.settings.mesh), `batch ${batchOf(row)}`].filter(Boolean).join(', ');
 
 /** 'yes', or by how much not. */

@@ -1,6 +1,6 @@
 // Whether a function fits a TPU and what it costs there, from shapes alone: nothing is computed, and nothing allocated.
 
-import { byteLength, type DType } from '../base/dtype.js';
+import { byteLength, checkDTypeName, type DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
@@ -84,7 +84,7 @@ function raise(x: unknown): unknown {
   if (!isPlain(x)) return x;
   const { dtype, shape } = x as Partial<Described>;
   if (typeof dtype === 'string' && Array.isArray(shape) && Object.keys(x).length === 2)
-    return zeros(shape as number[], { dtype });
+    return zeros(shape as number[], { dtype: checkDTypeName('plan', dtype) });
   return Object.fromEntries(Object.entries(x).map(([key, value]) => [key, raise(value)]));
 }
 

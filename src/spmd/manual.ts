@@ -82,7 +82,7 @@ function checkSpecs(what: string, count: number, name: 'in' | 'out', specs: read
   const wrong = [...specs].find((spec) => !Array.isArray(spec));
   if (wrong !== undefined)
     throw new ArgumentError(
-      `shardMap: '${name}' has ${describe(wrong)} for a spec: that is a list, such as ['data', null]`,
+      `shardMap: '${name}' has ${describe(wrong)} for a spec: each of the ${what} has a list of its own, such as ['data', null]`,
     );
   if (specs.length !== count)
     throw new ArgumentError(`shardMap: ${count} ${what} and ${specs.length} specs in '${name}': each has one`);

@@ -65,6 +65,9 @@ describe("a user's function", () => {
     await expect(plan(train, [], 'v6e-3')).rejects.toThrow('3 chips are no v6e slice');
     await expect(plan(train, tx.zeros([1]) as never, 'v6e-1')).rejects.toThrow('pass them as a list, [x, y]');
     await expect(plan(7 as never, [], 'v6e-1')).rejects.toThrow('plan: it takes a function, got');
+    await expect(plan((x: tx.Tensor) => x, [{ dtype: 'float32', shape: [2] }], 'v6e-1')).rejects.toThrow(
+      "plan: dtype 'float32' is written 'f32'",
+    );
   });
 
   test('a compile that takes too long is an error', async () => {

@@ -364,7 +364,7 @@ describe('errors', () => {
     [
       'a spec that is no list',
       () => shardMap(one, { mesh: grid, in: ['data'] as unknown as [[]], out: [] })(wave(6, 3)),
-      "shardMap: 'in' has the string 'data' for a spec: that is a list, such as ['data', null]",
+      "shardMap: 'in' has the string 'data' for a spec: each of the arguments has a list of its own, such as ['data', null]",
     ],
     [
       'no specs',
