@@ -20,7 +20,7 @@ export const sharesOf = (sizes: ParallelSizes): number => product(sizes, BATCH_A
 /** 'data=2,fsdp=4', or 'data=2,fsdp=-1', for a slice of 8 devices; none for a single one. */
 export function parseMesh(text: string, slice: Slice): ParallelSizes {
   const sizes = parseSizes(text, '--mesh', PARALLEL_AXES);
-  const mesh = meshOf(sizes, slice.devices, `--mesh ${text} on ${slice.accelerator}`);
+  const mesh = meshOf(sizes, slice.devices, `--mesh ${text} on ${slice.accelerator}`, { fixed: true });
   return mesh.size === 1 ? {} : Object.fromEntries(mesh.axisNames.map((axis) => [axis, mesh.sizeOf(axis)]));
 }
 

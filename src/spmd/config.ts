@@ -47,9 +47,9 @@ export function parseSizes(text: string, what: string, axes: readonly string[] =
 
 /**
  * A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out.
- * `what` asks for it, in errors.
+ * `what` asks for it, in errors; `fixed`: no setting gives more devices.
  */
-export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf'): Mesh {
+export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf', { fixed: isFixed = false } = {}): Mesh {
   const unknown = Object.keys(sizes).find((key) => !(AXES as readonly string[]).includes(key));
   if (unknown) throw new ArgumentError(`${what}: ${unknown} is no way of sharing work: use ${AXES.join(', ')}`);
   const given = AXES.filter((axis) => sizes[axis] !== undefined);
@@ -67,7 +67,9 @@ export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf'): 
     const factors = fixed.map((axis) => `${axis} ${sizes[axis]}`).join(' x ');
     const wanted = fixed.length > 1 ? `${factors} = ${product}` : factors;
     const remains = open.length ? `: ${devices} / ${product} is no whole number` : '';
-    throw new ArgumentError(`${what}: ${wanted}, and ${thereAre(devices)}${remains}${instead(product, devices)}`);
+    throw new ArgumentError(
+      `${what}: ${wanted}, and ${thereAre(devices)}${remains}${isFixed ? '' : instead(product, devices)}`,
+    );
   }
   const along = (axis: (typeof AXES)[number]) => (sizes[axis] === -1 ? devices / product : (sizes[axis] ?? 1));
   const axes = AXES.filter((axis) => along(axis) > 1);
