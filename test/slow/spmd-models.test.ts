@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import * as tx from 'tsxla';
 import { describe, expect, test } from 'vitest';
-import { compiles, count, line, list, mesh, settled, stored } from './support.js';
+import { compiles, count, line, list, mesh, settled, stored } from '../spmd/support.js';
 
 const { Mesh, dataParallel, fsdp, markSharding, shardBatch, shardingOf } = tx.spmd;
 const { nn, optim } = tx;
