@@ -254,7 +254,7 @@ const STYLE = `
 @media(prefers-color-scheme:dark){:root{--bg:#14161a;--card:#1c1f25;--ink:#e8e9ec;--soft:#9aa1ad;--line:#2c3038;--ground:#272b33;--good:#4cc38a;--bad:#ff7b6b;--mark:#f4f4f4}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:980px;margin:0 auto;padding:28px 16px 48px}
+main{max-width:1120px;margin:0 auto;padding:28px 16px 48px}
 .kicker{margin:0;color:var(--soft);font:600 12px/1 ui-monospace,Menlo,Consolas,monospace;letter-spacing:.06em}
 h1{margin:8px 0 4px;font-size:30px;line-height:1.15;letter-spacing:-.01em}
 h1 span{color:var(--soft);font-weight:400}

@@ -156,7 +156,7 @@ describe('the report', () => {
     await tx.sync({ wait: true });
     rmSync(folder, { recursive: true });
     const missing = Object.keys(NAMES).filter((name) => !named(metrics.report()).includes(name));
-    const [severalDevices, damage] = [/^ExecuteReplicated/, /DeserializeFailure$/];
+    const [severalDevices, damage] = [/^(ExecuteReplicated|ReshardData|XlaMarkSharding)/, /DeserializeFailure$/];
     expect(missing.filter((name) => !severalDevices.test(name) && !damage.test(name))).toEqual([]);
     expect(metrics.counterNames()).toEqual(expect.arrayContaining(['xla::add', 'xla::mul', 'xla::exp']));
   });
