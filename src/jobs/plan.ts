@@ -143,7 +143,7 @@ function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobS
   checkWhole('--accumulation', accumulation, 1);
   checkWhole('--new-tokens', newTokens, 1);
   checkWhole('--jobs', jobs, 1);
-  checkWhole('--timeout', timeoutSeconds, 1);
+  if (!(timeoutSeconds > 0)) throw new ArgumentError(`--timeout is ${timeoutSeconds}: it must be above 0`);
   if (!REMAT.includes(remat)) throw new ArgumentError(`--remat ${remat}: use ${REMAT.join(', ')}`);
   const positions = seq + (JOBS[job].trains ? 0 : newTokens);
   if (positions > model.config.maxPositionEmbeddings)

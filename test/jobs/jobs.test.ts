@@ -88,7 +88,7 @@ test.each([
   ],
   ['--tpu v6e-8 --mesh data=16', '--mesh data=16 on v6e-8: data 16, and there are 8 devices\n'],
   ['--tpu v6e-8 --mesh data=0', '--mesh data=0: data is 0: it is a whole number from 1, or -1 for what remains'],
-  ['--timeout 0', '--timeout is 0: it must be a whole number, at least 1'],
+  ['--timeout 0', '--timeout is 0: it must be above 0'],
   ['--tpu v6e-8 --mesh data=2,pipe=4', '--mesh data=2,pipe=4: there is no axis pipe: use data, fsdp, model'],
   ['--tpu v6e-8 --mesh 8', '--mesh 8: write data=2,fsdp=4'],
   ['--seq 50000', '--seq 50000: Qwen3-0.6B has 40960 positions'],

@@ -80,10 +80,14 @@ describe("a user's function", () => {
 describe('jobs', () => {
   const sizes = { vocab_size: 512, hidden_size: 128, intermediate_size: 256, num_hidden_layers: 2, head_dim: 32 };
   const heads = { num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: true, torch_dtype: 'bfloat16' };
-  const model = scratch('plan').file('config.json', JSON.stringify({ model_type: 'qwen3', ...sizes, ...heads }));
+  const { file } = scratch('plan');
+  const config = (name: string, more: object = {}) =>
+    file(name, JSON.stringify({ model_type: 'qwen3', ...sizes, ...heads, ...more }));
+  const model = config('config.json');
 
   test('over more devices: less on each, with collectives between them', async () => {
-    const { rows } = await planJob({ model, job: 'full', tpus: ['v6e-1', 'v6e-4'], batches: [2], seq: 64 });
+    const wide = config('wide.json', { hidden_size: 256, intermediate_size: 512 }); // large enough to be split
+    const { rows } = await planJob({ model: wide, job: 'full', tpus: ['v6e-1', 'v6e-4'], batches: [2], seq: 64 });
     const of = (tpu: string, mesh: object) =>
       rows.find((r) => r.tpu === tpu && JSON.stringify(r.settings.mesh) === JSON.stringify(mesh))!.programs[0]!.plan;
     const [one, data, fsdp] = [of('v6e-1', {}), of('v6e-4', { data: 4 }), of('v6e-4', { fsdp: 4 })];
