@@ -1,5 +1,5 @@
 // Blocks of arrays: a part of an N-dimensional array, copied out of the whole or into it.
-import type { TypedArray } from './dtype.js';
+import { sizeOf, type TypedArray } from './dtype.js';
 import type { Shape } from './shape.js';
 
 /** Calls `copy` for every run of elements that lie together in both: where it is in the whole, in the block, how long. */
@@ -11,8 +11,8 @@ function eachRun(
 ): void {
   // The last dimension that is not taken whole, and all after it, lie together.
   const last = block.findLastIndex((n, d) => n !== whole[d]);
-  const strides = whole.map((_, d) => whole.slice(d + 1).reduce((a, b) => a * b, 1));
-  const length = last < 0 ? block.reduce((a, b) => a * b, 1) : block[last]! * strides[last]!;
+  const strides = whole.map((_, d) => sizeOf(whole.slice(d + 1)));
+  const length = last < 0 ? sizeOf(block) : block[last]! * strides[last]!;
   if (!length) return;
   const walk = (d: number, offset: number, done: number): number => {
     if (d >= last) {
@@ -27,7 +27,7 @@ function eachRun(
 
 /** A block of an array, which shares its memory where the elements lie together. */
 export function blockOf<A extends TypedArray>(data: A, whole: Shape, start: Shape, block: Shape): A {
-  const size = block.reduce((a, b) => a * b, 1);
+  const size = sizeOf(block);
   let out: A | undefined;
   eachRun(whole, start, block, (from, to, length) => {
     const run = data.subarray(from, from + length) as A;

@@ -1,6 +1,7 @@
 // What a student loses against a teacher. Logits of the whole vocabulary are never held: the head is applied to a chunk of
 // positions at a time, in a loop whose passes are computed again for the gradient.
 //   N positions, D = the size of hidden states, V tokens, K candidates of each position
+import { sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isInteger } from '../base/promote.js';
 import { Mesh } from '../ir/mesh.js';
@@ -240,7 +241,7 @@ export function inChunks<R, L extends Readonly<Record<string, Tensor>>>(
   lossesOf: (rows: R) => L,
 ): L {
   const lead = hidden.shape.slice(0, -1);
-  const N = lead.reduce((a, b) => a * b, 1);
+  const N = sizeOf(lead);
   if (chunk !== undefined && !(Number.isSafeInteger(chunk) && chunk > 0))
     throw new ArgumentError(`${op}: chunk is ${chunk}: it must be a whole number of positions, at least 1`);
   const most = chunk ?? Math.max(8, Math.floor(LARGEST_ARRAY / (4 * elements))) * sharesOf(hidden);

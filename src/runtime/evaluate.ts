@@ -51,7 +51,8 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   }
   const isAsked = (e: Expr) => roots.includes(e) || (!roots.length && request.cause === 'sync');
   try {
-    for (const group of byDevices(client, plan.graph, isAsked)) await computeOn(client, group, request);
+    for (const group of byDevices(client, plan.graph, isAsked))
+      await computeOn(client, group === plan.graph.roots ? plan : planWith(group, []), request);
     for (const cell of cells) if (!hasValue(cell.peek())) cell.touch();
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
@@ -60,13 +61,14 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
 }
 
 /** Computes what lies on the same devices. */
-async function computeOn(client: Client, roots: readonly Expr[], request: Request): Promise<void> {
+async function computeOn(client: Client, plan: Plan, request: Request): Promise<void> {
+  const { roots } = plan.graph;
   const parts = equalParts(roots);
   const states = collect(parts.flat(), hasValue).nodes.filter(isAdvanced); // what the draws of all parts have in common
   if (states.length) await run(client, planOf(states, hasValue), { ...request, name: 'random_states', group: {} });
   const name = `${request.name ?? 'pending'}_part`;
   for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
-  const rest = planWith(roots, []);
+  const rest = parts.length ? planWith(roots, []) : plan;
   if (rest.graph.roots.length) await run(client, rest, request);
 }
 
