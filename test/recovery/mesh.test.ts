@@ -3,17 +3,11 @@ process.env.CPU_NUM_DEVICES = '8';
 process.env.TSXLA_LOG = 'quiet';
 process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 
-import * as tx from 'tsxla';
-import { writeKDCache } from 'tsxla/distill';
-import { type RecoveryEvent, type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
+import { type RecoveryEvent, type RecoveryOptions, trainRecoveryLora } from 'tsxla/recovery';
 import { beforeAll, expect, test } from 'vitest';
-import { folderOf } from '../models/support.js';
-import { file, newFolder } from './support.js';
+import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
 
-const WORDS = 'the quick brown fox jumps over a lazy dog and runs far away from home'.split(' ');
-const lines = Array.from({ length: 60 }, (_, i) =>
-  Array.from({ length: 9 }, (_, j) => WORDS[(i * 7 + j * (1 + (i % 4))) % WORDS.length]).join(' '),
-);
+const lines = linesOf(60);
 const text = file('train.txt', lines.join('\n\n'));
 const [student, cache] = [newFolder(), newFolder()];
 let alone: number[];
@@ -43,13 +37,7 @@ async function losses(options: Partial<RecoveryOptions>, stopAt?: number): Promi
 }
 
 beforeAll(async () => {
-  const model = await tx.models.Qwen3ForCausalLM.fromPretrained(folderOf('tied'), { dtype: 'f32' });
-  await tx.quant.quantizeModel(model, { preset: 'q2a2', options: { scaleRank: 2 } });
-  await saveStudent(student, model);
-  await writeKDCache(cache, {
-    ...{ teacher: folderOf('tied'), data: text, dtype: 'f32', logits: 'f32' },
-    ...{ sequenceLength: 16, topK: 5, negatives: 4, batchSize: 4, sequences: 32 },
-  });
+  await writeStudentAndCache(student, cache, text, { sequenceLength: 16, topK: 5, negatives: 4, sequences: 32 });
   alone = await losses({});
 }, 120_000);
 

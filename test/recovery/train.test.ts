@@ -3,20 +3,17 @@ import fs from 'node:fs';
 import path from 'node:path';
 import * as tx from 'tsxla';
 import { KDCacheDataset, writeKDCache } from 'tsxla/distill';
-import { type Metrics, type RecoveryEvent, type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
+import { type Metrics, type RecoveryEvent, type RecoveryOptions, trainRecoveryLora } from 'tsxla/recovery';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { rateFactor } from '../../dist/recovery/schedule.js';
 import { counts } from '../../dist/runtime/program.js';
 import { folderOf } from '../models/support.js';
-import { file, newFolder } from './support.js';
+import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
 
 process.env.TSXLA_LOG = 'quiet';
 process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 const [L, K, R] = [16, 5, 4];
-const WORDS = 'the quick brown fox jumps over a lazy dog and runs far away from home'.split(' ');
-const lines = Array.from({ length: 40 }, (_, i) =>
-  Array.from({ length: 9 }, (_, j) => WORDS[(i * 7 + j * (1 + (i % 4))) % WORDS.length]).join(' '),
-);
+const lines = linesOf(40);
 const text = file('train.txt', lines.join('\n\n'));
 const [student, cache] = [newFolder(), newFolder()];
 const base: RecoveryOptions = {
@@ -29,13 +26,7 @@ const base: RecoveryOptions = {
 };
 
 beforeAll(async () => {
-  const model = await tx.models.Qwen3ForCausalLM.fromPretrained(folderOf('tied'), { dtype: 'f32' });
-  await tx.quant.quantizeModel(model, { preset: 'q2a2', options: { scaleRank: 2 } });
-  await saveStudent(student, model);
-  await writeKDCache(cache, {
-    ...{ teacher: folderOf('tied'), data: text, dtype: 'f32', logits: 'f32' },
-    ...{ sequenceLength: L, topK: K, negatives: R, batchSize: 4, sequences: 24 },
-  });
+  await writeStudentAndCache(student, cache, text, { sequenceLength: L, topK: K, negatives: R, sequences: 24 });
 });
 
 interface Run {
