@@ -17,7 +17,7 @@ test('it says what it will be, how far it is and what it was; and goes on', asyn
   expect(first.status, first.stderr).toBe(0);
   expect(first.stderr).toMatch(/tsxla: about 6 sequences, \d+\.?\d* KiB\n/);
   expect(first.stderr).toMatch(/kd-cache: 6 of 6 sequences \(\d+\.?\d* KiB\), \d+ tokens\/s\n/);
-  expect(first.stdout).toMatch(/: 6 sequences, \d+\.?\d* KiB, in [\d.]+ s\n$/);
+  expect(first.stdout).toMatch(/: 6 sequences, \d+\.?\d* KiB, in [\d.]+ m?s\n$/);
   const args = ['kd-cache', '-t', folderOf('tied'), '-d', jsonl, '-o', made, ...sizes, '-n', '9', '--json'];
   const again = await tsxla(args);
   expect(again.stderr).toContain('has 6 sequences already: going on behind them');
