@@ -12,6 +12,10 @@ import { dependOn } from '../tensor/region.js';
 import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 
+let made = 0;
+/** How many modules, parameters and buffers were ever made: while it stands still, no module has got a new member. */
+export const membersMade = (): number => made;
+
 function checkTensor(what: string, data: unknown): Tensor {
   if (data instanceof Tensor) return data;
   throw new ArgumentError(`nn.${what}: takes a tensor, got ${describe(data)}: write new nn.${what}(tx.tensor(...))`);
@@ -23,6 +27,7 @@ export { checkState } from '../tensor/state.js';
 export class Parameter extends Tensor {
   constructor(data: Tensor, options: { readonly requiresGrad?: boolean } = {}) {
     super(checkTensor('Parameter', data).detach().expr);
+    made++;
     checkOptions('Parameter', ['requiresGrad'], options);
     const { requiresGrad = true } = options;
     if (requiresGrad) this.requiresGrad_();
@@ -35,6 +40,7 @@ export class Buffer extends Tensor {
   readonly persistent: boolean;
   constructor(data: Tensor, options: { readonly persistent?: boolean } = {}) {
     super(checkTensor('Buffer', data).detach().expr);
+    made++;
     checkOptions('Buffer', ['persistent'], options);
     const { persistent = true } = options;
     this.persistent = persistent;
@@ -50,6 +56,9 @@ const isMember = (x: unknown): x is Member => x instanceof Parameter || x instan
 /** What networks are made of: fields that hold parameters, buffers and modules, and forward(). Extend it. */
 export class Module {
   #training = true;
+  constructor() {
+    made++;
+  }
 
   /** What it computes. */
   forward(..._args: never[]): unknown {

@@ -41,9 +41,18 @@ export async function withRelief<T>(run: () => T, mayTryAgain: () => boolean): P
   }
 }
 
+/** What programs may have of the memory there is. */
+let limited = (capacity: number): number => capacity;
+/** From now on programs may have no more than `limit` gives for the device's whole memory: a larger one is refused. */
+export function limitMemory(limit: (capacity: number) => number): void {
+  limited = limit;
+}
+
 /** How much memory the device has in all; Infinity where it does not say. */
-export const capacityOf = ({ defaultDevice: device, platform }: Client): number =>
+const wholeOf = ({ defaultDevice: device, platform }: Client): number =>
   device.memory()?.bytesLimit ?? (platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY);
+/** How much of it may be used. */
+export const capacityOf = (client: Client): number => limited(wholeOf(client));
 
 /**
  * Refuses a program that is larger than the device before it runs, so that nothing is lost with it. TSXLA_MEMORY_CHECK=off
@@ -61,7 +70,7 @@ export async function checkFits(
   if (needed <= limit || env('TSXLA_MEMORY_CHECK') === 'off') return;
   const parts = `inputs ${bytes(m.arguments)}, new results ${bytes(m.outputs - m.aliased)}, temporaries ${bytes(m.temporaries)}`;
   throw new OutOfMemoryError(
-    `${name} needs ${bytes(needed)} (${parts}), ${device} has ${bytes(limit)}: nothing was run or changed. Use a smaller batch, ` +
+    `${name} needs ${bytes(needed)} (${parts}), ${device} has ${bytes(limit)}${limit < wholeOf(client) ? ' to give' : ''}: nothing was run or changed. Use a smaller batch, ` +
       `accumulate(), or checkpoint()\n    the largest buffers:\n${(await largest()).map((line) => `      ${line}\n`).join('')}`.trimEnd(),
     'RESOURCE_EXHAUSTED',
     'PJRT_LoadedExecutable_Execute',

@@ -50,6 +50,8 @@ export interface Request {
   /** Where the user's code called. */
   readonly source?: Source | undefined;
   readonly compileOptions?: CompileOptions | undefined;
+  /** false: compiled here and now, and kept for nobody else, in memory or on disk. */
+  readonly cache?: boolean | undefined;
   /** How long to wait for a compile, in seconds. */
   readonly compilationTimeoutSeconds?: number | undefined;
   /** Called with the program that was found, or before it is compiled: to refuse it. */
@@ -143,7 +145,7 @@ export class Program implements Described {
     const progress = showProgress(name ?? 'a program', bytes(text.length));
     // What several processes run, they compile together: one that waits for another's file would hold up both.
     const isShared = spansProcesses(client, this.layout?.mesh.devices ?? []);
-    const cache = isShared ? undefined : DiskCache.current();
+    const cache = isShared || request.cache === false ? undefined : DiskCache.current();
     const building = cache
       ? cache.getOrCompile(client, { text, options: all, ...(name && { name }) }, compile)
       : compile().then((executable) => ({
@@ -294,7 +296,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   const key = keyOf(plan, request.compileOptions);
   const hash = hashOf(key);
   const known = programs.get(hash)?.find((p) => p.platform === client.platform && sameKey(p.key, key));
-  if (known) {
+  if (known && request.cache !== false) {
     request.admit?.(known);
     count('CachedCompile');
     return known;
@@ -303,6 +305,7 @@ export function programFor(client: Client, plan: Plan, request: Request): Progra
   const told = checkProgram(described, plan, client, request);
   request.admit?.(described);
   const program = new Program(described, plan, client, request, told);
+  if (request.cache === false) return program;
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.built.then(makeRoom, () => forget(program)); // the next try compiles again
   return program;
@@ -342,8 +345,16 @@ function keyOf({ graph, isGiven, aliases, layout }: Plan, options: CompileOption
   return key;
 }
 
+/** Frees the programs with these hashes: whoever has one makes it again when it is needed. */
+export function dropPrograms(hashes: Iterable<string>): void {
+  for (const hash of hashes) {
+    for (const program of programs.get(hash) ?? []) program.drop();
+    programs.delete(hash);
+  }
+}
+
 function forget(program: Program): void {
-  const rest = programs.get(program.hash)!.filter((p) => p !== program);
+  const rest = (programs.get(program.hash) ?? []).filter((p) => p !== program);
   if (rest.length) programs.set(program.hash, rest);
   else programs.delete(program.hash);
 }

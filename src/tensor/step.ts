@@ -12,7 +12,7 @@ import { chooseDevice } from '../runtime/device.js';
 import { stepStarted } from '../runtime/evaluate.js';
 import { differenceOf, nearestOf } from '../runtime/explain.js';
 import { capacityOf } from '../runtime/memory.js';
-import { type Described, describePlan, moduleName, obtain, type Request } from '../runtime/program.js';
+import { type Described, describePlan, dropPrograms, moduleName, obtain, type Request } from '../runtime/program.js';
 import { defaultClient } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from './arguments.js';
@@ -42,6 +42,8 @@ export interface StepOptions {
   readonly maxGraphs?: number;
   /** The longest time to wait for a compile. After it, an error; the compile goes on, and a later call finds its result. */
   readonly compilationTimeoutSeconds?: number;
+  /** false: compiled anew, and kept for no other function or process. */
+  readonly cache?: boolean;
   /** XLA's flags for this program alone. */
   readonly xlaFlags?: CompileOptions['xlaFlags'];
 }
@@ -61,6 +63,7 @@ const requestOf = (who: Who, source: Source | undefined, o: StepOptions, known: 
   ...who,
   source,
   ...(o.xlaFlags && { compileOptions: { xlaFlags: o.xlaFlags } }),
+  cache: o.cache,
   compilationTimeoutSeconds: o.compilationTimeoutSeconds ?? (Number(env('TSXLA_COMPILE_TIMEOUT')) || undefined),
   admit(program) {
     if (known.has(program.hash)) return;
@@ -154,6 +157,8 @@ export interface Compiled<A extends unknown[], R> {
   stablehlo(args: { [K in keyof A]: Lax<A[K]> }, options?: { readonly platform?: DeviceType }): string;
   /** The same, with what each of its inputs is; `names` are those of tensors it reaches from outside (namedParameters). */
   lower(args: { [K in keyof A]: Lax<A[K]> }, options?: LowerOptions): Lowered;
+  /** Frees its programs, also where other functions have the same: the next call of any makes them again. */
+  clearCache(): void;
   /** Compiles its program for such arguments now, so that the first call finds it. Nothing is computed, arguments neither. */
   prepare(args: { [K in keyof A]: Lax<A[K]> }): Promise<Prepared>;
 }
@@ -172,9 +177,13 @@ export interface Lowered {
 }
 /** A program before it runs. */
 export interface Prepared {
+  /** Equal for equal programs. */
+  readonly hash: string;
   /** What compiling took, now or when the program was put into the cache on disk. */
   readonly seconds: number;
   readonly cached: boolean;
+  /** Of the executable, about. */
+  readonly bytes: number;
   /** Bytes on one device. */
   readonly memory: MemoryStats;
   /** All memory of that device; Infinity where it does not say. */
@@ -243,6 +252,14 @@ export function compile<A extends unknown[], R>(
         return { name: title, text, inputs: inputsOf(traced, known, layout) };
       },
     },
+    clearCache: {
+      value(): void {
+        dropPrograms(known.keys());
+        for (const { program } of [...traces.values()].flat()) if (program && !program.dropped) program.drop();
+        known.clear();
+        traces.clear();
+      },
+    },
     prepare: {
       async value(args: readonly unknown[]): Promise<Prepared> {
         const source = captureSource(this.prepare);
@@ -254,8 +271,10 @@ export function compile<A extends unknown[], R>(
         const { program, executable } = await obtain(client, { ...traced.plan, layout }, request, traced.program);
         traced.program = program;
         return {
+          hash: program.hash,
           seconds: program.seconds,
           cached: program.tier === 'disk',
+          bytes: program.bytes,
           memory: executable.memory(),
           available: capacityOf(client),
         };

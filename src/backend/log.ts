@@ -1,0 +1,79 @@
+// What the backend does, as records: a level, a sentence, fields. On stderr, for people or as lines of JSON.
+import { type Logger, type Level as PinoLevel, pino, stdSerializers } from 'pino';
+import { env } from '../base/env.js';
+import { say } from '../base/log.js';
+import { TPUConfigurationError, TPUValidationError } from './errors.js';
+
+export const LEVELS = ['debug', 'info', 'warning', 'error', 'silent'] as const;
+export type LogLevel = (typeof LEVELS)[number];
+export const FORMATS = ['pretty', 'json'] as const;
+export type LogFormat = (typeof FORMATS)[number];
+
+export interface LogOptions {
+  /** The least that is said: warning unless told, or what TSXLA_LOG_LEVEL says. */
+  readonly level?: LogLevel;
+  /** pretty unless told, or what TSXLA_LOG_FORMAT says. */
+  readonly format?: LogFormat;
+  /** Where lines go; stderr unless told. */
+  readonly write?: (line: string) => void;
+}
+
+const LEVEL_OF = { debug: 'debug', info: 'info', warning: 'warn', error: 'error', silent: 'silent' } as const;
+const nameOf = (level: PinoLevel): string => (level === 'warn' ? 'WARNING' : level.toUpperCase());
+
+function oneOf<T extends string>(what: string, value: string, known: readonly T[]): T {
+  if (known.includes(value as T)) return value as T;
+  throw new TPUConfigurationError(`${what} is ${value}: it must be ${known.join(', ')}`);
+}
+
+let current: Logger | undefined;
+/** As Python's logging.basicConfig: how everything of the backend is logged from now on. */
+export function basicConfig({ level, format, write = say }: LogOptions = {}): void {
+  const least = oneOf('the level of logging', level ?? env('TSXLA_LOG_LEVEL') ?? 'warning', LEVELS);
+  const form = oneOf('the format of logs', format ?? env('TSXLA_LOG_FORMAT') ?? 'pretty', FORMATS);
+  current = pino(
+    {
+      level: LEVEL_OF[least],
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (level) => ({ level: nameOf(level as PinoLevel) }) },
+      serializers: { error: stdSerializers.err },
+      messageKey: 'message',
+    },
+    { write: (line: string) => write(form === 'json' ? line : pretty(JSON.parse(line) as LogRecord)) },
+  );
+}
+
+interface LogRecord extends Readonly<Record<string, unknown>> {
+  readonly level: string;
+  readonly time: string;
+  readonly message: string;
+}
+/** 2026-01-31 12:00:00,000 - tsxla.backend - INFO - model compiled model=Sequential seconds=1.2 */
+function pretty({ level, time, message, ...fields }: LogRecord): string {
+  const at = time.replace('T', ' ').replace('.', ',').replace('Z', '');
+  const rest = Object.entries(fields).map(([name, x]) => ` ${name}=${typeof x === 'string' ? x : JSON.stringify(x)}`);
+  return `${at} - tsxla.backend - ${level} - ${message}${rest.join('')}\n`;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+const at =
+  (level: PinoLevel) =>
+  (message: string, fields: Fields = {}) => {
+    if (!current) basicConfig();
+    current![level](fields, message);
+  };
+export const log = { debug: at('debug'), info: at('info'), warning: at('warn'), error: at('error') };
+
+const announced = new Set<string>();
+/** What is true for the whole run is said once. */
+export function warnOnce(message: string, fields?: Fields): void {
+  if (!announced.has(message)) log.warning(message, fields);
+  announced.add(message);
+}
+
+/** What is wrong, though one can go on: a warning, or an error where validation is strict. */
+export function warnOrThrow(strict: boolean, message: string, details: Fields = {}): void {
+  if (strict) throw new TPUValidationError(`${message} (enableStrictValidation makes this an error)`, { details });
+  log.warning(message, details);
+}
