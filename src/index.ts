@@ -1,5 +1,6 @@
 // tsxla: torch's way of working, in TypeScript, on XLA's compiler and devices.
 export * as amp from './amp.js';
+export * as backend from './backend/index.js';
 export * from './base/errors.js';
 export * as data from './data/index.js';
 export * as distill from './distill/index.js';
