@@ -17,4 +17,4 @@ export {
 export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
 export type { Items, Stateful } from './state.js';
 export { type ArrayPlace, locateTorch, openTorch, readTorch, type TorchFile, type TorchValue } from './torch.js';
-export { writeTorch } from './torch-write.js';
+export { type TorchTree, writeTorch } from './torch-write.js';
