@@ -1,6 +1,8 @@
 // The TPU backend of specs 002 and 004: their names, over what the rest of tsxla does. docs/backend.md is the guide.
 import '../tensor/index.js'; // its methods: whoever imports this alone needs them
 
+export type { CacheStats } from './cache.js';
+export { type CompilationStats, type CompiledModel, type CompileModelOptions, XLACompiler } from './compiler.js';
 export {
   type ConfigOptions,
   FIELDS,
@@ -12,4 +14,5 @@ export {
   TPUVersion,
 } from './config.js';
 export * from './errors.js';
+export { type DeviceStats, type ReduceOperation, XLADeviceManager, XLADistributedTraining } from './integration.js';
 export { basicConfig, type LogFormat, type LogLevel, type LogOptions } from './log.js';

@@ -205,3 +205,17 @@ const byName = new Map(CHIPS.flatMap((chip) => [chip.name, ...chip.aliases].map(
 /** By any of its names, or as its plugin calls the device; undefined where the table has none. */
 export const findChip = (name: string): Chip | undefined =>
   byName.get(name.toLowerCase()) ?? CHIPS.find((chip) => chip.kind === name);
+
+export interface BatchGuidance {
+  /** Rows (batch times sequence) from which products of bf16 wait for arithmetic, and no longer for their weights. */
+  readonly rows: number;
+  /** The next power of two: a good least size. */
+  readonly least: number;
+  /** Sizes that waste no part of a tile. */
+  readonly multipleOf: number;
+}
+/** A weight of two bytes is read once and takes two operations a row: peak / bandwidth rows keep both busy. */
+export function batchGuidance({ peak, hbm }: Chip): BatchGuidance {
+  const rows = peak.bf16 / hbm.bandwidth;
+  return { rows: Math.round(rows), least: 2 ** Math.ceil(Math.log2(rows)), multipleOf: 8 };
+}

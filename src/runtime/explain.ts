@@ -17,6 +17,8 @@ export interface ProgramFacts {
   readonly sources: readonly string[];
   /** What each given value is to the user, in the order of the given nodes. */
   readonly labels: readonly string[];
+  /** Makes these texts now, and lets go of what they are made of: call sites hold on to the user's models. */
+  settle(): void;
   readonly roots: readonly number[];
   readonly aliases: readonly number[];
   readonly flags: Readonly<Record<string, string>>;
@@ -31,15 +33,17 @@ export function describeProgram(
   const { xlaFlags = {}, ...others } = compileOptions;
   const flags = Object.entries({ ...xlaFlags, ...others });
   const places = graph.nodes.map((e) => e.source);
+  const [sources, names] = [once(() => places.splice(0).map(placeOf)), once(labels)];
   return {
     nodeCount: graph.nodes.length,
     // Made when they are asked for: most programs are never explained.
     get sources() {
-      return places.map(placeOf);
+      return sources();
     },
     get labels() {
-      return labels();
+      return names();
     },
+    settle: () => void [sources(), names()],
     roots: graph.roots.map((r) => graph.index.get(r)!),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
@@ -170,9 +174,7 @@ function recordOf(
     cause: CAUSES[cause],
     hash: program.hash,
     when: new Date(),
-    get at() {
-      return placeOf(source);
-    },
+    at: placeOf(source),
     inputs: program.inputs,
     outputs: program.outputs,
     operations: program.facts.nodeCount,
@@ -191,9 +193,13 @@ function recordOf(
     },
   };
 }
+/** Makes it when it is first asked for, and lets go of `make`. */
 function once<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => (made ??= { value: make() }).value;
+  let [maker, value]: [(() => T) | undefined, T | undefined] = [make, undefined];
+  return () => {
+    if (maker) [value, maker] = [maker(), undefined];
+    return value as T;
+  };
 }
 
 export const who = ({ name, unnamed }: Request, at: string): string =>
