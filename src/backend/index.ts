@@ -15,4 +15,15 @@ export {
 } from './config.js';
 export * from './errors.js';
 export { type DeviceStats, type ReduceOperation, XLADeviceManager, XLADistributedTraining } from './integration.js';
+export type { LayoutOptions, TensorLayout } from './layout.js';
 export { basicConfig, type LogFormat, type LogLevel, type LogOptions } from './log.js';
+export {
+  type AllocationOptions,
+  type AllocationRecord,
+  limitOf,
+  type MemoryStatistics,
+  type PoolStatistics,
+  TPUMemoryManager,
+} from './memory.js';
+export type { MemoryMonitor, MemorySample, MonitorOptions } from './monitor.js';
+export type { PoolDetails } from './pool.js';

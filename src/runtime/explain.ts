@@ -3,7 +3,7 @@ import { env } from '../base/env.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { Aval } from '../ir/aval.js';
-import { type NodeFact, nodesOf } from '../ir/graph.js';
+import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
 import type { Layout } from '../stablehlo/emitter.js';
@@ -44,12 +44,15 @@ export function describeProgram(
       return names();
     },
     settle: () => void [sources(), names()],
-    roots: graph.roots.map((r) => graph.index.get(r)!),
+    roots: placesOfRoots(graph),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
     layout,
   };
 }
+
+/** By itself: a closure above would share its scope with those that stay, and keep the graph and all its values. */
+const placesOfRoots = ({ roots, index }: Graph): number[] => roots.map((root) => index.get(root)!);
 
 export type DifferenceKind = keyof typeof FIXES;
 /** What to write instead. */
