@@ -25,7 +25,10 @@ const RAISED: Readonly<Record<string, () => unknown>> = {
   TPUNotAvailableError: () => new TPUBackend(strict),
   XLACompilationError: () => new XLACompiler().compileModel(new Refused(), x),
   XLACompilationTimeoutError: () =>
-    new XLACompiler(new TPUConfig({ compilationTimeoutSeconds: 1e-3, enableXlaCache: false })).compileModel(linear(), x),
+    new XLACompiler(new TPUConfig({ compilationTimeoutSeconds: 1e-3, enableXlaCache: false })).compileModel(
+      linear(),
+      x,
+    ),
   TPUMemoryError: () => new TPUMemoryManager().freeTensor(tx.zeros([1])),
   TPUOutOfMemoryError: () =>
     new TPUMemoryManager(new TPUConfig({ version: 'v6e', v6eMemoryGb: 2 ** -20 })).allocateTensor([1000, 1000]),

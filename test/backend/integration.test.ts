@@ -59,15 +59,18 @@ test("spec 002's training on eight devices gives the parameters of one device", 
   tx.manualSeed(5);
   const batches = Array.from({ length: 4 }, () => [tx.randn([16, 6]), tx.randint(0, 3, [16])] as const);
   await tx.sync(...batches.flat());
-  const train = async (model: tx.nn.Sequential, prepare: (b: readonly tx.Tensor[]) => readonly tx.Tensor[], reduce: boolean) => {
+  const train = async (
+    model: tx.nn.Sequential,
+    prepare: (b: readonly tx.Tensor[]) => readonly tx.Tensor[],
+    reduce: boolean,
+  ) => {
     const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
     for (const batch of batches) {
       const [data, target] = prepare(batch);
       optimizer.zeroGrad();
       const loss = nn.functional.crossEntropy(model.forward(data!), target!);
       loss.backward();
-      if (reduce)
-        for (const p of model.parameters()) if (p.grad) p.grad = distributed.allReduce(p.grad, 'mean');
+      if (reduce) for (const p of model.parameters()) if (p.grad) p.grad = distributed.allReduce(p.grad, 'mean');
       optimizer.step();
       await tx.sync(loss);
     }
