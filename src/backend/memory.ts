@@ -99,12 +99,26 @@ interface Allocation {
   readonly bytes: number;
   readonly purpose: string;
 }
-/** A tensor that was handed out. */
+/** What is known of a tensor that was handed out. */
 interface Handed {
   readonly ref: WeakRef<Tensor>;
   readonly poolId: string | undefined;
   /** What it counts for among what is promised: nothing once it is on the device. */
   promised: number;
+  /** Who counts it. */
+  by: TPUMemoryManager | undefined;
+}
+/** It carries that itself: to look it up in a WeakMap would take longer than all else. */
+class HandedTensor extends Tensor {
+  readonly #handed: Handed;
+  constructor(expr: Expr, promised: number, by: TPUMemoryManager, poolId: string | undefined) {
+    super(expr);
+    this.#handed = { ref: new WeakRef<Tensor>(this), poolId, promised, by };
+  }
+  static handed(tensor: Tensor, by: TPUMemoryManager): Handed | undefined {
+    const handed = tensor instanceof HandedTensor ? tensor.#handed : undefined;
+    return handed?.by === by ? handed : undefined;
+  }
 }
 
 /** The history is no longer than twice this. */
@@ -117,9 +131,11 @@ export class TPUMemoryManager {
   #history: Allocation[] = [];
   readonly #handed = new Set<Handed>();
   readonly #collected = new FinalizationRegistry<Handed>((handed) => this.#forget(handed));
-  /** Bytes; too many where tensors are on the device since they were counted, never too few. */
-  #promised = 0;
-  readonly #mine = new WeakMap<Tensor, Handed>();
+  /**
+   * Bytes; too many where tensors are on the device since they were counted, never too few. No small integer: V8 would throw
+   * away all code of this class when it grows beyond one.
+   */
+  #promised = -0;
   readonly #pools = new Map<string, MemoryPool>();
   #poolsMade = 0;
 
@@ -180,13 +196,11 @@ export class TPUMemoryManager {
   }
 
   #handOut(expr: Expr, size: number, poolId?: string): Tensor {
-    const tensor = new Tensor(expr);
-    const promised = isStored(expr.value) ? 0 : size;
-    const handed = { ref: new WeakRef(tensor), poolId, promised };
-    this.#mine.set(tensor, handed);
+    const tensor = new HandedTensor(expr, isStored(expr.value) ? 0 : size, this, poolId);
+    const handed = HandedTensor.handed(tensor, this)!;
     this.#handed.add(handed);
     this.#collected.register(tensor, handed);
-    this.#promised += promised;
+    this.#promised += handed.promised;
     return tensor;
   }
   #forget(handed: Handed): void {
@@ -196,7 +210,7 @@ export class TPUMemoryManager {
 
   /** Frees what allocateTensor gave, now and not when the garbage collector finds it. */
   freeTensor(tensor: Tensor): void {
-    const handed = this.#mine.get(tensor);
+    const handed = HandedTensor.handed(tensor, this);
     const expr = handed && tensor.peek();
     const problem = !handed
       ? `${tensor instanceof Tensor ? `this ${tensor.aval}` : describe(tensor)} was not allocated here: dispose() frees a tensor of yours`
@@ -307,8 +321,9 @@ export class TPUMemoryManager {
     const make = () => this.#handOut(zerosOf(aval), each, id);
     const tensors = Array.from({ length: poolSize }, make);
     const renew = (before: Tensor, value = zerosOf(aval)) => {
-      this.#forget(this.#mine.get(before)!);
-      this.#mine.delete(before);
+      const handed = HandedTensor.handed(before, this)!;
+      this.#forget(handed);
+      handed.by = undefined; // what is left of it is its owner's
       return this.#handOut(value, each, id);
     };
     this.#remember({ time: Date.now(), aval, bytes: poolSize * each, purpose: id });
