@@ -100,20 +100,23 @@ interface Allocation {
   readonly purpose: string;
 }
 /** What is known of a tensor that was handed out. */
-interface Handed {
-  readonly ref: WeakRef<Tensor>;
-  readonly poolId: string | undefined;
-  /** What it counts for among what is promised: nothing once it is on the device. */
-  promised: number;
-  /** Who counts it. */
-  by: TPUMemoryManager | undefined;
+class Handed {
+  ref: WeakRef<Tensor> | undefined;
+  constructor(
+    /** What it counts for among what is promised: nothing once it is on the device. */
+    public promised: number,
+    /** Who counts it. */
+    public by: TPUMemoryManager | undefined,
+    readonly poolId: string | undefined,
+  ) {}
 }
 /** It carries that itself: to look it up in a WeakMap would take longer than all else. */
 class HandedTensor extends Tensor {
   readonly #handed: Handed;
-  constructor(expr: Expr, promised: number, by: TPUMemoryManager, poolId: string | undefined) {
+  constructor(expr: Expr, handed: Handed) {
     super(expr);
-    this.#handed = { ref: new WeakRef<Tensor>(this), poolId, promised, by };
+    this.#handed = handed;
+    handed.ref = new WeakRef<Tensor>(this);
   }
   static handed(tensor: Tensor, by: TPUMemoryManager): Handed | undefined {
     const handed = tensor instanceof HandedTensor ? tensor.#handed : undefined;
@@ -196,8 +199,8 @@ export class TPUMemoryManager {
   }
 
   #handOut(expr: Expr, size: number, poolId?: string): Tensor {
-    const tensor = new HandedTensor(expr, isStored(expr.value) ? 0 : size, this, poolId);
-    const handed = HandedTensor.handed(tensor, this)!;
+    const handed = new Handed(isStored(expr.value) ? 0 : size, this, poolId);
+    const tensor = new HandedTensor(expr, handed);
     this.#handed.add(handed);
     this.#collected.register(tensor, handed);
     this.#promised += handed.promised;
@@ -249,7 +252,7 @@ export class TPUMemoryManager {
   #usage(): { readonly taken: number; readonly live: number; readonly promised: number; readonly waiting: number } {
     let waiting = 0;
     for (const handed of this.#handed) {
-      const expr = handed.ref.deref()?.peek();
+      const expr = handed.ref?.deref()?.peek();
       if (!expr) {
         this.#forget(handed); // collected or disposed
         continue;
