@@ -99,12 +99,29 @@ interface Allocation {
   readonly bytes: number;
   readonly purpose: string;
 }
-/** A tensor that was handed out. */
-interface Handed {
-  readonly ref: WeakRef<Tensor>;
-  readonly poolId: string | undefined;
-  /** What it counts for among what is promised: nothing once it is on the device. */
-  promised: number;
+/** What is known of a tensor that was handed out. */
+class Handed {
+  ref: WeakRef<Tensor> | undefined;
+  constructor(
+    /** What it counts for among what is promised: nothing once it is on the device. */
+    public promised: number,
+    /** Who counts it. */
+    public by: TPUMemoryManager | undefined,
+    readonly poolId: string | undefined,
+  ) {}
+}
+/** It carries that itself: to look it up in a WeakMap would take longer than all else. */
+class HandedTensor extends Tensor {
+  readonly #handed: Handed;
+  constructor(expr: Expr, handed: Handed) {
+    super(expr);
+    this.#handed = handed;
+    handed.ref = new WeakRef<Tensor>(this);
+  }
+  static handed(tensor: Tensor, by: TPUMemoryManager): Handed | undefined {
+    const handed = tensor instanceof HandedTensor ? tensor.#handed : undefined;
+    return handed?.by === by ? handed : undefined;
+  }
 }
 
 /** The history is no longer than twice this. */
@@ -117,9 +134,11 @@ export class TPUMemoryManager {
   #history: Allocation[] = [];
   readonly #handed = new Set<Handed>();
   readonly #collected = new FinalizationRegistry<Handed>((handed) => this.#forget(handed));
-  /** Bytes; too many where tensors are on the device since they were counted, never too few. */
-  #promised = 0;
-  readonly #mine = new WeakMap<Tensor, Handed>();
+  /**
+   * Bytes; too many where tensors are on the device since they were counted, never too few. No small integer: V8 would throw
+   * away all code of this class when it grows beyond one.
+   */
+  #promised = -0;
   readonly #pools = new Map<string, MemoryPool>();
   #poolsMade = 0;
 
@@ -180,13 +199,11 @@ export class TPUMemoryManager {
   }
 
   #handOut(expr: Expr, size: number, poolId?: string): Tensor {
-    const tensor = new Tensor(expr);
-    const promised = isStored(expr.value) ? 0 : size;
-    const handed = { ref: new WeakRef(tensor), poolId, promised };
-    this.#mine.set(tensor, handed);
+    const handed = new Handed(isStored(expr.value) ? 0 : size, this, poolId);
+    const tensor = new HandedTensor(expr, handed);
     this.#handed.add(handed);
     this.#collected.register(tensor, handed);
-    this.#promised += promised;
+    this.#promised += handed.promised;
     return tensor;
   }
   #forget(handed: Handed): void {
@@ -196,7 +213,7 @@ export class TPUMemoryManager {
 
   /** Frees what allocateTensor gave, now and not when the garbage collector finds it. */
   freeTensor(tensor: Tensor): void {
-    const handed = this.#mine.get(tensor);
+    const handed = HandedTensor.handed(tensor, this);
     const expr = handed && tensor.peek();
     const problem = !handed
       ? `${tensor instanceof Tensor ? `this ${tensor.aval}` : describe(tensor)} was not allocated here: dispose() frees a tensor of yours`
@@ -235,7 +252,7 @@ export class TPUMemoryManager {
   #usage(): { readonly taken: number; readonly live: number; readonly promised: number; readonly waiting: number } {
     let waiting = 0;
     for (const handed of this.#handed) {
-      const expr = handed.ref.deref()?.peek();
+      const expr = handed.ref?.deref()?.peek();
       if (!expr) {
         this.#forget(handed); // collected or disposed
         continue;
@@ -307,8 +324,9 @@ export class TPUMemoryManager {
     const make = () => this.#handOut(zerosOf(aval), each, id);
     const tensors = Array.from({ length: poolSize }, make);
     const renew = (before: Tensor, value = zerosOf(aval)) => {
-      this.#forget(this.#mine.get(before)!);
-      this.#mine.delete(before);
+      const handed = HandedTensor.handed(before, this)!;
+      this.#forget(handed);
+      handed.by = undefined; // what is left of it is its owner's
       return this.#handOut(value, each, id);
     };
     this.#remember({ time: Date.now(), aval, bytes: poolSize * each, purpose: id });
