@@ -3,7 +3,7 @@ import { env } from '../base/env.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { Aval } from '../ir/aval.js';
-import { type NodeFact, nodesOf } from '../ir/graph.js';
+import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
 import type { Layout } from '../stablehlo/emitter.js';
@@ -24,6 +24,9 @@ export interface ProgramFacts {
   readonly layout: Layout | undefined;
 }
 
+/** By itself: what is made when it is asked for would otherwise keep the graph, and with it the values of its inputs. */
+const rootsOf = ({ roots, index }: Graph): number[] => roots.map((r) => index.get(r)!);
+
 export function describeProgram(
   { graph, labels, aliases, layout }: Plan,
   { compileOptions = {} }: Request,
@@ -40,7 +43,7 @@ export function describeProgram(
     get labels() {
       return labels();
     },
-    roots: graph.roots.map((r) => graph.index.get(r)!),
+    roots: rootsOf(graph),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
     layout,
