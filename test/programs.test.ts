@@ -1,6 +1,7 @@
 // Programs: the cache in memory, compiles that take too long, and what PT_XLA_DEBUG and the metrics tell of them.
 import * as tx from 'tsxla';
 import { afterEach, expect, test, vi } from 'vitest';
+import { collectGarbage } from '../dist/runtime/memory.js';
 import { counts, programCount } from '../dist/runtime/program.js';
 import { defaultClient } from '../dist/runtime/value.js';
 
@@ -155,4 +156,21 @@ test('reductions that follow one another compile soon: what comes before them is
     { compilationTimeoutSeconds: 40 },
   );
   expect(Number.isFinite(Number(await (await several()).item()))).toBe(true);
+});
+
+test('a program keeps no value that it was first traced or computed with', async () => {
+  const client = await defaultClient();
+  const live = async () => {
+    await tx.sync({ wait: true });
+    await collectGarbage();
+    return client.live.bytes / 2 ** 20;
+  };
+  const before = await live();
+  const layer = new tx.nn.Linear(1024, 1024, { bias: false });
+  const forward = tx.compile((x: tx.Tensor) => layer.forward(x.to(layer.weight.dtype)));
+  await forward(tx.ones([1, 1024]));
+  expect((await live()) - before).toBeCloseTo(4, 1); // MiB
+  layer.to('bf16');
+  await forward(tx.ones([1, 1024]));
+  expect((await live()) - before).toBeCloseTo(2, 1);
 });

@@ -11,12 +11,13 @@ import { type BatchGuidance, batchGuidance } from '../plan/chips.js';
 import type { DeviceType } from '../plugins/index.js';
 import { device, isPresent } from '../runtime/device.js';
 import { programCount } from '../runtime/program.js';
+import { checkRuns } from '../runtime/turn.js';
 import { defaultClient } from '../runtime/value.js';
 import { shardBatch } from '../spmd/parallel.js';
 import { Tensor } from '../tensor/tensor.js';
 import { waitDeviceOps } from '../xm/index.js';
 import { type CacheStats, ModelCache } from './cache.js';
-import { type Level, prepare } from './changes.js';
+import type { OptimizationLevel } from './changes.js';
 import { type CompilationStats, XLACompiler } from './compiler.js';
 import { type Configuration, chipOf, configOf, dtypeOf, hbmOf, type KernelPyTorchConfig } from './config.js';
 import { isChosen, world } from './devices.js';
@@ -31,7 +32,8 @@ import {
 import { ModelForm } from './forward.js';
 import { XLADeviceManager, XLADistributedTraining } from './integration.js';
 import { log, warnOnce } from './log.js';
-import { type MemoryStats, TPUMemoryManager } from './memory.js';
+import { type MemoryStatistics, TPUMemoryManager } from './memory.js';
+import { prepare } from './optimizer.js';
 
 export interface DeviceInfo {
   readonly deviceType: DeviceType;
@@ -52,7 +54,7 @@ export interface DeviceInfo {
   readonly worldSize: number;
 }
 
-export interface BackendMemoryStats extends MemoryStats {
+export interface BackendMemoryStats extends MemoryStatistics {
   readonly executables: number;
   /** Programs that are kept to run again. */
   readonly programs: number;
@@ -131,7 +133,7 @@ export class BaseBackend {
    * Brings a model to the device, the dtype and the shape that the configuration asks for, in place: mixed precision and
    * checkpoints change what its modules compute, not what they are. What was prepared so and is still the same is left alone.
    */
-  prepareModel<M extends Module>(model: M, optimizationLevel?: Level): M {
+  prepareModel<M extends Module>(model: M, optimizationLevel?: OptimizationLevel): M {
     const { mode, hardware } = this.config;
     const { precision, mixedPrecision, gradientCheckpointing } = hardware.tpu;
     const key = `${mode} ${precision} ${mixedPrecision} ${gradientCheckpointing} ${optimizationLevel}`;
@@ -139,11 +141,17 @@ export class BaseBackend {
       throw new TPUModelPreparationError(`prepareModel: takes a model, got ${describe(model)}`);
     if (this.#prepared.get(model, key, (form) => form.isStill(model))) return model;
     const name = model.constructor.name;
+    if (mixedPrecision && precision === 'float32')
+      warnOnce('mixedPrecision has no effect: precision is float32, and there is nothing to mix it with');
     try {
       const changes = prepare(model, this.config, optimizationLevel);
       if (this.isDistributed) new XLADistributedTraining(new XLADeviceManager(this.config)).wrapModel(model);
       this.#prepared.set(model, key, new ModelForm(model), undefined);
-      log.info('a model is prepared', { model: name, device: this.device, changes: changes.map((c) => c.what) });
+      log.info('a model is prepared', {
+        model: name,
+        device: this.device,
+        changes: changes.filter((c) => c.status === 'applied').map((c) => c.what),
+      });
     } catch (e) {
       throw named(`prepareModel: ${name}`, e, TPUModelPreparationError, { model: name });
     }
@@ -177,7 +185,10 @@ export class BaseBackend {
 
   /** Waits until the device has computed all that was asked of it. What failed there is thrown here. */
   synchronize(): Promise<void> {
-    return naming('synchronize', waitDeviceOps);
+    return naming('synchronize', async () => {
+      await waitDeviceOps();
+      checkRuns();
+    });
   }
 
   async getMemoryStats(): Promise<BackendMemoryStats> {
@@ -256,7 +267,9 @@ export class TPUBackend extends BaseBackend {
     super(config);
     const used = device();
     if (used === 'tpu' && !isPresent('tpu'))
-      throw new TPUNotAvailableError('PJRT_DEVICE asks for a TPU, and this machine has none: tsxla doctor tells what it has');
+      throw new TPUNotAvailableError(
+        'PJRT_DEVICE asks for a TPU, and this machine has none: tsxla doctor tells what it has',
+      );
     if (used === 'tpu' || isChosen()) return;
     const missing = 'this machine has no TPU (no /dev/accel0, no TPU under /dev/vfio)';
     if (this.config.hardware.tpu.enableStrictValidation)

@@ -11,10 +11,12 @@ import { shardingOf } from '../spmd/sharding.js';
 import { ones } from '../tensor/create.js';
 import { Tensor } from '../tensor/tensor.js';
 import { waitDeviceOps } from '../xm/index.js';
+import type { OptimizationLevel } from './changes.js';
 import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
 import { world } from './devices.js';
 import { naming, TPUDeviceError, TPUDistributedError } from './errors.js';
 import { log } from './log.js';
+import { prepare } from './optimizer.js';
 
 export class XLADeviceManager {
   readonly config: KernelPyTorchConfig;
@@ -141,4 +143,25 @@ export class XLADistributedTraining {
       TPUDistributedError,
     );
   }
+}
+
+/** Changes of models by themselves, unmeasured: TPUOptimizer compares what they do. */
+export class XLAOptimizations {
+  readonly config: KernelPyTorchConfig;
+  constructor(config?: Configuration) {
+    this.config = configOf(config);
+  }
+  /** Makes the changes of a level, in place. */
+  optimizeModelForXla<M extends Module>(model: M, level: OptimizationLevel = 'balanced'): M {
+    prepare(model, this.config, level);
+    return model;
+  }
+}
+
+/** The three of them, as spec 002 takes them apart. */
+export function createXlaIntegration(
+  config?: Configuration,
+): [deviceManager: XLADeviceManager, distributed: XLADistributedTraining, optimizations: XLAOptimizations] {
+  const deviceManager = new XLADeviceManager(config);
+  return [deviceManager, new XLADistributedTraining(deviceManager), new XLAOptimizations(config)];
 }

@@ -51,6 +51,7 @@ export class Cell {
       throw new ArgumentError(`this ${this.#expr.aval} is changed in place inside a body: ${frames.at(-1)!.advice}`);
     }
     if (watch) this.#watched(watch);
+    if (!frames.length && !undone?.has(this)) undone?.set(this, this.#expr);
     this.#enter();
     this.#hold(expr);
     if (!frames.length && !watch) this.touch();
@@ -78,6 +79,12 @@ export class Cell {
   /** How what it holds lies on several devices: as what it held before, unless told. */
   get sharding(): Sharding | undefined {
     return this.#expr.sharding ?? this.#sharding ?? this.follows?.sharding;
+  }
+
+  /** What it holds lies on one device again, and so does what comes after it. */
+  unplace(): void {
+    this.#sharding = undefined;
+    this.#expr.sharding = undefined;
   }
 
   /** What it holds is computed with whatever is computed next. */
@@ -112,6 +119,19 @@ export class Cell {
     }
   }
 
+  /** Runs a part of a step. Whatever it changes holds afterwards what it held before. */
+  static undoing<T>(run: () => T): T {
+    const outer = undone;
+    const before = new Map<Cell, Expr>();
+    undone = before;
+    try {
+      return run();
+    } finally {
+      undone = outer;
+      for (const [cell, expr] of before) cell.#hold(expr);
+    }
+  }
+
   /** Runs a body and says which cells it touched; they hold what they held before. */
   static within<T>(
     parameter: (aval: Aval) => Expr,
@@ -139,6 +159,8 @@ export interface Watch {
   readonly enter: (cell: Cell, before: Expr) => Expr;
 }
 let watch: Watch | undefined;
+/** What cells held before they were changed, where that is to be undone. */
+let undone: Map<Cell, Expr> | undefined;
 const rebound = new Set<Cell>();
 /** The cells that were changed and are still to be computed. */
 export const pendingCells = (): Cell[] => [...rebound];

@@ -404,7 +404,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   }
   makeCache(batch: number, slots: number): KeyValueCache {
     const stacked = this.model.layers instanceof LayerStack;
-    return new KeyValueCache(this.config, batch, slots, { dtype: this.lmHead.weight.dtype, stacked });
+    return new KeyValueCache(this.config, batch, slots, { dtype: this.model.embedTokens.weight.dtype, stacked });
   }
   /** What follows each prompt (text or tokens), when all of it is there. */
   generate(prompts: Prompt | readonly Prompt[], options: GenerateOptions = {}): Promise<GeneratedSequence[]> {

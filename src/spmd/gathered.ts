@@ -29,6 +29,9 @@ export function gatherAlong(t: Tensor, { mesh, axes }: Sharding, axis: string): 
   splits.set(t, { mesh, axes, rank: t.ndim, along: [...(splits.get(t)?.along ?? []), axis] });
 }
 
+/** From now on it is as it is. */
+export const gatherNoMore = (t: Tensor): void => void splits.delete(t);
+
 /** A parameter as it is used: whole where fsdp split it to save memory; any other tensor as it is. */
 export function gathered<T extends Tensor | null>(t: T): T | Tensor {
   const known = Mesh.exists && t ? splits.get(t) : undefined;

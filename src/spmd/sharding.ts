@@ -8,6 +8,7 @@ import { isVariable } from '../ops/variable.js';
 import { count } from '../runtime/metrics.js';
 import { hasValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
+import { gatherNoMore } from './gathered.js';
 
 /**
  * Splits a tensor over a mesh, in place: `spec` names, for each dimension, the axis it is split along, or null. A value that
@@ -24,6 +25,14 @@ export function mark(what: string, tensor: Tensor, mesh: Mesh, spec: PartitionSp
   count('XlaMarkSharding');
   if (hasValue(tensor.expr)) tensor.expr.sharding = sharding;
   else tensor.reroute((e) => constrained(unmarked(e), sharding));
+  return tensor;
+}
+
+/** A tensor that was split lies whole on one device again, when it is next used. */
+export function unmark(tensor: Tensor): Tensor {
+  gatherNoMore(tensor);
+  if (!hasValue(tensor.expr)) tensor.reroute(unmarked);
+  tensor.cell.unplace();
   return tensor;
 }
 

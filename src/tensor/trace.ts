@@ -106,6 +106,7 @@ export function trace(
       ),
     );
   } finally {
+    touched.clear(); // what is remembered of the trace, down to its frames, must not keep these values
     for (const [tensor, { before, version }] of region.grads) tensor.restoreGrad(before, version);
     for (const t of region.made) t.spend((aval, place) => spentInside(name, aval, place));
     for (const t of args.tensors.keys())
@@ -186,13 +187,11 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
   const slots = parameters.map((node): Slot => slotOf.get(node) ?? { kind: 'node', node });
   const aliases = parameters.map((node) => successor.get(node) ?? -1);
   const names = slots.map((slot, i) => nameOf(slot, args, touched, parameters[i]!));
-  const labels = () =>
-    names.map((x) => (typeof x === 'string' ? x : x ? `the tensor made at ${x}` : 'a tensor from outside'));
   const guards = [...region.grads].flatMap(([owner, { before, read }]) =>
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
   return {
-    plan: { graph, parameters, labels, aliases, isGiven, meshes: meshesOf(graph, isGiven) },
+    plan: { graph, parameters, labels: labelsOf(names), aliases, isGiven, meshes: meshesOf(graph, isGiven) },
     slots,
     targets,
     returned,
@@ -205,6 +204,10 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     program: undefined,
   };
 }
+
+/** By itself: programs keep it, and must not keep the values that were there when they were traced. */
+const labelsOf = (names: readonly (string | Source | undefined)[]) => (): string[] =>
+  names.map((x) => (typeof x === 'string' ? x : x ? `the tensor made at ${x}` : 'a tensor from outside'));
 
 /** What an input is to the user: its name, or where it was made. */
 function nameOf(slot: Slot, { names }: Arguments, touched: Touched, node: Expr): string | Source | undefined {

@@ -81,12 +81,12 @@ export const NAMES: readonly Row[] = [
   ['logging.basicConfig', 'basicConfig', 'config'],
 ];
 
-/** Every error, and the situation of test/backend/errors.test.ts that raises it. */
+/** Every error, and the situation of errors.test.ts (of TPUBackendError: backend.test.ts) that raises it. */
 // biome-ignore format: a table
 export const ERRORS: Readonly<Record<string, string>> = {
   TPUBackendError: 'the root of them; by itself, what has no other name: `synchronize` when a program failed on the device',
   TPUNotAvailableError: '`new TPUBackend` without a TPU where validation is strict, or where PJRT_DEVICE asks for one (004: `DeviceNotAvailableError`)',
-  XLACompilationError: 'a program that XLA refuses (004: `CompilationError`)',
+  XLACompilationError: 'a program that XLA does not compile; inputs of another kind where `compilationMode` is xla (004: `CompilationError`)',
   XLACompilationTimeoutError: 'a compile that takes longer than `compilationTimeoutSeconds`',
   TPUMemoryError: '`freeTensor` of a tensor that is not the manager\'s, or freed already',
   TPUOutOfMemoryError: 'an allocation, a pool or a program larger than what is left (004: `OutOfMemoryError`)',
