@@ -309,21 +309,24 @@ export class TPUOptimizer {
     const before = given && (await this.#measure(model, given.sample, purpose, runs));
 
     const standing = standingOf(model);
+    const already = [...standing];
     const rows = rowsOf(level);
     reconcile(standing, rows, context);
     const earlier = standing.length;
+    const rounding = Math.max(roundingOf(model), ...already.map(({ row }) => row.tolerance));
     const trial: Trial | undefined = given && {
       ...given,
-      last: given.first,
+      last: earlier < already.length ? await outputsOf(model, given.sample) : given.first,
       purpose,
       tolerance,
-      allowed: tolerance ?? roundingOf(model),
+      allowed: tolerance ?? rounding,
     };
     const changes: ChangeReport[] = [];
     let after = before;
     try {
       for (const row of rows) changes.push(await this.#change(row, model, standing, context, trial));
-      if (trial && standing.length !== earlier) after = await this.#measure(model, trial.sample, purpose, runs);
+      const isSame = standing.length === already.length && standing.every((s, i) => s === already[i]);
+      if (trial && !isSame) after = await this.#measure(model, trial.sample, purpose, runs);
     } catch (e) {
       takeBack(standing, earlier);
       throw named(`${model.constructor.name} cannot be measured with its changes`, e, TPUOptimizationError);
@@ -402,8 +405,6 @@ export class TPUOptimizer {
     trial: Trial | undefined,
   ): Promise<ChangeReport> {
     const report = tryApply(row, model, standing, context);
-    if (report?.status === 'applied' && trial)
-      trial.allowed = Math.max(trial.allowed, trial.tolerance ?? row.tolerance);
     if (report) return report;
     const { name } = row;
     const { what } = standing.at(-1)!;

@@ -239,6 +239,7 @@ describe('optimizing again', () => {
     expect([wrapped(model), again.comparison!.relativeError, again.performanceMetrics!.speedup]).toEqual([many, 0, 1]);
     const less = await optimizer.optimizeForTraining(model, x, 'conservative', { runs: 1 });
     expect(applied(less)).toEqual(['bf16 linears']);
+    expect(less.performanceMetrics!.after.memory).not.toBe(less.performanceMetrics!.before.memory);
     expect(wrapped(model)).toBe(8);
     expect([...model.stateDict().keys()]).toEqual(names);
     less.undo();
