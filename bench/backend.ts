@@ -1,4 +1,5 @@
 // What the backend's own work takes, beside the figures of the TPU Backend Guide. npm run bench:backend [-- --calls 1000]
+import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import * as tx from 'tsxla';
 import { basicConfig, KernelPyTorchConfig, TPUBackend, TPUMemoryManager, XLACompiler } from 'tsxla/backend';
@@ -8,16 +9,20 @@ const calls = Number(values.calls);
 process.env['PJRT_DEVICE'] = 'CPU';
 basicConfig({ level: 'silent' });
 
-/** The median of single calls, in milliseconds, after as many to warm up. */
+/** The median of single calls, in milliseconds: of the last of four rounds, when V8 has made its code of what they run. */
 async function median(run: () => unknown): Promise<number> {
-  const times: number[] = [];
-  for (let i = 0; i < 2 * calls; i++) {
-    const begin = performance.now();
-    const result = run();
-    if (result instanceof Promise) await result;
-    times.push(performance.now() - begin);
+  let times: number[] = [];
+  for (let round = 0; round < 4; round++) {
+    await setTimeout(50);
+    times = [];
+    for (let i = 0; i < calls; i++) {
+      const begin = performance.now();
+      const result = run();
+      if (result instanceof Promise) await result;
+      times.push(performance.now() - begin);
+    }
   }
-  return times.slice(calls).sort((a, b) => a - b)[calls >> 1]!;
+  return times.sort((a, b) => a - b)[calls >> 1]!;
 }
 
 const config = new KernelPyTorchConfig();

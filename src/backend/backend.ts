@@ -134,12 +134,11 @@ export class BaseBackend {
    * checkpoints change what its modules compute, not what they are. What was prepared so and is still the same is left alone.
    */
   prepareModel<M extends Module>(model: M, optimizationLevel?: OptimizationLevel): M {
-    const { mode, hardware } = this.config;
-    const { precision, mixedPrecision, gradientCheckpointing } = hardware.tpu;
-    const key = `${mode} ${precision} ${mixedPrecision} ${gradientCheckpointing} ${optimizationLevel}`;
     if (!(model instanceof Module))
       throw new TPUModelPreparationError(`prepareModel: takes a model, got ${describe(model)}`);
+    const key = this.#keyOf(optimizationLevel);
     if (this.#prepared.get(model, key, (form) => form.isStill(model))) return model;
+    const { precision, mixedPrecision } = this.config.hardware.tpu;
     const name = model.constructor.name;
     if (mixedPrecision && precision === 'float32')
       warnOnce('mixedPrecision has no effect: precision is float32, and there is nothing to mix it with');
@@ -157,6 +156,18 @@ export class BaseBackend {
     }
     return model;
   }
+
+  /** What a model is prepared for, as text: it is asked for in every step, and changes with the configuration only. */
+  #keyOf(level = ''): string {
+    const { mode, hardware } = this.config;
+    const { revision } = hardware.tpu;
+    if (this.#key.revision !== revision || this.#key.level !== level) {
+      const { precision, mixedPrecision, gradientCheckpointing } = hardware.tpu;
+      this.#key = { revision, level, text: `${mode} ${precision} ${mixedPrecision} ${gradientCheckpointing} ${level}` };
+    }
+    return this.#key.text;
+  }
+  #key = { revision: -1, level: '', text: '' };
 
   /**
    * Data as the model takes them: floats in its dtype, and the batch (dimension 0) split over the devices where there are

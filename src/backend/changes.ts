@@ -1,0 +1,423 @@
+// What TPUOptimizer does to a model, as a table: each row is one change, made in place, and taken back without a trace. Names
+// of state dicts, and what a model's class does, stay.
+import { gradEnabled } from '../autograd/mode.js';
+import { DTYPES } from '../base/dtype.js';
+import { bytes, plural } from '../base/format.js';
+import { flatten } from '../base/tree.js';
+import { Qwen3DecoderLayer, Qwen3Model } from '../models/qwen3.js';
+import { MultiheadAttention } from '../nn/attention.js';
+import { type Layer, ModuleDict, ModuleList, Sequential } from '../nn/containers.js';
+import { Linear } from '../nn/linear.js';
+import type { Module } from '../nn/module.js';
+import { LayerStack, scanLayers } from '../nn/stack.js';
+import {
+  TransformerDecoder,
+  TransformerDecoderLayer,
+  TransformerEncoder,
+  TransformerEncoderLayer,
+} from '../nn/transformer.js';
+import { meshOf } from '../spmd/config.js';
+import { dataParallel, fsdp } from '../spmd/parallel.js';
+import { shard, unmark } from '../spmd/sharding.js';
+import { autocast, autocastDType } from '../tensor/autocast.js';
+import { checkpoint } from '../tensor/autograd.js';
+import { dependOn } from '../tensor/region.js';
+import { Tensor } from '../tensor/tensor.js';
+import { dtypeOf, type TPUConfig } from './config.js';
+import { type Forward, wrapForward } from './forward.js';
+
+/** Each has all that those before it have. */
+export const OPTIMIZATION_LEVELS = ['conservative', 'balanced', 'aggressive'] as const;
+export type OptimizationLevel = (typeof OPTIMIZATION_LEVELS)[number];
+export const PURPOSES = ['inference', 'training'] as const;
+export type Purpose = (typeof PURPOSES)[number];
+
+/** What decides whether a change is made. */
+export interface Context {
+  readonly purpose: Purpose;
+  readonly config: TPUConfig;
+  /** How many there are; undefined where that is not known yet. */
+  readonly devices?: number | undefined;
+  /** How many bytes one of them has. */
+  readonly capacity?: number;
+}
+export interface Applied {
+  /** What is other than it was, as a sentence. */
+  readonly what: string;
+  undo(): void;
+  /** It is to stay: what was kept for an exact undo may go. */
+  readonly settle?: () => void;
+}
+/** Why it would have no effect here. */
+export interface None {
+  readonly none: string;
+}
+
+export interface Change {
+  readonly name: string;
+  readonly level: OptimizationLevel;
+  /** How far outputs may be from what they were: the norm of the difference by the norm. */
+  readonly tolerance: number;
+  /** Why it has no effect whatever the model is. */
+  readonly unless: (context: Context) => string | undefined;
+  readonly apply: (model: Module, context: Context) => Applied | None;
+}
+
+/** Rounding to the 8 bits of bf16. */
+const ROUNDED = 0.05;
+/** Another order of the same sums. */
+const SAME = 1e-3;
+
+/** All changes, in the order in which they are made. docs/optimizer.md shows this table. */
+export const CHANGES: readonly Change[] = [
+  { name: 'bf16 linears', level: 'conservative', tolerance: ROUNDED, unless: noBf16, apply: bf16Linears },
+  { name: 'checkpointing', level: 'balanced', tolerance: SAME, unless: noCheckpoints, apply: checkpointing },
+  { name: 'fused attention', level: 'balanced', tolerance: SAME, unless: () => undefined, apply: fusedAttention },
+  { name: 'everything in bf16', level: 'aggressive', tolerance: ROUNDED, unless: noBf16, apply: everythingInBf16 },
+  { name: 'scanned layers', level: 'aggressive', tolerance: SAME, unless: () => undefined, apply: scannedLayers },
+  { name: 'sharding', level: 'aggressive', tolerance: SAME, unless: noDevices, apply: sharding },
+];
+
+function noBf16({ config, purpose }: Context): string | undefined {
+  if (dtypeOf(config) === 'f32') return 'precision is float32';
+  if (purpose === 'training' && !config.mixedPrecision)
+    return 'mixedPrecision is false: only with it do weights that are trained stay f32';
+  return undefined;
+}
+function noCheckpoints({ config, purpose }: Context): string | undefined {
+  if (purpose === 'inference') return 'nothing is kept for a gradient where nothing is trained';
+  return config.gradientCheckpointing ? undefined : 'gradientCheckpointing is false';
+}
+function noDevices({ devices }: Context): string | undefined {
+  if (devices === undefined) return 'how many devices there are is not known before optimize() has asked them';
+  return devices > 1 ? undefined : 'there is one device';
+}
+
+// ---- making a change that can be taken back
+
+/** Collects what takes a change back, the last first; a change that fails half-way is taken back at once. */
+function reversibly(make: (undo: (() => void)[]) => Omit<Applied, 'undo'> | None): Applied | None {
+  const steps: (() => void)[] = [];
+  const undo = () => {
+    for (const step of steps.splice(0).reverse()) step();
+  };
+  try {
+    const made = make(steps);
+    return 'none' in made ? made : { ...made, undo };
+  } catch (e) {
+    undo();
+    throw e;
+  }
+}
+
+/** Puts something around a module's forward. A function that was compiled with it notices when it is taken away. */
+function around(module: Module, wrap: (forward: Forward) => Forward): () => void {
+  const here = { on: true };
+  const undo = wrapForward(module, (forward) => {
+    const wrapped = wrap(forward);
+    return (...args) => {
+      dependOn(here, () => here.on);
+      return wrapped(...args);
+    };
+  });
+  return () => {
+    here.on = false;
+    undo();
+  };
+}
+
+/** Arguments or results with other tensors in their places; all else, masks that are null, caches, functions, as it is. */
+function mapTensors<T>(tree: T, fn: (t: Tensor) => Tensor): T {
+  const flat = leavesOf(tree);
+  return flat.rebuild(flat.leaves.map((x) => (x instanceof Tensor ? fn(x) : x))) as T;
+}
+/** What is no list and no plain object is a leaf, whatever it is. */
+export const leavesOf = (tree: unknown) => flatten('', tree, isLeaf, '');
+const isLeaf = (x: unknown): x is unknown =>
+  x !== null && x !== undefined && !Array.isArray(x) && (typeof x !== 'object' || isObject(x));
+const isObject = (x: object): boolean => ![Object.prototype, null].includes(Object.getPrototypeOf(x));
+
+const castFloats = (dtype: 'bf16' | 'f32') => (t: Tensor) =>
+  t.dtype === (dtype === 'bf16' ? 'f32' : 'bf16') ? t.to(dtype) : t;
+
+/** The bytes of a model's parameters and buffers. */
+export const weightsOf = (model: Module): number =>
+  [...model.parameters(), ...model.buffers()].reduce((n, t) => n + t.numel() * DTYPES[t.dtype].bytes, 0);
+
+/** How far the outputs of a model are by rounding alone. */
+export const roundingOf = (model: Module): number =>
+  model.parameters().some((p) => p.dtype === 'bf16' || p.dtype === 'f16') ? ROUNDED : 0;
+
+/** Makes bf16 of tensors. Until it is settled, taking it back gives what was there bit for bit; then, what is left of it. */
+function narrow(tensors: readonly Tensor[], undo: (() => void)[]): () => void {
+  const before = new Map(tensors.map((t) => [t, t.detach()]));
+  for (const t of tensors) t.become(t.detach().to('bf16').expr);
+  undo.push(() => {
+    for (const t of tensors) t.become((before.get(t) ?? t.detach().to('f32')).expr);
+  });
+  return () => before.clear();
+}
+
+// ---- bf16
+
+/** nn.Linear and what extends it. Layers of tsxla/quant and the adapters of tsxla/lora have precisions of their own. */
+function bf16Linears(model: Module, { purpose }: Context): Applied | None {
+  const linears = model.modules().filter((m) => m instanceof Linear && m.weight.dtype === 'f32');
+  if (!linears.length) return { none: 'it has no Linear layers in f32' };
+  return reversibly((undo) => {
+    for (const linear of linears)
+      undo.push(
+        around(linear, (forward) => (x, ...rest) => {
+          if (autocastDType() || !(x instanceof Tensor)) return forward(x, ...rest); // it decides for all
+          const y = autocast({ dtype: 'bf16' }, () => forward(x, ...rest));
+          return y instanceof Tensor ? y.to(x.dtype) : y;
+        }),
+      );
+    const what = `${plural(linears.length, 'Linear layer')} multipl${linears.length === 1 ? 'ies' : 'y'} in bf16`;
+    if (purpose === 'training') return { what: `${what}, from weights in f32` };
+    // One that another layer uses, too, as tied embeddings are, would make that layer's results bf16.
+    const elsewhere = new Set(model.modules().flatMap((m) => (linears.includes(m) ? [] : [...ownTensors(m)])));
+    const own = [...new Set(linears.flatMap(ownTensors))].filter((t) => t.dtype === 'f32' && !elsewhere.has(t));
+    const was = weightsOf(model);
+    const settle = narrow(own, undo);
+    return { what: `${what}: ${bytes(was)} of weights are ${bytes(weightsOf(model))}`, settle };
+  });
+}
+const ownTensors = (module: Module): Tensor[] =>
+  [...module.members()].map(([, m]) => m).filter((m): m is Tensor & typeof m => m instanceof Tensor);
+
+function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
+  const floats = [...model.parameters(), ...model.buffers()].filter((t) => t.dtype === 'f32');
+  if (!floats.length) return { none: 'it has no weights in f32' };
+  return reversibly((undo) => {
+    const back = castFloats('f32');
+    if (purpose === 'training') {
+      undo.push(
+        around(
+          model,
+          (forward) =>
+            (...args) =>
+              mapTensors(
+                autocast({ dtype: 'bf16' }, () => forward(...args)),
+                back,
+              ),
+        ),
+      );
+      return { what: 'all products are bf16, norms and sums f32, from weights in f32' };
+    }
+    const was = weightsOf(model);
+    const settle = narrow(floats, undo);
+    undo.push(
+      around(
+        model,
+        (forward) =>
+          (...args) =>
+            mapTensors(forward(...mapTensors(args, castFloats('bf16'))), back),
+      ),
+    );
+    return { what: `weights, inputs and all between are bf16: ${bytes(was)} are ${bytes(weightsOf(model))}`, settle };
+  });
+}
+
+// ---- checkpointing
+
+/** Blocks: elements of lists that hold layers themselves, the outermost, with who has them. */
+function* blocksOf(owner: Module, seen = new Set<Module>()): Generator<Module> {
+  if (seen.has(owner)) return;
+  seen.add(owner);
+  for (const [name, child] of owner.namedChildren()) {
+    const isBlock = /(^|\.)\d+$/.test(name) && child.children().length > 0 && !isList(child);
+    if (child instanceof LayerStack || isBlock) yield child;
+    else yield* blocksOf(child, seen);
+  }
+}
+/** Lists have no forward. */
+const isList = (m: Module): boolean =>
+  (m instanceof ModuleList && !(m instanceof Sequential)) || m instanceof ModuleDict;
+/** A layer that changes its running statistics cannot be computed twice, nor in a loop, while it is trained. */
+const hasStatistics = (m: Module): boolean =>
+  m.modules().some((x) => (x as { readonly runningMean?: unknown }).runningMean instanceof Tensor);
+
+function checkpointing(model: Module): Applied | None {
+  const all = new Set(blocksOf(model));
+  const already = new Set(
+    model.modules().flatMap((m) => (m instanceof Qwen3Model && m.checkpoint ? m.layers.children() : [])),
+  );
+  const isDone = (m: Module) =>
+    already.has(m) ||
+    (m instanceof Qwen3DecoderLayer && m.light) ||
+    (m instanceof LayerStack && !!m.options.checkpoint);
+  const open = [...all].filter((m) => !isDone(m));
+  const blocks = open.filter((m) => !hasStatistics(m));
+  const count = blocks.reduce((n, m) => n + (m instanceof LayerStack ? m.length : 1), 0);
+  if (all.size && !open.length) return { none: 'its blocks are computed again already' };
+  if (open.length && !blocks.length)
+    return { none: 'its blocks have running statistics, which must be learned once a step' };
+  if (count < 2)
+    return { none: 'it has no list of blocks: one that is the whole model, or a single layer, gains nothing' };
+  return reversibly((undo) => {
+    for (const block of blocks) {
+      if (block instanceof LayerStack) {
+        const { options } = block;
+        block.options = { ...options, checkpoint: true };
+        undo.push(() => void (block.options = options));
+      } else undo.push(around(block, recomputed));
+    }
+    return { what: `${plural(count, 'block')} keep only their inputs, and are computed again for the gradient` };
+  });
+}
+
+/** forward, of which only the arguments are kept; where there is no gradient, all stays as it is. */
+const recomputed =
+  (forward: Forward): Forward =>
+  (...args) => {
+    if (!gradEnabled()) return forward(...args);
+    const flat = leavesOf(args);
+    const isTensor = flat.leaves.map((x) => x instanceof Tensor);
+    const tensors = flat.leaves.filter((x): x is Tensor => x instanceof Tensor);
+    return checkpoint(
+      (...inside: Tensor[]) => {
+        const given = inside.values();
+        return forward(
+          ...(flat.rebuild(flat.leaves.map((x, i) => (isTensor[i] ? given.next().value : x))) as unknown[]),
+        );
+      },
+      ...tensors,
+    );
+  };
+
+// ---- attention
+
+function fusedAttention(model: Module): Applied | None {
+  // Transformer layers say themselves that they need no weights.
+  const fused = new Set(
+    model
+      .modules()
+      .filter((m) => m instanceof TransformerEncoderLayer || m instanceof TransformerDecoderLayer)
+      .flatMap((m) => m.children()),
+  );
+  const attentions = model.modules().filter((m) => m instanceof MultiheadAttention);
+  const open = attentions.filter((m) => !fused.has(m));
+  if (!attentions.length) return { none: 'it has no MultiheadAttention' };
+  if (!open.length) return { none: 'its attention is fused already' };
+  return reversibly((undo) => {
+    for (const attention of open)
+      undo.push(
+        around(
+          attention,
+          (forward) =>
+            (q, k, v, options = {}) =>
+              forward(q, k, v, { needWeights: false, ...(options as object) }),
+        ),
+      );
+    return { what: `${plural(open.length, 'MultiheadAttention layer')} without weights that nobody asked for` };
+  });
+}
+
+// ---- one loop for equal layers
+
+/** Fewer are not worth a loop. */
+const LEAST = 3;
+
+function scannedLayers(model: Module, { purpose }: Context): Applied | None {
+  const lists = model.modules().flatMap((owner) => {
+    const list = listOf(owner);
+    return list ? [{ owner, list, runs: equalRuns([...list]) }] : [];
+  });
+  const long = lists.flatMap(({ runs }) => runs.filter(isLong));
+  const learns = (run: Run) => purpose === 'training' && hasStatistics(run[0]!);
+  const loops = long.filter((run) => !learns(run));
+  if (!loops.length) {
+    if (long.length) return { none: 'its equal layers have running statistics, which a loop cannot change' };
+    if (model.modules().some((m) => m instanceof LayerStack)) return { none: 'its layers are a loop already' };
+    return { none: `it has no ${LEAST} equal layers one after the other` };
+  }
+  return reversibly((undo) => {
+    for (const [first] of loops) undo.push(around(first!, keepsDType));
+    for (const { owner, list, runs } of lists)
+      if (runs.some((run) => loops.includes(run))) undo.push(around(owner, inLoops(list, runs)));
+    return { what: `${loops.flat().length} equal layers are ${plural(loops.length, 'loop')}` };
+  });
+}
+type Run = readonly Layer[];
+const isLong = (run: Run): boolean => run.length >= LEAST;
+
+/** The list that a module goes through, one layer after the other. */
+function listOf(owner: Module): Iterable<Layer> | undefined {
+  if (owner instanceof Sequential) return owner;
+  const has = owner instanceof TransformerEncoder || owner instanceof TransformerDecoder;
+  if (has || (owner instanceof Qwen3Model && owner.layers instanceof ModuleList && !owner.checkpoint))
+    return owner.layers as Iterable<unknown> as Iterable<Layer>;
+  return undefined;
+}
+
+/** What is carried from pass to pass keeps its dtype, though products are bf16. */
+const keepsDType =
+  (forward: Forward): Forward =>
+  (x, ...rest) => {
+    const y = forward(x, ...rest);
+    return y instanceof Tensor && x instanceof Tensor ? y.to(x.dtype) : y;
+  };
+
+/** A module's own forward, which finds a loop in its list where there are equal layers. */
+function inLoops(list: Iterable<Layer>, runs: readonly Run[]): (forward: Forward) => Forward {
+  const steps = () =>
+    runs.flatMap((run): readonly Pick<Layer, 'forward'>[] => {
+      const isLoop = isLong(run) && !(hasStatistics(run[0]!) && run[0]!.training);
+      return isLoop ? [{ forward: (x: Tensor, ...rest: never[]) => scanLayers<never[]>(run, x, {}, ...rest) }] : run;
+    });
+  return (forward) =>
+    (...args) => {
+      const grows = args.some((x) => (x as { cache?: unknown } | undefined)?.cache); // Qwen3 counts its layers, then
+      if (grows) return forward(...args);
+      Object.defineProperty(list, Symbol.iterator, { value: () => steps().values(), configurable: true });
+      try {
+        return forward(...args);
+      } finally {
+        delete (list as { [Symbol.iterator]?: unknown })[Symbol.iterator];
+      }
+    };
+}
+
+/** Neighbours that are equal but for their values. */
+function equalRuns(layers: readonly Layer[]): Layer[][] {
+  const runs: Layer[][] = [];
+  let last: string | undefined;
+  for (const layer of layers) {
+    const form = formOf(layer);
+    if (form !== undefined && form === last) runs.at(-1)!.push(layer);
+    else runs.push([layer]);
+    last = form;
+  }
+  return runs;
+}
+/** Undefined for a layer without parameters: there is nothing to go through. */
+function formOf(layer: Layer): string | undefined {
+  const tensors = [...layer.namedParameters(), ...layer.namedBuffers()];
+  if (!tensors.length || layer instanceof LayerStack) return undefined;
+  const shapes = tensors.map(([name, t]) => `${name} ${t.aval} ${t.requiresGrad}`);
+  return [layer.constructor.name, layer.toString(), ...shapes].join('\n');
+}
+
+// ---- many devices
+
+function sharding(model: Module, { devices, capacity = Number.POSITIVE_INFINITY }: Context): Applied | None {
+  const isLarge = weightsOf(model) > capacity / 2;
+  const mesh = meshOf(isLarge ? { fsdp: -1 } : { data: -1 }, devices!, 'sharding');
+  const axis = mesh.axisNames[0]!;
+  return reversibly((undo) => {
+    undo.push(() => {
+      for (const t of [...model.parameters(), ...model.buffers()]) unmark(t);
+    });
+    (isLarge ? fsdp : dataParallel)(model, mesh);
+    undo.push(
+      around(model, (forward) => (...args) => {
+        const tensors = leavesOf(args).leaves.filter((x) => x instanceof Tensor);
+        const divide = tensors.every((t) => t.ndim && t.shape[0]! % mesh.size === 0);
+        return forward(...(divide ? mapTensors(args, (t) => shard(t, mesh, [axis])) : args));
+      }),
+    );
+    const weights = isLarge ? 'each has a part of the weights' : 'each has all weights';
+    return { what: `${devices} devices share the batch, where they divide it; ${weights}` };
+  });
+}

@@ -1,0 +1,149 @@
+// What a model computes for sample inputs, and what that costs: time, memory and compile time. Nothing of the model is other
+// afterwards: no gradient, no running statistic, no random state, no training flag.
+import { isFloat } from '../base/promote.js';
+import { Cell } from '../ir/cell.js';
+import type { Module } from '../nn/module.js';
+import { grad, noGrad } from '../tensor/autograd.js';
+import { stack, where } from '../tensor/functions.js';
+import { type Compiled, compile, type StepOptions } from '../tensor/step.js';
+import { compute, sync } from '../tensor/sync.js';
+import { Tensor } from '../tensor/tensor.js';
+import { leavesOf, type Purpose, weightsOf } from './changes.js';
+import type { Forward } from './forward.js';
+
+export interface Metrics {
+  /** Of one forward pass, or of a loss and its gradients: the median, in seconds. */
+  readonly stepTime: number;
+  /** What the program takes on one device, in bytes: arguments, results and temporaries. */
+  readonly memory: number;
+  /** What compiling it took, in seconds. */
+  readonly compileTime: number;
+  /** Bytes of parameters and buffers. */
+  readonly weights: number;
+}
+
+/** Arguments of forward. */
+export interface Sample {
+  readonly tensors: readonly Tensor[];
+  /** What forward gives for them: all tensors in it. */
+  readonly run: (model: Module, tensors: readonly Tensor[]) => Tensor[];
+  /** How its programs are compiled. */
+  readonly options: StepOptions;
+}
+/** A tensor, or a list of forward's arguments; undefined where there is no tensor among them. */
+export function sampleOf(given: unknown, options: StepOptions = {}): Sample | undefined {
+  const flat = leavesOf(Array.isArray(given) ? given : [given]);
+  const tensors = flat.leaves.filter((x) => x instanceof Tensor);
+  if (!tensors.length) return undefined;
+  return {
+    tensors,
+    options,
+    run(model, tensors) {
+      const next = tensors.values();
+      const args = flat.rebuild(flat.leaves.map((x) => (x instanceof Tensor ? next.next().value : x))) as unknown[];
+      return leavesOf((model.forward as Forward)(...args)).leaves.filter((x) => x instanceof Tensor);
+    },
+  };
+}
+
+type Step = Compiled<Tensor[], Tensor[]>;
+const stepOf = (name: string, { options }: Sample, describe: (tensors: Tensor[]) => Tensor[]): Step =>
+  compile((...tensors: Tensor[]) => Cell.undoing(() => describe(tensors)), { ...options, name });
+
+const inference = (model: Module, sample: Sample): Step =>
+  stepOf('optimizer_forward', sample, (tensors) => sample.run(model, tensors).map((t) => t.detach()));
+
+/** The mean square of all results stands for a loss. */
+const training = (model: Module, sample: Sample): Step =>
+  stepOf('optimizer_step', sample, (tensors) => {
+    const floats = sample.run(model, tensors).filter((t) => isFloat(t.dtype));
+    const loss = floats.map((t) => t.float().square().mean()).reduce((a, b) => a.add(b));
+    const trained = model.parameters().filter((p) => p.requiresGrad);
+    if (!loss.requiresGrad || !trained.length) return [loss];
+    return [loss, ...grad(loss, trained, { allowUnused: true }).filter((g) => g !== null)];
+  });
+
+/** Describes something with the model in training, or in eval, mode. */
+function inMode<T>(model: Module, on: boolean, fn: () => T): T {
+  const flags = model.modules().map((m) => ({ m, was: m.training, size: m.modules().length }));
+  model.train(on);
+  try {
+    return fn();
+  } finally {
+    // Setting a module's sets those of all inside it: the outer ones first.
+    for (const { m, was } of flags.sort((a, b) => b.size - a.size)) m.train(was);
+  }
+}
+/** Calls a step as its purpose wants it. */
+const describing = <T>(model: Module, purpose: Purpose, fn: () => T): T =>
+  inMode(model, purpose === 'training', () => (purpose === 'training' ? fn() : noGrad(fn)));
+
+/** What it gives in eval mode. */
+export function outputsOf(model: Module, sample: Sample): Promise<Tensor[]> {
+  return describing(model, 'inference', () => inference(model, sample)(...sample.tensors));
+}
+
+/** Throws where a loss of it, and its gradients, cannot be described. */
+export function checkTrains(model: Module, sample: Sample): void {
+  describing(model, 'training', () => training(model, sample).lower([...sample.tensors]));
+}
+
+export interface Measured extends Metrics {
+  /** Of the program. */
+  readonly hash: string;
+}
+export async function measure(model: Module, sample: Sample, purpose: Purpose, runs: number): Promise<Measured> {
+  const step = (purpose === 'training' ? training : inference)(model, sample);
+  const { tensors } = sample;
+  const { preparing } = describing(model, purpose, () => ({ preparing: step.prepare([...tensors]) }));
+  const { hash, seconds, memory: m } = await preparing;
+  const times: number[] = [];
+  for (let i = 0; i <= runs; i++) {
+    const { start, done } = describing(model, purpose, () => ({ start: performance.now(), done: step(...tensors) }));
+    const results = await done;
+    await sync({ wait: true });
+    if (i) times.push((performance.now() - start) / 1000); // the first one brings what it needs to the device
+    for (const t of results) t.dispose();
+  }
+  return {
+    stepTime: times.sort((a, b) => a - b)[Math.floor(times.length / 2)]!,
+    memory: m.arguments + m.outputs - m.aliased + m.temporaries,
+    compileTime: seconds,
+    weights: weightsOf(model),
+    hash,
+  };
+}
+
+export interface Difference {
+  readonly maxAbsoluteError: number;
+  /** The norm of the difference by the norm of what it was, of the result where that is largest. */
+  readonly relativeError: number;
+}
+/** How far results are from what they were. Infinitely far where there are others, or no numbers where there were some. */
+export async function differenceOf(before: readonly Tensor[], after: readonly Tensor[]): Promise<Difference> {
+  const form = (list: readonly Tensor[]) => list.map((t) => `${t.aval}`).join();
+  if (form(before) !== form(after)) return { maxAbsoluteError: Infinity, relativeError: Infinity };
+  const rows = before.flatMap((was, i) => (was.numel() ? [rowOf(was.to('f64'), after[i]!.to('f64'))] : []));
+  if (!rows.length) return { maxAbsoluteError: 0, relativeError: 0 };
+  const all = stack(rows);
+  await compute('optimizer_difference', all);
+  const numbers = (await all.tolist()) as [number, number, number, number][];
+  const relative = numbers.map(([difference, norm, , lost]) =>
+    lost ? Infinity : difference ? Math.sqrt(difference / norm) : 0,
+  );
+  return {
+    maxAbsoluteError: Math.max(...numbers.map(([, , largest, lost]) => (lost ? Infinity : largest))),
+    relativeError: Math.max(...relative),
+  };
+}
+/** Squares of the difference and of what it was, the largest difference, and whether numbers were lost. */
+function rowOf(was: Tensor, now: Tensor): Tensor {
+  const [known, kept] = [was.isfinite(), now.isfinite()];
+  const difference = where(known.logicalAnd(kept), now.sub(was), 0);
+  return stack([
+    difference.square().sum(),
+    where(known, was, 0).square().sum(),
+    difference.abs().amax(),
+    known.logicalAnd(kept.logicalNot()).any().to('f64'),
+  ]);
+}

@@ -1,0 +1,496 @@
+// TPUOptimizer of spec 002: changes that make a model smaller and faster, each checked against what the model computed before.
+import { checkWhole } from '../base/check.js';
+import { DTypeError } from '../base/errors.js';
+import { bytes, columns, seconds } from '../base/format.js';
+import { unknownOption } from '../base/options.js';
+import { messageOf } from '../base/thrown.js';
+import { describe, shown } from '../base/tree.js';
+import { Mesh } from '../ir/mesh.js';
+import { Module } from '../nn/module.js';
+import { capacityOf, collectGarbage } from '../runtime/memory.js';
+import { dropPrograms } from '../runtime/program.js';
+import { defaultClient } from '../runtime/value.js';
+import { shardingOf, unmark } from '../spmd/sharding.js';
+import { sync } from '../tensor/sync.js';
+import type { Tensor } from '../tensor/tensor.js';
+import {
+  type Applied,
+  CHANGES,
+  type Change,
+  type Context,
+  OPTIMIZATION_LEVELS,
+  type OptimizationLevel,
+  PURPOSES,
+  type Purpose,
+  roundingOf,
+  weightsOf,
+} from './changes.js';
+import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig } from './config.js';
+import { named, TPUConfigurationError, TPUOptimizationError } from './errors.js';
+import { log, warnOrThrow } from './log.js';
+import {
+  checkTrains,
+  type Difference,
+  differenceOf,
+  type Metrics,
+  measure,
+  outputsOf,
+  type Sample,
+  sampleOf,
+} from './measure.js';
+
+export interface ChangeReport {
+  readonly name: string;
+  /** undone: outputs drifted too far, or it failed; none: it would have no effect. */
+  readonly status: 'applied' | 'undone' | 'none';
+  /** What was changed, or why not. */
+  readonly what: string;
+  /** The norm of what it changed in the outputs, by their norm; where sample inputs were given. */
+  readonly drift?: number;
+}
+
+/** The sentence of an error, without where it happened. */
+const said = (e: unknown): string => messageOf(e).split('\n')[0]!;
+
+// ---- what is applied to which model
+
+interface Standing extends Applied {
+  readonly row: Change;
+  readonly purpose: Purpose;
+}
+const standings = new WeakMap<Module, Standing[]>();
+function standingOf(model: Module): Standing[] {
+  const found = standings.get(model) ?? [];
+  standings.set(model, found);
+  return found;
+}
+/** Takes changes back, the last first, until there are no more than these. */
+function takeBack(standing: Standing[], length = 0): void {
+  while (standing.length > length) standing.pop()!.undo();
+}
+
+const rowsOf = (level: OptimizationLevel): readonly Change[] => {
+  const most = OPTIMIZATION_LEVELS.indexOf(level);
+  return CHANGES.filter((row) => OPTIMIZATION_LEVELS.indexOf(row.level) <= most);
+};
+/** What an earlier call applied and this one does not want goes, and with it what was put on top. */
+function reconcile(standing: Standing[], rows: readonly Change[], context: Context): void {
+  const isWanted = ({ row, purpose }: Standing) =>
+    rows.includes(row) && purpose === context.purpose && row.unless(context) === undefined;
+  const first = standing.findIndex((s) => !isWanted(s));
+  if (first >= 0) takeBack(standing, first);
+}
+
+/** Makes a change, if it is not there; a report where that is all there is to say. */
+function tryApply(row: Change, model: Module, standing: Standing[], context: Context): ChangeReport | undefined {
+  const { name } = row;
+  const there = standing.find((s) => s.row === row);
+  if (there) return { name, status: 'applied', what: there.what };
+  const unless = row.unless(context);
+  if (unless) return { name, status: 'none', what: unless };
+  try {
+    const change = row.apply(model, context);
+    if ('none' in change) return { name, status: 'none', what: change.none };
+    standing.push({ ...change, row, purpose: context.purpose });
+    return undefined;
+  } catch (e) {
+    return { name, status: 'undone', what: `it failed: ${said(e)}` };
+  }
+}
+
+/**
+ * Makes the changes of a level at once, with nothing measured or compared; those that need to know the devices are left
+ * out. What was applied to the model before and is not wanted now is taken back.
+ */
+export function applyLevel(
+  model: Module,
+  level: OptimizationLevel,
+  purpose: Purpose = 'training',
+  config?: Configuration,
+): ChangeReport[] {
+  checkModel(model);
+  checkOneOf('the optimization level', level, OPTIMIZATION_LEVELS);
+  checkOneOf('the purpose', purpose, PURPOSES);
+  return applyRows(model, rowsOf(level), { purpose, config: configOf(config).hardware.tpu });
+}
+
+function applyRows(model: Module, rows: readonly Change[], context: Context): ChangeReport[] {
+  const standing = standingOf(model);
+  reconcile(standing, rows, context);
+  return rows.map((row) => {
+    const report = tryApply(row, model, standing, context);
+    if (report) return report;
+    const { what, settle } = standing.at(-1)!;
+    settle?.();
+    return { name: row.name, status: 'applied', what };
+  });
+}
+
+/** What prepareModel makes of a model where no level is asked for. */
+const PREPARED = ['checkpointing', 'everything in bf16'];
+/**
+ * Makes the changes that the configuration asks for, or those of a level: anew, so that layers which the model has got since
+ * have them, too. Changes that an optimizer has made stay.
+ */
+export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
+  const purpose = config.mode === 'inference' ? 'inference' : 'training';
+  const { tpu } = config.hardware;
+  const standing = standingOf(model);
+  const names = new Set(standing.map(({ row }) => row.name));
+  takeBack(standing);
+  if (level) return applyLevel(model, level, purpose, config);
+  if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
+  const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
+  const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
+  const rows = CHANGES.filter(({ name }) => names.has(name) || (wanted.includes(name) && tpu.mixedPrecision));
+  return applyRows(model, rows, { purpose, config: tpu });
+}
+
+/** Takes back all that was applied to a model. Weights that became bf16 are f32 again, with the values that bf16 left. */
+export function undoOptimizations(model: Module): void {
+  checkModel(model);
+  takeBack(standingOf(model));
+}
+
+function checkModel(model: unknown): asserts model is Module {
+  if (!(model instanceof Module)) throw new TPUOptimizationError(`a module is needed, got ${describe(model)}`);
+}
+function checkOneOf<T extends string>(what: string, given: T, known: readonly T[]): void {
+  if (!known.includes(given))
+    throw new TPUConfigurationError(`${what} is ${shown(given)}: it must be ${known.join(', ')}`, {
+      details: { given },
+    });
+}
+
+// ---- the optimizer
+
+export interface OptimizeOptions {
+  /** How far outputs may be from what they were, instead of what each change allows (0.05 with bf16, else 0.001). */
+  readonly tolerance?: number;
+  /** How many runs are timed; 5 unless told. */
+  readonly runs?: number;
+  /** inference or training: what the configuration's mode says unless told. */
+  readonly purpose?: Purpose;
+}
+const OPTIONS = ['tolerance', 'runs', 'purpose'] as const;
+
+export interface PerformanceMetrics {
+  readonly before: Metrics;
+  readonly after: Metrics;
+  /** How many times faster a step is. */
+  readonly speedup: number;
+  /** Bytes that a step takes less. */
+  readonly memorySaved: number;
+}
+export interface Comparison extends Difference {
+  readonly tolerance: number;
+  /** How many tensors were compared. */
+  readonly outputs: number;
+}
+/** Bytes. */
+export interface MemoryUsage {
+  readonly weights: number;
+  /** On the devices, of everything. */
+  readonly live: number;
+}
+
+type ResultFields = Omit<TPUOptimizationResult, 'toString' | 'undo'>;
+export class TPUOptimizationResult {
+  /** The model that was given, changed. */
+  declare readonly optimizedModel: Module;
+  declare readonly optimizationLevel: OptimizationLevel;
+  declare readonly purpose: Purpose;
+  /** In seconds. */
+  declare readonly optimizationTime: number;
+  declare readonly changes: readonly ChangeReport[];
+  /** Null without sample inputs, as is the comparison. */
+  declare readonly performanceMetrics: PerformanceMetrics | null;
+  declare readonly comparison: Comparison | null;
+  declare readonly memoryUsage: MemoryUsage;
+  constructor(fields: ResultFields) {
+    Object.assign(this, fields);
+  }
+
+  /** Takes back all that is applied to the model, as undoOptimizations does. */
+  undo(): void {
+    undoOptimizations(this.optimizedModel);
+  }
+
+  toString(): string {
+    const { optimizedModel, optimizationLevel, purpose, changes, performanceMetrics: p, comparison } = this;
+    const title = `${optimizedModel.constructor.name}, ${optimizationLevel}, for ${purpose}, in ${seconds(this.optimizationTime)}`;
+    const drifted = (drift?: number) => (drift === undefined ? '' : drift.toExponential(1));
+    const rows = [
+      ['change', 'status', 'drift', ''],
+      ...changes.map(({ name, status, drift, what }) => [name, status, drifted(drift), what]),
+    ];
+    const costs = (['stepTime', 'memory', 'compileTime', 'weights'] as const).map((name) => {
+      const show = name.endsWith('Time') ? seconds : bytes;
+      return [name, ...(p ? [show(p.before[name]), show(p.after[name])] : [])];
+    });
+    const measured = p
+      ? `\n${columns([['', 'before', 'after'], ...costs])}\n  ${p.speedup.toFixed(2)} times as fast`
+      : '\n  nothing was measured or compared: there were no sample inputs to do it with';
+    const compared = comparison
+      ? `; outputs differ by ${comparison.relativeError.toExponential(1)}, ${comparison.tolerance} is allowed`
+      : '';
+    return `${title}\n${columns(rows)}${measured}${compared}`;
+  }
+}
+
+export interface OptimizationStats {
+  readonly optimizations: number;
+  /** How many changes were applied, and how many undone. */
+  readonly applied: number;
+  readonly undone: number;
+  readonly seconds: number;
+  /** How many programs that were compiled to measure are kept. */
+  readonly programs: number;
+}
+
+const busy = new WeakSet<Module>();
+
+export class TPUOptimizer {
+  readonly config: KernelPyTorchConfig;
+  #stats = { optimizations: 0, applied: 0, undone: 0, seconds: 0 };
+  readonly #programs = new Set<string>();
+
+  constructor(config?: Configuration) {
+    this.config = configOf(config);
+  }
+
+  /**
+   * Changes a model in place, as far as the level says. With sample inputs (a tensor, or a list of what forward takes) each
+   * change is compared with what the model gave before, in eval mode, and taken back where that drifts; time and memory are
+   * measured before and after. Functions that were compiled before see none of it: compile them afterwards.
+   */
+  async optimize(
+    model: Module,
+    sampleInputs?: unknown,
+    optimizationLevel: OptimizationLevel = 'balanced',
+    options: OptimizeOptions = {},
+  ): Promise<TPUOptimizationResult> {
+    checkModel(model);
+    checkOneOf('the optimization level', optimizationLevel, OPTIMIZATION_LEVELS);
+    const { purpose = this.config.mode === 'inference' ? 'inference' : 'training', runs = 5, tolerance } = options;
+    const unknown = unknownOption(OPTIONS, { ...options });
+    if (unknown) throw new TPUConfigurationError(`optimize: ${unknown}`);
+    checkOneOf('the purpose', purpose, PURPOSES);
+    checkNumbers(runs, tolerance);
+    if (busy.has(model))
+      throw new TPUOptimizationError(`this ${model.constructor.name} is being optimized: await that first`);
+    busy.add(model);
+    const whole = sampleOf(sampleInputs)?.tensors.filter((t) => !shardingOf(t)) ?? [];
+    try {
+      return await this.#optimize(model, sampleInputs, optimizationLevel, { purpose, runs, tolerance });
+    } finally {
+      busy.delete(model);
+      if (Mesh.exists) for (const t of whole) unmark(t); // a program of many devices brought it to all
+    }
+  }
+
+  /** Conservative unless told: weights of Linear layers become bf16. */
+  optimizeForInference(
+    model: Module,
+    sampleInputs?: unknown,
+    level: OptimizationLevel = 'conservative',
+    options: Omit<OptimizeOptions, 'purpose'> = {},
+  ): Promise<TPUOptimizationResult> {
+    return this.optimize(model, sampleInputs, level, { ...options, purpose: 'inference' });
+  }
+  /** Aggressive unless told; weights stay f32. */
+  optimizeForTraining(
+    model: Module,
+    sampleInputs?: unknown,
+    level: OptimizationLevel = 'aggressive',
+    options: Omit<OptimizeOptions, 'purpose'> = {},
+  ): Promise<TPUOptimizationResult> {
+    return this.optimize(model, sampleInputs, level, { ...options, purpose: 'training' });
+  }
+
+  getOptimizationStats(): OptimizationStats {
+    return { ...this.#stats, programs: this.#programs.size };
+  }
+  /** Frees the programs that were compiled to measure. */
+  clearCache(): void {
+    dropPrograms(this.#programs);
+    this.#programs.clear();
+  }
+
+  async #optimize(
+    model: Module,
+    sampleInputs: unknown,
+    level: OptimizationLevel,
+    { purpose, runs, tolerance }: { purpose: Purpose; runs: number; tolerance: number | undefined },
+  ): Promise<TPUOptimizationResult> {
+    const start = performance.now();
+    const client = await defaultClient();
+    const { tpu: config } = this.config.hardware;
+    const context: Context = { purpose, config, devices: client.devices.length, capacity: capacityOf(client) };
+    const given = await this.#see(model, sampleInputs, purpose);
+    const before = given && (await this.#measure(model, given.sample, purpose, runs));
+
+    const standing = standingOf(model);
+    const already = [...standing];
+    const rows = rowsOf(level);
+    reconcile(standing, rows, context);
+    const earlier = standing.length;
+    const rounding = Math.max(roundingOf(model), ...already.map(({ row }) => row.tolerance));
+    const trial: Trial | undefined = given && {
+      ...given,
+      last: earlier < already.length ? await outputsOf(model, given.sample) : given.first,
+      purpose,
+      tolerance,
+      allowed: tolerance ?? rounding,
+    };
+    const changes: ChangeReport[] = [];
+    let after = before;
+    try {
+      for (const row of rows) changes.push(await this.#change(row, model, standing, context, trial));
+      const isSame = standing.length === already.length && standing.every((s, i) => s === already[i]);
+      if (trial && !isSame) after = await this.#measure(model, trial.sample, purpose, runs);
+    } catch (e) {
+      takeBack(standing, earlier);
+      throw named(`${model.constructor.name} cannot be measured with its changes`, e, TPUOptimizationError);
+    }
+    for (const { settle } of standing) settle?.();
+    if (standing.some(({ settle }) => settle)) {
+      await sync(); // weights in their new dtype
+      await collectGarbage(); // and no more in their old one
+    }
+
+    const difference = trial && (await differenceOf(trial.first, trial.last));
+    const result = new TPUOptimizationResult({
+      optimizedModel: model,
+      optimizationLevel: level,
+      purpose,
+      changes,
+      performanceMetrics:
+        before && after
+          ? { before, after, speedup: before.stepTime / after.stepTime, memorySaved: before.memory - after.memory }
+          : null,
+      comparison: difference ? { ...difference, tolerance: trial.allowed, outputs: trial.last.length } : null,
+      memoryUsage: { weights: weightsOf(model), live: client.live.bytes },
+      optimizationTime: (performance.now() - start) / 1000,
+    });
+    this.#note(result);
+    return result;
+  }
+
+  /** What the model gives for the sample inputs; undefined where there are none, or none that it takes. */
+  async #see(
+    model: Module,
+    sampleInputs: unknown,
+    purpose: Purpose,
+  ): Promise<Pick<Trial, 'sample' | 'first'> | undefined> {
+    if (sampleInputs === undefined || sampleInputs === null) return undefined;
+    const {
+      enableStrictValidation: strict,
+      enableXlaCache: cache,
+      compilationTimeoutSeconds,
+    } = this.config.hardware.tpu;
+    const name = model.constructor.name;
+    const without = 'changes are made without being compared';
+    const sample = sampleOf(sampleInputs, { cache, compilationTimeoutSeconds });
+    if (!sample) {
+      warnOrThrow(strict, `optimize: the sample inputs are ${describe(sampleInputs)}, with no tensor: ${without}`);
+      return undefined;
+    }
+    try {
+      const first = await outputsOf(model, sample);
+      if (!first.length) throw new TPUOptimizationError(`${name}.forward gives no tensor: there is nothing to compare`);
+      if (purpose === 'training') checkTrains(model, sample);
+      return { sample, first };
+    } catch (e) {
+      if (!(e instanceof DTypeError)) throw named(`${name} fails on the sample inputs`, e, TPUOptimizationError);
+      warnOrThrow(strict, `optimize: ${name} takes no such sample inputs (${said(e)}): ${without}`);
+      return undefined;
+    }
+  }
+
+  async #measure(model: Module, sample: Sample, purpose: Purpose, runs: number): Promise<Metrics> {
+    try {
+      const { hash, ...metrics } = await measure(model, sample, purpose, runs);
+      this.#programs.add(hash);
+      return metrics;
+    } catch (e) {
+      throw named(`${model.constructor.name} cannot be measured`, e, TPUOptimizationError);
+    }
+  }
+
+  /** Makes one change, looks at what comes of it, and takes it back where that is too far from what it was. */
+  async #change(
+    row: Change,
+    model: Module,
+    standing: Standing[],
+    context: Context,
+    trial: Trial | undefined,
+  ): Promise<ChangeReport> {
+    const report = tryApply(row, model, standing, context);
+    if (report) return report;
+    const { name } = row;
+    const { what } = standing.at(-1)!;
+    if (!trial) return { name, status: 'applied', what: `${what} (not compared)` };
+    const undone = (why: string, drift?: number): ChangeReport => {
+      takeBack(standing, standing.length - 1);
+      log.warning('a change was undone', { model: model.constructor.name, change: name, why });
+      return { name, status: 'undone', what: why, ...(drift !== undefined && { drift }) };
+    };
+    try {
+      const now = await outputsOf(model, trial.sample);
+      if (trial.purpose === 'training') checkTrains(model, trial.sample);
+      const allowed = Math.max(trial.allowed, trial.tolerance ?? row.tolerance);
+      const { relativeError: drift } = await differenceOf(trial.last, now);
+      const { relativeError: all } = await differenceOf(trial.first, now);
+      if (!(drift <= allowed)) return undone(`outputs drift by ${drift.toPrecision(2)}, ${allowed} is allowed`, drift);
+      if (!(all <= allowed))
+        return undone(`outputs drift by ${all.toPrecision(2)} with the changes before it, ${allowed} is allowed`, all);
+      Object.assign(trial, { last: now, allowed });
+      return { name, status: 'applied', what, drift };
+    } catch (e) {
+      return undone(`it failed: ${said(e)}`);
+    }
+  }
+
+  #note({ optimizedModel, optimizationLevel, purpose, changes, optimizationTime }: TPUOptimizationResult): void {
+    const count = (status: ChangeReport['status']) => changes.filter((c) => c.status === status).length;
+    const [applied, undone] = [count('applied'), count('undone')];
+    const { optimizations, seconds } = this.#stats;
+    this.#stats = {
+      optimizations: optimizations + 1,
+      applied: this.#stats.applied + applied,
+      undone: this.#stats.undone + undone,
+      seconds: seconds + optimizationTime,
+    };
+    const model = optimizedModel.constructor.name;
+    log.info('model optimized', {
+      model,
+      level: optimizationLevel,
+      purpose,
+      applied,
+      undone,
+      seconds: optimizationTime,
+    });
+  }
+}
+
+/** Sample inputs, and what the model gave for them: at first, and after the last change that stayed. */
+interface Trial {
+  readonly sample: Sample;
+  readonly first: readonly Tensor[];
+  last: readonly Tensor[];
+  readonly purpose: Purpose;
+  readonly tolerance: number | undefined;
+  /** The most that a change that stayed was allowed: where numbers are rounded to bf16, another order rounds otherwise. */
+  allowed: number;
+}
+
+function checkNumbers(runs: number, tolerance: number | undefined): void {
+  try {
+    checkWhole('optimize: runs', runs, 1);
+  } catch (e) {
+    throw new TPUConfigurationError(messageOf(e), { cause: e });
+  }
+  if (tolerance !== undefined && !(tolerance >= 0))
+    throw new TPUConfigurationError(`optimize: tolerance is ${shown(tolerance)}: it must be a number of at least 0`);
+}
