@@ -121,7 +121,7 @@ const exportsOf = (file, kind = SymbolFlags.Function | SymbolFlags.Variable | Sy
     .filter((s) => s.flags & kind)
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 /** What only the package itself calls. */
-const INTERNAL = ['rebind', 'become', 'toJSON', 'peek', 'spend', 'revive', 'assign', 'restoreGrad'];
+const INTERNAL = ['rebind', 'become', 'toJSON', 'peek', 'spend', 'revive', 'assign', 'release', 'restoreGrad'];
 /** Methods of Tensor that are no operations, as x.name. */
 const methodsOf = (file, isOp) => {
   const tensor = exportsOf(file, SymbolFlags.Class).find((s) => s.name === 'Tensor');

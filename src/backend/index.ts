@@ -1,7 +1,17 @@
 // The TPU backend of specs 002 and 004: their names, over what the rest of tsxla does. docs/backend.md is the guide.
 import '../tensor/index.js'; // its methods: whoever imports this alone needs them
 
+export {
+  type BackendMemoryStats,
+  BaseBackend,
+  type DeviceInfo,
+  type LoadModelOptions,
+  type SaveOptions,
+  TPUBackend,
+} from './backend.js';
+export type { CacheStats } from './cache.js';
 export { CHANGES, OPTIMIZATION_LEVELS, type OptimizationLevel, type Purpose } from './changes.js';
+export { type CompilationStats, type CompiledModel, type CompileModelOptions, XLACompiler } from './compiler.js';
 export {
   type ConfigOptions,
   FIELDS,
@@ -13,10 +23,27 @@ export {
   TPUVersion,
 } from './config.js';
 export * from './errors.js';
+export {
+  createXlaIntegration,
+  type DeviceStats,
+  type ReduceOperation,
+  XLADeviceManager,
+  XLADistributedTraining,
+  XLAOptimizations,
+} from './integration.js';
+export type { LayoutOptions, TensorLayout } from './layout.js';
 export { basicConfig, type LogFormat, type LogLevel, type LogOptions } from './log.js';
 export type { Metrics } from './measure.js';
 export {
-  applyLevel,
+  type AllocationOptions,
+  type AllocationRecord,
+  limitOf,
+  type MemoryStatistics,
+  type PoolStatistics,
+  TPUMemoryManager,
+} from './memory.js';
+export type { MemoryMonitor, MemorySample, MonitorOptions } from './monitor.js';
+export {
   type ChangeReport,
   type Comparison,
   type MemoryUsage,
@@ -27,3 +54,4 @@ export {
   TPUOptimizer,
   undoOptimizations,
 } from './optimizer.js';
+export type { PoolDetails } from './pool.js';

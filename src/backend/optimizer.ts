@@ -25,7 +25,7 @@ import {
   roundingOf,
   weightsOf,
 } from './changes.js';
-import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
+import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig } from './config.js';
 import { named, TPUConfigurationError, TPUOptimizationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
@@ -111,9 +111,11 @@ export function applyLevel(
   checkModel(model);
   checkOneOf('the optimization level', level, OPTIMIZATION_LEVELS);
   checkOneOf('the purpose', purpose, PURPOSES);
-  const context: Context = { purpose, config: configOf(config).hardware.tpu };
+  return applyRows(model, rowsOf(level), { purpose, config: configOf(config).hardware.tpu });
+}
+
+function applyRows(model: Module, rows: readonly Change[], context: Context): ChangeReport[] {
   const standing = standingOf(model);
-  const rows = rowsOf(level);
   reconcile(standing, rows, context);
   return rows.map((row) => {
     const report = tryApply(row, model, standing, context);
@@ -122,6 +124,26 @@ export function applyLevel(
     settle?.();
     return { name: row.name, status: 'applied', what };
   });
+}
+
+/** What prepareModel makes of a model where no level is asked for. */
+const PREPARED = ['checkpointing', 'everything in bf16'];
+/**
+ * Makes the changes that the configuration asks for, or those of a level: anew, so that layers which the model has got since
+ * have them, too. Changes that an optimizer has made stay.
+ */
+export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
+  const purpose = config.mode === 'inference' ? 'inference' : 'training';
+  const { tpu } = config.hardware;
+  const standing = standingOf(model);
+  const names = new Set(standing.map(({ row }) => row.name));
+  takeBack(standing);
+  if (level) return applyLevel(model, level, purpose, config);
+  if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
+  const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
+  const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
+  const rows = CHANGES.filter(({ name }) => names.has(name) || (wanted.includes(name) && tpu.mixedPrecision));
+  return applyRows(model, rows, { purpose, config: tpu });
 }
 
 /** Takes back all that was applied to a model. Weights that became bf16 are f32 again, with the values that bf16 left. */

@@ -32,6 +32,10 @@ export interface DeviceMemory {
   readonly peakBytesInUse?: number;
   readonly bytesLimit?: number;
   readonly largestAllocation?: number;
+  /** What the system keeps for itself. */
+  readonly bytesReserved?: number;
+  /** What the allocator has taken from the device, used or not. */
+  readonly poolBytes?: number;
 }
 
 export class Device extends DeviceDescription {
@@ -55,6 +59,8 @@ export class Device extends DeviceDescription {
         ...(s.get('peak_bytes_in_use_is_set') && { peakBytesInUse: s.get('peak_bytes_in_use') }),
         ...(s.get('bytes_limit_is_set') && { bytesLimit: s.get('bytes_limit') }),
         ...(s.get('largest_alloc_size_is_set') && { largestAllocation: s.get('largest_alloc_size') }),
+        ...(s.get('bytes_reserved_is_set') && { bytesReserved: s.get('bytes_reserved') }),
+        ...(s.get('pool_bytes_is_set') && { poolBytes: s.get('pool_bytes') }),
       };
     } catch (e) {
       if (e instanceof PjrtError && e.code === 'UNIMPLEMENTED') return undefined;

@@ -28,6 +28,8 @@ interface Entry {
 export class Ledger {
   buffers = 0;
   bytes = 0;
+  /** The most bytes there ever were. */
+  peak = 0;
   executables = 0;
   closed = false;
   /** Told of each buffer that is made (1) or freed (-1). */
@@ -109,6 +111,7 @@ export class Ledger {
 
   #count(destroy: Destroy, n: 1 | -1, bytes: number): void {
     this.bytes += n * bytes;
+    if (this.bytes > this.peak) this.peak = this.bytes;
     if (destroy === 'PJRT_Buffer_Destroy') {
       this.buffers += n;
       this.onBuffer?.(n);

@@ -200,8 +200,33 @@ export const CHIPS: readonly Chip[] = [
   },
 ];
 
-const byName = new Map(CHIPS.flatMap((chip) => [chip.name, ...chip.aliases].map((name) => [name, chip])));
+/**
+ * How memory is laid out, in elements of so many bytes: [rows, columns] of what is moved and multiplied as one. A TPU's
+ * registers have 8 x 128 lanes of 32 bits, and smaller types lie in them one above the other; 64 bits are two of them. A
+ * GPU's tensor cores take rows and columns of 16 bytes.
+ */
+export function tileOf({ platform }: Pick<Chip, 'platform'>, bytes: number): readonly [rows: number, columns: number] {
+  if (platform === 'cuda') return [16 / bytes, 16 / bytes];
+  return [8 * Math.max(1, 4 / bytes), 128];
+}
+
+const byName = new Map(
+  CHIPS.flatMap((chip) => [chip.name, ...chip.aliases, chip.kind.toLowerCase()].map((name) => [name, chip])),
+);
 
 /** By any of its names, or as its plugin calls the device; undefined where the table has none. */
-export const findChip = (name: string): Chip | undefined =>
-  byName.get(name.toLowerCase()) ?? CHIPS.find((chip) => chip.kind === name);
+export const findChip = (name: string): Chip | undefined => byName.get(name.toLowerCase());
+
+export interface BatchGuidance {
+  /** Rows (batch times sequence) from which products of bf16 wait for arithmetic, and no longer for their weights. */
+  readonly rows: number;
+  /** The next power of two: a good least size. */
+  readonly least: number;
+  /** Sizes that waste no part of a tile. */
+  readonly multipleOf: number;
+}
+/** A weight of two bytes is read once and takes two operations a row: peak / bandwidth rows keep both busy. */
+export function batchGuidance({ peak, hbm }: Chip): BatchGuidance {
+  const rows = peak.bf16 / hbm.bandwidth;
+  return { rows: Math.round(rows), least: 2 ** Math.ceil(Math.log2(rows)), multipleOf: 8 };
+}

@@ -17,15 +17,14 @@ export interface ProgramFacts {
   readonly sources: readonly string[];
   /** What each given value is to the user, in the order of the given nodes. */
   readonly labels: readonly string[];
+  /** Makes these texts now, and lets go of what they are made of: call sites hold on to the user's models. */
+  settle(): void;
   readonly roots: readonly number[];
   readonly aliases: readonly number[];
   readonly flags: Readonly<Record<string, string>>;
   /** How inputs and results lie on several devices. */
   readonly layout: Layout | undefined;
 }
-
-/** By itself: what is made when it is asked for would otherwise keep the graph, and with it the values of its inputs. */
-const rootsOf = ({ roots, index }: Graph): number[] => roots.map((r) => index.get(r)!);
 
 export function describeProgram(
   { graph, labels, aliases, layout }: Plan,
@@ -34,21 +33,26 @@ export function describeProgram(
   const { xlaFlags = {}, ...others } = compileOptions;
   const flags = Object.entries({ ...xlaFlags, ...others });
   const places = graph.nodes.map((e) => e.source);
+  const [sources, names] = [once(() => places.splice(0).map(placeOf)), once(labels)];
   return {
     nodeCount: graph.nodes.length,
     // Made when they are asked for: most programs are never explained.
     get sources() {
-      return places.map(placeOf);
+      return sources();
     },
     get labels() {
-      return labels();
+      return names();
     },
-    roots: rootsOf(graph),
+    settle: () => void [sources(), names()],
+    roots: placesOfRoots(graph),
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
     layout,
   };
 }
+
+/** By itself: a closure above would share its scope with those that stay, and keep the graph and all its values. */
+const placesOfRoots = ({ roots, index }: Graph): number[] => roots.map((root) => index.get(root)!);
 
 export type DifferenceKind = keyof typeof FIXES;
 /** What to write instead. */
@@ -173,9 +177,7 @@ function recordOf(
     cause: CAUSES[cause],
     hash: program.hash,
     when: new Date(),
-    get at() {
-      return placeOf(source);
-    },
+    at: placeOf(source),
     inputs: program.inputs,
     outputs: program.outputs,
     operations: program.facts.nodeCount,
@@ -194,9 +196,13 @@ function recordOf(
     },
   };
 }
+/** Makes it when it is first asked for, and lets go of `make`. */
 function once<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => (made ??= { value: make() }).value;
+  let [maker, value]: [(() => T) | undefined, T | undefined] = [make, undefined];
+  return () => {
+    if (maker) [value, maker] = [maker(), undefined];
+    return value as T;
+  };
 }
 
 export const who = ({ name, unnamed }: Request, at: string): string =>

@@ -9,13 +9,18 @@ import { bytes } from '../base/format.js';
 import type { Client, MemoryStats } from '../pjrt/index.js';
 
 let collector: (() => void) | undefined;
-/** Collects garbage now, and lets finalizers free what hung on it. */
-export async function collectGarbage(): Promise<void> {
+/** Collects garbage now; finalizers run later. */
+export function collectNow(): void {
   if (!collector) {
     v8.setFlagsFromString('--expose-gc');
     collector = vm.runInNewContext('gc') as () => void;
   }
   collector();
+}
+/** Collects garbage now, and lets finalizers free what hung on it. */
+export async function collectGarbage(): Promise<void> {
+  await setImmediate(); // what a WeakRef was asked for lives until this turn of the event loop ends
+  collectNow();
   for (let i = 0; i < 3; i++) await setImmediate(); // finalizers run in turns of the event loop
 }
 
@@ -48,9 +53,19 @@ export function limitMemory(limit: (capacity: number) => number): void {
   limited = limit;
 }
 
+const whole = new WeakMap<Client, number>(); // asked once: the CPU's plugin answers with an error, which takes its time
 /** How much memory the device has in all; Infinity where it does not say. */
-const wholeOf = ({ defaultDevice: device, platform }: Client): number =>
-  device.memory()?.bytesLimit ?? (platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY);
+export function wholeOf(client: Client): number {
+  let bytes = whole.get(client);
+  if (bytes === undefined) {
+    bytes = client.defaultDevice.memory()?.bytesLimit ?? machineMemory(client.platform);
+    whole.set(client, bytes);
+  }
+  return bytes;
+}
+/** The same before there is a client, as far as one can tell. */
+export const machineMemory = (platform: string): number =>
+  platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY;
 /** How much of it may be used. */
 export const capacityOf = (client: Client): number => limited(wholeOf(client));
 

@@ -123,6 +123,7 @@ export class Program implements Described {
       this.#settle(e, client, plan, emit, request),
     );
     this.#compiling.catch(() => {}); // whoever asked for it hears of it
+    this.facts.settle(); // while XLA compiles
   }
 
   async #compile(client: Client, text: string, request: Request, told: boolean): Promise<LoadedExecutable> {
@@ -187,6 +188,7 @@ export class Program implements Described {
       largestOf(client, emit(layout, true), { ...devicesFor(layout), ...request.compileOptions }, plan.labels()),
     );
     this.#executable = executable;
+    this.#explained = undefined; // it holds on to the request
     return executable;
   }
 

@@ -26,12 +26,22 @@ export function inTurn<T>(work: () => Promise<T>): Promise<T> {
 const running = new Set<Promise<void>>();
 const IN_FLIGHT = 4;
 
+let failed: { readonly error: unknown } | undefined;
 export function started(done: Promise<void>): void {
   const settled = done.then(
     () => void running.delete(settled),
-    () => void running.delete(settled),
+    (error: unknown) => {
+      running.delete(settled);
+      failed ??= { error };
+    },
   );
   running.add(settled);
+}
+/** Throws, once, what stopped the first run that failed since the last time. */
+export function checkRuns(): void {
+  const was = failed;
+  failed = undefined;
+  if (was) throw was.error;
 }
 /** Whether a program can be started now: nothing waits for its turn, and there is room. */
 export const isFree = (client: Client): boolean => !last && running.size < IN_FLIGHT && !hasGrown(client);

@@ -11,10 +11,14 @@ import { isStored, ShardedArray, type Stored } from './sharded.js';
 let client: Promise<Client> | undefined;
 /** The client that everything runs on, started when first needed. */
 export const defaultClient = (): Promise<Client> => (client ??= startDefault());
+let running: Client | undefined;
+/** The same if it was started: for what must not wait. */
+export const startedClient = (): Client | undefined => running;
 async function startDefault(): Promise<Client> {
   settleDevice();
   const { client } = await openClient('auto', { cpuDevices: virtualDevices() });
   client.ledger.onBuffer = (n) => count(n > 0 ? 'CreateDataHandles' : 'DestroyDataHandles');
+  running = client;
   return client;
 }
 

@@ -87,11 +87,12 @@ function start(t: Trace, nodes: readonly Expr[], held: 1 | 2, executable: Loaded
   const execution = withBuffers(executable.client, nodes, t.program!.layout?.parameters, (buffers) =>
     t.program!.run(executable, buffers, keptOf(t.plan.aliases, nodes, buffers, held), request),
   );
-  execution.done.catch((error) => {
+  const done = execution.done.catch((error) => {
     const failure = failureOf(t, request.name!, error);
     for (const buffer of execution.outputs) buffer.failure = failure;
+    throw failure;
   });
-  started(execution.done);
+  started(done);
   stepStarted();
   return execution;
 }

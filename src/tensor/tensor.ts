@@ -139,9 +139,13 @@ export class Tensor {
 
   /** Frees its memory on the device now. Using it afterwards is an error. */
   dispose(): void {
+    this.release('was disposed');
+  }
+  /** The same, and says what was done. */
+  release(done: string): void {
     const expr = this.peek();
     if (!expr) return;
-    const why = `this ${expr.aval} was disposed: it has no value any more`;
+    const why = `this ${expr.aval} ${done}: it has no value any more`;
     this.#cell?.settle(nothing(expr.aval, new SpentError(why))); // for steps that know its place
     this.spend(() => why);
     // Not where another tensor has the same value, or a change that is still to be computed may need it.

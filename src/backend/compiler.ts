@@ -1,0 +1,273 @@
+// Models as programs: compiled when asked, for the inputs that are shown, and remembered.
+import { ArgumentError, TimeoutError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
+import { describe, isPlain } from '../base/tree.js';
+import { Module } from '../nn/module.js';
+import { type Plan, type PlanOptions, plan } from '../plan/plan.js';
+import { DiskCache } from '../runtime/cache.js';
+import { clear } from '../runtime/cache-store.js';
+import { device } from '../runtime/device.js';
+import { dropPrograms } from '../runtime/program.js';
+import { deviceCount, meshOf } from '../spmd/config.js';
+import { batchFor, parallelize } from '../spmd/parallel.js';
+import { noGrad } from '../tensor/autograd.js';
+import { compile, type Prepared } from '../tensor/step.js';
+import { Tensor } from '../tensor/tensor.js';
+import { type CacheStats, ModelCache } from './cache.js';
+import { type Configuration, configOf, type KernelPyTorchConfig, type TPUConfig } from './config.js';
+import {
+  named,
+  naming,
+  TPUCacheError,
+  TPUValidationError,
+  XLACompilationError,
+  XLACompilationTimeoutError,
+} from './errors.js';
+import { ModelForm } from './forward.js';
+import { log, warnOnce } from './log.js';
+
+/** A model's forward, compiled. It uses the weights as they are at each call; gradients are not kept: train in tx.step. */
+export interface CompiledModel<M extends Module = Module> {
+  (...inputs: Parameters<M['forward']>): Promise<ReturnType<M['forward']>>;
+  forward(...inputs: Parameters<M['forward']>): Promise<ReturnType<M['forward']>>;
+  readonly model: M;
+  /** Of the program for the sample inputs; undefined without those: programs are made when it is called. */
+  readonly program: Prepared | undefined;
+}
+
+export interface CompileModelOptions {
+  /** false: compiled anew, and not remembered, in memory or on disk; enableXlaCache unless told. */
+  readonly useCache?: boolean;
+}
+
+export interface CompilationStats {
+  readonly compilationCache: CacheStats & CacheTotals;
+  readonly hits: number;
+  readonly misses: number;
+  readonly hitRate: number;
+  readonly evictions: number;
+  /** Programs that are remembered: equal models share theirs. */
+  readonly cachedGraphs: number;
+  /** Of their executables. */
+  readonly bytes: number;
+  /** That compiling took, all in all. */
+  readonly seconds: number;
+  readonly compilationMode: TPUConfig['compilationMode'];
+  readonly cacheMaxSize: number;
+}
+interface CacheTotals {
+  readonly cachedGraphs: number;
+  readonly bytes: number;
+}
+
+/** What outlives a model: of which program its entry is. */
+interface ProgramFacts {
+  hash: string;
+  bytes: number;
+}
+
+/** XLA's own default, 3, is what 2 asks for. */
+const LEVELS = [{ xla_backend_optimization_level: 0 }, { xla_backend_optimization_level: 1 }, {}] as const;
+
+export class XLACompiler {
+  readonly config: KernelPyTorchConfig;
+  readonly #cache: ModelCache<{ readonly form: ModelForm; readonly made: Promise<CompiledModel> }, ProgramFacts>;
+  #seconds = 0;
+
+  constructor(config?: Configuration) {
+    this.config = configOf(config);
+    const { tpu } = this.config.hardware;
+    this.#cache = new ModelCache(
+      'compiled model',
+      () => tpu.cacheMaxSize,
+      ({ hash }) => {
+        if (![...this.#cache.facts()].some((facts) => facts.hash === hash)) dropPrograms([hash]);
+      },
+    );
+  }
+
+  /**
+   * Compiles now what `forward` does with such inputs: a tensor, or the list of its arguments. The same model and inputs of the
+   * same kind give the same compiled model; another model never does, whatever its weights and its name.
+   */
+  async compileModel<M extends Module>(
+    model: M,
+    sampleInputs?: unknown,
+    { useCache = this.config.hardware.tpu.enableXlaCache }: CompileModelOptions = {},
+  ): Promise<CompiledModel<M>> {
+    const inputs = checkInputs('compileModel', model, sampleInputs);
+    if (!useCache) return this.#compile(model, inputs, false);
+    const { compilationMode, xlaOptimizationLevel } = this.config.hardware.tpu;
+    const key = `${inputs ? kindOf(inputs) : 'any inputs'}, ${compilationMode} ${xlaOptimizationLevel}`;
+    const known = this.#cache.get(model, key, ({ form }) => form.isStill(model));
+    if (known) return known.made as unknown as Promise<CompiledModel<M>>;
+    const made = this.#compile(model, inputs, true);
+    const facts: ProgramFacts = { hash: '', bytes: 0 };
+    this.#cache.set(model, key, { form: new ModelForm(model), made: made as never }, facts);
+    made.then(
+      ({ program }) => Object.assign(facts, program && { hash: program.hash, bytes: program.bytes }),
+      () => this.#cache.delete(model, key), // the next one tries again
+    );
+    return made;
+  }
+
+  async #compile<M extends Module>(
+    model: M,
+    inputs: readonly unknown[] | undefined,
+    cache: boolean,
+  ): Promise<CompiledModel<M>> {
+    const { tpu } = this.config.hardware;
+    const { compilationMode: mode, xlaOptimizationLevel: level } = tpu;
+    const name = model.constructor.name;
+    if (mode === 'xla' && !inputs)
+      throw new TPUValidationError(
+        `compileModel: compilationMode xla compiles ${name} for its sample inputs: pass some, or use torch_xla`,
+      );
+    if (device() === 'tpu' && level !== 2)
+      warnOnce(`xlaOptimizationLevel ${level} has no effect on a TPU: its compiler has no such levels`);
+    const placed = mode === 'pjit' ? await spread(model) : <T>(batch: T): T => batch;
+    const run = compile(
+      (...args: unknown[]) => noGrad(() => (model.forward as (...args: unknown[]) => unknown)(...args)),
+      {
+        name,
+        cache,
+        ...(mode === 'xla' && { maxGraphs: 1 }),
+        ...(level !== 2 && { xlaFlags: LEVELS[level] }),
+        compilationTimeoutSeconds: tpu.compilationTimeoutSeconds,
+      },
+    );
+    const program = inputs && (await this.#timed(name, () => run.prepare(placed(inputs) as never), cache));
+    let form = new ModelForm(model);
+    const forward = (...args: unknown[]) => {
+      if (!form.isStill(model)) {
+        run.clearCache(); // it describes what the model was
+        form = new ModelForm(model);
+      }
+      return naming(name, () => run(...(placed(args) as never[])), XLACompilationError);
+    };
+    return Object.assign(forward, { forward, model, program }) as unknown as CompiledModel<M>;
+  }
+
+  async #timed(name: string, prepare: () => Promise<Prepared>, cache: boolean): Promise<Prepared> {
+    try {
+      const program = await prepare();
+      this.#seconds += program.cached ? 0 : program.seconds;
+      log.info('a model is compiled', {
+        model: name,
+        seconds: round(program.seconds),
+        fromDisk: program.cached,
+        cache,
+      });
+      return program;
+    } catch (e) {
+      const otherwise = e instanceof ArgumentError ? TPUValidationError : XLACompilationError;
+      const error = named(`compileModel: ${name}`, e, otherwise, { model: name });
+      log.error('a model is not compiled', { model: name, why: messageOf(e).split('\n')[0] });
+      throw error;
+    }
+  }
+
+  /**
+   * What the TPU's compiler says of the model on a topology that need not be here ('v6e-8'): memory, time, what fills it. See
+   * tx.plan.
+   */
+  async compileAheadOfTime(
+    model: Module,
+    sampleInputs: unknown,
+    topology: string,
+    options: Pick<PlanOptions, 'fresh'> = {},
+  ): Promise<Plan> {
+    const inputs = checkInputs('compileAheadOfTime', model, sampleInputs);
+    if (!inputs)
+      throw new TPUValidationError('compileAheadOfTime: it takes sample inputs: a tensor, or a list of them');
+    const forward = (...args: unknown[]) => noGrad(() => (model.forward as (...args: unknown[]) => unknown)(...args));
+    const { compilationTimeoutSeconds: timeoutSeconds } = this.config.hardware.tpu;
+    const names = [...model.namedParameters(), ...model.namedBuffers()];
+    try {
+      return await plan(forward, inputs, topology, { ...options, timeoutSeconds, names });
+    } catch (e) {
+      const late = e instanceof TimeoutError;
+      throw named(
+        `compileAheadOfTime: ${model.constructor.name} for ${topology}`,
+        e,
+        late ? XLACompilationTimeoutError : e instanceof ArgumentError ? TPUValidationError : XLACompilationError,
+      );
+    }
+  }
+
+  getCompilationStats(): CompilationStats {
+    const cache = this.#cache.stats();
+    const { hits, misses, hitRate, evictions } = cache;
+    const graphs = new Map([...this.#cache.facts()].map(({ hash, bytes }) => [hash, bytes]));
+    graphs.delete(''); // those that are being compiled, or will be when they are called
+    const totals = { cachedGraphs: graphs.size, bytes: [...graphs.values()].reduce((sum, n) => sum + n, 0) };
+    const { compilationMode, cacheMaxSize } = this.config.hardware.tpu;
+    return {
+      compilationCache: { ...cache, ...totals },
+      ...{ hits, misses, hitRate, evictions },
+      ...totals,
+      seconds: this.#seconds,
+      compilationMode,
+      cacheMaxSize,
+    };
+  }
+
+  /** Forgets compiled models and frees their programs: those that were handed out make them again when called. */
+  clearCache(): void {
+    this.#cache.clear();
+  }
+
+  /** Removes the programs of all processes from the cache on disk, too. */
+  async clearDiskCache(): Promise<void> {
+    this.clearCache();
+    const cache = DiskCache.current();
+    if (!cache) return;
+    if (cache.readOnly)
+      throw new TPUCacheError(`the cache of programs in ${cache.folder} is read-only: nothing was removed`);
+    await naming(
+      `the cache of programs in ${cache.folder} cannot be cleared`,
+      () => clear(cache.folder),
+      TPUCacheError,
+    );
+  }
+}
+
+/** The model on all devices, each with a part of the batch. Gives what splits inputs. */
+async function spread(model: Module): Promise<<T>(batch: T) => T> {
+  const devices = await deviceCount();
+  if (devices === 1) {
+    warnOnce('compilationMode pjit has no effect: there is one device');
+    return (batch) => batch;
+  }
+  parallelize(model, meshOf({ data: -1 }, devices));
+  return (batch) => batchFor(model, batch);
+}
+
+const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
+/** What tells inputs of one kind from others: f32[32, 512]. Numbers are inputs, too: another one is the same program. */
+function kindOf(x: unknown): string {
+  if (isTensor(x)) return String(x.aval);
+  if (typeof x === 'number') return 'number';
+  if (Array.isArray(x)) return `[${x.map(kindOf).join(', ')}]`;
+  if (isPlain(x))
+    return `{${Object.entries(x)
+      .map(([key, value]) => `${key}: ${kindOf(value)}`)
+      .join(', ')}}`;
+  return describe(x);
+}
+const hasTensor = (x: unknown): boolean =>
+  isTensor(x) || (Array.isArray(x) && x.some(hasTensor)) || (isPlain(x) && Object.values(x).some(hasTensor));
+
+/** The arguments of forward that a tensor, or a list, means. */
+export function checkInputs(what: string, model: unknown, given: unknown): readonly unknown[] | undefined {
+  if (!(model instanceof Module)) throw new TPUValidationError(`${what}: takes a model, got ${describe(model)}`);
+  if (given === undefined) return undefined;
+  const inputs = Array.isArray(given) ? given : [given];
+  if (!hasTensor(inputs))
+    throw new TPUValidationError(
+      `${what}: sampleInputs is ${describe(given)}: it takes a tensor, or a list of arguments`,
+    );
+  return inputs;
+}
+
+const round = (seconds: number): number => Math.round(seconds * 1e3) / 1e3;

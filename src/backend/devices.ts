@@ -1,0 +1,46 @@
+// Which devices there are: as the plugin lists them, or, before it was started, as the machine and the environment tell.
+import fs from 'node:fs';
+import { env, envInteger } from '../base/env.js';
+import { parseTopology } from '../plan/topology.js';
+import type { DeviceType } from '../plugins/index.js';
+import { chooseDevice, device, virtualDevices } from '../runtime/device.js';
+import { startedClient } from '../runtime/value.js';
+
+const filesLike = (folder: string, pattern: RegExp): number =>
+  fs.existsSync(folder) ? fs.readdirSync(folder).filter((name) => pattern.test(name)).length : 0;
+
+/** Of all processes, by what can be known without starting the plugin. */
+const expected: Readonly<Record<DeviceType, () => number>> = {
+  cpu: virtualDevices,
+  cuda: () => {
+    const processes = envInteger('WORLD_SIZE', 1, 1);
+    return processes > 1
+      ? processes
+      : (env('CUDA_VISIBLE_DEVICES')?.split(',').length ?? filesLike('/dev', /^nvidia\d+$/));
+  },
+  tpu: () => {
+    const slice = env('TPU_ACCELERATOR_TYPE'); // Cloud TPU's own: v5litepod-16
+    if (slice) return parseTopology(slice).devices;
+    return Math.max(1, filesLike('/dev', /^accel\d+$/) || filesLike('/dev/vfio', /^\d+$/));
+  },
+};
+
+export interface World {
+  /** The devices of all processes. */
+  readonly size: number;
+  /** The number of this process's first device among them. */
+  readonly rank: number;
+  /** cpu:0, cpu:1, ... those of this process. */
+  readonly names: readonly string[];
+}
+export function world(): World {
+  const type = device();
+  const client = startedClient();
+  const size = client?.devices.length ?? expected[type]();
+  const own = client?.addressableDevices.map(({ id }) => id) ?? Array.from({ length: size }, (_, i) => i);
+  const rank = client?.devices.findIndex(({ id }) => id === own[0]) ?? (type === 'cuda' ? envInteger('RANK', 0, 0) : 0);
+  return { size, rank: Math.max(0, rank), names: own.map((id) => `${type}:${id}`) };
+}
+
+/** Whether the device was asked for by its name, and is no fallback. */
+export const isChosen = (): boolean => Boolean(env('PJRT_DEVICE')) || chooseDevice().why.startsWith('tx.device');

@@ -1,0 +1,167 @@
+// Devices, collectives and changes of models by themselves, as spec 002's XLA integration has them.
+import { ArgumentError } from '../base/errors.js';
+import { describe } from '../base/tree.js';
+import type { Mesh } from '../ir/mesh.js';
+import { Module } from '../nn/module.js';
+import { defaultClient } from '../runtime/value.js';
+import { meshOf } from '../spmd/config.js';
+import { allReduce as reduceAll, shardMap } from '../spmd/manual.js';
+import { parallelize } from '../spmd/parallel.js';
+import { shardingOf } from '../spmd/sharding.js';
+import { ones } from '../tensor/create.js';
+import { Tensor } from '../tensor/tensor.js';
+import { waitDeviceOps } from '../xm/index.js';
+import type { OptimizationLevel } from './changes.js';
+import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
+import { world } from './devices.js';
+import { naming, TPUDeviceError, TPUDistributedError } from './errors.js';
+import { log } from './log.js';
+import { prepare } from './optimizer.js';
+
+export class XLADeviceManager {
+  readonly config: KernelPyTorchConfig;
+  constructor(config?: Configuration) {
+    this.config = configOf(config);
+  }
+
+  /** What tensors are computed on unless they are split: cpu:0. */
+  get device(): string {
+    return this.devices[0]!;
+  }
+  /** Those of this process. */
+  get devices(): readonly string[] {
+    return world().names;
+  }
+  get worldSize(): number {
+    return world().size;
+  }
+  get rank(): number {
+    return world().rank;
+  }
+
+  /** Waits until the devices have computed all that was asked of them. */
+  syncAllDevices(): Promise<void> {
+    return naming('syncAllDevices', waitDeviceOps);
+  }
+
+  /** What the plugin tells of a device, by its place in `devices`. */
+  async getDeviceStats(index = 0): Promise<DeviceStats> {
+    const { addressableDevices } = await defaultClient();
+    const found = addressableDevices[index];
+    if (!found)
+      throw new TPUDeviceError(`there is no device ${index}: this process has ${addressableDevices.length}, from 0`, {
+        details: { index, devices: addressableDevices.length },
+      });
+    const { id, kind, processIndex, attributes } = found;
+    return { name: this.devices[index]!, id, kind, processIndex, attributes, memory: found.memory() ?? null };
+  }
+}
+export interface DeviceStats {
+  readonly name: string;
+  readonly id: number;
+  /** As the maker calls it. */
+  readonly kind: string;
+  readonly processIndex: number;
+  readonly attributes: Readonly<Record<string, unknown>>;
+  /** The device's own figures, in bytes; null where it has none (a CPU). */
+  readonly memory: {
+    readonly bytesInUse: number;
+    readonly peakBytesInUse?: number;
+    readonly bytesLimit?: number;
+  } | null;
+}
+
+/** The collectives' names of what devices do with each other's parts. */
+const OPERATIONS = ['sum', 'mean'] as const;
+export type ReduceOperation = (typeof OPERATIONS)[number];
+
+/** Training on all devices: each has the whole model and a part of the batch, and XLA sums gradients on their way. */
+export class XLADistributedTraining {
+  #mesh: Mesh | undefined;
+  constructor(readonly deviceManager: XLADeviceManager = new XLADeviceManager()) {}
+
+  get worldSize(): number {
+    return this.deviceManager.worldSize;
+  }
+  get rank(): number {
+    return this.deviceManager.rank;
+  }
+  get isDistributed(): boolean {
+    return this.worldSize > 1;
+  }
+  /** All devices, along one axis, data. */
+  get mesh(): Mesh {
+    return (this.#mesh ??= meshOf({ data: this.worldSize }, this.worldSize));
+  }
+
+  /**
+   * Gives every device the model. Batches are to be split over the mesh: TPUBackend.prepareData does it. Gradients are those of
+   * the whole batch then, on every device.
+   */
+  wrapModel<M extends Module>(model: M): M {
+    if (!(model instanceof Module)) throw new TPUDistributedError(`wrapModel: takes a model, got ${describe(model)}`);
+    if (!this.isDistributed) return model;
+    log.info('a model is given to all devices', { model: model.constructor.name, devices: this.worldSize });
+    return parallelize(model, this.mesh);
+  }
+
+  /**
+   * The sum or mean of what each device has of the tensor: of its parts where it is split along its first dimension over the
+   * devices, of as many equal copies where it is not. So the mean of a gradient, which is that of the whole batch already, is
+   * itself.
+   */
+  allReduce(tensor: Tensor, op: ReduceOperation = 'sum'): Tensor {
+    if (!(tensor instanceof Tensor))
+      throw new TPUDistributedError(`allReduce: takes a tensor, got ${describe(tensor)}`);
+    if (!OPERATIONS.includes(op))
+      throw new TPUDistributedError(`allReduce: op is ${describe(op)}: it must be ${OPERATIONS.join(' or ')}`);
+    if (!this.isDistributed) return tensor;
+    const { mesh } = this;
+    const sharding = shardingOf(tensor);
+    const isSplit = sharding?.mesh.key === mesh.key && sharding.axes[0]?.includes('data');
+    try {
+      return shardMap((part: Tensor) => reduceAll(part, 'data', { op }), {
+        mesh,
+        in: [isSplit ? ['data'] : []],
+        out: [],
+      })(tensor);
+    } catch (e) {
+      if (e instanceof ArgumentError)
+        throw new TPUDistributedError(`allReduce over ${this.worldSize} devices: ${e.message}`, { cause: e });
+      throw e;
+    }
+  }
+
+  /** Waits until the devices have done all that was asked of them, and for those of other processes. */
+  async barrier(): Promise<void> {
+    await naming(
+      'barrier',
+      async () => {
+        await waitDeviceOps();
+        if (this.isDistributed) await this.allReduce(ones([])).data(); // which none has before all have come to it
+      },
+      TPUDistributedError,
+    );
+  }
+}
+
+/** Changes of models by themselves, unmeasured: TPUOptimizer compares what they do. */
+export class XLAOptimizations {
+  readonly config: KernelPyTorchConfig;
+  constructor(config?: Configuration) {
+    this.config = configOf(config);
+  }
+  /** Makes the changes of a level, in place. */
+  optimizeModelForXla<M extends Module>(model: M, level: OptimizationLevel = 'balanced'): M {
+    prepare(model, this.config, level);
+    return model;
+  }
+}
+
+/** The three of them, as spec 002 takes them apart. */
+export function createXlaIntegration(
+  config?: Configuration,
+): [deviceManager: XLADeviceManager, distributed: XLADistributedTraining, optimizations: XLAOptimizations] {
+  const deviceManager = new XLADeviceManager(config);
+  return [deviceManager, new XLADistributedTraining(deviceManager), new XLAOptimizations(config)];
+}

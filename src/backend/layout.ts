@@ -1,0 +1,71 @@
+// How tensors lie in a chip's memory: in tiles. What does not fill its last ones is moved and multiplied as if it did.
+import { byteLength, DTYPES } from '../base/dtype.js';
+import { sameShape, showShape } from '../base/shape.js';
+import { describe, shown } from '../base/tree.js';
+import { entry } from '../ir/source.js';
+import { full } from '../ops/constant.js';
+import { pad, slice } from '../ops/move.js';
+import { CHIPS, type Chip, findChip, tileOf } from '../plan/chips.js';
+import { Tensor } from '../tensor/tensor.js';
+import { TPUValidationError } from './errors.js';
+
+export interface LayoutOptions {
+  /** A chip of the planner's table: 'v6e'. */
+  readonly chip?: string;
+}
+
+export interface TensorLayout {
+  /** Filled up with zeros; the very tensor that was given, where nothing is missing. */
+  readonly tensor: Tensor;
+  readonly shape: readonly number[];
+  /** The shape before. */
+  readonly original: readonly number[];
+  /** Rows and columns of a tile, in elements. */
+  readonly tile: readonly [rows: number, columns: number];
+  /** What it takes now. */
+  readonly paddedBytes: number;
+  /** The part of that which is filling: 0 where there is none, below 1. */
+  readonly overhead: number;
+  /** Takes the filling off something of the padded shape. */
+  readonly restore: (padded: Tensor) => Tensor;
+}
+
+/** `here`: the chip unless told; where that is not known, a TPU, all of which have the same tiles. */
+export const optimizeLayout = entry(
+  (tensor: Tensor, chip: string | undefined, here: Chip | undefined): TensorLayout => {
+    if (!(tensor instanceof Tensor))
+      throw new TPUValidationError(`optimizeTensorLayout: takes a tensor, got ${describe(tensor)}`);
+    const { shape: original, dtype } = tensor;
+    const tile = tileOf(chip === undefined ? (here ?? { platform: 'tpu' }) : chipNamed(chip), DTYPES[dtype].bytes);
+    const unit = (dim: number) => tile[dim - original.length + 2] ?? 1;
+    const shape = original.map((n, dim) => Math.ceil(n / unit(dim)) * unit(dim));
+    const [before, paddedBytes] = [byteLength({ dtype, shape: original }), byteLength({ dtype, shape })];
+    const none = shape.map(() => 0);
+    const isWhole = sameShape(shape, original);
+    const missing = shape.map((n, dim) => n - original[dim]!);
+    return {
+      tensor: isWhole ? tensor : new Tensor(pad(tensor.expr, full([], 0, dtype), none, missing, none)),
+      shape,
+      original,
+      tile,
+      paddedBytes,
+      overhead: paddedBytes && 1 - before / paddedBytes,
+      restore: entry((padded: Tensor) => {
+        if (!sameShape(padded.shape, shape))
+          throw new TPUValidationError(
+            `restore: takes a tensor of the padded shape ${showShape(shape)}, got ${padded.aval}: slice it yourself`,
+          );
+        return isWhole ? padded : new Tensor(slice(padded.expr, none, original));
+      }),
+    };
+  },
+);
+
+function chipNamed(name: string): Chip {
+  const chip = findChip(String(name));
+  if (chip) return chip;
+  throw new TPUValidationError(
+    `optimizeTensorLayout: ${shown(name)} is no chip of the table: use one of ${CHIPS.map((c) => c.name).join(', ')}`,
+    { details: { chip: name } },
+  );
+}

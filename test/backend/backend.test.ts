@@ -1,0 +1,257 @@
+// TPUBackend: models and data as the configuration asks, remembered by identity; files; figures.
+process.env.TSXLA_CACHE = 'off';
+
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import * as tx from 'tsxla';
+import {
+  BaseBackend,
+  basicConfig,
+  KernelPyTorchConfig,
+  TPUBackend,
+  TPUCheckpointError,
+  TPUConfig,
+  TPUModelPreparationError,
+  TPUNotAvailableError,
+} from 'tsxla/backend';
+import { readTorch } from 'tsxla/io';
+import { CHIPS } from 'tsxla/plan';
+import { afterAll, beforeEach, expect, test, vi } from 'vitest';
+import { collectGarbage } from '../../dist/runtime/memory.js';
+
+const { nn, optim } = tx;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-backend-'));
+afterAll(() => fs.rmSync(folder, { recursive: true }));
+let lines: Record<string, unknown>[] = [];
+beforeEach(() => {
+  lines = [];
+  basicConfig({ level: 'info', format: 'json', write: (line) => lines.push(JSON.parse(line)) });
+});
+const list = async (t: tx.Tensor) => Array.from((await t.to('f32').data()) as Float32Array);
+const mlp = () => new nn.Sequential(new nn.Linear(4, 8), new nn.GELU(), new nn.Linear(8, 2));
+const plain = { mixedPrecision: false, precision: 'float32', gradientCheckpointing: false } as const;
+const x = tx.randn([3, 4]);
+await tx.sync(x);
+
+test('without a TPU the CPU is used: said once, an error where validation is strict, nothing where it was asked for', () => {
+  const backend = new TPUBackend();
+  new TPUBackend(new TPUConfig());
+  const [device, worldSize, rank, isDistributed] = ['cpu', 1, 0, false];
+  expect(backend).toMatchObject({ device, worldSize, rank, isDistributed });
+  expect(lines.filter((l) => String(l.message).includes('has no TPU'))).toMatchObject([
+    { level: 'WARNING', device: 'cpu', message: expect.stringContaining('the cpu is used instead') },
+  ]);
+  const strict = new TPUConfig({ enableStrictValidation: true });
+  expect(() => new TPUBackend(strict)).toThrow(TPUNotAvailableError);
+  expect(() => new TPUBackend(strict)).toThrow(/has no TPU.*set PJRT_DEVICE=CPU to say that it is meant/);
+  expect(new BaseBackend(strict).device).toBe('cpu'); // which promises no TPU
+  vi.stubEnv('PJRT_DEVICE', 'CPU');
+  expect(new TPUBackend(strict).device).toBe('cpu');
+  vi.unstubAllEnvs();
+  expect(String(backend)).toBe('TPUBackend(device=cpu, worldSize=1, mode=training)');
+});
+
+test("the device's figures are the planner's, or the machine's own", async () => {
+  const auto = await new TPUBackend().getDeviceInfo();
+  expect(auto).toMatchObject({
+    deviceType: 'cpu',
+    deviceName: 'cpu',
+    totalMemory: os.totalmem(),
+    version: null,
+    hbm: null,
+  });
+  expect(auto.memoryLimit).toBeCloseTo(0.9 * os.totalmem(), -3);
+  for (const [version, name] of [
+    ['v4', 'v4'],
+    ['v5e', 'v5e'],
+    ['v5p', 'v5p'],
+    ['v6e', 'v6e'],
+    ['v7', 'tpu7x'],
+  ] as const) {
+    const info = await new TPUBackend(new TPUConfig({ version })).getDeviceInfo();
+    const chip = CHIPS.find((c) => c.name === name)!;
+    expect(info).toMatchObject({ version: name, hbm: chip.hbm.bytes });
+    expect(info.memoryLimit).toBeCloseTo(0.9 * Math.min(chip.hbm.bytes, os.totalmem()), -3);
+    expect(info.batchGuidance!.rows).toBe(Math.round(chip.peak.bf16 / chip.hbm.bandwidth));
+  }
+  const less = await new TPUBackend(
+    new TPUConfig({ version: 'v6e', v6eMemoryGb: 1, memoryFraction: 0.5 }),
+  ).getDeviceInfo();
+  expect([less.hbm, less.memoryLimit]).toEqual([2 ** 30, 2 ** 29]);
+  new TPUBackend(); // all memory again
+});
+
+test('in training, products are bf16 and weights stay f32; in inference weights are bf16; without mixed precision all is', async () => {
+  const dtypes = (model: tx.nn.Module) => [...new Set(model.parameters().map((p) => p.dtype))];
+  const products = (model: tx.nn.Sequential) =>
+    tx
+      .compile((x: tx.Tensor) => model.forward(x))
+      .stablehlo([x])
+      .match(/dot_general.*-> tensor<\w+xbf16>/g)?.length ?? 0;
+  const trained = mlp();
+  const before = await list(trained.forward(x));
+  expect(new TPUBackend().prepareModel(trained)).toBe(trained);
+  expect([dtypes(trained), products(trained), trained.forward(x).dtype]).toEqual([['f32'], 2, 'f32']);
+  const after = await list(trained.forward(x));
+  expect(after).not.toEqual(before);
+  for (const [i, v] of after.entries()) expect(Math.abs(v - before[i]!)).toBeLessThan(0.05);
+
+  const served = mlp();
+  new TPUBackend(new KernelPyTorchConfig({ mode: 'inference' })).prepareModel(served);
+  expect([dtypes(served), products(served), served.forward(x).dtype]).toEqual([['bf16'], 2, 'f32']);
+
+  const whole = mlp();
+  const backend = new TPUBackend(new TPUConfig({ mixedPrecision: false }));
+  backend.prepareModel(whole);
+  expect([dtypes(whole), whole.forward(backend.prepareData(x)).dtype]).toEqual([['bf16'], 'bf16']);
+
+  const exact = mlp();
+  const was = await list(exact.forward(x));
+  new TPUBackend(new TPUConfig(plain)).prepareModel(exact);
+  expect(await list(exact.forward(x))).toEqual(was);
+});
+
+test('a prepared model is left alone until it is another: by identity, members and dtypes, never by name', async () => {
+  const backend = new TPUBackend();
+  const stats = async () => (await backend.getMemoryStats()).modelCacheStats;
+  const [a, b] = [mlp(), mlp()];
+  backend.prepareModel(a);
+  const forward = a.forward;
+  backend.prepareModel(a);
+  expect(a.forward).toBe(forward); // nothing was put around it twice
+  backend.prepareModel(b);
+  expect(await stats()).toMatchObject({ hits: 1, misses: 2, size: 2 });
+  expect(await list(a.forward(x))).not.toEqual(await list(b.forward(x)));
+  a.setSubmodule('2', new nn.Linear(8, 5)); // a new member
+  backend.prepareModel(a);
+  expect(await stats()).toMatchObject({ hits: 1, misses: 3 });
+  expect(a.forward(x).shape).toEqual([3, 5]);
+  backend.prepareModel(a);
+  b.to('bf16'); // other dtypes
+  backend.prepareModel(b);
+  expect(await stats()).toMatchObject({ hits: 2, misses: 4, size: 2 });
+  expect(() => backend.prepareModel('model' as never)).toThrow(TPUModelPreparationError);
+  expect(() => backend.prepareModel('model' as never)).toThrow("prepareModel: takes a model, got the string 'model'");
+});
+
+test('models that are garbage go; of too many, the one not used for longest', async () => {
+  const backend = new TPUBackend(new TPUConfig({ cacheMaxSize: 3 }));
+  const stats = async () => (await backend.getMemoryStats()).modelCacheStats;
+  const kept = [mlp(), mlp()];
+  for (const model of kept) backend.prepareModel(model);
+  (() => void backend.prepareModel(mlp()))();
+  expect((await stats()).size).toBe(3);
+  for (let i = 0; i < 10 && (await stats()).size > 2; i++) await collectGarbage();
+  expect(await stats()).toMatchObject({ size: 2, collected: 1, evictions: 0 });
+  for (const model of [mlp(), mlp()]) backend.prepareModel(model);
+  expect(await stats()).toMatchObject({ size: 3, evictions: 1, maxSize: 3 });
+  expect(lines.filter((l) => l.message === 'a prepared model made room for another')).toHaveLength(1);
+  backend.clearCache();
+  expect((await stats()).size).toBe(0);
+});
+
+test('data: any tree, with what is no tensor as it is', async () => {
+  const backend = new TPUBackend(new TPUConfig({ mixedPrecision: false }));
+  const ids = tx.tensor([1, 2]);
+  const data = { x, list: [x, 'name', null, 3], map: new Map([['ids', ids]]), when: new Date(0), deep: { y: [[x]] } };
+  const got = backend.prepareData(data);
+  expect([got.x.dtype, (got.list[0] as tx.Tensor).dtype, got.deep.y[0]![0]!.dtype]).toEqual(['bf16', 'bf16', 'bf16']);
+  expect([got.list.slice(1), got.map.get('ids')!.dtype, got.when]).toEqual([['name', null, 3], 'i64', new Date(0)]);
+  expect(x.dtype).toBe('f32');
+  expect(new TPUBackend().prepareData(x)).toBe(x);
+});
+
+test('figures of memory are real', async () => {
+  const backend = new TPUBackend();
+  await tx.sync();
+  await collectGarbage();
+  const before = await backend.getMemoryStats();
+  const big = tx.zeros([1024, 1024]);
+  await tx.sync(big);
+  await backend.synchronize();
+  const after = await backend.getMemoryStats();
+  expect(after.allocatedMemory - before.allocatedMemory).toBe(2 ** 22);
+  expect(before.availableMemory - after.availableMemory).toBe(2 ** 22);
+  big.dispose();
+  expect((await backend.getMemoryStats()).allocatedMemory).toBe(before.allocatedMemory);
+  expect(after.executables).toBeGreaterThan(0);
+  expect(after.programs).toBeGreaterThan(0);
+  const compiled = await backend.compiler.compileModel(mlp(), x);
+  expect((await backend.getMemoryStats()).compilationCacheStats.cachedGraphs).toBe(1);
+  backend.clearCache();
+  expect((await backend.getMemoryStats()).compilationCacheStats.cachedGraphs).toBe(0);
+  expect((await compiled(x)).shape).toEqual([3, 2]);
+});
+
+test('what fails on the device is thrown by synchronize', async () => {
+  vi.stubEnv('TSXLA_MEMORY_CHECK', 'off');
+  const backend = new TPUBackend();
+  const w = tx.ones([4]);
+  await tx.sync(w);
+  await tx.step(function huge() {
+    w.add_(
+      tx
+        .rand([1 << 21, 1 << 21])
+        .sort()
+        .values.sum(),
+    );
+  });
+  const error = await backend.synchronize().catch((e: unknown) => e);
+  expect(error).toMatchObject({ name: 'TPUBackendError', message: expect.stringMatching(/^synchronize: huge failed/) });
+  await backend.synchronize(); // it was told
+  vi.unstubAllEnvs();
+  tx.manualSeed(0);
+  w.copy_([1, 1, 1, 1]);
+});
+
+test('a model and its optimizer are saved and loaded; what does not fit changes nothing', async () => {
+  const backend = new TPUBackend(new TPUConfig(plain));
+  const train = async (model: tx.nn.Sequential, optimizer: tx.optim.Optimizer) => {
+    optimizer.zeroGrad();
+    model.forward(x).square().mean().backward();
+    optimizer.step();
+    await tx.sync();
+  };
+  const make = () => {
+    const model = mlp();
+    return { model, optimizer: new optim.Adam(model.parameters(), { lr: 0.01 }) };
+  };
+  const [first, second] = [make(), make()];
+  for (let i = 0; i < 3; i++) await train(first.model, first.optimizer);
+  const file = path.join(folder, 'model_checkpoint.pth');
+  await backend.saveModel(first.model, file, { saveOptimizer: true, optimizer: first.optimizer });
+  const saved = (await readTorch(file)) as Map<string, Map<string, unknown>>;
+  expect([...saved.keys()]).toEqual(['model_state_dict', 'optimizer_state_dict', 'metadata']);
+  expect([...saved.get('model_state_dict')!.keys()]).toEqual(['0.weight', '0.bias', '2.weight', '2.bias']);
+  expect(saved.get('metadata')!.get('device')).toBe('cpu');
+  const { optimizer } = second;
+  expect(await backend.loadModel(second.model, file, { loadOptimizer: true, optimizer })).toBe(second.model);
+  for (const { model, optimizer } of [first, second]) await train(model, optimizer);
+  const parameters = ({ model }: typeof first) => Promise.all(model.parameters().map(list));
+  expect(await parameters(second)).toEqual(await parameters(first)); // they go on alike, bit for bit
+
+  const before = await parameters(second);
+  const fails = async (name: string, options: object, said: RegExp) => {
+    const loading = backend.loadModel(second.model, name, options);
+    await expect(loading).rejects.toThrow(TPUCheckpointError);
+    await expect(loading).rejects.toThrow(said);
+    expect(await parameters(second)).toEqual(before);
+  };
+  const other = new nn.Sequential(new nn.Linear(4, 9));
+  const otherFile = path.join(folder, 'other.pth');
+  await backend.saveModel(other, otherFile);
+  await fails(otherFile, {}, /cannot be loaded from .*other.pth: .*size mismatch for 0.weight/s);
+  await fails(otherFile, { optimizer }, /it has no state of an optimizer/);
+  await fails(path.join(folder, 'none.pth'), {}, /none.pth/);
+  await fails(file, { loadOptimizer: true }, /loadOptimizer is true, and no optimizer is given/);
+  const smaller = new optim.Adam(second.model.parameters().slice(1));
+  await fails(file, { optimizer: smaller }, /4 parameters in the state dict, 3 here/);
+  fs.writeFileSync(path.join(folder, 'cut.pth'), fs.readFileSync(file).subarray(0, 500));
+  await fails(path.join(folder, 'cut.pth'), {}, /cut.pth/);
+  await expect(backend.saveModel(second.model, file, { saveOptimizer: true })).rejects.toThrow(TPUCheckpointError);
+  await expect(backend.saveModel(second.model, path.join(folder, 'no/such/folder.pth'))).rejects.toThrow(
+    TPUCheckpointError,
+  );
+  expect((await readTorch(file)) instanceof Map).toBe(true); // the good one is still there
+});
