@@ -5,6 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tx from 'tsxla';
 import { afterAll, expect, test } from 'vitest';
+import { withTables } from '../scripts/backend.js';
 import { withFlags } from '../scripts/flags.js';
 import { goldenPath } from './support.js';
 
@@ -50,6 +51,16 @@ const recovery = async (folder: string): Promise<void> => {
 
 const PAGES: Readonly<Record<string, Given>> = {
   attention: {},
+  backend: {
+    code: `
+      const [data, sampleInput, sampleInputs, inputs] = [tx.zeros([32, 512]), tx.randn([32, 512]), tx.randn([32, 512]), tx.zeros([32, 500])];
+      const invalidInputs = 'no tensor';
+      const tensor = tx.zeros([4]);
+      const yourModel = new tx.nn.Linear(8, 8);
+      const compiler = new tx.backend.XLACompiler();
+      const dataloader = [[tx.randn([8, 784]), tx.randint(0, 10, [8])]] as [tx.Tensor, tx.Tensor][];
+    `,
+  },
   checkpoints: { env: { CPU_NUM_DEVICES: '8' } },
   costs: {},
   data: {
@@ -109,7 +120,7 @@ test.each(Object.entries(PAGES))('docs/%s.md', async (page, given) => {
     env: { ...process.env, HF_HUB_CACHE: path.join(folder, 'hub'), HF_HUB_OFFLINE: '1', ...given.env },
   });
   const printed = (await run).stdout.split('\n');
-  const promised = [...code.join('').matchAll(/console\.log\(.*\);\s*\/\/ (.*)/g)].map((m) => m[1]!);
+  const promised = [...code.join('').matchAll(/console\.log\(.*\);[^\S\n]*\n?[^\S\n]*\/\/ (.*)/g)].map((m) => m[1]!);
   expect(printed.filter((line) => promised.includes(line))).toEqual(promised);
   for (const [, below] of text.matchAll(/```ts\n[^`]*?```\n```\n(.*?)```/gs))
     expect(printed.join('\n')).toContain(below);
@@ -121,6 +132,11 @@ test('all of it is right by its types', async () => {
   const args = ['tsc', '--ignoreConfig', ...options, '--types', 'node', ...programs];
   const { stdout } = await promisify(execFile)('npx', args, { cwd: root }).catch((e: { stdout: string }) => e);
   expect(stdout).toBe('');
+});
+
+test('the tables of the backend are on its page (else: npx tsx scripts/backend.ts)', () => {
+  const page = path.join(root, 'docs/backend.md');
+  expect(fs.readFileSync(page, 'utf8')).toBe(withTables());
 });
 
 test('the flags of train-recovery-lora are on its page (else: npx tsx scripts/flags.ts)', () => {

@@ -56,7 +56,10 @@ function pretty({ level, time, message, ...fields }: LogRecord): string {
   return `${at} - tsxla.backend - ${level} - ${message}${rest.join('')}\n`;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+/** Anything but the names a record has itself. */
+type Fields = Readonly<Record<string, unknown>> & {
+  readonly [K in keyof LogRecord & ('level' | 'time' | 'message')]?: never;
+};
 const at =
   (level: PinoLevel) =>
   (message: string, fields: Fields = {}) => {

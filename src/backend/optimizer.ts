@@ -465,11 +465,11 @@ export class TPUOptimizer {
     const model = optimizedModel.constructor.name;
     log.info('model optimized', {
       model,
-      level: optimizationLevel,
+      optimizationLevel,
       purpose,
       applied,
       undone,
-      seconds: optimizationTime,
+      seconds: Math.round(optimizationTime * 1e3) / 1e3,
     });
   }
 }
