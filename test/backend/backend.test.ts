@@ -144,6 +144,21 @@ test('a prepared model is left alone until it is another: by identity, members a
   expect(() => backend.prepareModel('model' as never)).toThrow("prepareModel: takes a model, got the string 'model'");
 });
 
+test('weights that inference has rounded are not trained unawares', async () => {
+  const [training, inference] = (['training', 'inference'] as const).map(
+    (mode) => new TPUBackend(new KernelPyTorchConfig({ mode })),
+  );
+  const [model, lost] = [mlp(), () => lines.filter((l) => String(l.message).includes('rounded away'))];
+  training!.prepareModel(model);
+  inference!.prepareModel(model);
+  inference!.clearCache();
+  inference!.prepareModel(model); // once more the same
+  expect([model.parameters()[0]!.dtype, lost()]).toEqual(['bf16', []]);
+  training!.prepareModel(model);
+  expect(model.parameters()[0]!.dtype).toBe('f32');
+  expect(lost()).toMatchObject([{ level: 'WARNING', model: 'Sequential' }]);
+});
+
 test('models that are garbage go; of too many, the one not used for longest', async () => {
   const backend = new TPUBackend(new TPUConfig({ cacheMaxSize: 3 }));
   const stats = async () => (await backend.getMemoryStats()).modelCacheStats;
