@@ -1,6 +1,6 @@
 // TPUOptimizer of spec 002: changes that make a model smaller and faster, each checked against what the model computed before.
 import { checkWhole } from '../base/check.js';
-import { DTypeError } from '../base/errors.js';
+import { ArgumentError, DTypeError } from '../base/errors.js';
 import { bytes, columns, seconds } from '../base/format.js';
 import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
@@ -26,7 +26,7 @@ import {
   weightsOf,
 } from './changes.js';
 import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig } from './config.js';
-import { named, TPUConfigurationError, TPUOptimizationError } from './errors.js';
+import { named, TPUConfigurationError, TPUOptimizationError, TPUValidationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
   checkTrains,
@@ -426,7 +426,8 @@ export class TPUOptimizer {
       if (purpose === 'training') checkTrains(model, sample);
       return { sample, first };
     } catch (e) {
-      if (!(e instanceof DTypeError)) throw named(`${name} fails on the sample inputs`, e, TPUOptimizationError);
+      const otherwise = strict && e instanceof ArgumentError ? TPUValidationError : TPUOptimizationError;
+      if (!(e instanceof DTypeError)) throw named(`${name} fails on the sample inputs`, e, otherwise);
       warnOrThrow(strict, `optimize: ${name} takes no such sample inputs (${said(e)}): ${without}`);
       return undefined;
     }

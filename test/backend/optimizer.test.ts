@@ -319,6 +319,18 @@ describe('what cannot be', () => {
   });
 });
 
+test('sample inputs of another shape: an error of validation where that is strict; no place is named where none is known', async () => {
+  const strict = new TPUOptimizer(new TPUConfig({ enableStrictValidation: true }));
+  for (const [o, kind] of [
+    [optimizer, TPUOptimizationError],
+    [strict, TPUValidationError],
+  ] as const) {
+    const failing = o.optimize(mlp(), tx.randn([4, 7]));
+    await expect(failing).rejects.toThrow(kind);
+    await expect(failing).rejects.toThrow(/inner sizes 7 and 8 differ: the weight is \[out, in\]$/);
+  }
+});
+
 test("the document's keywords as an object: where they go is said", async () => {
   const [model, x] = [mlp(), tx.randn([4, 8])];
   const way = "write optimize(model, sampleInputs, 'balanced')";
