@@ -243,3 +243,12 @@ export function hbmOf({ v6eMemoryGb, v7MemoryGb }: TPUConfig, chip: Chip): numbe
   const override = given[chip.name];
   return override ? override * 2 ** 30 : chip.hbm.bytes;
 }
+
+/**
+ * How many bytes may be used of a device with so much memory: memoryFraction of it, or of what the TPU has that `version`
+ * names, if that is less.
+ */
+export function limitOf(config: TPUConfig, capacity: number, deviceKind = ''): number {
+  const chip = chipOf(config, deviceKind);
+  return config.memoryFraction * Math.min(capacity, chip ? hbmOf(config, chip) : capacity);
+}

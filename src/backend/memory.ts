@@ -15,21 +15,12 @@ import { isStored } from '../runtime/sharded.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
-import { type Configuration, chipOf, configOf, hbmOf, type KernelPyTorchConfig, type TPUConfig } from './config.js';
+import { type Configuration, chipOf, configOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';
 import { naming, TPUMemoryError, TPUMemoryPoolError, TPUOutOfMemoryError, TPUValidationError } from './errors.js';
 import { type LayoutOptions, optimizeLayout, type TensorLayout } from './layout.js';
 import { log } from './log.js';
 import { MemoryMonitor, type MonitorOptions } from './monitor.js';
 import { MemoryPool, type PoolDetails } from './pool.js';
-
-/**
- * How many bytes may be used of a device with so much memory: memoryFraction of it, or of what the TPU has that `version`
- * names, if that is less.
- */
-export function limitOf(config: TPUConfig, capacity: number, deviceKind = ''): number {
-  const chip = chipOf(config, deviceKind);
-  return config.memoryFraction * Math.min(capacity, chip ? hbmOf(config, chip) : capacity);
-}
 
 /** What is known of the device: before it is started, a CPU's memory, and nothing of others. */
 interface Here {

@@ -7,7 +7,7 @@ import { messageOf } from '../base/thrown.js';
 import { describe, shown } from '../base/tree.js';
 import { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/module.js';
-import { capacityOf, collectGarbage } from '../runtime/memory.js';
+import { collectGarbage, wholeOf } from '../runtime/memory.js';
 import { dropPrograms } from '../runtime/program.js';
 import { defaultClient } from '../runtime/value.js';
 import { shardingOf, unmark } from '../spmd/sharding.js';
@@ -25,7 +25,7 @@ import {
   roundingOf,
   weightsOf,
 } from './changes.js';
-import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig } from './config.js';
+import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig, limitOf } from './config.js';
 import { named, TPUConfigurationError, TPUOptimizationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
@@ -98,53 +98,33 @@ function tryApply(row: Change, model: Module, standing: Standing[], context: Con
   }
 }
 
+/** What prepareModel makes of a model where no level is asked for. */
+const PREPARED = ['checkpointing', 'everything in bf16'];
 /**
- * Makes the changes of a level at once, with nothing measured or compared; those that need to know the devices are left
- * out. What was applied to the model before and is not wanted now is taken back.
+ * Makes the changes that the configuration asks for, or those of a level, with nothing measured or compared: anew, so that
+ * layers which the model has got since have them, too. Without a level, changes that an optimizer has made stay. Those that
+ * need to know the devices are left out.
  */
-export function applyLevel(
-  model: Module,
-  level: OptimizationLevel,
-  purpose: Purpose = 'training',
-  config?: Configuration,
-): ChangeReport[] {
+export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
   checkModel(model);
-  checkOneOf('the optimization level', level, OPTIMIZATION_LEVELS);
-  checkOneOf('the purpose', purpose, PURPOSES);
-  return applyRows(model, rowsOf(level), { purpose, config: configOf(config).hardware.tpu });
-}
-
-function applyRows(model: Module, rows: readonly Change[], context: Context): ChangeReport[] {
+  if (level !== undefined) checkOneOf('the optimization level', level, OPTIMIZATION_LEVELS);
+  const { tpu } = config.hardware;
   const standing = standingOf(model);
-  reconcile(standing, rows, context);
+  const names = new Set(standing.map(({ row }) => row.name));
+  takeBack(standing);
+  if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
+  const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
+  const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
+  const rows = level ? rowsOf(level) : CHANGES.filter(({ name }) => names.has(name) || wanted.includes(name));
   return rows.map((row) => {
-    const report = tryApply(row, model, standing, context);
+    const report = tryApply(row, model, standing, { purpose: purposeOf(config), config: tpu });
     if (report) return report;
     const { what, settle } = standing.at(-1)!;
     settle?.();
     return { name: row.name, status: 'applied', what };
   });
 }
-
-/** What prepareModel makes of a model where no level is asked for. */
-const PREPARED = ['checkpointing', 'everything in bf16'];
-/**
- * Makes the changes that the configuration asks for, or those of a level: anew, so that layers which the model has got since
- * have them, too. Changes that an optimizer has made stay.
- */
-export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
-  const purpose = config.mode === 'inference' ? 'inference' : 'training';
-  const { tpu } = config.hardware;
-  const standing = standingOf(model);
-  const names = new Set(standing.map(({ row }) => row.name));
-  takeBack(standing);
-  if (level) return applyLevel(model, level, purpose, config);
-  if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
-  const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
-  const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
-  const rows = CHANGES.filter(({ name }) => names.has(name) || (wanted.includes(name) && tpu.mixedPrecision));
-  return applyRows(model, rows, { purpose, config: tpu });
-}
+const purposeOf = ({ mode }: KernelPyTorchConfig): Purpose => (mode === 'inference' ? 'inference' : 'training');
 
 /** Takes back all that was applied to a model. Weights that became bf16 are f32 again, with the values that bf16 left. */
 export function undoOptimizations(model: Module): void {
@@ -272,7 +252,7 @@ export class TPUOptimizer {
   ): Promise<TPUOptimizationResult> {
     checkModel(model);
     checkOneOf('the optimization level', optimizationLevel, OPTIMIZATION_LEVELS);
-    const { purpose = this.config.mode === 'inference' ? 'inference' : 'training', runs = 5, tolerance } = options;
+    const { purpose = purposeOf(this.config), runs = 5, tolerance } = options;
     const unknown = unknownOption(OPTIONS, { ...options });
     if (unknown) throw new TPUConfigurationError(`optimize: ${unknown}`);
     checkOneOf('the purpose', purpose, PURPOSES);
@@ -326,7 +306,8 @@ export class TPUOptimizer {
     const start = performance.now();
     const client = await defaultClient();
     const { tpu: config } = this.config.hardware;
-    const context: Context = { purpose, config, devices: client.devices.length, capacity: capacityOf(client) };
+    const capacity = limitOf(config, wholeOf(client), client.defaultDevice.kind);
+    const context: Context = { purpose, config, devices: client.devices.length, capacity };
     const given = await this.#see(model, sampleInputs, purpose);
     const before = given && (await this.#measure(model, given.sample, purpose, runs));
 

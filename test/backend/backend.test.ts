@@ -112,6 +112,20 @@ test('in training, products are bf16 and weights stay f32; in inference weights 
   expect(await list(exact.forward(x))).toEqual(was);
 });
 
+test('without mixed precision blocks are computed again, too, and a level leaves weights in the precision of the data', () => {
+  const block = () => new nn.Sequential(new nn.Linear(4, 4), new nn.Tanh());
+  for (const precision of ['float32', 'bfloat16'] as const) {
+    const backend = new TPUBackend(new TPUConfig({ mixedPrecision: false, precision }));
+    for (const level of [undefined, 'balanced'] as const) {
+      const model = backend.prepareModel(new nn.Sequential(block(), block(), block()), level);
+      const data = backend.prepareData(x);
+      const step = tx.compile((x: tx.Tensor) => tx.grad(model.forward(x).sum(), model.parameters()));
+      expect(step.stablehlo([data]).match(/optimization_barrier/g)).toHaveLength(3);
+      expect(model.parameters()[0]!.dtype).toBe(data.dtype);
+    }
+  }
+});
+
 test('a prepared model is left alone until it is another: by identity, members and dtypes, never by name', async () => {
   const backend = new TPUBackend();
   const stats = async () => (await backend.getMemoryStats()).modelCacheStats;
