@@ -97,7 +97,6 @@ export interface TPUConfig extends Fields {}
 /** hardware.tpu of a configuration, or a configuration by itself, as in spec 004. */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: its fields are defined from the table
 export class TPUConfig {
-  #revision = 0;
   readonly #values: Record<string, unknown> = Object.fromEntries(NAMES.map((name) => [name, fieldOf(name).unset]));
 
   constructor(given: Partial<Fields> = {}) {
@@ -112,11 +111,6 @@ export class TPUConfig {
         details: { field: name, value },
       });
     this.#values[name] = value;
-    this.#revision++;
-  }
-  /** Grows when a field is set. */
-  get revision(): number {
-    return this.#revision;
   }
 
   static {

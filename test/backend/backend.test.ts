@@ -14,6 +14,7 @@ import {
   TPUConfig,
   TPUModelPreparationError,
   TPUNotAvailableError,
+  XLADeviceManager,
 } from 'tsxla/backend';
 import { readTorch } from 'tsxla/io';
 import { CHIPS } from 'tsxla/plan';
@@ -198,9 +199,11 @@ test('figures of memory are real', async () => {
   expect((await compiled(x)).shape).toEqual([3, 2]);
 });
 
-test('what fails on the device is thrown by synchronize', async () => {
+test.each([
+  ['synchronize', () => new TPUBackend().synchronize()],
+  ['syncAllDevices', () => new XLADeviceManager().syncAllDevices()],
+])('what fails on the device is thrown by %s', async (what, wait) => {
   vi.stubEnv('TSXLA_MEMORY_CHECK', 'off');
-  const backend = new TPUBackend();
   const w = tx.ones([4]);
   await tx.sync(w);
   await tx.step(function huge() {
@@ -211,9 +214,9 @@ test('what fails on the device is thrown by synchronize', async () => {
         .values.sum(),
     );
   });
-  const error = await backend.synchronize().catch((e: unknown) => e);
-  expect(error).toMatchObject({ name: 'TPUBackendError', message: expect.stringMatching(/^synchronize: huge failed/) });
-  await backend.synchronize(); // it was told
+  const error = await wait().catch((e: unknown) => e);
+  expect(error).toMatchObject({ name: 'TPUBackendError', message: expect.stringMatching(`^${what}: huge failed`) });
+  await wait(); // it was told
   vi.unstubAllEnvs();
   tx.manualSeed(0);
   w.copy_([1, 1, 1, 1]);
