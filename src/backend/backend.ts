@@ -20,11 +20,12 @@ import type { OptimizationLevel } from './changes.js';
 import { type CompilationStats, XLACompiler } from './compiler.js';
 import { type Configuration, chipOf, configOf, dtypeOf, hbmOf, type KernelPyTorchConfig } from './config.js';
 import { allComputed, deviceAt, world } from './devices.js';
-import { named, naming, TPUCheckpointError, TPUModelPreparationError, TPUNotAvailableError } from './errors.js';
+import { TPUCheckpointError, TPUModelPreparationError, TPUNotAvailableError } from './errors.js';
 import { ModelForm } from './forward.js';
 import { XLADeviceManager, XLADistributedTraining } from './integration.js';
 import { log, warnOnce } from './log.js';
 import { type MemoryStatistics, TPUMemoryManager } from './memory.js';
+import { named, naming } from './naming.js';
 import { prepare } from './optimizer.js';
 
 export interface DeviceInfo {

@@ -4,10 +4,10 @@ import fs from 'node:fs';
 import { inspect } from 'node:util';
 import type { DType } from '../base/dtype.js';
 import { columns, spelled } from '../base/format.js';
-import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
-import { describe, isPlain, shown } from '../base/tree.js';
+import { describe, shown } from '../base/tree.js';
 import { type Chip, findChip } from '../plan/chips.js';
+import { checkOneOf, checkOptions } from './check.js';
 import { TPUConfigurationError } from './errors.js';
 
 interface Field<T> {
@@ -100,7 +100,7 @@ export class TPUConfig {
   readonly #values: Record<string, unknown> = Object.fromEntries(NAMES.map((name) => [name, fieldOf(name).unset]));
 
   constructor(given: Partial<Fields> = {}) {
-    checkFields('TPUConfig', NAMES, given);
+    if (!(given instanceof TPUConfig)) checkOptions('TPUConfig', NAMES, given, TPUConfigurationError);
     for (const name of NAMES) if (given[name] !== undefined) this.#set(name, given[name]);
   }
 
@@ -168,14 +168,10 @@ export class KernelPyTorchConfig {
   readonly hardware: { readonly tpu: TPUConfig };
 
   constructor(options: ConfigOptions = {}) {
-    checkFields('KernelPyTorchConfig', ['mode', 'hardware'], options);
+    checkOptions('KernelPyTorchConfig', ['mode', 'hardware'], options, TPUConfigurationError);
     const { mode = 'training', hardware = {} } = options;
-    if (!(mode in MODES))
-      throw new TPUConfigurationError(
-        `KernelPyTorchConfig: mode is ${shown(mode)}: it must be ${Object.keys(MODES).join(', ')}`,
-        { details: { field: 'mode', value: mode } },
-      );
-    checkFields('KernelPyTorchConfig.hardware', ['tpu'], hardware);
+    checkOneOf('KernelPyTorchConfig: mode', mode, Object.keys(MODES));
+    checkOptions('KernelPyTorchConfig.hardware', ['tpu'], hardware, TPUConfigurationError);
     const { tpu } = hardware;
     this.mode = mode;
     this.hardware = { tpu: tpu instanceof TPUConfig ? tpu : new TPUConfig({ ...MODES[mode], ...tpu }) };
@@ -206,14 +202,6 @@ export class KernelPyTorchConfig {
 }
 /** Spec 004's name. */
 export { KernelPyTorchConfig as TorchBridgeConfig };
-
-function checkFields(what: string, names: readonly string[], given: unknown): void {
-  if (given instanceof TPUConfig) return;
-  if (!isPlain(given))
-    throw new TPUConfigurationError(`${what}: takes { ${names.join(', ')} }, got ${describe(given)}`);
-  const unknown = unknownOption(names, given);
-  if (unknown) throw new TPUConfigurationError(`${what}: ${unknown}`, { details: { given } });
-}
 
 /** Either form; nothing is all defaults. */
 export type Configuration = KernelPyTorchConfig | TPUConfig;

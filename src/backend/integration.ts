@@ -9,10 +9,12 @@ import { shardingOf } from '../spmd/sharding.js';
 import { ones } from '../tensor/create.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { OptimizationLevel } from './changes.js';
+import { checkOneOf } from './check.js';
 import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
 import { allComputed, deviceAt, world } from './devices.js';
-import { named, naming, TPUDistributedError } from './errors.js';
+import { TPUDistributedError } from './errors.js';
 import { log } from './log.js';
+import { named, naming } from './naming.js';
 import { prepare } from './optimizer.js';
 
 export class XLADeviceManager {
@@ -106,8 +108,7 @@ export class XLADistributedTraining {
   allReduce(tensor: Tensor, op: ReduceOperation = 'sum'): Tensor {
     if (!(tensor instanceof Tensor))
       throw new TPUDistributedError(`allReduce: takes a tensor, got ${describe(tensor)}`);
-    if (!OPERATIONS.includes(op))
-      throw new TPUDistributedError(`allReduce: op is ${describe(op)}: it must be ${OPERATIONS.join(' or ')}`);
+    checkOneOf('allReduce: op', op, OPERATIONS, TPUDistributedError);
     if (!this.isDistributed) return tensor;
     const { mesh } = this;
     const sharding = shardingOf(tensor);

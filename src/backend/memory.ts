@@ -1,10 +1,9 @@
 // Memory of the device: what may be used of it, what is used and by whom, and tensors that are made once and lent.
 import { byteLength, DTYPES, type DType, dtypeMistake } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
-import { unknownOption } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { sameShape, showShape } from '../base/shape.js';
-import { describe, isPlain, shown } from '../base/tree.js';
+import { describe, shown } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { Expr } from '../ir/expr.js';
 import { full } from '../ops/constant.js';
@@ -15,11 +14,13 @@ import { isStored } from '../runtime/sharded.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
+import { checkOptions } from './check.js';
 import { type Configuration, chipOf, configOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';
-import { naming, TPUMemoryError, TPUMemoryPoolError, TPUOutOfMemoryError, TPUValidationError } from './errors.js';
+import { TPUMemoryError, TPUMemoryPoolError, TPUOutOfMemoryError, TPUValidationError } from './errors.js';
 import { type LayoutOptions, optimizeLayout, type TensorLayout } from './layout.js';
 import { log } from './log.js';
 import { MemoryMonitor, type MonitorOptions } from './monitor.js';
+import { naming } from './naming.js';
 import { MemoryPool, type PoolDetails } from './pool.js';
 
 /** What is known of the device: before it is started, a CPU's memory, and nothing of others. */
@@ -158,7 +159,7 @@ export class TPUMemoryManager {
 
   /** Zeros. Their memory is promised now, and taken when they are first computed. */
   allocateTensor(shape: readonly number[], options?: AllocationOptions): Tensor {
-    if (options) checkAllocation(options);
+    if (options) checkOptions('allocateTensor', ALLOCATION_OPTIONS, options);
     const { dtype = 'f32', requiresGrad = false, purpose = 'unknown', poolId } = options ?? {};
     const zeros = this.#zerosOf(shape, dtype);
     if (requiresGrad && !isFloat(dtype))
@@ -426,16 +427,7 @@ export class TPUMemoryManager {
   }
 }
 
-function checkOptions(what: string, names: readonly string[], given: object): void {
-  const problem = isPlain(given)
-    ? unknownOption(names, given)
-    : `takes options { ${names.join(', ')} }, got ${describe(given)}`;
-  if (problem) throw new TPUValidationError(`${what}: ${problem}`, { details: { given } });
-}
 const ALLOCATION_OPTIONS = ['dtype', 'requiresGrad', 'purpose', 'poolId'];
-function checkAllocation(given: AllocationOptions): void {
-  checkOptions('allocateTensor', ALLOCATION_OPTIONS, given);
-}
 
 const zerosOf = ({ shape, dtype }: Aval): Expr => full(shape, 0, dtype);
 function avalOf(what: string, shape: readonly number[], dtype: DType): Aval {

@@ -2,7 +2,6 @@
 import { checkWhole } from '../base/check.js';
 import { DTypeError } from '../base/errors.js';
 import { bytes, columns, seconds } from '../base/format.js';
-import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, shown } from '../base/tree.js';
 import { Mesh } from '../ir/mesh.js';
@@ -25,8 +24,9 @@ import {
   roundingOf,
   weightsOf,
 } from './changes.js';
+import { checkOneOf, checkOptions } from './check.js';
 import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig, limitOf } from './config.js';
-import { named, TPUConfigurationError, TPUOptimizationError } from './errors.js';
+import { TPUConfigurationError, TPUOptimizationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
   checkTrains,
@@ -38,6 +38,7 @@ import {
   type Sample,
   sampleOf,
 } from './measure.js';
+import { named } from './naming.js';
 
 export interface ChangeReport {
   readonly name: string;
@@ -134,12 +135,6 @@ export function undoOptimizations(model: Module): void {
 
 function checkModel(model: unknown): asserts model is Module {
   if (!(model instanceof Module)) throw new TPUOptimizationError(`a module is needed, got ${describe(model)}`);
-}
-function checkOneOf<T extends string>(what: string, given: T, known: readonly T[]): void {
-  if (!known.includes(given))
-    throw new TPUConfigurationError(`${what} is ${shown(given)}: it must be ${known.join(', ')}`, {
-      details: { given },
-    });
 }
 
 // ---- the optimizer
@@ -253,8 +248,7 @@ export class TPUOptimizer {
     checkModel(model);
     checkOneOf('the optimization level', optimizationLevel, OPTIMIZATION_LEVELS);
     const { purpose = purposeOf(this.config), runs = 5, tolerance } = options;
-    const unknown = unknownOption(OPTIONS, { ...options });
-    if (unknown) throw new TPUConfigurationError(`optimize: ${unknown}`);
+    checkOptions('optimize', OPTIONS, options, TPUConfigurationError);
     checkOneOf('the purpose', purpose, PURPOSES);
     checkNumbers(runs, tolerance);
     if (busy.has(model))
