@@ -134,7 +134,8 @@ export class BaseBackend {
       warnOnce('mixedPrecision has no effect: precision is float32, and there is nothing to mix it with');
     try {
       const changes = prepare(model, this.config, optimizationLevel);
-      this.#distributed.wrapModel(model);
+      const isShared = changes.some(({ name, status }) => name === 'sharding' && status === 'applied');
+      if (!isShared) this.#distributed.wrapModel(model);
       this.#prepared.set(model, key, new ModelForm(model), undefined);
       log.info('a model is prepared', {
         model: name,

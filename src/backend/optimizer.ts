@@ -6,9 +6,10 @@ import { messageOf } from '../base/thrown.js';
 import { describe, shown } from '../base/tree.js';
 import { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/module.js';
+import type { Client } from '../pjrt/index.js';
 import { collectGarbage, wholeOf } from '../runtime/memory.js';
 import { dropPrograms } from '../runtime/program.js';
-import { defaultClient } from '../runtime/value.js';
+import { defaultClient, startedClient } from '../runtime/value.js';
 import { shardingOf, unmark } from '../spmd/sharding.js';
 import { sync } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -25,7 +26,7 @@ import {
   weightsOf,
 } from './changes.js';
 import { checkOneOf, checkOptions } from './check.js';
-import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig, limitOf } from './config.js';
+import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';
 import { TPUConfigurationError, TPUOptimizationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
@@ -103,8 +104,8 @@ function tryApply(row: Change, model: Module, standing: Standing[], context: Con
 const PREPARED = ['checkpointing', 'everything in bf16'];
 /**
  * Makes the changes that the configuration asks for, or those of a level, with nothing measured or compared: anew, so that
- * layers which the model has got since have them, too. Without a level, changes that an optimizer has made stay. Those that
- * need to know the devices are left out.
+ * layers which the model has got since have them, too. Without a level, changes that an optimizer has made stay. Sharding is
+ * left out unless it was there: the devices are not known before they are started.
  */
 export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
   checkModel(model);
@@ -117,14 +118,23 @@ export function prepare(model: Module, config: KernelPyTorchConfig, level?: Opti
   const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
   const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
   const rows = level ? rowsOf(level) : CHANGES.filter(({ name }) => names.has(name) || wanted.includes(name));
+  const purpose = purposeOf(config);
+  const client = names.has('sharding') ? startedClient() : undefined;
+  const context = client ? contextOf(purpose, tpu, client) : { purpose, config: tpu };
   return rows.map((row) => {
-    const report = tryApply(row, model, standing, { purpose: purposeOf(config), config: tpu });
+    const report = tryApply(row, model, standing, context);
     if (report) return report;
     const { what, settle } = standing.at(-1)!;
     settle?.();
     return { name: row.name, status: 'applied', what };
   });
 }
+const contextOf = (purpose: Purpose, config: TPUConfig, client: Client): Context => ({
+  purpose,
+  config,
+  devices: client.devices.length,
+  capacity: limitOf(config, wholeOf(client), client.defaultDevice.kind),
+});
 const purposeOf = ({ mode }: KernelPyTorchConfig): Purpose => (mode === 'inference' ? 'inference' : 'training');
 
 /** Takes back all that was applied to a model. Weights that became bf16 are f32 again, with the values that bf16 left. */
@@ -299,9 +309,7 @@ export class TPUOptimizer {
   ): Promise<TPUOptimizationResult> {
     const start = performance.now();
     const client = await defaultClient();
-    const { tpu: config } = this.config.hardware;
-    const capacity = limitOf(config, wholeOf(client), client.defaultDevice.kind);
-    const context: Context = { purpose, config, devices: client.devices.length, capacity };
+    const context = contextOf(purpose, this.config.hardware.tpu, client);
     const given = await this.#see(model, sampleInputs, purpose);
     const before = given && (await this.#measure(model, given.sample, purpose, runs));
 

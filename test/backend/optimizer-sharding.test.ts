@@ -1,7 +1,7 @@
 // The optimizer where there are several devices: eight virtual ones.
 
 import * as tx from 'tsxla';
-import { TPUConfig, TPUOptimizer } from 'tsxla/backend';
+import { KernelPyTorchConfig, TPUBackend, TPUConfig, TPUMemoryManager, TPUOptimizer } from 'tsxla/backend';
 import { expect, test } from 'vitest';
 import { count, stored } from '../spmd/support.js'; // first: it asks for them
 
@@ -44,17 +44,16 @@ test('weights that are too large for one device are split', async () => {
   ];
   const before = await numbers(model.forward(x));
   const small = { version: 'v6e', v6eMemoryGb: 2e6 / 2 ** 30, memoryFraction: 1 } as const; // the weights are 1,061,888 bytes
-  const result = await new TPUOptimizer(new TPUConfig({ ...exact, ...small })).optimizeForInference(
-    model,
-    x,
-    'aggressive',
-    { runs: 1 },
-  );
+  const config = new KernelPyTorchConfig({ mode: 'inference', hardware: { tpu: { ...exact, ...small } } });
+  const result = await new TPUOptimizer(config).optimizeForInference(model, x, 'aggressive', { runs: 1 });
   expect(result.changes.at(-1)!.what).toBe(
     '8 devices share the batch, where they divide it; each has a part of the weights',
   );
   expect(sharded(model.parameters()[2]!)).toBe('[fsdp] over fsdp=8');
   expect(result.performanceMetrics!.after.memory).toBeLessThan(result.performanceMetrics!.before.memory);
+  new TPUBackend(config).prepareModel(model); // which leaves what an optimizer has done
+  expect(sharded(model.parameters()[2]!)).toBe('[fsdp] over fsdp=8');
+  new TPUMemoryManager(); // all memory again
   result.undo();
   const text = tx.compile((x: tx.Tensor) => model.forward(x)).stablehlo([x]);
   expect(text).not.toContain('sdy');
