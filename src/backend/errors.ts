@@ -1,18 +1,11 @@
 // The errors of specs 002 and 004. Each keeps what it is about in `details`, and what XLA or the runtime said in `cause`.
-import { TsxlaError } from '../base/errors.js';
+import { type ErrorDetails, TsxlaError } from '../base/errors.js';
 
-export interface ErrorDetails extends ErrorOptions {
-  readonly details?: Readonly<Record<string, unknown>>;
-}
-
-/** The root of them all: `catch (e) { if (e instanceof TPUBackendError) ... }`. */
-export class TPUBackendError extends TsxlaError {
-  readonly details: Readonly<Record<string, unknown>>;
-  constructor(message: string, { details = {}, ...options }: ErrorDetails = {}) {
-    super(message, options);
-    this.details = details;
-  }
-}
+/**
+ * The root of them all: `catch (e) { if (e instanceof TPUBackendError) ... }`. Errors of the runtime that have a name here (as
+ * naming.ts lists them) are instances of it, too: a step that runs by itself throws those.
+ */
+export class TPUBackendError extends TsxlaError {}
 
 /** A TPU is wanted, and there is none. */
 export class TPUNotAvailableError extends TPUBackendError {}

@@ -26,7 +26,6 @@ export {
 export {
   CompilationError,
   DeviceNotAvailableError,
-  type ErrorDetails,
   OutOfMemoryError,
   TPUBackendError,
   TPUCacheError,

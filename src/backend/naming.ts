@@ -32,9 +32,18 @@ const NAMES: readonly (readonly [abstract new (...args: never[]) => Error, Error
   [RendezvousError, TPUDistributedError],
 ];
 
+const isOrdinary = (kind: ErrorKind, e: unknown): boolean => Function.prototype[Symbol.hasInstance].call(kind, e);
+Object.defineProperty(TPUBackendError, Symbol.hasInstance, {
+  value(this: ErrorKind, e: unknown): boolean {
+    if (isOrdinary(this, e)) return true;
+    const kind = NAMES.find(([type]) => e instanceof type)?.[1];
+    return kind !== undefined && (kind === this || isOrdinary(this, kind.prototype));
+  },
+});
+
 /** An error of the runtime under its name here; others as `otherwise`. `what` begins the sentence. */
 export function named(what: string, e: unknown, otherwise: ErrorKind = TPUBackendError, details = {}): TPUBackendError {
-  if (e instanceof TPUBackendError) return e;
+  if (isOrdinary(TPUBackendError, e)) return e as TPUBackendError;
   const kind = NAMES.find(([type]) => e instanceof type)?.[1] ?? otherwise;
   return new kind(`${what}: ${messageOf(e)}`, { cause: e, details });
 }

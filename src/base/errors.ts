@@ -1,7 +1,17 @@
 // Every error tsxla throws. A message names the input, says what is wrong, and what to do about it.
 
+export interface ErrorDetails extends ErrorOptions {
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
 /** The root of all errors thrown by tsxla, so that `catch (e) { if (e instanceof TsxlaError) ... }` is enough. */
 export class TsxlaError extends Error {
+  /** What it is about, for programs: of memory that is short, what was required and available. */
+  readonly details: Readonly<Record<string, unknown>>;
+  constructor(message?: string, { details = {}, ...options }: ErrorDetails = {}) {
+    super(message, options);
+    this.details = details;
+  }
   override get name(): string {
     return this.constructor.name;
   }
@@ -152,8 +162,9 @@ export class PjrtError extends TsxlaError {
     message: string,
     readonly code: StatusCode,
     readonly call: string,
+    details: ErrorDetails = {},
   ) {
-    super(message);
+    super(message, details);
   }
 }
 

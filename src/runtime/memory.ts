@@ -92,5 +92,6 @@ export async function checkFits(
       `accumulate(), or checkpoint()\n    the largest buffers:\n${(await largest()).map((line) => `      ${line}\n`).join('')}`.trimEnd(),
     'RESOURCE_EXHAUSTED',
     'PJRT_LoadedExecutable_Execute',
+    { details: { required: needed, available: limit } },
   );
 }

@@ -91,7 +91,7 @@ test('an unknown field is named, with the one that was meant', () => {
     "mode is 'fast': it must be inference, training, development",
   );
   expect(() => new KernelPyTorchConfig('training' as never)).toThrow(
-    'KernelPyTorchConfig: takes { mode, hardware }, got',
+    'KernelPyTorchConfig: takes options { mode, hardware }, got',
   );
   expect(() => new XLACompiler({ memoryFraction: 0.5 } as never)).toThrow(
     'got an object: write new TPUConfig({ ... })',

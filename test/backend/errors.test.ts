@@ -62,6 +62,27 @@ test('an error keeps what it is about, and what the runtime said', () => {
   expect([error.details, error.cause, error instanceof tx.TsxlaError]).toEqual([{ a: 1 }, 'b', true]);
 });
 
+test("the runtime's own errors are instances of their names here: a step throws those", async () => {
+  const config = new TPUConfig({ memoryFraction: 1e-6 });
+  new TPUBackend(config);
+  const error = await tx
+    .step(() => tx.randn([300, 300]).sum())
+    .then((t) => t.item())
+    .catch((e: unknown) => e);
+  config.memoryFraction = 1;
+  expect(error).toBeInstanceOf(tx.OutOfMemoryError);
+  expect(error).toBeInstanceOf(backend.TPUOutOfMemoryError);
+  expect(error).toBeInstanceOf(backend.OutOfMemoryError);
+  expect(error).toBeInstanceOf(backend.TPUMemoryError);
+  expect(error).toBeInstanceOf(backend.TPUBackendError);
+  expect(error).not.toBeInstanceOf(backend.TPUMemoryPoolError);
+  expect(error).not.toBeInstanceOf(backend.XLACompilationError);
+  const { required, available } = (error as backend.TPUOutOfMemoryError).details;
+  expect(required).toBeGreaterThan(available as number);
+  expect(new tx.ShapeError('x')).not.toBeInstanceOf(backend.TPUBackendError);
+  expect(new tx.FileError('x')).toBeInstanceOf(backend.TPUCheckpointError);
+});
+
 test('the table of the page has them all, and the other document has its names for three', () => {
   const classes = Object.values(backend).filter((x) => typeof x === 'function' && x.prototype instanceof Error);
   const names = new Set(classes.map((c) => (c as { name: string }).name));

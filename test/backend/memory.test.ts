@@ -104,7 +104,7 @@ test.each<[shape: unknown, options: object, said: string]>([
   [[2], { dtype: 'x' }, 'x is no dtype'],
   [[2], { requiresGrad: true, dtype: 'i32' }, 'only floats have gradients, and i32[2] is asked for'],
   [[2], { dtpye: 'f32' }, "there is no option 'dtpye'"],
-  [[2], ['f32'], 'takes { dtype'],
+  [[2], ['f32'], 'takes options { dtype'],
 ])('allocateTensor(%j, %j) is an error', (shape, options, said) => {
   const allocate = () => new TPUMemoryManager().allocateTensor(shape as never, options);
   expect(allocate).toThrow(TPUValidationError);
