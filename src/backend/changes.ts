@@ -3,12 +3,12 @@
 import { gradEnabled } from '../autograd/mode.js';
 import { DTYPES } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
-import { flatten } from '../base/tree.js';
+import { flatten, isPlain } from '../base/tree.js';
 import { Qwen3DecoderLayer, Qwen3Model } from '../models/qwen3.js';
 import { MultiheadAttention } from '../nn/attention.js';
 import { type Layer, ModuleDict, ModuleList, Sequential } from '../nn/containers.js';
 import { Linear } from '../nn/linear.js';
-import type { Module } from '../nn/module.js';
+import { isMember, type Module } from '../nn/module.js';
 import { LayerStack, scanLayers } from '../nn/stack.js';
 import {
   TransformerDecoder,
@@ -333,9 +333,9 @@ function scannedLayers(model: Module, { purpose }: Context): Applied | None {
     return { none: `it has no ${LEAST} equal layers one after the other` };
   }
   return reversibly((undo) => {
-    for (const [first] of loops) undo.push(around(first!, keepsDType));
+    for (const layer of new Set(loops.flat())) undo.push(around(layer, keepsDType));
     for (const { owner, list, runs } of lists)
-      if (runs.some((run) => loops.includes(run))) undo.push(around(owner, inLoops(list, runs)));
+      if (runs.some((run) => loops.includes(run))) undo.push(around(owner, inLoops(list)));
     return { what: `${loops.flat().length} equal layers are ${plural(loops.length, 'loop')}` };
   });
 }
@@ -359,10 +359,10 @@ const keepsDType =
     return y instanceof Tensor && x instanceof Tensor ? y.to(x.dtype) : y;
   };
 
-/** A module's own forward, which finds a loop in its list where there are equal layers. */
-function inLoops(list: Iterable<Layer>, runs: readonly Run[]): (forward: Forward) => Forward {
+/** A module's own forward, which finds a loop in its list where there are equal layers: those that are there then. */
+function inLoops(list: Iterable<Layer>): (forward: Forward) => Forward {
   const steps = () =>
-    runs.flatMap((run): readonly Pick<Layer, 'forward'>[] => {
+    equalRuns([...list]).flatMap((run): readonly Pick<Layer, 'forward'>[] => {
       const isLoop = isLong(run) && !(hasStatistics(run[0]!) && run[0]!.training);
       return isLoop ? [{ forward: (x: Tensor, ...rest: never[]) => scanLayers<never[]>(run, x, {}, ...rest) }] : run;
     });
@@ -370,7 +370,8 @@ function inLoops(list: Iterable<Layer>, runs: readonly Run[]): (forward: Forward
     (...args) => {
       const grows = args.some((x) => (x as { cache?: unknown } | undefined)?.cache); // Qwen3 counts its layers, then
       if (grows) return forward(...args);
-      Object.defineProperty(list, Symbol.iterator, { value: () => steps().values(), configurable: true });
+      const found = steps();
+      Object.defineProperty(list, Symbol.iterator, { value: () => found.values(), configurable: true });
       try {
         return forward(...args);
       } finally {
@@ -396,7 +397,24 @@ function formOf(layer: Layer): string | undefined {
   const tensors = [...layer.namedParameters(), ...layer.namedBuffers()];
   if (!tensors.length || layer instanceof LayerStack) return undefined;
   const shapes = tensors.map(([name, t]) => `${name} ${t.aval} ${t.requiresGrad}`);
-  return [layer.constructor.name, layer.toString(), ...shapes].join('\n');
+  const settings = layer.modules().map((m) => `${m.training} ${settingsOf(Object.entries(m))}`);
+  return [layer.constructor.name, layer.toString(), ...shapes, ...settings].join('\n');
+}
+/** What fields hold that are no members: numbers and texts as such, what is inside lists and objects, all else by identity. */
+const settingsOf = (fields: readonly (readonly [string, unknown])[]): string =>
+  fields.map(([name, x]) => (isMember(x) ? '' : `${name}: ${settingOf(x)}`)).join();
+function settingOf(x: unknown): string {
+  if (Array.isArray(x)) return `[${settingsOf(Object.entries(x))}]`;
+  if (isPlain(x)) return `{${settingsOf(Object.entries(x))}}`;
+  if (typeof x === 'function' || (typeof x === 'object' && x)) return `#${numberOf(x)}`;
+  return typeof x === 'string' ? JSON.stringify(x) : String(x);
+}
+const numbers = new WeakMap<object, number>();
+let numbered = 0;
+function numberOf(x: object): number {
+  const number = numbers.get(x) ?? ++numbered;
+  numbers.set(x, number);
+  return number;
 }
 
 // ---- many devices

@@ -135,6 +135,16 @@ test('a prepared model is left alone until it is another: by identity, members a
   expect(() => backend.prepareModel('model' as never)).toThrow("prepareModel: takes a model, got the string 'model'");
 });
 
+test('a layer that was made before a model was prepared is prepared when it comes into it', () => {
+  const backend = new TPUBackend(new KernelPyTorchConfig({ mode: 'inference' }));
+  const [spare, model] = [new nn.Linear(8, 2), mlp()];
+  backend.prepareModel(model);
+  model.setSubmodule('2', spare);
+  backend.prepareModel(model);
+  expect(spare.weight.dtype).toBe('bf16');
+  expect(model.forward(x).dtype).toBe('f32');
+});
+
 test('models that are garbage go; of too many, the one not used for longest', async () => {
   const backend = new TPUBackend(new TPUConfig({ cacheMaxSize: 3 }));
   const stats = async () => (await backend.getMemoryStats()).modelCacheStats;

@@ -72,6 +72,32 @@ test('weights are used as they are at each call: loaded, trained, in another dty
   expect((await (await compiler.compileModel(model, x.to('bf16')))(x.to('bf16'))).dtype).toBe('bf16');
 });
 
+test('layers that were there before and change places are noticed, in fields and in lists', async () => {
+  class Pair extends tx.nn.Module {
+    first = new tx.nn.Linear(4, 4);
+    more = [new tx.nn.Linear(4, 4)];
+    override forward(x: tx.Tensor) {
+      return this.more[0]!.forward(this.first.forward(x).relu());
+    }
+  }
+  const [spare, model, compiler] = [new tx.nn.Linear(4, 4), new Pair(), new XLACompiler()];
+  const layers = new tx.nn.Sequential(new tx.nn.Linear(4, 4), new tx.nn.ReLU());
+  const [compiled, stacked] = [await compiler.compileModel(model, x), await compiler.compileModel(layers, x)];
+  const expectSame = async () => {
+    expect(await list(await compiled(x))).toEqual(await list(await tx.step(() => model.forward(x))));
+    expect(await list(await stacked(x))).toEqual(await list(await tx.step(() => layers.forward(x))));
+  };
+  await expectSame();
+  layers.setSubmodule('0', spare);
+  await expectSame();
+  [model.first, model.more[0]] = [model.more[0]!, model.first];
+  await expectSame();
+  model.more[0] = spare;
+  await expectSame();
+  Object.assign(model.first, { weight: spare.weight });
+  await expectSame();
+});
+
 test('dropout and batch norm follow train() and eval()', async () => {
   const model = new tx.nn.Sequential(new tx.nn.Linear(4, 64), new tx.nn.Dropout(0.5));
   const compiled = await new XLACompiler().compileModel(model.eval(), x);
