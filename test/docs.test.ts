@@ -77,6 +77,7 @@ const PAGES: Readonly<Record<string, Given>> = {
     },
   },
   nn: {},
+  optimizer: {},
   'recovery-lora': { files: recovery },
   optim: { code: `const labels = tx.zeros([64], { dtype: 'i64' });` },
   qwen3: {

@@ -1,7 +1,8 @@
 // What each change does to a model, and that taking it back leaves nothing.
 import * as tx from 'tsxla';
-import { applyLevel, type ChangeReport, OPTIMIZATION_LEVELS, TPUConfig, undoOptimizations } from 'tsxla/backend';
+import { type ChangeReport, OPTIMIZATION_LEVELS, TPUConfig, undoOptimizations } from 'tsxla/backend';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { applyLevel } from '../../dist/backend/optimizer.js';
 
 const { nn } = tx;
 beforeEach(() => void tx.manualSeed(7));

@@ -208,3 +208,11 @@ test.each<[string, unknown, unknown, string]>([
   await expect(compiling).rejects.toThrow(TPUValidationError);
   await expect(compiling).rejects.toThrow(said);
 });
+
+test('a topology that is none is refused before anything is compiled', async () => {
+  const compiler = new XLACompiler();
+  await expect(compiler.compileAheadOfTime(mlp(), x, 'v6e-3')).rejects.toThrow(
+    /compileAheadOfTime: Sequential for v6e-3: v6e-3: 3 chips are no v6e slice/,
+  );
+  await expect(compiler.compileAheadOfTime(mlp(), undefined, 'v6e-1')).rejects.toThrow(TPUValidationError);
+});
