@@ -185,13 +185,7 @@ export class BaseBackend {
       warnOnce(`prepareData: ${t.aval} is not split: its first dimension is no multiple of ${parts} devices`);
       return cast;
     };
-    const walk = (x: unknown): unknown => {
-      if (x instanceof Tensor) return one(x);
-      if (Array.isArray(x)) return x.map(walk);
-      if (x instanceof Map) return new Map([...x].map(([key, value]) => [key, walk(value)]));
-      return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([key, value]) => [key, walk(value)])) : x;
-    };
-    return walk(data) as T;
+    return mapTensors(data, one);
   }
 
   /** Waits until the device has computed all that was asked of it. What failed there is thrown here. */
@@ -225,13 +219,18 @@ export class BaseBackend {
     if (saveOptimizer && !optimizer)
       throw new TPUCheckpointError(`${path} is not written: saveOptimizer is true, and no optimizer is given`);
     const { mode, hardware } = this.config;
+    // The values of this moment, whatever is trained while they are written.
+    const state = {
+      model_state_dict: model.stateDict(),
+      ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() as unknown as TorchTree }),
+    };
+    const now = mapTensors<typeof state>(state, (t) => t.detach());
     const about = { device: this.device, worldSize: this.worldSize, mode, precision: hardware.tpu.precision };
     await naming(
       `the model cannot be saved in ${path}`,
       () =>
         writeTorch(path, {
-          model_state_dict: model.stateDict(),
-          ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() as unknown as TorchTree }),
+          ...now,
           metadata: { ...about, model: model.constructor.name, written: new Date().toISOString() },
         }),
       TPUCheckpointError,
@@ -270,6 +269,17 @@ export class BaseBackend {
   [inspect.custom](): string {
     return this.toString();
   }
+}
+
+/** A tree of lists, objects and Maps with other tensors in it, and what is none as it is. */
+function mapTensors<T>(tree: T, one: (t: Tensor) => Tensor): T {
+  const walk = (x: unknown): unknown => {
+    if (x instanceof Tensor) return one(x);
+    if (Array.isArray(x)) return x.map(walk);
+    if (x instanceof Map) return new Map([...x].map(([key, value]) => [key, walk(value)]));
+    return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([key, value]) => [key, walk(value)])) : x;
+  };
+  return walk(tree) as T;
 }
 
 /** On a TPU; where there is none, on what there is, which is said once, or is an error where validation is strict. */

@@ -56,8 +56,7 @@ export class ModelForm {
   readonly #dtypes: readonly DType[];
   readonly #modules: readonly Module[];
   readonly #forwards: readonly unknown[];
-  /** What the fields of its modules hold, one after the other. */
-  readonly #members: readonly unknown[];
+  #holders: readonly Holder[];
   #seen = 0;
 
   constructor(model: Module) {
@@ -65,36 +64,49 @@ export class ModelForm {
     this.#dtypes = this.#tensors.map((t) => t.dtype);
     this.#modules = model.modules();
     this.#forwards = this.#modules.map((m) => m.forward);
-    const members: unknown[] = [];
-    eachMember(this.#modules, (member) => members.push(member));
-    this.#members = members;
+    this.#holders = this.#modules.flatMap(holdersOf);
     this.#seen = membersMade() + changes;
   }
 
   /** Whether the model is still made of the same. Lists and dicts are looked into only where any of them has changed. */
   isStill(model: Module): boolean {
     for (let i = 0; i < this.#tensors.length; i++) if (this.#tensors[i]!.dtype !== this.#dtypes[i]) return false;
-    const members = this.#members;
-    let i = 0;
-    if (!eachMember(this.#modules, (member) => member === members[i++]) || i < members.length) return false;
+    for (let i = 0; i < this.#holders.length; i++) if (!isSame(this.#holders[i]!)) return this.#isAgain(model);
     const now = membersMade() + changes;
-    if (now === this.#seen) return true;
+    return now === this.#seen || this.#isAgain(model);
+  }
+  /** The same with a look at everything. */
+  #isAgain(model: Module): boolean {
     const other = new ModelForm(model);
     if (!same(this.#modules, other.#modules) || !same(this.#tensors, other.#tensors)) return false;
-    if (!same(this.#forwards, other.#forwards)) return false;
-    this.#seen = now;
+    if (!same(this.#forwards, other.#forwards) || !same(membersIn(this.#holders), membersIn(other.#holders)))
+      return false;
+    this.#holders = other.#holders;
+    this.#seen = other.#seen;
     return true;
   }
 }
 const same = (a: readonly unknown[], b: readonly unknown[]) => a.length === b.length && a.every((x, i) => x === b[i]);
 
-/** Members in fields, and in lists in fields, until `see` says false. */
-function eachMember(holders: readonly object[], see: (member: unknown) => unknown): boolean {
-  for (const holder of holders)
-    for (const key in holder) {
-      const x = (holder as Record<string, unknown>)[key];
-      if (typeof x !== 'object') continue;
-      if (isMember(x) ? !see(x) : Array.isArray(x) && !eachMember([x], see)) return false;
-    }
-  return true;
+/** A module, or a list in a field of one, with the members that it holds. */
+interface Holder {
+  readonly object: Readonly<Record<string, unknown>>;
+  /** How many fields it has in all: one more may be a member. */
+  readonly size: number;
+  readonly keys: readonly string[];
+  readonly members: readonly unknown[];
+}
+function holdersOf(object: object): Holder[] {
+  const fields = Object.entries(object);
+  const held = fields.filter(([, x]) => isMember(x) || Array.isArray(x));
+  const [keys, members] = [held.map(([key]) => key), held.map(([, x]) => x)];
+  const inside = members.filter((x) => Array.isArray(x)).flatMap(holdersOf);
+  return [{ object: object as Holder['object'], size: fields.length, keys, members }, ...inside];
+}
+/** By name, without the lists themselves: another one with the same in it is the same. */
+const membersIn = (holders: readonly Holder[]): unknown[] =>
+  holders.flatMap(({ keys, members }) => keys.flatMap((key, i) => (isMember(members[i]) ? [key, members[i]] : [])));
+function isSame({ object, size, keys, members }: Holder): boolean {
+  for (let i = 0; i < keys.length; i++) if (object[keys[i]!] !== members[i]) return false;
+  return Object.keys(object).length === size;
 }

@@ -265,3 +265,20 @@ test('a model and its optimizer are saved and loaded; what does not fit changes 
   );
   expect((await readTorch(file)) instanceof Map).toBe(true); // the good one is still there
 });
+
+test('what is saved are the weights of the moment, though training goes on while they are written', async () => {
+  const backend = new TPUBackend(new TPUConfig(plain));
+  const model = new nn.Sequential(...Array.from({ length: 8 }, () => new nn.Linear(128, 128)));
+  const set = (change: (p: tx.Tensor) => void) => tx.noGrad(() => model.parameters().forEach(change));
+  set((p) => p.fill_(1));
+  await tx.sync();
+  const file = path.join(folder, 'moment.pth');
+  const saving = backend.saveModel(model, file);
+  for (let i = 0; i < 5; i++) {
+    set((p) => p.add_(1));
+    await tx.sync();
+  }
+  await saving;
+  const state = ((await readTorch(file)) as Map<string, Map<string, { data: Float32Array }>>).get('model_state_dict')!;
+  expect(new Set([...state.values()].flatMap(({ data }) => [...data]))).toEqual(new Set([1]));
+});

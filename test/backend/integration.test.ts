@@ -47,6 +47,10 @@ test('allReduce sums or averages the parts of a tensor, or as many copies', asyn
     "allReduce: op is the string 'max': it must be sum or mean",
   );
   expect(() => distributed.allReduce([1] as never)).toThrow(TPUDistributedError);
+  const elsewhere = tx.spmd.shard(tx.ones([8]), new tx.spmd.Mesh([8], ['fsdp']), ['fsdp']);
+  expect(() => distributed.allReduce(elsewhere)).toThrow(
+    'allReduce: f32[8] is split over fsdp of another mesh, fsdp=8',
+  );
   await distributed.barrier();
 });
 
