@@ -187,23 +187,28 @@ const ownTensors = (module: Module): Tensor[] =>
   [...module.members()].map(([, m]) => m).filter((m): m is Tensor & typeof m => m instanceof Tensor);
 
 function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
-  const floats = [...model.parameters(), ...model.buffers()].filter((t) => t.dtype === 'f32');
-  if (!floats.length) return { none: 'it has no weights in f32' };
+  const tensors = [...model.parameters(), ...model.buffers()];
+  const floats = tensors.filter((t) => t.dtype === 'f32');
+  if (!floats.length && !tensors.some((t) => t.dtype === 'bf16')) return { none: 'it has no weights in f32' };
+  /** Results are f32 as they were: those of a part of a model that is bf16 already, and given such, stay bf16. */
+  const asBefore = (args: unknown[], results: unknown): unknown => {
+    const given = leavesOf(args).leaves.map((x) => x instanceof Tensor && x.dtype);
+    const isWide = given.includes('f32') || (floats.length > 0 && !given.includes('bf16'));
+    return isWide ? mapTensors(results, castFloats('f32')) : results;
+  };
   return reversibly((undo) => {
-    const back = castFloats('f32');
     if (purpose === 'training') {
-      undo.push(
-        around(
-          model,
-          (forward) =>
-            (...args) =>
-              mapTensors(
-                autocast({ dtype: 'bf16' }, () => forward(...args)),
-                back,
-              ),
-        ),
-      );
-      return { what: 'all products are bf16, norms and sums f32, from weights in f32' };
+      const inBf16 =
+        (forward: Forward): Forward =>
+        (...args) =>
+          asBefore(
+            args,
+            autocast({ dtype: 'bf16' }, () => forward(...args)),
+          );
+      undo.push(around(model, inBf16));
+      return {
+        what: `all products are bf16, norms and sums f32, from weights in ${floats.length ? 'f32' : 'bf16, as they were'}`,
+      };
     }
     const was = weightsOf(model);
     const settle = narrow(floats, undo);
@@ -212,9 +217,10 @@ function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
         model,
         (forward) =>
           (...args) =>
-            mapTensors(forward(...mapTensors(args, castFloats('bf16'))), back),
+            asBefore(args, forward(...mapTensors(args, castFloats('bf16')))),
       ),
     );
+    if (!floats.length) return { what: 'inputs are bf16, as its weights are' };
     return { what: `weights, inputs and all between are bf16: ${bytes(was)} are ${bytes(weightsOf(model))}`, settle };
   });
 }

@@ -112,6 +112,25 @@ test('in training, products are bf16 and weights stay f32; in inference weights 
   expect(await list(exact.forward(x))).toEqual(was);
 });
 
+test.each(['inference', 'training'] as const)(
+  'a model that is bf16 already, or shares a layer with one, takes f32: %s',
+  async (mode) => {
+    const backend = new TPUBackend(new KernelPyTorchConfig({ mode }));
+    const loaded = mlp().to('bf16');
+    backend.prepareModel(loaded);
+    const y = loaded.forward(backend.prepareData(x));
+    expect(y.dtype).toBe('f32');
+    expect(loaded.forward(x.to('bf16')).dtype).toBe('bf16'); // as it was
+    expect(await list(loaded.forward(x.to('bf16')))).toEqual(await list(y));
+    const layer = new nn.Linear(4, 4);
+    const [one, other, around] = [[], [new nn.ReLU()], [new nn.Linear(4, 2)]].map(
+      (rest) => new nn.Sequential(layer, ...rest),
+    );
+    for (const model of [layer, one!, other!, around!]) backend.prepareModel(model);
+    for (const model of [layer, one!, other!, around!]) expect(model.forward(x).dtype).toBe('f32');
+  },
+);
+
 test('a prepared model is left alone until it is another: by identity, members and dtypes, never by name', async () => {
   const backend = new TPUBackend();
   const stats = async () => (await backend.getMemoryStats()).modelCacheStats;
