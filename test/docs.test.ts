@@ -126,6 +126,19 @@ test.each(Object.entries(PAGES))('docs/%s.md', async (page, given) => {
     expect(printed.join('\n')).toContain(below);
 });
 
+test('a block of the backend that imports something can be copied: it imports what it uses of tsxla', () => {
+  const text = fs.readFileSync(path.join(root, 'docs/backend.md'), 'utf8');
+  const blocks = [...text.matchAll(/```ts\n(import .*?)```/gs)].map((m) => m[1]!);
+  const missing = blocks.flatMap((block) => {
+    const imported = [...block.matchAll(/^import (?:\{ (.*) \}|\* as (\w+)) from/gm)].flatMap((m) =>
+      (m[1] ?? m[2]!).split(', '),
+    );
+    const used = new Set([...block.matchAll(/\b(tx|nn|optim)\./g)].map((m) => m[1]!));
+    return [...used].filter((name) => !imported.includes(name)).map((name) => `${name} in ${block}`);
+  });
+  expect(missing).toEqual([]);
+});
+
 test('all of it is right by its types', async () => {
   const programs = Object.keys(PAGES).map((page) => path.join(scratch, page, 'program.ts'));
   const options = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2023'];

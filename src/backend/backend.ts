@@ -1,4 +1,6 @@
 // The backend of specs 002 and 004: a device, and models and data brought to it as the configuration says.
+import fs from 'node:fs';
+import { dirname } from 'node:path';
 import { inspect } from 'node:util';
 import type { HostArray } from '../base/dtype.js';
 import { isFloat } from '../base/promote.js';
@@ -9,7 +11,7 @@ import { checkState, Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/optimizer.js';
 import { type BatchGuidance, batchGuidance } from '../plan/chips.js';
 import type { DeviceType } from '../plugins/index.js';
-import { device, isPresent } from '../runtime/device.js';
+import { announceDevice, device, isPresent } from '../runtime/device.js';
 import { programCount } from '../runtime/program.js';
 import { checkRuns } from '../runtime/turn.js';
 import { defaultClient } from '../runtime/value.js';
@@ -18,6 +20,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { waitDeviceOps } from '../xm/index.js';
 import { type CacheStats, ModelCache } from './cache.js';
 import type { OptimizationLevel } from './changes.js';
+import { checkFile, checkOptions } from './check.js';
 import { type CompilationStats, XLACompiler } from './compiler.js';
 import { type Configuration, chipOf, configOf, dtypeOf, hbmOf, type KernelPyTorchConfig } from './config.js';
 import { isChosen, world } from './devices.js';
@@ -215,24 +218,26 @@ export class BaseBackend {
 
   /** Writes the model, and the optimizer if it is given, as torch.save does: torch.load(path, weights_only=True) reads it. */
   async saveModel(model: Module, path: string, options: SaveOptions = {}): Promise<void> {
+    checkFile('saveModel', model, path);
+    checkOptions('saveModel', ['optimizer', 'saveOptimizer'], options);
     const { optimizer, saveOptimizer = optimizer !== undefined } = options;
-    if (saveOptimizer && !optimizer)
-      throw new TPUCheckpointError(`${path} is not written: saveOptimizer is true, and no optimizer is given`);
+    const refuse = (why: string) => new TPUCheckpointError(`${path} is not written: ${why}`, { details: { path } });
+    if (saveOptimizer && !optimizer) throw refuse('saveOptimizer is true, and no optimizer is given');
+    if (!fs.existsSync(dirname(path))) throw refuse(`there is no folder ${dirname(path)}`);
     const { mode, hardware } = this.config;
-    // The values of this moment, whatever is trained while they are written.
-    const state = {
-      model_state_dict: model.stateDict(),
-      ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() as unknown as TorchTree }),
-    };
-    const now = mapTensors<typeof state>(state, (t) => t.detach());
     const about = { device: this.device, worldSize: this.worldSize, mode, precision: hardware.tpu.precision };
     await naming(
       `the model cannot be saved in ${path}`,
-      () =>
-        writeTorch(path, {
-          ...now,
-          metadata: { ...about, model: model.constructor.name, written: new Date().toISOString() },
-        }),
+      () => {
+        const state = {
+          model_state_dict: model.stateDict(),
+          ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() as unknown as TorchTree }),
+        };
+        // The values of this moment, whatever is trained while they are written.
+        const now = mapTensors<typeof state>(state, (t) => t.detach());
+        const metadata = { ...about, model: model.constructor.name, written: new Date().toISOString() };
+        return writeTorch(path, { ...now, metadata });
+      },
       TPUCheckpointError,
       { path },
     );
@@ -240,6 +245,8 @@ export class BaseBackend {
 
   /** Reads what saveModel wrote, or a state dict that torch.save did. All of it fits, or nothing is changed. */
   async loadModel<M extends Module>(model: M, path: string, options: LoadModelOptions = {}): Promise<M> {
+    checkFile('loadModel', model, path);
+    checkOptions('loadModel', ['optimizer', 'loadOptimizer'], options);
     const { optimizer, loadOptimizer = optimizer !== undefined } = options;
     const refuse = (why: string) => new TPUCheckpointError(`${path} is not loaded: ${why}`, { details: { path } });
     if (loadOptimizer && !optimizer) throw refuse('loadOptimizer is true, and no optimizer is given');
@@ -298,5 +305,6 @@ export class TPUBackend extends BaseBackend {
         `${missing}, and enableStrictValidation is on: turn it off to use the ${used}, or set PJRT_DEVICE=${used.toUpperCase()} to say that it is meant`,
       );
     warnOnce(`${missing}: the ${used} is used instead`, { device: used });
+    announceDevice();
   }
 }

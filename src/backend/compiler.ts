@@ -14,6 +14,7 @@ import { noGrad } from '../tensor/autograd.js';
 import { compile, type Prepared } from '../tensor/step.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type CacheStats, ModelCache } from './cache.js';
+import { checkOptions } from './check.js';
 import { type Configuration, configOf, type KernelPyTorchConfig, type TPUConfig } from './config.js';
 import {
   named,
@@ -91,9 +92,11 @@ export class XLACompiler {
   async compileModel<M extends Module>(
     model: M,
     sampleInputs?: unknown,
-    { useCache = this.config.hardware.tpu.enableXlaCache }: CompileModelOptions = {},
+    options: CompileModelOptions = {},
   ): Promise<CompiledModel<M>> {
     const inputs = checkInputs('compileModel', model, sampleInputs);
+    checkOptions('compileModel', ['useCache'], options);
+    const { useCache = this.config.hardware.tpu.enableXlaCache } = options;
     if (!useCache) return this.#compile(model, inputs, false);
     const { compilationMode, xlaOptimizationLevel } = this.config.hardware.tpu;
     const key = `${inputs ? kindOf(inputs) : 'any inputs'}, ${compilationMode} ${xlaOptimizationLevel}`;
@@ -184,6 +187,7 @@ export class XLACompiler {
     options: Pick<PlanOptions, 'fresh'> = {},
   ): Promise<Plan> {
     const inputs = checkInputs('compileAheadOfTime', model, sampleInputs);
+    checkOptions('compileAheadOfTime', ['fresh'], options);
     if (!inputs)
       throw new TPUValidationError('compileAheadOfTime: it takes sample inputs: a tensor, or a list of them');
     const forward = (...args: unknown[]) => noGrad(() => (model.forward as (...args: unknown[]) => unknown)(...args));

@@ -49,7 +49,7 @@ function number(unset: number, range: Range, about: string): Field<number> {
     kind: `a ${whole ? 'whole ' : ''}number${low}${range.most === undefined ? '' : `, at most ${most}`}`,
     fits: (x): x is number =>
       typeof x === 'number' && x > above && x >= least && x <= most && (!whole || Number.isSafeInteger(x)),
-    read: (text) => (text.trim() ? Number(text) : text),
+    read: (text) => (text.trim() && !Number.isNaN(Number(text)) ? Number(text) : text),
   };
 }
 const orNull = <T>(field: Field<T>): Field<T | null> => ({
@@ -130,6 +130,17 @@ export class TPUConfig {
           this.#set(name, value);
         },
       });
+    // Setting what no field is called ends up here: memory_fraction would be there, and have no effect.
+    const unknown = new Proxy(
+      {},
+      {
+        set(target, name, value, config) {
+          if (typeof name === 'symbol') return Reflect.set(target, name, value, config);
+          throw new TPUConfigurationError(`TPUConfig: ${unknownOption(NAMES, { [name]: value ?? null })}`);
+        },
+      },
+    );
+    Object.setPrototypeOf(TPUConfig.prototype, unknown);
   }
 
   /** Takes what the environment says: TSXLA_TPU_MEMORY_FRACTION=0.8 and its like. */
@@ -185,6 +196,8 @@ export class KernelPyTorchConfig {
     const { tpu } = hardware;
     this.mode = mode;
     this.hardware = { tpu: tpu instanceof TPUConfig ? tpu : new TPUConfig({ ...MODES[mode], ...tpu }) };
+    Object.freeze(this.hardware);
+    Object.freeze(this); // a mode sets what fields are unless told: later it would not
   }
 
   /** From a JSON file of the same form: { "mode": "training", "hardware": { "tpu": { "memoryFraction": 0.8 } } }. */
@@ -227,7 +240,8 @@ export function configOf(config: Configuration | undefined): KernelPyTorchConfig
   if (config instanceof KernelPyTorchConfig) return config;
   if (config === undefined || config instanceof TPUConfig)
     return new KernelPyTorchConfig(config ? { hardware: { tpu: config } } : {});
-  throw new TPUConfigurationError(`a KernelPyTorchConfig or a TPUConfig is needed, got ${describe(config)}`);
+  const way = isPlain(config) ? `: write new ${'mode' in config ? 'KernelPyTorchConfig' : 'TPUConfig'}({ ... })` : '';
+  throw new TPUConfigurationError(`a KernelPyTorchConfig or a TPUConfig is needed, got ${describe(config)}${way}`);
 }
 
 export const dtypeOf = ({ precision }: TPUConfig): DType & ('bf16' | 'f32') =>

@@ -22,7 +22,27 @@ export {
   TPUConfig,
   TPUVersion,
 } from './config.js';
-export * from './errors.js';
+export {
+  CompilationError,
+  DeviceNotAvailableError,
+  type ErrorDetails,
+  OutOfMemoryError,
+  TPUBackendError,
+  TPUCacheError,
+  TPUCheckpointError,
+  TPUConfigurationError,
+  TPUDeviceError,
+  TPUDistributedError,
+  TPUMemoryError,
+  TPUMemoryPoolError,
+  TPUModelPreparationError,
+  TPUNotAvailableError,
+  TPUOptimizationError,
+  TPUOutOfMemoryError,
+  TPUValidationError,
+  XLACompilationError,
+  XLACompilationTimeoutError,
+} from './errors.js';
 export {
   createXlaIntegration,
   type DeviceStats,

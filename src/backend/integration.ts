@@ -78,7 +78,12 @@ export type ReduceOperation = (typeof OPERATIONS)[number];
 /** Training on all devices: each has the whole model and a part of the batch, and XLA sums gradients on their way. */
 export class XLADistributedTraining {
   #mesh: Mesh | undefined;
-  constructor(readonly deviceManager: XLADeviceManager = new XLADeviceManager()) {}
+  constructor(readonly deviceManager: XLADeviceManager = new XLADeviceManager()) {
+    if (!(deviceManager instanceof XLADeviceManager))
+      throw new TPUDistributedError(
+        `XLADistributedTraining: takes an XLADeviceManager, got ${describe(deviceManager)}: write new XLADistributedTraining(new XLADeviceManager(config))`,
+      );
+  }
 
   get worldSize(): number {
     return this.deviceManager.worldSize;

@@ -2,6 +2,7 @@
 import { type Logger, type Level as PinoLevel, pino, stdSerializers } from 'pino';
 import { env } from '../base/env.js';
 import { say } from '../base/log.js';
+import { checkOptions } from './check.js';
 import { TPUConfigurationError, TPUValidationError } from './errors.js';
 
 export const LEVELS = ['debug', 'info', 'warning', 'error', 'silent'] as const;
@@ -28,8 +29,10 @@ function oneOf<T extends string>(what: string, value: string, known: readonly T[
 
 let current: Logger | undefined;
 /** As Python's logging.basicConfig: how everything of the backend is logged from now on. */
-export function basicConfig({ level, format, write = say }: LogOptions = {}): void {
-  const least = oneOf('the level of logging', level ?? env('TSXLA_LOG_LEVEL') ?? 'warning', LEVELS);
+export function basicConfig(options: LogOptions = {}): void {
+  checkOptions('basicConfig', ['level', 'format', 'write'], options);
+  const { level, format, write = say } = options;
+  const least = oneOf('the level of logging', level ?? env('TSXLA_LOG_LEVEL')?.toLowerCase() ?? 'warning', LEVELS);
   const form = oneOf('the format of logs', format ?? env('TSXLA_LOG_FORMAT') ?? 'pretty', FORMATS);
   current = pino(
     {

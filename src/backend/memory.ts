@@ -1,10 +1,9 @@
 // Memory of the device: what may be used of it, what is used and by whom, and tensors that are made once and lent.
 import { byteLength, DTYPES, type DType, dtypeMistake } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
-import { unknownOption } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { sameShape, showShape } from '../base/shape.js';
-import { describe, isPlain, shown } from '../base/tree.js';
+import { describe, shown } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { Expr } from '../ir/expr.js';
 import { full } from '../ops/constant.js';
@@ -15,6 +14,7 @@ import { isStored } from '../runtime/sharded.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
+import { checkOptions } from './check.js';
 import { type Configuration, chipOf, configOf, hbmOf, type KernelPyTorchConfig, type TPUConfig } from './config.js';
 import { naming, TPUMemoryError, TPUMemoryPoolError, TPUOutOfMemoryError, TPUValidationError } from './errors.js';
 import { type LayoutOptions, optimizeLayout, type TensorLayout } from './layout.js';
@@ -435,12 +435,6 @@ export class TPUMemoryManager {
   }
 }
 
-function checkOptions(what: string, names: readonly string[], given: object): void {
-  const problem = isPlain(given)
-    ? unknownOption(names, given)
-    : `takes options { ${names.join(', ')} }, got ${describe(given)}`;
-  if (problem) throw new TPUValidationError(`${what}: ${problem}`, { details: { given } });
-}
 const ALLOCATION_OPTIONS = ['dtype', 'requiresGrad', 'purpose', 'poolId'];
 function checkAllocation(given: AllocationOptions): void {
   checkOptions('allocateTensor', ALLOCATION_OPTIONS, given);

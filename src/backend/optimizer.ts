@@ -1,10 +1,10 @@
 // TPUOptimizer of spec 002: changes that make a model smaller and faster, each checked against what the model computed before.
 import { checkWhole } from '../base/check.js';
-import { DTypeError } from '../base/errors.js';
+import { ArgumentError, DTypeError } from '../base/errors.js';
 import { bytes, columns, seconds } from '../base/format.js';
 import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
-import { describe, shown } from '../base/tree.js';
+import { describe, isPlain, shown } from '../base/tree.js';
 import { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/module.js';
 import { capacityOf, collectGarbage } from '../runtime/memory.js';
@@ -26,7 +26,7 @@ import {
   weightsOf,
 } from './changes.js';
 import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig } from './config.js';
-import { named, TPUConfigurationError, TPUOptimizationError } from './errors.js';
+import { named, TPUConfigurationError, TPUOptimizationError, TPUValidationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
   checkTrains,
@@ -67,6 +67,17 @@ function standingOf(model: Module): Standing[] {
 /** Takes changes back, the last first, until there are no more than these. */
 function takeBack(standing: Standing[], length = 0): void {
   while (standing.length > length) standing.pop()!.undo();
+}
+
+/** Whether weights themselves are bf16 by a change that stayed. */
+const isRounded = (standing: readonly Standing[]): boolean => standing.some(({ settle }) => settle);
+/** Weights that are wide again are not what they were: whoever trains them has to know. */
+function tellLost(model: Module, wasRounded: boolean): void {
+  if (wasRounded && !isRounded(standingOf(model)))
+    log.warning(
+      'weights that were made bf16 for inference are f32 again, without what was rounded away: load them anew, or keep two models',
+      { model: model.constructor.name },
+    );
 }
 
 const rowsOf = (level: OptimizationLevel): readonly Change[] => {
@@ -134,11 +145,21 @@ const PREPARED = ['checkpointing', 'everything in bf16'];
  */
 export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
   const purpose = config.mode === 'inference' ? 'inference' : 'training';
-  const { tpu } = config.hardware;
   const standing = standingOf(model);
   const names = new Set(standing.map(({ row }) => row.name));
+  const wasRounded = isRounded(standing);
   takeBack(standing);
-  if (level) return applyLevel(model, level, purpose, config);
+  const changes = level ? applyLevel(model, level, purpose, config) : applyNamed(model, names, config, purpose);
+  tellLost(model, wasRounded && model.parameters().some((p) => p.dtype === 'f32'));
+  return changes;
+}
+function applyNamed(
+  model: Module,
+  names: ReadonlySet<string>,
+  config: KernelPyTorchConfig,
+  purpose: Purpose,
+): ChangeReport[] {
+  const { tpu } = config.hardware;
   if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
   const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
   const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
@@ -194,10 +215,10 @@ export interface MemoryUsage {
   readonly live: number;
 }
 
-type ResultFields = Omit<TPUOptimizationResult, 'toString' | 'undo'>;
-export class TPUOptimizationResult {
+type ResultFields<M extends Module> = Omit<TPUOptimizationResult<M>, 'toString' | 'undo'>;
+export class TPUOptimizationResult<M extends Module = Module> {
   /** The model that was given, changed. */
-  declare readonly optimizedModel: Module;
+  declare readonly optimizedModel: M;
   declare readonly optimizationLevel: OptimizationLevel;
   declare readonly purpose: Purpose;
   /** In seconds. */
@@ -207,7 +228,7 @@ export class TPUOptimizationResult {
   declare readonly performanceMetrics: PerformanceMetrics | null;
   declare readonly comparison: Comparison | null;
   declare readonly memoryUsage: MemoryUsage;
-  constructor(fields: ResultFields) {
+  constructor(fields: ResultFields<M>) {
     Object.assign(this, fields);
   }
 
@@ -264,13 +285,14 @@ export class TPUOptimizer {
    * change is compared with what the model gave before, in eval mode, and taken back where that drifts; time and memory are
    * measured before and after. Functions that were compiled before see none of it: compile them afterwards.
    */
-  async optimize(
-    model: Module,
+  async optimize<M extends Module>(
+    model: M,
     sampleInputs?: unknown,
     optimizationLevel: OptimizationLevel = 'balanced',
     options: OptimizeOptions = {},
-  ): Promise<TPUOptimizationResult> {
+  ): Promise<TPUOptimizationResult<M>> {
     checkModel(model);
+    checkPlaces(sampleInputs, optimizationLevel);
     checkOneOf('the optimization level', optimizationLevel, OPTIMIZATION_LEVELS);
     const { purpose = this.config.mode === 'inference' ? 'inference' : 'training', runs = 5, tolerance } = options;
     const unknown = unknownOption(OPTIONS, { ...options });
@@ -290,21 +312,21 @@ export class TPUOptimizer {
   }
 
   /** Conservative unless told: weights of Linear layers become bf16. */
-  optimizeForInference(
-    model: Module,
+  optimizeForInference<M extends Module>(
+    model: M,
     sampleInputs?: unknown,
     level: OptimizationLevel = 'conservative',
     options: Omit<OptimizeOptions, 'purpose'> = {},
-  ): Promise<TPUOptimizationResult> {
+  ): Promise<TPUOptimizationResult<M>> {
     return this.optimize(model, sampleInputs, level, { ...options, purpose: 'inference' });
   }
   /** Aggressive unless told; weights stay f32. */
-  optimizeForTraining(
-    model: Module,
+  optimizeForTraining<M extends Module>(
+    model: M,
     sampleInputs?: unknown,
     level: OptimizationLevel = 'aggressive',
     options: Omit<OptimizeOptions, 'purpose'> = {},
-  ): Promise<TPUOptimizationResult> {
+  ): Promise<TPUOptimizationResult<M>> {
     return this.optimize(model, sampleInputs, level, { ...options, purpose: 'training' });
   }
 
@@ -317,12 +339,12 @@ export class TPUOptimizer {
     this.#programs.clear();
   }
 
-  async #optimize(
-    model: Module,
+  async #optimize<M extends Module>(
+    model: M,
     sampleInputs: unknown,
     level: OptimizationLevel,
     { purpose, runs, tolerance }: { purpose: Purpose; runs: number; tolerance: number | undefined },
-  ): Promise<TPUOptimizationResult> {
+  ): Promise<TPUOptimizationResult<M>> {
     const start = performance.now();
     const client = await defaultClient();
     const { tpu: config } = this.config.hardware;
@@ -332,6 +354,7 @@ export class TPUOptimizer {
 
     const standing = standingOf(model);
     const already = [...standing];
+    const wasRounded = isRounded(already);
     const rows = rowsOf(level);
     reconcile(standing, rows, context);
     const earlier = standing.length;
@@ -353,6 +376,7 @@ export class TPUOptimizer {
       takeBack(standing, earlier);
       throw named(`${model.constructor.name} cannot be measured with its changes`, e, TPUOptimizationError);
     }
+    tellLost(model, wasRounded);
     for (const { settle } of standing) settle?.();
     if (standing.some(({ settle }) => settle)) {
       await sync(); // weights in their new dtype
@@ -402,7 +426,8 @@ export class TPUOptimizer {
       if (purpose === 'training') checkTrains(model, sample);
       return { sample, first };
     } catch (e) {
-      if (!(e instanceof DTypeError)) throw named(`${name} fails on the sample inputs`, e, TPUOptimizationError);
+      const otherwise = strict && e instanceof ArgumentError ? TPUValidationError : TPUOptimizationError;
+      if (!(e instanceof DTypeError)) throw named(`${name} fails on the sample inputs`, e, otherwise);
       warnOrThrow(strict, `optimize: ${name} takes no such sample inputs (${said(e)}): ${without}`);
       return undefined;
     }
@@ -485,6 +510,14 @@ interface Trial {
   allowed: number;
 }
 
+/** Keywords of the document's calls, as an object where a place is meant. */
+function checkPlaces(...given: unknown[]): void {
+  const isKeywords = (x: unknown) => isPlain(x) && ('sampleInputs' in x || 'optimizationLevel' in x);
+  if (given.some(isKeywords))
+    throw new TPUConfigurationError(
+      "optimize: sample inputs and level have places, not names: write optimize(model, sampleInputs, 'balanced')",
+    );
+}
 function checkNumbers(runs: number, tolerance: number | undefined): void {
   try {
     checkWhole('optimize: runs', runs, 1);

@@ -99,7 +99,8 @@ export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) 
     try {
       return f.apply(this, args);
     } catch (e) {
-      if (e instanceof ArgumentError && !outer) e.message += `\n    at ${source}`; // where in the user's code
+      const isKnown = source?.frames.length; // behind an await it is not
+      if (e instanceof ArgumentError && !outer && isKnown) e.message += `\n    at ${source}`; // where in the user's code
       throw e;
     } finally {
       current = outer;

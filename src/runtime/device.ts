@@ -95,6 +95,10 @@ export const virtualDevices = (): number =>
     1,
   );
 
+let isAnnounced = false;
+/** The user knows which device is used, and why: it is not said when that is started. */
+export const announceDevice = (): void => void (isAnnounced = true);
+
 export interface OpenOptions {
   /** How many devices the CPU should appear to be. */
   readonly cpuDevices?: number;
@@ -111,7 +115,7 @@ export async function openClient(
   o: OpenOptions = {},
 ): Promise<{ client: Client; plugin: FoundPlugin }> {
   const { device, why } = name === 'auto' ? chooseDevice() : { device: name, why: undefined };
-  if (why) notice(`using ${device}: ${why}`);
+  if (why && !isAnnounced) notice(`using ${device}: ${why}`);
   checkPresent(device);
   const plugin = await findPlugin(device, o.onProgress ? { onProgress: o.onProgress } : {});
   const { options, callbacks } = await joinOthers(device);

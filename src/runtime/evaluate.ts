@@ -268,7 +268,7 @@ export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): P
   const graph = collect(roots, isGiven);
   const parameters = graph.nodes.filter(isGiven);
   const sources = parameters.map((p) => p.source); // and not the nodes: their values would live on
-  const labels = () => sources.map((source) => (source ? `the tensor made at ${source}` : 'a tensor'));
+  const labels = () => sources.map((source) => (source?.frames.length ? `the tensor made at ${source}` : 'a tensor'));
   return { graph, parameters, labels, aliases: [], isGiven, meshes: meshesOf(graph, isGiven) };
 }
 

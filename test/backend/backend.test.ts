@@ -1,9 +1,11 @@
 // TPUBackend: models and data as the configuration asks, remembered by identity; files; figures.
 process.env.TSXLA_CACHE = 'off';
 
+import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import * as tx from 'tsxla';
 import {
   BaseBackend,
@@ -14,6 +16,7 @@ import {
   TPUConfig,
   TPUModelPreparationError,
   TPUNotAvailableError,
+  TPUValidationError,
 } from 'tsxla/backend';
 import { readTorch } from 'tsxla/io';
 import { CHIPS } from 'tsxla/plan';
@@ -50,6 +53,12 @@ test('without a TPU the CPU is used: said once, an error where validation is str
   expect(new TPUBackend(strict).device).toBe('cpu');
   vi.unstubAllEnvs();
   expect(String(backend)).toBe('TPUBackend(device=cpu, worldSize=1, mode=training)');
+});
+
+test('that the CPU is used is not said again when it is started', async () => {
+  const program = "import { TPUBackend } from 'tsxla/backend'; await new TPUBackend().getDeviceInfo();";
+  const run = promisify(execFile)(process.execPath, ['--input-type=module', '-e', program]);
+  expect((await run).stderr.trim().split('\n')).toEqual([expect.stringContaining('the cpu is used instead')]);
 });
 
 test("the device's figures are the planner's, or the machine's own", async () => {
@@ -162,6 +171,21 @@ test('a layer that was made before a model was prepared is prepared when it come
   backend.prepareModel(model);
   expect(spare.weight.dtype).toBe('bf16');
   expect(model.forward(x).dtype).toBe('f32');
+});
+
+test('weights that inference has rounded are not trained unawares', async () => {
+  const [training, inference] = (['training', 'inference'] as const).map(
+    (mode) => new TPUBackend(new KernelPyTorchConfig({ mode })),
+  );
+  const [model, lost] = [mlp(), () => lines.filter((l) => String(l.message).includes('rounded away'))];
+  training!.prepareModel(model);
+  inference!.prepareModel(model);
+  inference!.clearCache();
+  inference!.prepareModel(model); // once more the same
+  expect([model.parameters()[0]!.dtype, lost()]).toEqual(['bf16', []]);
+  training!.prepareModel(model);
+  expect(model.parameters()[0]!.dtype).toBe('f32');
+  expect(lost()).toMatchObject([{ level: 'WARNING', model: 'Sequential' }]);
 });
 
 test('models that are garbage go; of too many, the one not used for longest', async () => {
@@ -279,9 +303,9 @@ test('a model and its optimizer are saved and loaded; what does not fit changes 
   fs.writeFileSync(path.join(folder, 'cut.pth'), fs.readFileSync(file).subarray(0, 500));
   await fails(path.join(folder, 'cut.pth'), {}, /cut.pth/);
   await expect(backend.saveModel(second.model, file, { saveOptimizer: true })).rejects.toThrow(TPUCheckpointError);
-  await expect(backend.saveModel(second.model, path.join(folder, 'no/such/folder.pth'))).rejects.toThrow(
-    TPUCheckpointError,
-  );
+  const nowhere = backend.saveModel(second.model, path.join(folder, 'no/such/folder.pth'));
+  await expect(nowhere).rejects.toThrow(TPUCheckpointError);
+  await expect(nowhere).rejects.toThrow(/folder.pth is not written: there is no folder .*no\/such$/);
   expect((await readTorch(file)) instanceof Map).toBe(true); // the good one is still there
 });
 
@@ -300,4 +324,23 @@ test('what is saved are the weights of the moment, though training goes on while
   await saving;
   const state = ((await readTorch(file)) as Map<string, Map<string, { data: Float32Array }>>).get('model_state_dict')!;
   expect(new Set([...state.values()].flatMap(({ data }) => [...data]))).toEqual(new Set([1]));
+});
+
+test('what is no option of a method, no model or no path, is an error and not ignored', async () => {
+  const [backend, model, file] = [new TPUBackend(), mlp(), path.join(folder, 'refused.pth')];
+  const any = backend as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  const refuses = async (method: string, args: unknown[], said: string) => {
+    await expect(any[method]!(...args)).rejects.toThrow(TPUValidationError);
+    await expect(any[method]!(...args)).rejects.toThrow(said);
+  };
+  const optimizer = new optim.Adam(model.parameters());
+  await refuses('saveModel', [model, file, { save_optimizer: true, optimizer }], '(did you mean saveOptimizer?)');
+  await refuses('saveModel', [model, file, true, optimizer], 'takes options { optimizer, saveOptimizer }, got');
+  await refuses('saveModel', [model], 'takes the path of a file, got undefined: write saveModel(model, path)');
+  expect(fs.existsSync(file)).toBe(false);
+  await refuses('loadModel', [file], 'loadModel: takes a model, got the string');
+  await refuses('loadModel', [model, file, { load_optimizer: true }], '(did you mean loadOptimizer?)');
+  const compiling = (options: unknown) => backend.compiler.compileModel(model, x, options as object);
+  await expect(compiling({ use_cache: false })).rejects.toThrow('(did you mean useCache?)');
+  await expect(compiling(false)).rejects.toThrow('takes options { useCache }, got');
 });

@@ -12,8 +12,9 @@ import {
   TPUConfig,
   TPUConfigurationError,
   TPUVersion,
+  XLACompiler,
 } from 'tsxla/backend';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 
 test('the defaults are those of the documents', () => {
   expect(new TPUConfig().toJSON()).toEqual({
@@ -92,6 +93,25 @@ test('an unknown field is named, with the one that was meant', () => {
   expect(() => new KernelPyTorchConfig('training' as never)).toThrow(
     'KernelPyTorchConfig: takes { mode, hardware }, got',
   );
+  expect(() => new XLACompiler({ memoryFraction: 0.5 } as never)).toThrow(
+    'got an object: write new TPUConfig({ ... })',
+  );
+});
+test('what was created has no other fields, mode or hardware', () => {
+  const config = new KernelPyTorchConfig();
+  const tpu = config.hardware.tpu as unknown as Record<string, unknown>;
+  expect(() => {
+    tpu['memory_fraction'] = 0.5;
+  }).toThrow("no option 'memory_fraction': it takes version, memoryFraction");
+  tpu['memoryFraction'] = 0.5;
+  expect([config.hardware.tpu.memoryFraction, tpu instanceof Object]).toEqual([0.5, true]);
+  for (const [at, name, value] of [
+    [config, 'mode', 'eval'],
+    [config, 'hardware', { tpu: { memoryFraction: 2 } }],
+    [config.hardware, 'tpu', { memoryFraction: 2 }],
+  ] as const)
+    expect(() => Object.assign(at, { [name]: value })).toThrow(`read only property '${name}'`);
+  expect([config.mode, config.hardware.tpu.memoryFraction]).toEqual(['training', 0.5]);
 });
 
 test('it is written as JSON and read again, from a file or the environment', () => {
@@ -114,7 +134,7 @@ test('it is written as JSON and read again, from a file or the environment', () 
   expect(read.mode).toBe('development');
   const wanted = { memoryFraction: 0.8, version: 'v6e', enableXlaCache: false, v6eMemoryGb: 16, cacheMaxSize: 7 };
   expect(read.hardware.tpu).toMatchObject({ ...wanted, xlaOptimizationLevel: 0 });
-  expect(() => TPUConfig.fromEnv({ TSXLA_TPU_CACHE_MAX_SIZE: 'many' })).toThrow('TSXLA_TPU_CACHE_MAX_SIZE is NaN');
+  expect(() => TPUConfig.fromEnv({ TSXLA_TPU_CACHE_MAX_SIZE: 'many' })).toThrow("TSXLA_TPU_CACHE_MAX_SIZE is 'many'");
   expect(() => TPUConfig.fromEnv({ TSXLA_TPU_MIXED_PRECISION: 'maybe' })).toThrow(
     "TSXLA_TPU_MIXED_PRECISION is 'maybe': it must be true or false",
   );
@@ -131,4 +151,9 @@ test('printed, it says what each field is and does', () => {
 test('logging is told what to say, and in which form', () => {
   expect(() => basicConfig({ level: 'loud' as never })).toThrow('the level of logging is loud: it must be debug, info');
   expect(() => basicConfig({ format: 'xml' as never })).toThrow('the format of logs is xml: it must be pretty, json');
+  expect(() => basicConfig('debug' as never)).toThrow('basicConfig: takes options { level, format, write }, got');
+  vi.stubEnv('TSXLA_LOG_LEVEL', 'ERROR'); // as Python's logging writes it
+  basicConfig();
+  vi.unstubAllEnvs();
+  basicConfig();
 });

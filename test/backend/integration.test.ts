@@ -102,6 +102,12 @@ test('compilationMode pjit splits over the devices', async () => {
   expect(tx.spmd.shardingOf(y)?.mesh.shape).toEqual([8]);
 });
 
+test('what is no device manager is refused', () => {
+  expect(() => new XLADistributedTraining(new TPUConfig() as never)).toThrow(
+    /takes an XLADeviceManager, got a TPUConfig: write new/,
+  );
+});
+
 test('optimizations of a model by themselves', async () => {
   const model = new tx.nn.Sequential(new tx.nn.Linear(6, 4));
   const x = tx.randn([2, 6]);

@@ -94,7 +94,7 @@ export const ERRORS: Readonly<Record<string, string>> = {
   TPUCacheError: '`clearDiskCache` where the cache is read-only',
   TPUModelPreparationError: '`prepareModel` of what is no model',
   TPUOptimizationError: '`optimize` of a model whose forward fails on the sample inputs',
-  TPUValidationError: 'sample inputs that are none, where validation is strict',
+  TPUValidationError: 'sample inputs without a tensor, or that the model does not take, where validation is strict; options that are none',
   TPUDistributedError: '`allReduce` with an operation that is none',
   TPUCheckpointError: '`loadModel` from a file that is not there, damaged, or of another model',
   TPUConfigurationError: 'a field set to what it cannot be',

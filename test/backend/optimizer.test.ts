@@ -36,7 +36,8 @@ describe('the result', () => {
     const [model, x] = [mlp(), tx.randn([256, 8])];
     const before = await numbers(model.forward(x));
     const result = await optimizer.optimize(model, x);
-    expect(result.optimizedModel).toBe(model);
+    const same: tx.nn.Sequential = result.optimizedModel; // by its type, too
+    expect(same).toBe(model);
     expect([result.optimizationLevel, result.purpose]).toEqual(['balanced', 'training']);
     expect(applied(result)).toEqual(['bf16 linears', 'checkpointing']);
     expect(result.changes[2]).toEqual({
@@ -316,6 +317,25 @@ describe('what cannot be', () => {
     await failing(o({ tolerance: -1 }), TPUConfigurationError, 'tolerance is -1: it must be a number of at least 0');
     await failing(optimizer.optimize({} as never), TPUOptimizationError, 'a module is needed, got an object');
   });
+});
+
+test('sample inputs of another shape: an error of validation where that is strict; no place is named where none is known', async () => {
+  const strict = new TPUOptimizer(new TPUConfig({ enableStrictValidation: true }));
+  for (const [o, kind] of [
+    [optimizer, TPUOptimizationError],
+    [strict, TPUValidationError],
+  ] as const) {
+    const failing = o.optimize(mlp(), tx.randn([4, 7]));
+    await expect(failing).rejects.toThrow(kind);
+    await expect(failing).rejects.toThrow(/inner sizes 7 and 8 differ: the weight is \[out, in\]$/);
+  }
+});
+
+test("the document's keywords as an object: where they go is said", async () => {
+  const [model, x] = [mlp(), tx.randn([4, 8])];
+  const way = "write optimize(model, sampleInputs, 'balanced')";
+  await expect(optimizer.optimize(model, { sampleInputs: x, optimizationLevel: 'balanced' })).rejects.toThrow(way);
+  await expect(optimizer.optimize(model, x, { optimizationLevel: 'balanced' } as never)).rejects.toThrow(way);
 });
 
 test('arguments in a list, and trees among them', async () => {

@@ -1,0 +1,21 @@
+// What is given to the backend's methods: TypeScript says what they take; plain JavaScript would have it ignored in silence.
+import { unknownOption } from '../base/options.js';
+import { describe, isPlain } from '../base/tree.js';
+import { Module } from '../nn/module.js';
+import { TPUValidationError } from './errors.js';
+
+export function checkOptions(what: string, names: readonly string[], given: object): void {
+  const problem = isPlain(given)
+    ? unknownOption(names, given)
+    : `takes options { ${names.join(', ')} }, got ${describe(given)}`;
+  if (problem) throw new TPUValidationError(`${what}: ${problem}`, { details: { given } });
+}
+
+export function checkFile(what: string, model: unknown, path: unknown): void {
+  const problem = !(model instanceof Module)
+    ? `takes a model, got ${describe(model)}`
+    : typeof path !== 'string' || !path
+      ? `takes the path of a file, got ${describe(path)}`
+      : undefined;
+  if (problem) throw new TPUValidationError(`${what}: ${problem}: write ${what}(model, path)`);
+}
