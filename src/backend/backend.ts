@@ -11,31 +11,24 @@ import { checkState, Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/optimizer.js';
 import { type BatchGuidance, batchGuidance } from '../plan/chips.js';
 import type { DeviceType } from '../plugins/index.js';
-import { announceDevice, device, isPresent } from '../runtime/device.js';
+import { absence, announceDevice, device, isChosen, isPresent } from '../runtime/device.js';
+import { wholeOf } from '../runtime/memory.js';
 import { programCount } from '../runtime/program.js';
-import { checkRuns } from '../runtime/turn.js';
 import { defaultClient } from '../runtime/value.js';
 import { shardBatch } from '../spmd/parallel.js';
 import { Tensor } from '../tensor/tensor.js';
-import { waitDeviceOps } from '../xm/index.js';
 import { type CacheStats, ModelCache } from './cache.js';
 import type { OptimizationLevel } from './changes.js';
 import { checkFile, checkOptions } from './check.js';
 import { type CompilationStats, XLACompiler } from './compiler.js';
 import { type Configuration, chipOf, configOf, dtypeOf, hbmOf, type KernelPyTorchConfig } from './config.js';
-import { isChosen, world } from './devices.js';
-import {
-  named,
-  naming,
-  TPUCheckpointError,
-  TPUDeviceError,
-  TPUModelPreparationError,
-  TPUNotAvailableError,
-} from './errors.js';
+import { allComputed, deviceAt, world } from './devices.js';
+import { TPUCheckpointError, TPUModelPreparationError, TPUNotAvailableError } from './errors.js';
 import { ModelForm } from './forward.js';
 import { XLADeviceManager, XLADistributedTraining } from './integration.js';
 import { log, warnOnce } from './log.js';
 import { type MemoryStatistics, TPUMemoryManager } from './memory.js';
+import { named, naming } from './naming.js';
 import { prepare } from './optimizer.js';
 
 export interface DeviceInfo {
@@ -81,12 +74,14 @@ export class BaseBackend {
   readonly config: KernelPyTorchConfig;
   readonly memory: TPUMemoryManager;
   readonly compiler: XLACompiler;
+  readonly #distributed: XLADistributedTraining;
   readonly #prepared: ModelCache<ModelForm>;
 
   constructor(config?: Configuration) {
     this.config = configOf(config);
     this.memory = new TPUMemoryManager(this.config);
     this.compiler = new XLACompiler(this.config);
+    this.#distributed = new XLADistributedTraining(new XLADeviceManager(this.config));
     this.#prepared = new ModelCache('prepared model', () => this.config.hardware.tpu.cacheMaxSize);
   }
 
@@ -108,23 +103,18 @@ export class BaseBackend {
 
   /** What is known of a device, by its place among those of this process. */
   async getDeviceInfo(deviceId = 0): Promise<DeviceInfo> {
+    const { kind } = await deviceAt(deviceId);
     const client = await defaultClient();
-    const found = client.addressableDevices[deviceId];
-    if (!found)
-      throw new TPUDeviceError(
-        `there is no device ${deviceId}: this process has ${client.addressableDevices.length}, from 0`,
-        { details: { deviceId } },
-      );
     const { tpu } = this.config.hardware;
-    const chip = chipOf(tpu, found.kind);
-    const { total, limit } = await this.memory.getMemoryStats();
+    const chip = chipOf(tpu, kind);
+    const total = wholeOf(client);
     return {
       deviceType: this.device,
       deviceId,
-      deviceName: found.kind,
+      deviceName: kind,
       driverVersion: client.platformVersion,
       totalMemory: Number.isFinite(total) ? total : null,
-      memoryLimit: limit,
+      memoryLimit: this.memory.limit,
       version: chip?.name ?? null,
       hbm: chip ? hbmOf(tpu, chip) : null,
       batchGuidance: chip ? batchGuidance(chip) : null,
@@ -139,15 +129,16 @@ export class BaseBackend {
   prepareModel<M extends Module>(model: M, optimizationLevel?: OptimizationLevel): M {
     if (!(model instanceof Module))
       throw new TPUModelPreparationError(`prepareModel: takes a model, got ${describe(model)}`);
-    const key = this.#keyOf(optimizationLevel);
+    const { precision, mixedPrecision, gradientCheckpointing } = this.config.hardware.tpu;
+    const key = `${this.config.mode} ${precision} ${mixedPrecision} ${gradientCheckpointing} ${optimizationLevel}`;
     if (this.#prepared.get(model, key, (form) => form.isStill(model))) return model;
-    const { precision, mixedPrecision } = this.config.hardware.tpu;
     const name = model.constructor.name;
     if (mixedPrecision && precision === 'float32')
       warnOnce('mixedPrecision has no effect: precision is float32, and there is nothing to mix it with');
     try {
       const changes = prepare(model, this.config, optimizationLevel);
-      if (this.isDistributed) new XLADistributedTraining(new XLADeviceManager(this.config)).wrapModel(model);
+      const isShared = changes.some(({ name, status }) => name === 'sharding' && status === 'applied');
+      if (!isShared) this.#distributed.wrapModel(model);
       this.#prepared.set(model, key, new ModelForm(model), undefined);
       log.info('a model is prepared', {
         model: name,
@@ -160,18 +151,6 @@ export class BaseBackend {
     return model;
   }
 
-  /** What a model is prepared for, as text: it is asked for in every step, and changes with the configuration only. */
-  #keyOf(level = ''): string {
-    const { mode, hardware } = this.config;
-    const { revision } = hardware.tpu;
-    if (this.#key.revision !== revision || this.#key.level !== level) {
-      const { precision, mixedPrecision, gradientCheckpointing } = hardware.tpu;
-      this.#key = { revision, level, text: `${mode} ${precision} ${mixedPrecision} ${gradientCheckpointing} ${level}` };
-    }
-    return this.#key.text;
-  }
-  #key = { revision: -1, level: '', text: '' };
-
   /**
    * Data as the model takes them: floats in its dtype, and the batch (dimension 0) split over the devices where there are
    * several and they divide it. Of any tree of lists, objects and Maps; what is no tensor stays as it is.
@@ -179,13 +158,12 @@ export class BaseBackend {
   prepareData<T>(data: T): T {
     const { tpu } = this.config.hardware;
     const dtype = tpu.mixedPrecision ? undefined : dtypeOf(tpu);
-    const parts = this.worldSize;
+    const mesh = this.isDistributed ? this.#distributed.mesh : undefined;
     const one = (t: Tensor): Tensor => {
       const cast = dtype && isFloat(t.dtype) ? t.to(dtype) : t;
-      if (parts === 1) return cast;
-      if (t.ndim && t.shape[0]! % parts === 0)
-        return shardBatch(cast, new XLADistributedTraining(new XLADeviceManager(this.config)).mesh);
-      warnOnce(`prepareData: ${t.aval} is not split: its first dimension is no multiple of ${parts} devices`);
+      if (!mesh) return cast;
+      if (t.ndim && t.shape[0]! % mesh.size === 0) return shardBatch(cast, mesh);
+      warnOnce(`prepareData: ${t.aval} is not split: its first dimension is no multiple of ${mesh.size} devices`);
       return cast;
     };
     return mapTensors(data, one);
@@ -193,10 +171,7 @@ export class BaseBackend {
 
   /** Waits until the device has computed all that was asked of it. What failed there is thrown here. */
   synchronize(): Promise<void> {
-    return naming('synchronize', async () => {
-      await waitDeviceOps();
-      checkRuns();
-    });
+    return naming('synchronize', allComputed);
   }
 
   async getMemoryStats(): Promise<BackendMemoryStats> {
@@ -299,12 +274,11 @@ export class TPUBackend extends BaseBackend {
         'PJRT_DEVICE asks for a TPU, and this machine has none: tsxla doctor tells what it has',
       );
     if (used === 'tpu' || isChosen()) return;
-    const missing = 'this machine has no TPU (no /dev/accel0, no TPU under /dev/vfio)';
     if (this.config.hardware.tpu.enableStrictValidation)
       throw new TPUNotAvailableError(
-        `${missing}, and enableStrictValidation is on: turn it off to use the ${used}, or set PJRT_DEVICE=${used.toUpperCase()} to say that it is meant`,
+        `${absence.tpu}, and enableStrictValidation is on: turn it off to use the ${used}, or set PJRT_DEVICE=${used.toUpperCase()} to say that it is meant`,
       );
-    warnOnce(`${missing}: the ${used} is used instead`, { device: used });
+    warnOnce(`${absence.tpu}: the ${used} is used instead`, { device: used });
     announceDevice();
   }
 }

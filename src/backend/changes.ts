@@ -1,9 +1,9 @@
 // What TPUOptimizer does to a model, as a table: each row is one change, made in place, and taken back without a trace. Names
 // of state dicts, and what a model's class does, stay.
 import { gradEnabled } from '../autograd/mode.js';
-import { DTYPES } from '../base/dtype.js';
+import { byteLength } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
-import { flatten, isPlain } from '../base/tree.js';
+import { isPlain } from '../base/tree.js';
 import { Qwen3DecoderLayer, Qwen3Model } from '../models/qwen3.js';
 import { MultiheadAttention } from '../nn/attention.js';
 import { type Layer, ModuleDict, ModuleList, Sequential } from '../nn/containers.js';
@@ -24,7 +24,7 @@ import { checkpoint } from '../tensor/autograd.js';
 import { dependOn } from '../tensor/region.js';
 import { Tensor } from '../tensor/tensor.js';
 import { dtypeOf, type TPUConfig } from './config.js';
-import { type Forward, wrapForward } from './forward.js';
+import { type Forward, tensorsIn, wrapForward } from './forward.js';
 
 /** Each has all that those before it have. */
 export const OPTIMIZATION_LEVELS = ['conservative', 'balanced', 'aggressive'] as const;
@@ -126,23 +126,16 @@ function around(module: Module, wrap: (forward: Forward) => Forward): () => void
   };
 }
 
-/** Arguments or results with other tensors in their places; all else, masks that are null, caches, functions, as it is. */
 function mapTensors<T>(tree: T, fn: (t: Tensor) => Tensor): T {
-  const flat = leavesOf(tree);
-  return flat.rebuild(flat.leaves.map((x) => (x instanceof Tensor ? fn(x) : x))) as T;
+  const { tensors, replaced } = tensorsIn(tree);
+  return replaced(tensors.map(fn));
 }
-/** What is no list and no plain object is a leaf, whatever it is. */
-export const leavesOf = (tree: unknown) => flatten('', tree, isLeaf, '');
-const isLeaf = (x: unknown): x is unknown =>
-  x !== null && x !== undefined && !Array.isArray(x) && (typeof x !== 'object' || isObject(x));
-const isObject = (x: object): boolean => ![Object.prototype, null].includes(Object.getPrototypeOf(x));
-
 const castFloats = (dtype: 'bf16' | 'f32') => (t: Tensor) =>
   t.dtype === (dtype === 'bf16' ? 'f32' : 'bf16') ? t.to(dtype) : t;
 
 /** The bytes of a model's parameters and buffers. */
 export const weightsOf = (model: Module): number =>
-  [...model.parameters(), ...model.buffers()].reduce((n, t) => n + t.numel() * DTYPES[t.dtype].bytes, 0);
+  [...model.parameters(), ...model.buffers()].reduce((n, t) => n + byteLength(t.aval), 0);
 
 /** How far the outputs of a model are by rounding alone. */
 export const roundingOf = (model: Module): number =>
@@ -192,7 +185,7 @@ function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
   if (!floats.length && !tensors.some((t) => t.dtype === 'bf16')) return { none: 'it has no weights in f32' };
   /** Results are f32 as they were: those of a part of a model that is bf16 already, and given such, stay bf16. */
   const asBefore = (args: unknown[], results: unknown): unknown => {
-    const given = leavesOf(args).leaves.map((x) => x instanceof Tensor && x.dtype);
+    const given = tensorsIn(args).tensors.map((t) => t.dtype);
     const isWide = given.includes('f32') || (floats.length > 0 && !given.includes('bf16'));
     return isWide ? mapTensors(results, castFloats('f32')) : results;
   };
@@ -278,18 +271,8 @@ const recomputed =
   (forward: Forward): Forward =>
   (...args) => {
     if (!gradEnabled()) return forward(...args);
-    const flat = leavesOf(args);
-    const isTensor = flat.leaves.map((x) => x instanceof Tensor);
-    const tensors = flat.leaves.filter((x): x is Tensor => x instanceof Tensor);
-    return checkpoint(
-      (...inside: Tensor[]) => {
-        const given = inside.values();
-        return forward(
-          ...(flat.rebuild(flat.leaves.map((x, i) => (isTensor[i] ? given.next().value : x))) as unknown[]),
-        );
-      },
-      ...tensors,
-    );
+    const { tensors, replaced } = tensorsIn(args);
+    return checkpoint((...inside: Tensor[]) => forward(...replaced(inside)), ...tensors);
   };
 
 // ---- attention
@@ -436,9 +419,9 @@ function sharding(model: Module, { devices, capacity = Number.POSITIVE_INFINITY 
     (isLarge ? fsdp : dataParallel)(model, mesh);
     undo.push(
       around(model, (forward) => (...args) => {
-        const tensors = leavesOf(args).leaves.filter((x) => x instanceof Tensor);
+        const { tensors, replaced } = tensorsIn(args);
         const divide = tensors.every((t) => t.ndim && t.shape[0]! % mesh.size === 0);
-        return forward(...(divide ? mapTensors(args, (t) => shard(t, mesh, [axis])) : args));
+        return forward(...(divide ? replaced(tensors.map((t) => shard(t, mesh, [axis]))) : args));
       }),
     );
     const weights = isLarge ? 'each has a part of the weights' : 'each has all weights';

@@ -1,14 +1,30 @@
 // What is given to the backend's methods: TypeScript says what they take; plain JavaScript would have it ignored in silence.
 import { unknownOption } from '../base/options.js';
-import { describe, isPlain } from '../base/tree.js';
+import { describe, isPlain, shown } from '../base/tree.js';
 import { Module } from '../nn/module.js';
-import { TPUValidationError } from './errors.js';
+import { type ErrorKind, TPUConfigurationError, TPUValidationError } from './errors.js';
 
-export function checkOptions(what: string, names: readonly string[], given: object): void {
+/** Options by name; `what` begins the sentence. */
+export function checkOptions(
+  what: string,
+  names: readonly string[],
+  given: object,
+  kind: ErrorKind = TPUValidationError,
+): void {
   const problem = isPlain(given)
     ? unknownOption(names, given)
     : `takes options { ${names.join(', ')} }, got ${describe(given)}`;
-  if (problem) throw new TPUValidationError(`${what}: ${problem}`, { details: { given } });
+  if (problem) throw new kind(`${what}: ${problem}`, { details: { given } });
+}
+
+export function checkOneOf<T extends string>(
+  what: string,
+  given: string,
+  known: readonly T[],
+  kind: ErrorKind = TPUConfigurationError,
+): asserts given is T {
+  if (!known.includes(given as T))
+    throw new kind(`${what} is ${shown(given)}: it must be ${known.join(', ')}`, { details: { given } });
 }
 
 export function checkFile(what: string, model: unknown, path: unknown): void {

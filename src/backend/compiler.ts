@@ -1,5 +1,5 @@
 // Models as programs: compiled when asked, for the inputs that are shown, and remembered.
-import { ArgumentError, TimeoutError } from '../base/errors.js';
+import { ArgumentError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
 import { Module } from '../nn/module.js';
@@ -16,16 +16,10 @@ import { Tensor } from '../tensor/tensor.js';
 import { type CacheStats, ModelCache } from './cache.js';
 import { checkOptions } from './check.js';
 import { type Configuration, configOf, type KernelPyTorchConfig, type TPUConfig } from './config.js';
-import {
-  named,
-  naming,
-  TPUCacheError,
-  TPUValidationError,
-  XLACompilationError,
-  XLACompilationTimeoutError,
-} from './errors.js';
-import { ModelForm } from './forward.js';
+import { type TPUBackendError, TPUCacheError, TPUValidationError, XLACompilationError } from './errors.js';
+import { type Forward, ModelForm, tensorsIn } from './forward.js';
 import { log, warnOnce } from './log.js';
+import { named, naming } from './naming.js';
 
 /** A model's forward, compiled. It uses the weights as they are at each call; gradients are not kept: train in tx.step. */
 export interface CompiledModel<M extends Module = Module> {
@@ -41,26 +35,19 @@ export interface CompileModelOptions {
   readonly useCache?: boolean;
 }
 
-export interface CompilationStats {
-  readonly compilationCache: CacheStats & CacheTotals;
-  readonly hits: number;
-  readonly misses: number;
-  readonly hitRate: number;
-  readonly evictions: number;
+interface CacheTotals {
   /** Programs that are remembered: equal models share theirs. */
   readonly cachedGraphs: number;
   /** Of their executables. */
   readonly bytes: number;
+}
+export interface CompilationStats extends Pick<CacheStats, 'hits' | 'misses' | 'hitRate' | 'evictions'>, CacheTotals {
+  readonly compilationCache: CacheStats & CacheTotals;
   /** That compiling took, all in all. */
   readonly seconds: number;
   readonly compilationMode: TPUConfig['compilationMode'];
   readonly cacheMaxSize: number;
 }
-interface CacheTotals {
-  readonly cachedGraphs: number;
-  readonly bytes: number;
-}
-
 /** What outlives a model: of which program its entry is. */
 interface ProgramFacts {
   hash: string;
@@ -135,45 +122,38 @@ export class XLACompiler {
     if (device() === 'tpu' && level !== 2)
       warnOnce(`xlaOptimizationLevel ${level} has no effect on a TPU: its compiler has no such levels`);
     const placed = mode === 'pjit' ? await spread(model) : <T>(batch: T): T => batch;
-    const run = compile(
-      (...args: unknown[]) => noGrad(() => (model.forward as (...args: unknown[]) => unknown)(...args)),
-      {
-        name,
-        cache,
-        ...(mode === 'xla' && { maxGraphs: 1 }),
-        ...(level !== 2 && { xlaFlags: LEVELS[level] }),
-        compilationTimeoutSeconds: tpu.compilationTimeoutSeconds,
-      },
-    );
-    const program = inputs && (await this.#timed(name, () => run.prepare(placed(inputs) as never), cache));
+    const run = compile(forwardOf(model), {
+      name,
+      cache,
+      ...(mode === 'xla' && { maxGraphs: 1 }),
+      ...(level !== 2 && { xlaFlags: LEVELS[level] }),
+      compilationTimeoutSeconds: tpu.compilationTimeoutSeconds,
+    });
+    let program: Prepared | undefined;
+    try {
+      program = inputs && (await run.prepare(placed(inputs) as never));
+    } catch (e) {
+      log.error('a model is not compiled', { model: name, why: messageOf(e).split('\n')[0] });
+      throw failure(`compileModel: ${name}`, e, { model: name });
+    }
+    if (program) {
+      const { seconds, cached: fromDisk } = program;
+      if (!fromDisk) this.#seconds += seconds;
+      log.info('a model is compiled', { model: name, seconds: Math.round(seconds * 1e3) / 1e3, fromDisk, cache });
+    }
     let form = new ModelForm(model);
-    const forward = (...args: unknown[]) => {
+    const forward = async (...args: unknown[]) => {
       if (!form.isStill(model)) {
         run.clearCache(); // it describes what the model was
         form = new ModelForm(model);
       }
-      return naming(name, () => run(...(placed(args) as never[])), XLACompilationError);
+      try {
+        return await run(...(placed(args) as never[]));
+      } catch (e) {
+        throw failure(name, e);
+      }
     };
     return Object.assign(forward, { forward, model, program }) as unknown as CompiledModel<M>;
-  }
-
-  async #timed(name: string, prepare: () => Promise<Prepared>, cache: boolean): Promise<Prepared> {
-    try {
-      const program = await prepare();
-      this.#seconds += program.cached ? 0 : program.seconds;
-      log.info('a model is compiled', {
-        model: name,
-        seconds: round(program.seconds),
-        fromDisk: program.cached,
-        cache,
-      });
-      return program;
-    } catch (e) {
-      const otherwise = e instanceof ArgumentError ? TPUValidationError : XLACompilationError;
-      const error = named(`compileModel: ${name}`, e, otherwise, { model: name });
-      log.error('a model is not compiled', { model: name, why: messageOf(e).split('\n')[0] });
-      throw error;
-    }
   }
 
   /**
@@ -190,18 +170,12 @@ export class XLACompiler {
     checkOptions('compileAheadOfTime', ['fresh'], options);
     if (!inputs)
       throw new TPUValidationError('compileAheadOfTime: it takes sample inputs: a tensor, or a list of them');
-    const forward = (...args: unknown[]) => noGrad(() => (model.forward as (...args: unknown[]) => unknown)(...args));
     const { compilationTimeoutSeconds: timeoutSeconds } = this.config.hardware.tpu;
     const names = [...model.namedParameters(), ...model.namedBuffers()];
     try {
-      return await plan(forward, inputs, topology, { ...options, timeoutSeconds, names });
+      return await plan(forwardOf(model), inputs, topology, { ...options, timeoutSeconds, names });
     } catch (e) {
-      const late = e instanceof TimeoutError;
-      throw named(
-        `compileAheadOfTime: ${model.constructor.name} for ${topology}`,
-        e,
-        late ? XLACompilationTimeoutError : e instanceof ArgumentError ? TPUValidationError : XLACompilationError,
-      );
+      throw failure(`compileAheadOfTime: ${model.constructor.name} for ${topology}`, e);
     }
   }
 
@@ -253,10 +227,19 @@ async function spread(model: Module): Promise<<T>(batch: T) => T> {
   return (batch) => batchFor(model, batch);
 }
 
-const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
+/** What it computes, without what gradients would need. */
+const forwardOf =
+  (model: Module) =>
+  (...args: unknown[]): unknown =>
+    noGrad(() => (model.forward as Forward)(...args));
+
+/** What cannot be described, for these inputs or at all, is a mistake in them; the rest is XLA's. */
+const failure = (what: string, e: unknown, details = {}): TPUBackendError =>
+  named(what, e, e instanceof ArgumentError ? TPUValidationError : XLACompilationError, details);
+
 /** What tells inputs of one kind from others: f32[32, 512]. Numbers are inputs, too: another one is the same program. */
 function kindOf(x: unknown): string {
-  if (isTensor(x)) return String(x.aval);
+  if (x instanceof Tensor) return String(x.aval);
   if (typeof x === 'number') return 'number';
   if (Array.isArray(x)) return `[${x.map(kindOf).join(', ')}]`;
   if (isPlain(x))
@@ -265,19 +248,15 @@ function kindOf(x: unknown): string {
       .join(', ')}}`;
   return describe(x);
 }
-const hasTensor = (x: unknown): boolean =>
-  isTensor(x) || (Array.isArray(x) && x.some(hasTensor)) || (isPlain(x) && Object.values(x).some(hasTensor));
 
 /** The arguments of forward that a tensor, or a list, means. */
-export function checkInputs(what: string, model: unknown, given: unknown): readonly unknown[] | undefined {
+function checkInputs(what: string, model: unknown, given: unknown): readonly unknown[] | undefined {
   if (!(model instanceof Module)) throw new TPUValidationError(`${what}: takes a model, got ${describe(model)}`);
   if (given === undefined) return undefined;
   const inputs = Array.isArray(given) ? given : [given];
-  if (!hasTensor(inputs))
+  if (!tensorsIn(inputs).tensors.length)
     throw new TPUValidationError(
       `${what}: sampleInputs is ${describe(given)}: it takes a tensor, or a list of arguments`,
     );
   return inputs;
 }
-
-const round = (seconds: number): number => Math.round(seconds * 1e3) / 1e3;

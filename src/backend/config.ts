@@ -8,6 +8,7 @@ import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import { type Chip, findChip } from '../plan/chips.js';
+import { checkOneOf, checkOptions } from './check.js';
 import { TPUConfigurationError } from './errors.js';
 
 interface Field<T> {
@@ -97,11 +98,10 @@ export interface TPUConfig extends Fields {}
 /** hardware.tpu of a configuration, or a configuration by itself, as in spec 004. */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: its fields are defined from the table
 export class TPUConfig {
-  #revision = 0;
   readonly #values: Record<string, unknown> = Object.fromEntries(NAMES.map((name) => [name, fieldOf(name).unset]));
 
   constructor(given: Partial<Fields> = {}) {
-    checkFields('TPUConfig', NAMES, given);
+    if (!(given instanceof TPUConfig)) checkOptions('TPUConfig', NAMES, given, TPUConfigurationError);
     for (const name of NAMES) if (given[name] !== undefined) this.#set(name, given[name]);
   }
 
@@ -112,11 +112,6 @@ export class TPUConfig {
         details: { field: name, value },
       });
     this.#values[name] = value;
-    this.#revision++;
-  }
-  /** Grows when a field is set. */
-  get revision(): number {
-    return this.#revision;
   }
 
   static {
@@ -185,14 +180,10 @@ export class KernelPyTorchConfig {
   readonly hardware: { readonly tpu: TPUConfig };
 
   constructor(options: ConfigOptions = {}) {
-    checkFields('KernelPyTorchConfig', ['mode', 'hardware'], options);
+    checkOptions('KernelPyTorchConfig', ['mode', 'hardware'], options, TPUConfigurationError);
     const { mode = 'training', hardware = {} } = options;
-    if (!(mode in MODES))
-      throw new TPUConfigurationError(
-        `KernelPyTorchConfig: mode is ${shown(mode)}: it must be ${Object.keys(MODES).join(', ')}`,
-        { details: { field: 'mode', value: mode } },
-      );
-    checkFields('KernelPyTorchConfig.hardware', ['tpu'], hardware);
+    checkOneOf('KernelPyTorchConfig: mode', mode, Object.keys(MODES));
+    checkOptions('KernelPyTorchConfig.hardware', ['tpu'], hardware, TPUConfigurationError);
     const { tpu } = hardware;
     this.mode = mode;
     this.hardware = { tpu: tpu instanceof TPUConfig ? tpu : new TPUConfig({ ...MODES[mode], ...tpu }) };
@@ -226,14 +217,6 @@ export class KernelPyTorchConfig {
 /** Spec 004's name. */
 export { KernelPyTorchConfig as TorchBridgeConfig };
 
-function checkFields(what: string, names: readonly string[], given: unknown): void {
-  if (given instanceof TPUConfig) return;
-  if (!isPlain(given))
-    throw new TPUConfigurationError(`${what}: takes { ${names.join(', ')} }, got ${describe(given)}`);
-  const unknown = unknownOption(names, given);
-  if (unknown) throw new TPUConfigurationError(`${what}: ${unknown}`, { details: { given } });
-}
-
 /** Either form; nothing is all defaults. */
 export type Configuration = KernelPyTorchConfig | TPUConfig;
 export function configOf(config: Configuration | undefined): KernelPyTorchConfig {
@@ -256,4 +239,13 @@ export function hbmOf({ v6eMemoryGb, v7MemoryGb }: TPUConfig, chip: Chip): numbe
   const given: Readonly<Record<string, number | null>> = { v6e: v6eMemoryGb, tpu7x: v7MemoryGb };
   const override = given[chip.name];
   return override ? override * 2 ** 30 : chip.hbm.bytes;
+}
+
+/**
+ * How many bytes may be used of a device with so much memory: memoryFraction of it, or of what the TPU has that `version`
+ * names, if that is less.
+ */
+export function limitOf(config: TPUConfig, capacity: number, deviceKind = ''): number {
+  const chip = chipOf(config, deviceKind);
+  return config.memoryFraction * Math.min(capacity, chip ? hbmOf(config, chip) : capacity);
 }

@@ -1,10 +1,13 @@
 // Which devices there are: as the plugin lists them, or, before it was started, as the machine and the environment tell.
 import fs from 'node:fs';
 import { env, envInteger } from '../base/env.js';
+import type { Device } from '../pjrt/index.js';
 import { parseTopology } from '../plan/topology.js';
 import type { DeviceType } from '../plugins/index.js';
-import { chooseDevice, device, virtualDevices } from '../runtime/device.js';
-import { startedClient } from '../runtime/value.js';
+import { device, virtualDevices } from '../runtime/device.js';
+import { allDone, checkRuns, inTurn } from '../runtime/turn.js';
+import { defaultClient, startedClient } from '../runtime/value.js';
+import { TPUDeviceError } from './errors.js';
 
 const filesLike = (folder: string, pattern: RegExp): number =>
   fs.existsSync(folder) ? fs.readdirSync(folder).filter((name) => pattern.test(name)).length : 0;
@@ -42,5 +45,18 @@ export function world(): World {
   return { size, rank: Math.max(0, rank), names: own.map((id) => `${type}:${id}`) };
 }
 
-/** Whether the device was asked for by its name, and is no fallback. */
-export const isChosen = (): boolean => Boolean(env('PJRT_DEVICE')) || chooseDevice().why.startsWith('tx.device');
+/** A device of this process, by its place among them. */
+export async function deviceAt(index: number): Promise<Device> {
+  const { addressableDevices: all } = await defaultClient();
+  const found = all[index];
+  if (found) return found;
+  throw new TPUDeviceError(`there is no device ${index}: this process has ${all.length}, from 0`, {
+    details: { index, devices: all.length },
+  });
+}
+
+/** Waits until the devices have computed all that was asked of them. What failed there is thrown here, once. */
+export async function allComputed(): Promise<void> {
+  await inTurn(allDone);
+  checkRuns();
+}

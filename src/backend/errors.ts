@@ -1,15 +1,5 @@
 // The errors of specs 002 and 004. Each keeps what it is about in `details`, and what XLA or the runtime said in `cause`.
-import {
-  CheckpointError,
-  CompileError,
-  CompileTimeoutError,
-  FileError,
-  OutOfMemoryError as NotEnoughMemory,
-  RendezvousError,
-  StateDictError,
-  TsxlaError,
-} from '../base/errors.js';
-import { messageOf } from '../base/thrown.js';
+import { TsxlaError } from '../base/errors.js';
 
 export interface ErrorDetails extends ErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
@@ -60,30 +50,4 @@ export {
   XLACompilationError as CompilationError,
 };
 
-type Kind = new (message: string, details?: ErrorDetails) => TPUBackendError;
-/** What each error of the runtime is called here; the first that fits. */
-const NAMES: readonly (readonly [abstract new (...args: never[]) => Error, Kind])[] = [
-  [CompileTimeoutError, XLACompilationTimeoutError],
-  [CompileError, XLACompilationError],
-  [NotEnoughMemory, TPUOutOfMemoryError],
-  [CheckpointError, TPUCheckpointError],
-  [FileError, TPUCheckpointError],
-  [StateDictError, TPUCheckpointError],
-  [RendezvousError, TPUDistributedError],
-];
-
-/** An error of the runtime under its name here; others as `otherwise`. `what` begins the sentence. */
-export function named(what: string, e: unknown, otherwise: Kind = TPUBackendError, details = {}): TPUBackendError {
-  if (e instanceof TPUBackendError) return e;
-  const kind = NAMES.find(([type]) => e instanceof type)?.[1] ?? otherwise;
-  return new kind(`${what}: ${messageOf(e)}`, { cause: e, details });
-}
-
-/** Runs it; what goes wrong has its name here. */
-export async function naming<T>(what: string, run: () => T | Promise<T>, otherwise?: Kind, details = {}): Promise<T> {
-  try {
-    return await run();
-  } catch (e) {
-    throw named(what, e, otherwise, details);
-  }
-}
+export type ErrorKind = new (message: string, details?: ErrorDetails) => TPUBackendError;

@@ -1,8 +1,9 @@
 // Changing what modules compute without changing what they are: a module gets another forward of its own, around the one it
 // has. Its class, its fields and its state dict stay, and taking it back leaves nothing.
 import type { DType } from '../base/dtype.js';
+import { flatten, isPlain } from '../base/tree.js';
 import { isMember, type Module, membersMade } from '../nn/module.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { Tensor } from '../tensor/tensor.js';
 
 export type Forward = (...args: unknown[]) => unknown;
 
@@ -109,4 +110,18 @@ const membersIn = (holders: readonly Holder[]): unknown[] =>
 function isSame({ object, size, keys, members }: Holder): boolean {
   for (let i = 0; i < keys.length; i++) if (object[keys[i]!] !== members[i]) return false;
   return Object.keys(object).length === size;
+}
+
+/** What is no list and no plain object is a leaf, whatever it is. */
+const isLeaf = (x: unknown): x is unknown => x !== null && x !== undefined && !Array.isArray(x) && !isPlain(x);
+/** The tensors among arguments or results, and the same with others; all else, masks that are null, caches, functions, stays. */
+export function tensorsIn<T>(tree: T): { tensors: Tensor[]; replaced: (others: readonly Tensor[]) => T } {
+  const { leaves, rebuild } = flatten('', tree, isLeaf, '');
+  return {
+    tensors: leaves.filter((x) => x instanceof Tensor),
+    replaced(others) {
+      const next = others.values();
+      return rebuild(leaves.map((x) => (x instanceof Tensor ? next.next().value : x))) as T;
+    },
+  };
 }

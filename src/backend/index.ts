@@ -16,6 +16,7 @@ export {
   type ConfigOptions,
   FIELDS,
   KernelPyTorchConfig,
+  limitOf,
   type Mode,
   TorchBridgeConfig,
   TPUCompilationMode,
@@ -57,7 +58,6 @@ export type { Metrics } from './measure.js';
 export {
   type AllocationOptions,
   type AllocationRecord,
-  limitOf,
   type MemoryStatistics,
   type PoolStatistics,
   TPUMemoryManager,

@@ -1,21 +1,20 @@
 // Devices, collectives and changes of models by themselves, as spec 002's XLA integration has them.
-import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/module.js';
-import { defaultClient } from '../runtime/value.js';
 import { meshOf } from '../spmd/config.js';
 import { allReduce as reduceAll, shardMap } from '../spmd/manual.js';
 import { parallelize } from '../spmd/parallel.js';
 import { shardingOf } from '../spmd/sharding.js';
 import { ones } from '../tensor/create.js';
 import { Tensor } from '../tensor/tensor.js';
-import { waitDeviceOps } from '../xm/index.js';
 import type { OptimizationLevel } from './changes.js';
+import { checkOneOf } from './check.js';
 import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
-import { world } from './devices.js';
-import { naming, TPUDeviceError, TPUDistributedError } from './errors.js';
+import { allComputed, deviceAt, world } from './devices.js';
+import { TPUDistributedError } from './errors.js';
 import { log } from './log.js';
+import { named, naming } from './naming.js';
 import { prepare } from './optimizer.js';
 
 export class XLADeviceManager {
@@ -39,19 +38,14 @@ export class XLADeviceManager {
     return world().rank;
   }
 
-  /** Waits until the devices have computed all that was asked of them. */
+  /** Waits until the devices have computed all that was asked of them. What failed there is thrown here. */
   syncAllDevices(): Promise<void> {
-    return naming('syncAllDevices', waitDeviceOps);
+    return naming('syncAllDevices', allComputed);
   }
 
   /** What the plugin tells of a device, by its place in `devices`. */
   async getDeviceStats(index = 0): Promise<DeviceStats> {
-    const { addressableDevices } = await defaultClient();
-    const found = addressableDevices[index];
-    if (!found)
-      throw new TPUDeviceError(`there is no device ${index}: this process has ${addressableDevices.length}, from 0`, {
-        details: { index, devices: addressableDevices.length },
-      });
+    const found = await deviceAt(index);
     const { id, kind, processIndex, attributes } = found;
     return { name: this.devices[index]!, id, kind, processIndex, attributes, memory: found.memory() ?? null };
   }
@@ -71,7 +65,6 @@ export interface DeviceStats {
   } | null;
 }
 
-/** The collectives' names of what devices do with each other's parts. */
 const OPERATIONS = ['sum', 'mean'] as const;
 export type ReduceOperation = (typeof OPERATIONS)[number];
 
@@ -96,7 +89,9 @@ export class XLADistributedTraining {
   }
   /** All devices, along one axis, data. */
   get mesh(): Mesh {
-    return (this.#mesh ??= meshOf({ data: this.worldSize }, this.worldSize));
+    const { worldSize: size } = this; // before the plugin is started, as many as are expected
+    if (this.#mesh?.size !== size) this.#mesh = meshOf({ data: size }, size);
+    return this.#mesh;
   }
 
   /**
@@ -119,8 +114,7 @@ export class XLADistributedTraining {
   allReduce(tensor: Tensor, op: ReduceOperation = 'sum'): Tensor {
     if (!(tensor instanceof Tensor))
       throw new TPUDistributedError(`allReduce: takes a tensor, got ${describe(tensor)}`);
-    if (!OPERATIONS.includes(op))
-      throw new TPUDistributedError(`allReduce: op is ${describe(op)}: it must be ${OPERATIONS.join(' or ')}`);
+    checkOneOf('allReduce: op', op, OPERATIONS, TPUDistributedError);
     if (!this.isDistributed) return tensor;
     const { mesh } = this;
     const sharding = shardingOf(tensor);
@@ -136,9 +130,7 @@ export class XLADistributedTraining {
         out: [],
       })(tensor);
     } catch (e) {
-      if (e instanceof ArgumentError)
-        throw new TPUDistributedError(`allReduce over ${this.worldSize} devices: ${e.message}`, { cause: e });
-      throw e;
+      throw named(`allReduce over ${this.worldSize} devices`, e, TPUDistributedError);
     }
   }
 
@@ -147,7 +139,7 @@ export class XLADistributedTraining {
     await naming(
       'barrier',
       async () => {
-        await waitDeviceOps();
+        await allComputed();
         if (this.isDistributed) await this.allReduce(ones([])).data(); // which none has before all have come to it
       },
       TPUDistributedError,

@@ -2,12 +2,13 @@
 import { type Logger, type Level as PinoLevel, pino, stdSerializers } from 'pino';
 import { env } from '../base/env.js';
 import { say } from '../base/log.js';
-import { checkOptions } from './check.js';
-import { TPUConfigurationError, TPUValidationError } from './errors.js';
+import { checkOneOf, checkOptions } from './check.js';
+import { TPUValidationError } from './errors.js';
 
-export const LEVELS = ['debug', 'info', 'warning', 'error', 'silent'] as const;
-export type LogLevel = (typeof LEVELS)[number];
-export const FORMATS = ['pretty', 'json'] as const;
+/** Python's names of levels, and pino's. */
+const LEVELS = { debug: 'debug', info: 'info', warning: 'warn', error: 'error', silent: 'silent' } as const;
+export type LogLevel = keyof typeof LEVELS;
+const FORMATS = ['pretty', 'json'] as const;
 export type LogFormat = (typeof FORMATS)[number];
 
 export interface LogOptions {
@@ -19,24 +20,20 @@ export interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-const LEVEL_OF = { debug: 'debug', info: 'info', warning: 'warn', error: 'error', silent: 'silent' } as const;
 const nameOf = (level: PinoLevel): string => (level === 'warn' ? 'WARNING' : level.toUpperCase());
-
-function oneOf<T extends string>(what: string, value: string, known: readonly T[]): T {
-  if (known.includes(value as T)) return value as T;
-  throw new TPUConfigurationError(`${what} is ${value}: it must be ${known.join(', ')}`);
-}
 
 let current: Logger | undefined;
 /** As Python's logging.basicConfig: how everything of the backend is logged from now on. */
 export function basicConfig(options: LogOptions = {}): void {
   checkOptions('basicConfig', ['level', 'format', 'write'], options);
   const { level, format, write = say } = options;
-  const least = oneOf('the level of logging', level ?? env('TSXLA_LOG_LEVEL')?.toLowerCase() ?? 'warning', LEVELS);
-  const form = oneOf('the format of logs', format ?? env('TSXLA_LOG_FORMAT') ?? 'pretty', FORMATS);
+  const least: string = level ?? env('TSXLA_LOG_LEVEL')?.toLowerCase() ?? 'warning';
+  const form: string = format ?? env('TSXLA_LOG_FORMAT') ?? 'pretty';
+  checkOneOf('the level of logging', least, Object.keys(LEVELS) as LogLevel[]);
+  checkOneOf('the format of logs', form, FORMATS);
   current = pino(
     {
-      level: LEVEL_OF[least],
+      level: LEVELS[least],
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level: nameOf(level as PinoLevel) }) },

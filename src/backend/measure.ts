@@ -3,13 +3,14 @@
 import { isFloat } from '../base/promote.js';
 import { Cell } from '../ir/cell.js';
 import type { Module } from '../nn/module.js';
+import { programBytes } from '../runtime/memory.js';
 import { grad, noGrad } from '../tensor/autograd.js';
 import { stack, where } from '../tensor/functions.js';
 import { type Compiled, compile, type StepOptions } from '../tensor/step.js';
 import { compute, sync } from '../tensor/sync.js';
-import { Tensor } from '../tensor/tensor.js';
-import { leavesOf, type Purpose, weightsOf } from './changes.js';
-import type { Forward } from './forward.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { type Purpose, weightsOf } from './changes.js';
+import { type Forward, tensorsIn } from './forward.js';
 
 export interface Metrics {
   /** Of one forward pass, or of a loss and its gradients: the median, in seconds. */
@@ -32,17 +33,12 @@ export interface Sample {
 }
 /** A tensor, or a list of forward's arguments; undefined where there is no tensor among them. */
 export function sampleOf(given: unknown, options: StepOptions = {}): Sample | undefined {
-  const flat = leavesOf(Array.isArray(given) ? given : [given]);
-  const tensors = flat.leaves.filter((x) => x instanceof Tensor);
+  const { tensors, replaced } = tensorsIn<unknown[]>(Array.isArray(given) ? given : [given]);
   if (!tensors.length) return undefined;
   return {
     tensors,
     options,
-    run(model, tensors) {
-      const next = tensors.values();
-      const args = flat.rebuild(flat.leaves.map((x) => (x instanceof Tensor ? next.next().value : x))) as unknown[];
-      return leavesOf((model.forward as Forward)(...args)).leaves.filter((x) => x instanceof Tensor);
-    },
+    run: (model, tensors) => tensorsIn((model.forward as Forward)(...replaced(tensors))).tensors,
   };
 }
 
@@ -96,7 +92,7 @@ export async function measure(model: Module, sample: Sample, purpose: Purpose, r
   const step = (purpose === 'training' ? training : inference)(model, sample);
   const { tensors } = sample;
   const { preparing } = describing(model, purpose, () => ({ preparing: step.prepare([...tensors]) }));
-  const { hash, seconds, memory: m } = await preparing;
+  const { hash, seconds, memory } = await preparing;
   const times: number[] = [];
   for (let i = 0; i <= runs; i++) {
     const { start, done } = describing(model, purpose, () => ({ start: performance.now(), done: step(...tensors) }));
@@ -107,7 +103,7 @@ export async function measure(model: Module, sample: Sample, purpose: Purpose, r
   }
   return {
     stepTime: times.sort((a, b) => a - b)[Math.floor(times.length / 2)]!,
-    memory: m.arguments + m.outputs - m.aliased + m.temporaries,
+    memory: programBytes(memory),
     compileTime: seconds,
     weights: weightsOf(model),
     hash,

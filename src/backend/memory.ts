@@ -15,21 +15,13 @@ import { defaultClient, startedClient } from '../runtime/value.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkOptions } from './check.js';
-import { type Configuration, chipOf, configOf, hbmOf, type KernelPyTorchConfig, type TPUConfig } from './config.js';
-import { naming, TPUMemoryError, TPUMemoryPoolError, TPUOutOfMemoryError, TPUValidationError } from './errors.js';
+import { type Configuration, chipOf, configOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';
+import { TPUMemoryError, TPUMemoryPoolError, TPUOutOfMemoryError, TPUValidationError } from './errors.js';
 import { type LayoutOptions, optimizeLayout, type TensorLayout } from './layout.js';
 import { log } from './log.js';
 import { MemoryMonitor, type MonitorOptions } from './monitor.js';
+import { naming } from './naming.js';
 import { MemoryPool, type PoolDetails } from './pool.js';
-
-/**
- * How many bytes may be used of a device with so much memory: memoryFraction of it, or of what the TPU has that `version`
- * names, if that is less.
- */
-export function limitOf(config: TPUConfig, capacity: number, deviceKind = ''): number {
-  const chip = chipOf(config, deviceKind);
-  return config.memoryFraction * Math.min(capacity, chip ? hbmOf(config, chip) : capacity);
-}
 
 /** What is known of the device: before it is started, a CPU's memory, and nothing of others. */
 interface Here {
@@ -167,7 +159,7 @@ export class TPUMemoryManager {
 
   /** Zeros. Their memory is promised now, and taken when they are first computed. */
   allocateTensor(shape: readonly number[], options?: AllocationOptions): Tensor {
-    if (options) checkAllocation(options);
+    if (options) checkOptions('allocateTensor', ALLOCATION_OPTIONS, options);
     const { dtype = 'f32', requiresGrad = false, purpose = 'unknown', poolId } = options ?? {};
     const zeros = this.#zerosOf(shape, dtype);
     if (requiresGrad && !isFloat(dtype))
@@ -436,9 +428,6 @@ export class TPUMemoryManager {
 }
 
 const ALLOCATION_OPTIONS = ['dtype', 'requiresGrad', 'purpose', 'poolId'];
-function checkAllocation(given: AllocationOptions): void {
-  checkOptions('allocateTensor', ALLOCATION_OPTIONS, given);
-}
 
 const zerosOf = ({ shape, dtype }: Aval): Expr => full(shape, 0, dtype);
 function avalOf(what: string, shape: readonly number[], dtype: DType): Aval {

@@ -22,7 +22,8 @@ const ROWS = 6;
 
 export class MemoryMonitor implements AsyncIterable<MemorySample> {
   readonly samples: MemorySample[] = [];
-  readonly #begin = performance.now();
+  /** The first sample's: before it the plugin may have to be started. */
+  #begin: number | undefined;
   readonly #draws = process.stderr.isTTY;
   #timer: NodeJS.Timeout | undefined;
   /** Of the last sample's interval. */
@@ -44,6 +45,7 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
     try {
       const stats = await this.measure();
       if (this.#done) return;
+      this.#begin ??= performance.now();
       this.samples.push({ time: Date.now(), ...stats });
       if (this.#draws) stand(this.#line());
       this.#wake();
@@ -56,7 +58,7 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
   }
   /** The next sample at a multiple of the interval, so that they do not drift; those that were missed are left out. */
   #schedule(): void {
-    const elapsed = (performance.now() - this.#begin) / 1e3;
+    const elapsed = (performance.now() - this.#begin!) / 1e3;
     this.#number = Math.max(this.#number + 1, Math.ceil(elapsed / this.interval)); // a timer may be early
     const next = this.#number * this.interval;
     const isLast = next >= this.duration;

@@ -2,14 +2,14 @@
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { bytes, columns, seconds } from '../base/format.js';
-import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/module.js';
-import { capacityOf, collectGarbage } from '../runtime/memory.js';
+import type { Client } from '../pjrt/index.js';
+import { collectGarbage, wholeOf } from '../runtime/memory.js';
 import { dropPrograms } from '../runtime/program.js';
-import { defaultClient } from '../runtime/value.js';
+import { defaultClient, startedClient } from '../runtime/value.js';
 import { shardingOf, unmark } from '../spmd/sharding.js';
 import { sync } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -25,8 +25,9 @@ import {
   roundingOf,
   weightsOf,
 } from './changes.js';
-import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig } from './config.js';
-import { named, TPUConfigurationError, TPUOptimizationError, TPUValidationError } from './errors.js';
+import { checkOneOf, checkOptions } from './check.js';
+import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';
+import { TPUConfigurationError, TPUOptimizationError, TPUValidationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
   checkTrains,
@@ -38,6 +39,7 @@ import {
   type Sample,
   sampleOf,
 } from './measure.js';
+import { named } from './naming.js';
 
 export interface ChangeReport {
   readonly name: string;
@@ -109,63 +111,45 @@ function tryApply(row: Change, model: Module, standing: Standing[], context: Con
   }
 }
 
+/** What prepareModel makes of a model where no level is asked for. */
+const PREPARED = ['checkpointing', 'everything in bf16'];
 /**
- * Makes the changes of a level at once, with nothing measured or compared; those that need to know the devices are left
- * out. What was applied to the model before and is not wanted now is taken back.
+ * Makes the changes that the configuration asks for, or those of a level, with nothing measured or compared: anew, so that
+ * layers which the model has got since have them, too. Without a level, changes that an optimizer has made stay. Sharding is
+ * left out unless it was there: the devices are not known before they are started.
  */
-export function applyLevel(
-  model: Module,
-  level: OptimizationLevel,
-  purpose: Purpose = 'training',
-  config?: Configuration,
-): ChangeReport[] {
+export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
   checkModel(model);
-  checkOneOf('the optimization level', level, OPTIMIZATION_LEVELS);
-  checkOneOf('the purpose', purpose, PURPOSES);
-  return applyRows(model, rowsOf(level), { purpose, config: configOf(config).hardware.tpu });
-}
-
-function applyRows(model: Module, rows: readonly Change[], context: Context): ChangeReport[] {
+  if (level !== undefined) checkOneOf('the optimization level', level, OPTIMIZATION_LEVELS);
+  const { tpu } = config.hardware;
   const standing = standingOf(model);
-  reconcile(standing, rows, context);
-  return rows.map((row) => {
+  const names = new Set(standing.map(({ row }) => row.name));
+  const wasRounded = isRounded(standing);
+  takeBack(standing);
+  if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
+  const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
+  const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
+  const rows = level ? rowsOf(level) : CHANGES.filter(({ name }) => names.has(name) || wanted.includes(name));
+  const purpose = purposeOf(config);
+  const client = names.has('sharding') ? startedClient() : undefined;
+  const context = client ? contextOf(purpose, tpu, client) : { purpose, config: tpu };
+  const changes = rows.map((row): ChangeReport => {
     const report = tryApply(row, model, standing, context);
     if (report) return report;
     const { what, settle } = standing.at(-1)!;
     settle?.();
     return { name: row.name, status: 'applied', what };
   });
-}
-
-/** What prepareModel makes of a model where no level is asked for. */
-const PREPARED = ['checkpointing', 'everything in bf16'];
-/**
- * Makes the changes that the configuration asks for, or those of a level: anew, so that layers which the model has got since
- * have them, too. Changes that an optimizer has made stay.
- */
-export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
-  const purpose = config.mode === 'inference' ? 'inference' : 'training';
-  const standing = standingOf(model);
-  const names = new Set(standing.map(({ row }) => row.name));
-  const wasRounded = isRounded(standing);
-  takeBack(standing);
-  const changes = level ? applyLevel(model, level, purpose, config) : applyNamed(model, names, config, purpose);
   tellLost(model, wasRounded && model.parameters().some((p) => p.dtype === 'f32'));
   return changes;
 }
-function applyNamed(
-  model: Module,
-  names: ReadonlySet<string>,
-  config: KernelPyTorchConfig,
-  purpose: Purpose,
-): ChangeReport[] {
-  const { tpu } = config.hardware;
-  if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
-  const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
-  const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
-  const rows = CHANGES.filter(({ name }) => names.has(name) || (wanted.includes(name) && tpu.mixedPrecision));
-  return applyRows(model, rows, { purpose, config: tpu });
-}
+const contextOf = (purpose: Purpose, config: TPUConfig, client: Client): Context => ({
+  purpose,
+  config,
+  devices: client.devices.length,
+  capacity: limitOf(config, wholeOf(client), client.defaultDevice.kind),
+});
+const purposeOf = ({ mode }: KernelPyTorchConfig): Purpose => (mode === 'inference' ? 'inference' : 'training');
 
 /** Takes back all that was applied to a model. Weights that became bf16 are f32 again, with the values that bf16 left. */
 export function undoOptimizations(model: Module): void {
@@ -175,12 +159,6 @@ export function undoOptimizations(model: Module): void {
 
 function checkModel(model: unknown): asserts model is Module {
   if (!(model instanceof Module)) throw new TPUOptimizationError(`a module is needed, got ${describe(model)}`);
-}
-function checkOneOf<T extends string>(what: string, given: T, known: readonly T[]): void {
-  if (!known.includes(given))
-    throw new TPUConfigurationError(`${what} is ${shown(given)}: it must be ${known.join(', ')}`, {
-      details: { given },
-    });
 }
 
 // ---- the optimizer
@@ -294,9 +272,8 @@ export class TPUOptimizer {
     checkModel(model);
     checkPlaces(sampleInputs, optimizationLevel);
     checkOneOf('the optimization level', optimizationLevel, OPTIMIZATION_LEVELS);
-    const { purpose = this.config.mode === 'inference' ? 'inference' : 'training', runs = 5, tolerance } = options;
-    const unknown = unknownOption(OPTIONS, { ...options });
-    if (unknown) throw new TPUConfigurationError(`optimize: ${unknown}`);
+    const { purpose = purposeOf(this.config), runs = 5, tolerance } = options;
+    checkOptions('optimize', OPTIONS, options, TPUConfigurationError);
     checkOneOf('the purpose', purpose, PURPOSES);
     checkNumbers(runs, tolerance);
     if (busy.has(model))
@@ -347,8 +324,7 @@ export class TPUOptimizer {
   ): Promise<TPUOptimizationResult<M>> {
     const start = performance.now();
     const client = await defaultClient();
-    const { tpu: config } = this.config.hardware;
-    const context: Context = { purpose, config, devices: client.devices.length, capacity: capacityOf(client) };
+    const context = contextOf(purpose, this.config.hardware.tpu, client);
     const given = await this.#see(model, sampleInputs, purpose);
     const before = given && (await this.#measure(model, given.sample, purpose, runs));
 

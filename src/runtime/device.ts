@@ -41,6 +41,13 @@ const present: Readonly<Record<DeviceType, () => boolean>> = {
   tpu: () => exists('/dev/accel0') || (exists('/dev/vfio/0') && hasPciVendor(GOOGLE)), // others use vfio too
 };
 
+/** That it has none, and by what one knows. */
+export const absence: Readonly<Record<DeviceType, string>> = {
+  cpu: 'this machine has no CPU',
+  cuda: 'this machine has no NVIDIA GPU (no /dev/nvidia0)',
+  tpu: 'this machine has no TPU (no /dev/accel0, no TPU under /dev/vfio)',
+};
+
 /** What `device` chose, and what tensors are computed on since the first of them was. */
 let chosen: DeviceType | undefined;
 let started: DeviceType | undefined;
@@ -85,6 +92,8 @@ function autoDevice(): Choice {
   if (present.cuda()) return { device: 'cuda', why: 'this machine has an NVIDIA GPU' };
   return { device: 'cpu', why: 'this machine has no TPU and no NVIDIA GPU' };
 }
+/** Whether it was asked for by its name, and not found. */
+export const isChosen = (): boolean => chosen !== undefined || Boolean(env('PJRT_DEVICE'));
 export const isPresent = (device: DeviceType): boolean => present[device]();
 
 /** As how many devices the CPU appears, in PyTorch/XLA's words or in JAX's. */
@@ -128,12 +137,7 @@ export async function openClient(
 /** Before anything is fetched or started: libtpu would look for a TPU for many minutes. */
 function checkPresent(device: DeviceType): void {
   if (isPresent(device)) return;
-  const what = {
-    cpu: 'CPU',
-    cuda: 'NVIDIA GPU (no /dev/nvidia0)',
-    tpu: 'TPU (no /dev/accel0, no TPU under /dev/vfio)',
-  }[device];
-  throw new ArgumentError(`this machine has no ${what}: use another device; tsxla doctor tells which there are`);
+  throw new ArgumentError(`${absence[device]}: use another device; tsxla doctor tells which there are`);
 }
 
 export async function startClient(device: DeviceType, path: string, o: OpenOptions = {}): Promise<Client> {

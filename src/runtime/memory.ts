@@ -69,6 +69,9 @@ export const machineMemory = (platform: string): number =>
 /** How much of it may be used. */
 export const capacityOf = (client: Client): number => limited(wholeOf(client));
 
+/** What a program takes of it while it runs. */
+export const programBytes = (m: MemoryStats): number => m.arguments + m.outputs - m.aliased + m.temporaries;
+
 /**
  * Refuses a program that is larger than the device before it runs, so that nothing is lost with it. TSXLA_MEMORY_CHECK=off
  * lets it try.
@@ -81,7 +84,7 @@ export async function checkFits(
 ): Promise<void> {
   const { defaultDevice: device } = client;
   const limit = capacityOf(client);
-  const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
+  const needed = programBytes(m);
   if (needed <= limit || env('TSXLA_MEMORY_CHECK') === 'off') return;
   const parts = `inputs ${bytes(m.arguments)}, new results ${bytes(m.outputs - m.aliased)}, temporaries ${bytes(m.temporaries)}`;
   throw new OutOfMemoryError(

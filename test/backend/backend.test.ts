@@ -17,6 +17,7 @@ import {
   TPUModelPreparationError,
   TPUNotAvailableError,
   TPUValidationError,
+  XLADeviceManager,
 } from 'tsxla/backend';
 import { readTorch } from 'tsxla/io';
 import { CHIPS } from 'tsxla/plan';
@@ -140,6 +141,20 @@ test.each(['inference', 'training'] as const)(
   },
 );
 
+test('without mixed precision blocks are computed again, too, and a level leaves weights in the precision of the data', () => {
+  const block = () => new nn.Sequential(new nn.Linear(4, 4), new nn.Tanh());
+  for (const precision of ['float32', 'bfloat16'] as const) {
+    const backend = new TPUBackend(new TPUConfig({ mixedPrecision: false, precision }));
+    for (const level of [undefined, 'balanced'] as const) {
+      const model = backend.prepareModel(new nn.Sequential(block(), block(), block()), level);
+      const data = backend.prepareData(x);
+      const step = tx.compile((x: tx.Tensor) => tx.grad(model.forward(x).sum(), model.parameters()));
+      expect(step.stablehlo([data]).match(/optimization_barrier/g)).toHaveLength(3);
+      expect(model.parameters()[0]!.dtype).toBe(data.dtype);
+    }
+  }
+});
+
 test('a prepared model is left alone until it is another: by identity, members and dtypes, never by name', async () => {
   const backend = new TPUBackend();
   const stats = async () => (await backend.getMemoryStats()).modelCacheStats;
@@ -237,9 +252,11 @@ test('figures of memory are real', async () => {
   expect((await compiled(x)).shape).toEqual([3, 2]);
 });
 
-test('what fails on the device is thrown by synchronize', async () => {
+test.each([
+  ['synchronize', () => new TPUBackend().synchronize()],
+  ['syncAllDevices', () => new XLADeviceManager().syncAllDevices()],
+])('what fails on the device is thrown by %s', async (what, wait) => {
   vi.stubEnv('TSXLA_MEMORY_CHECK', 'off');
-  const backend = new TPUBackend();
   const w = tx.ones([4]);
   await tx.sync(w);
   await tx.step(function huge() {
@@ -250,9 +267,9 @@ test('what fails on the device is thrown by synchronize', async () => {
         .values.sum(),
     );
   });
-  const error = await backend.synchronize().catch((e: unknown) => e);
-  expect(error).toMatchObject({ name: 'TPUBackendError', message: expect.stringMatching(/^synchronize: huge failed/) });
-  await backend.synchronize(); // it was told
+  const error = await wait().catch((e: unknown) => e);
+  expect(error).toMatchObject({ name: 'TPUBackendError', message: expect.stringMatching(`^${what}: huge failed`) });
+  await wait(); // it was told
   vi.unstubAllEnvs();
   tx.manualSeed(0);
   w.copy_([1, 1, 1, 1]);

@@ -1,8 +1,16 @@
 // What each change does to a model, and that taking it back leaves nothing.
 import * as tx from 'tsxla';
-import { type ChangeReport, OPTIMIZATION_LEVELS, TPUConfig, undoOptimizations } from 'tsxla/backend';
+import {
+  type ChangeReport,
+  KernelPyTorchConfig,
+  OPTIMIZATION_LEVELS,
+  type OptimizationLevel,
+  type Purpose,
+  TPUConfig,
+  undoOptimizations,
+} from 'tsxla/backend';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { applyLevel } from '../../dist/backend/optimizer.js';
+import { prepare } from '../../dist/backend/optimizer.js';
 
 const { nn } = tx;
 beforeEach(() => void tx.manualSeed(7));
@@ -16,6 +24,8 @@ const encoder = () =>
     3,
   );
 const f32 = new TPUConfig({ precision: 'float32' });
+const applyLevel = (model: tx.nn.Module, level: OptimizationLevel, mode: Purpose, tpu?: TPUConfig): ChangeReport[] =>
+  prepare(model, new KernelPyTorchConfig({ mode, hardware: { tpu: tpu ?? {} } }), level);
 
 type Model = tx.nn.Module & { forward(x: tx.Tensor): tx.Tensor };
 /** Compiled fast rather than well. */

@@ -238,3 +238,13 @@ test('a topology that is none is refused before anything is compiled', async () 
   );
   await expect(compiler.compileAheadOfTime(mlp(), undefined, 'v6e-1')).rejects.toThrow(TPUValidationError);
 });
+
+test('inputs that a model cannot take are a mistake of the same name when it is compiled and when it is called', async () => {
+  const [model, compiler] = [new tx.nn.Linear(4, 2), new XLACompiler()];
+  const compiled = await compiler.compileModel(model, tx.zeros([3, 4]));
+  for (const wrong of [compiler.compileModel(model, tx.zeros([3, 5])), compiled(tx.zeros([3, 5]))])
+    await expect(wrong).rejects.toMatchObject({
+      name: 'TPUValidationError',
+      message: expect.stringContaining('inner sizes 5 and 4 differ'),
+    });
+});

@@ -14,6 +14,7 @@ import {
   TPUValidationError,
 } from 'tsxla/backend';
 import { afterEach, expect, test, vi } from 'vitest';
+import { MemoryMonitor } from '../../dist/backend/monitor.js';
 import { collectGarbage } from '../../dist/runtime/memory.js';
 
 vi.stubEnv('TSXLA_LOG', 'quiet'); // many small programs
@@ -103,7 +104,7 @@ test.each<[shape: unknown, options: object, said: string]>([
   [[2], { dtype: 'x' }, 'x is no dtype'],
   [[2], { requiresGrad: true, dtype: 'i32' }, 'only floats have gradients, and i32[2] is asked for'],
   [[2], { dtpye: 'f32' }, "there is no option 'dtpye'"],
-  [[2], ['f32'], 'takes options'],
+  [[2], ['f32'], 'takes { dtype'],
 ])('allocateTensor(%j, %j) is an error', (shape, options, said) => {
   const allocate = () => new TPUMemoryManager().allocateTensor(shape as never, options);
   expect(allocate).toThrow(TPUValidationError);
@@ -308,6 +309,13 @@ test('on a terminal a line shows it while it runs, and is taken away', async () 
   }
   expect(written[0]).toMatch(/^memory .* peak .*, limit .* GiB\n$/);
   expect(written.at(-1)).toBe('\x1b[1A\r\x1b[K');
+});
+
+test('time is counted from the first sample, for which the plugin may have to be started', async () => {
+  const stats = await new TPUMemoryManager().getMemoryStats();
+  let calls = 0;
+  const measure = () => new Promise<typeof stats>((done) => setTimeout(done, calls++ ? 0 : 100, stats));
+  expect((await new MemoryMonitor(measure, 0.02, 0.05).all()).length).toBeGreaterThan(1);
 });
 
 test('a process ends though a monitor runs, and does not where someone waits for its samples', async () => {

@@ -1,13 +1,13 @@
 // The optimizer where there are several devices: eight virtual ones.
 
 import * as tx from 'tsxla';
-import { TPUConfig, TPUOptimizer } from 'tsxla/backend';
+import { KernelPyTorchConfig, TPUBackend, TPUConfig, TPUMemoryManager, TPUOptimizer } from 'tsxla/backend';
 import { expect, test } from 'vitest';
-import { limitMemory } from '../../dist/runtime/memory.js';
 import { count, stored } from '../spmd/support.js'; // first: it asks for them
 
 const { nn } = tx;
-const optimizer = new TPUOptimizer(new TPUConfig({ precision: 'float32', gradientCheckpointing: false }));
+const exact = { precision: 'float32', gradientCheckpointing: false } as const;
+const optimizer = new TPUOptimizer(new TPUConfig(exact));
 const mlp = () => new nn.Sequential(new nn.Linear(8, 512), new nn.ReLU(), new nn.Linear(512, 256));
 const numbers = async (t: tx.Tensor) => Array.from(await t.data(), Number);
 const sharded = (t: tx.Tensor) => String(tx.spmd.shardingOf(t));
@@ -43,18 +43,18 @@ test('weights that are too large for one device are split', async () => {
     count([16, 8]).div(128),
   ];
   const before = await numbers(model.forward(x));
-  limitMemory(() => 2_000_000); // the weights are 1,061,888 bytes
-  try {
-    const result = await optimizer.optimizeForInference(model, x, 'aggressive', { runs: 1 });
-    expect(result.changes.at(-1)!.what).toBe(
-      '8 devices share the batch, where they divide it; each has a part of the weights',
-    );
-    expect(sharded(model.parameters()[2]!)).toBe('[fsdp] over fsdp=8');
-    expect(result.performanceMetrics!.after.memory).toBeLessThan(result.performanceMetrics!.before.memory);
-    result.undo();
-  } finally {
-    limitMemory((all) => all);
-  }
+  const small = { version: 'v6e', v6eMemoryGb: 2e6 / 2 ** 30, memoryFraction: 1 } as const; // the weights are 1,061,888 bytes
+  const config = new KernelPyTorchConfig({ mode: 'inference', hardware: { tpu: { ...exact, ...small } } });
+  const result = await new TPUOptimizer(config).optimizeForInference(model, x, 'aggressive', { runs: 1 });
+  expect(result.changes.at(-1)!.what).toBe(
+    '8 devices share the batch, where they divide it; each has a part of the weights',
+  );
+  expect(sharded(model.parameters()[2]!)).toBe('[fsdp] over fsdp=8');
+  expect(result.performanceMetrics!.after.memory).toBeLessThan(result.performanceMetrics!.before.memory);
+  new TPUBackend(config).prepareModel(model); // which leaves what an optimizer has done
+  expect(sharded(model.parameters()[2]!)).toBe('[fsdp] over fsdp=8');
+  new TPUMemoryManager(); // all memory again
+  result.undo();
   const text = tx.compile((x: tx.Tensor) => model.forward(x)).stablehlo([x]);
   expect(text).not.toContain('sdy');
   expect(await numbers(model.forward(x))).toEqual(before);
