@@ -166,13 +166,7 @@ export class BaseBackend {
       warnOnce(`prepareData: ${t.aval} is not split: its first dimension is no multiple of ${mesh.size} devices`);
       return cast;
     };
-    const walk = (x: unknown): unknown => {
-      if (x instanceof Tensor) return one(x);
-      if (Array.isArray(x)) return x.map(walk);
-      if (x instanceof Map) return new Map([...x].map(([key, value]) => [key, walk(value)]));
-      return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([key, value]) => [key, walk(value)])) : x;
-    };
-    return walk(data) as T;
+    return mapTensors(data, one);
   }
 
   /** Waits until the device has computed all that was asked of it. What failed there is thrown here. */
@@ -209,12 +203,16 @@ export class BaseBackend {
     const about = { device: this.device, worldSize: this.worldSize, mode, precision: hardware.tpu.precision };
     await naming(
       `the model cannot be saved in ${path}`,
-      () =>
-        writeTorch(path, {
+      () => {
+        const state = {
           model_state_dict: model.stateDict(),
           ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() as unknown as TorchTree }),
-          metadata: { ...about, model: model.constructor.name, written: new Date().toISOString() },
-        }),
+        };
+        // The values of this moment, whatever is trained while they are written.
+        const now = mapTensors<typeof state>(state, (t) => t.detach());
+        const metadata = { ...about, model: model.constructor.name, written: new Date().toISOString() };
+        return writeTorch(path, { ...now, metadata });
+      },
       TPUCheckpointError,
       { path },
     );
@@ -253,6 +251,17 @@ export class BaseBackend {
   [inspect.custom](): string {
     return this.toString();
   }
+}
+
+/** A tree of lists, objects and Maps with other tensors in it, and what is none as it is. */
+function mapTensors<T>(tree: T, one: (t: Tensor) => Tensor): T {
+  const walk = (x: unknown): unknown => {
+    if (x instanceof Tensor) return one(x);
+    if (Array.isArray(x)) return x.map(walk);
+    if (x instanceof Map) return new Map([...x].map(([key, value]) => [key, walk(value)]));
+    return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([key, value]) => [key, walk(value)])) : x;
+  };
+  return walk(tree) as T;
 }
 
 /** On a TPU; where there is none, on what there is, which is said once, or is an error where validation is strict. */

@@ -3,11 +3,12 @@
 import { gradEnabled } from '../autograd/mode.js';
 import { byteLength } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
+import { isPlain } from '../base/tree.js';
 import { Qwen3DecoderLayer, Qwen3Model } from '../models/qwen3.js';
 import { MultiheadAttention } from '../nn/attention.js';
 import { type Layer, ModuleDict, ModuleList, Sequential } from '../nn/containers.js';
 import { Linear } from '../nn/linear.js';
-import type { Module } from '../nn/module.js';
+import { isMember, type Module } from '../nn/module.js';
 import { LayerStack, scanLayers } from '../nn/stack.js';
 import {
   TransformerDecoder,
@@ -179,23 +180,28 @@ const ownTensors = (module: Module): Tensor[] =>
   [...module.members()].map(([, m]) => m).filter((m): m is Tensor & typeof m => m instanceof Tensor);
 
 function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
-  const floats = [...model.parameters(), ...model.buffers()].filter((t) => t.dtype === 'f32');
-  if (!floats.length) return { none: 'it has no weights in f32' };
+  const tensors = [...model.parameters(), ...model.buffers()];
+  const floats = tensors.filter((t) => t.dtype === 'f32');
+  if (!floats.length && !tensors.some((t) => t.dtype === 'bf16')) return { none: 'it has no weights in f32' };
+  /** Results are f32 as they were: those of a part of a model that is bf16 already, and given such, stay bf16. */
+  const asBefore = (args: unknown[], results: unknown): unknown => {
+    const given = tensorsIn(args).tensors.map((t) => t.dtype);
+    const isWide = given.includes('f32') || (floats.length > 0 && !given.includes('bf16'));
+    return isWide ? mapTensors(results, castFloats('f32')) : results;
+  };
   return reversibly((undo) => {
-    const back = castFloats('f32');
     if (purpose === 'training') {
-      undo.push(
-        around(
-          model,
-          (forward) =>
-            (...args) =>
-              mapTensors(
-                autocast({ dtype: 'bf16' }, () => forward(...args)),
-                back,
-              ),
-        ),
-      );
-      return { what: 'all products are bf16, norms and sums f32, from weights in f32' };
+      const inBf16 =
+        (forward: Forward): Forward =>
+        (...args) =>
+          asBefore(
+            args,
+            autocast({ dtype: 'bf16' }, () => forward(...args)),
+          );
+      undo.push(around(model, inBf16));
+      return {
+        what: `all products are bf16, norms and sums f32, from weights in ${floats.length ? 'f32' : 'bf16, as they were'}`,
+      };
     }
     const was = weightsOf(model);
     const settle = narrow(floats, undo);
@@ -204,9 +210,10 @@ function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
         model,
         (forward) =>
           (...args) =>
-            mapTensors(forward(...mapTensors(args, castFloats('bf16'))), back),
+            asBefore(args, forward(...mapTensors(args, castFloats('bf16')))),
       ),
     );
+    if (!floats.length) return { what: 'inputs are bf16, as its weights are' };
     return { what: `weights, inputs and all between are bf16: ${bytes(was)} are ${bytes(weightsOf(model))}`, settle };
   });
 }
@@ -315,9 +322,9 @@ function scannedLayers(model: Module, { purpose }: Context): Applied | None {
     return { none: `it has no ${LEAST} equal layers one after the other` };
   }
   return reversibly((undo) => {
-    for (const [first] of loops) undo.push(around(first!, keepsDType));
+    for (const layer of new Set(loops.flat())) undo.push(around(layer, keepsDType));
     for (const { owner, list, runs } of lists)
-      if (runs.some((run) => loops.includes(run))) undo.push(around(owner, inLoops(list, runs)));
+      if (runs.some((run) => loops.includes(run))) undo.push(around(owner, inLoops(list)));
     return { what: `${loops.flat().length} equal layers are ${plural(loops.length, 'loop')}` };
   });
 }
@@ -341,10 +348,10 @@ const keepsDType =
     return y instanceof Tensor && x instanceof Tensor ? y.to(x.dtype) : y;
   };
 
-/** A module's own forward, which finds a loop in its list where there are equal layers. */
-function inLoops(list: Iterable<Layer>, runs: readonly Run[]): (forward: Forward) => Forward {
+/** A module's own forward, which finds a loop in its list where there are equal layers: those that are there then. */
+function inLoops(list: Iterable<Layer>): (forward: Forward) => Forward {
   const steps = () =>
-    runs.flatMap((run): readonly Pick<Layer, 'forward'>[] => {
+    equalRuns([...list]).flatMap((run): readonly Pick<Layer, 'forward'>[] => {
       const isLoop = isLong(run) && !(hasStatistics(run[0]!) && run[0]!.training);
       return isLoop ? [{ forward: (x: Tensor, ...rest: never[]) => scanLayers<never[]>(run, x, {}, ...rest) }] : run;
     });
@@ -352,7 +359,8 @@ function inLoops(list: Iterable<Layer>, runs: readonly Run[]): (forward: Forward
     (...args) => {
       const grows = args.some((x) => (x as { cache?: unknown } | undefined)?.cache); // Qwen3 counts its layers, then
       if (grows) return forward(...args);
-      Object.defineProperty(list, Symbol.iterator, { value: () => steps().values(), configurable: true });
+      const found = steps();
+      Object.defineProperty(list, Symbol.iterator, { value: () => found.values(), configurable: true });
       try {
         return forward(...args);
       } finally {
@@ -378,7 +386,24 @@ function formOf(layer: Layer): string | undefined {
   const tensors = [...layer.namedParameters(), ...layer.namedBuffers()];
   if (!tensors.length || layer instanceof LayerStack) return undefined;
   const shapes = tensors.map(([name, t]) => `${name} ${t.aval} ${t.requiresGrad}`);
-  return [layer.constructor.name, layer.toString(), ...shapes].join('\n');
+  const settings = layer.modules().map((m) => `${m.training} ${settingsOf(Object.entries(m))}`);
+  return [layer.constructor.name, layer.toString(), ...shapes, ...settings].join('\n');
+}
+/** What fields hold that are no members: numbers and texts as such, what is inside lists and objects, all else by identity. */
+const settingsOf = (fields: readonly (readonly [string, unknown])[]): string =>
+  fields.map(([name, x]) => (isMember(x) ? '' : `${name}: ${settingOf(x)}`)).join();
+function settingOf(x: unknown): string {
+  if (Array.isArray(x)) return `[${settingsOf(Object.entries(x))}]`;
+  if (isPlain(x)) return `{${settingsOf(Object.entries(x))}}`;
+  if (typeof x === 'function' || (typeof x === 'object' && x)) return `#${numberOf(x)}`;
+  return typeof x === 'string' ? JSON.stringify(x) : String(x);
+}
+const numbers = new WeakMap<object, number>();
+let numbered = 0;
+function numberOf(x: object): number {
+  const number = numbers.get(x) ?? ++numbered;
+  numbers.set(x, number);
+  return number;
 }
 
 // ---- many devices

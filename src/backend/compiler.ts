@@ -68,9 +68,7 @@ export class XLACompiler {
     this.#cache = new ModelCache(
       'compiled model',
       () => tpu.cacheMaxSize,
-      ({ hash }) => {
-        if (![...this.#cache.facts()].some((facts) => facts.hash === hash)) dropPrograms([hash]);
-      },
+      (facts) => this.#drop(facts),
     );
   }
 
@@ -94,11 +92,19 @@ export class XLACompiler {
     const made = this.#compile(model, inputs, true);
     const facts: ProgramFacts = { hash: '', bytes: 0 };
     this.#cache.set(model, key, { form: new ModelForm(model), made: made as never }, facts);
+    const isKept = () => [...this.#cache.facts()].includes(facts);
     made.then(
-      ({ program }) => Object.assign(facts, program && { hash: program.hash, bytes: program.bytes }),
-      () => this.#cache.delete(model, key), // the next one tries again
+      ({ program }) => {
+        Object.assign(facts, program && { hash: program.hash, bytes: program.bytes });
+        if (!isKept()) this.#drop(facts); // it made room while it was compiled
+      },
+      () => isKept() && this.#cache.delete(model, key), // the next one tries again
     );
     return made;
+  }
+  /** Frees a program that no other entry has. */
+  #drop({ hash }: ProgramFacts): void {
+    if (![...this.#cache.facts()].some((facts) => facts.hash === hash)) dropPrograms([hash]);
   }
 
   async #compile<M extends Module>(

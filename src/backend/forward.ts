@@ -2,51 +2,114 @@
 // has. Its class, its fields and its state dict stay, and taking it back leaves nothing.
 import type { DType } from '../base/dtype.js';
 import { flatten, isPlain } from '../base/tree.js';
-import { type Module, membersMade } from '../nn/module.js';
+import { isMember, type Module, membersMade } from '../nn/module.js';
 import { Tensor } from '../tensor/tensor.js';
 
 export type Forward = (...args: unknown[]) => unknown;
 
+type Wrap = (forward: Forward) => Forward;
+/** What lies around a module's forward, the innermost first. */
+interface Wrapping {
+  /** Its own forward, if it had one beside its class's. */
+  readonly own: PropertyDescriptor | undefined;
+  readonly inner: Forward;
+  readonly wraps: { readonly wrap: Wrap }[];
+  outer: Forward;
+}
+const wrappings = new WeakMap<Module, Wrapping>();
+
 let changes = 0;
-/** Puts something around the forward of one module. Gives what takes it away again: the last first, if there are several. */
-export function wrapForward(module: Module, wrap: (forward: Forward) => Forward): () => void {
-  const before = Object.getOwnPropertyDescriptor(module, 'forward');
+/** Puts something around the forward of one module. Gives what takes it away again, and leaves what else is around it. */
+export function wrapForward(module: Module, wrap: Wrap): () => void {
+  const known = wrappings.get(module);
   const inner = (module.forward as Forward).bind(module);
-  Object.defineProperty(module, 'forward', { value: wrap(inner), configurable: true, writable: true });
-  changes++;
+  const own = Object.getOwnPropertyDescriptor(module, 'forward');
+  const isOurs = known && known.outer === own?.value; // else it was given another since, which is what is wrapped now
+  const wrapping = isOurs ? known : { own, inner, wraps: [], outer: inner };
+  const layer = { wrap };
+  wrapping.wraps.push(layer);
+  wrappings.set(module, wrapping);
+  put(module, wrapping);
   return () => {
-    if (before) Object.defineProperty(module, 'forward', before);
-    else delete (module as { forward?: unknown }).forward;
-    changes++;
+    const at = wrapping.wraps.indexOf(layer);
+    if (at < 0) return;
+    const isThere = Object.getOwnPropertyDescriptor(module, 'forward')?.value === wrapping.outer;
+    wrapping.wraps.splice(at, 1);
+    if (isThere) put(module, wrapping);
   };
 }
+function put(module: Module, wrapping: Wrapping): void {
+  const { own, inner, wraps } = wrapping;
+  changes++;
+  if (wraps.length) {
+    wrapping.outer = wraps.reduce((forward, { wrap }) => wrap(forward), inner);
+    Object.defineProperty(module, 'forward', { value: wrapping.outer, configurable: true, writable: true });
+    return;
+  }
+  wrappings.delete(module);
+  if (own) Object.defineProperty(module, 'forward', own);
+  else delete (module as { forward?: unknown }).forward;
+}
 
-/** What a model is made of at a moment: its tensors, their dtypes, and what its modules compute. Holds on to all of it. */
+/** What a model is made of at a moment: its members, their dtypes, and what its modules compute. Holds on to all of it. */
 export class ModelForm {
   readonly #tensors: readonly Tensor[];
   readonly #dtypes: readonly DType[];
+  readonly #modules: readonly Module[];
   readonly #forwards: readonly unknown[];
+  #holders: readonly Holder[];
   #seen = 0;
 
   constructor(model: Module) {
     this.#tensors = [...model.parameters(), ...model.buffers()];
     this.#dtypes = this.#tensors.map((t) => t.dtype);
-    this.#forwards = model.modules().map((m) => m.forward);
+    this.#modules = model.modules();
+    this.#forwards = this.#modules.map((m) => m.forward);
+    this.#holders = this.#modules.flatMap(holdersOf);
     this.#seen = membersMade() + changes;
   }
 
-  /** Whether the model is still made of the same. Nothing is walked through where nothing was made or changed since. */
+  /** Whether the model is still made of the same. Lists and dicts are looked into only where any of them has changed. */
   isStill(model: Module): boolean {
     for (let i = 0; i < this.#tensors.length; i++) if (this.#tensors[i]!.dtype !== this.#dtypes[i]) return false;
+    for (let i = 0; i < this.#holders.length; i++) if (!isSame(this.#holders[i]!)) return this.#isAgain(model);
     const now = membersMade() + changes;
-    if (now === this.#seen) return true;
+    return now === this.#seen || this.#isAgain(model);
+  }
+  /** The same with a look at everything. */
+  #isAgain(model: Module): boolean {
     const other = new ModelForm(model);
-    const same = (a: readonly unknown[], b: readonly unknown[]) =>
-      a.length === b.length && a.every((x, i) => x === b[i]);
-    if (!same(this.#tensors, other.#tensors) || !same(this.#forwards, other.#forwards)) return false;
-    this.#seen = now;
+    if (!same(this.#modules, other.#modules) || !same(this.#tensors, other.#tensors)) return false;
+    if (!same(this.#forwards, other.#forwards) || !same(membersIn(this.#holders), membersIn(other.#holders)))
+      return false;
+    this.#holders = other.#holders;
+    this.#seen = other.#seen;
     return true;
   }
+}
+const same = (a: readonly unknown[], b: readonly unknown[]) => a.length === b.length && a.every((x, i) => x === b[i]);
+
+/** A module, or a list in a field of one, with the members that it holds. */
+interface Holder {
+  readonly object: Readonly<Record<string, unknown>>;
+  /** How many fields it has in all: one more may be a member. */
+  readonly size: number;
+  readonly keys: readonly string[];
+  readonly members: readonly unknown[];
+}
+function holdersOf(object: object): Holder[] {
+  const fields = Object.entries(object);
+  const held = fields.filter(([, x]) => isMember(x) || Array.isArray(x));
+  const [keys, members] = [held.map(([key]) => key), held.map(([, x]) => x)];
+  const inside = members.filter((x) => Array.isArray(x)).flatMap(holdersOf);
+  return [{ object: object as Holder['object'], size: fields.length, keys, members }, ...inside];
+}
+/** By name, without the lists themselves: another one with the same in it is the same. */
+const membersIn = (holders: readonly Holder[]): unknown[] =>
+  holders.flatMap(({ keys, members }) => keys.flatMap((key, i) => (isMember(members[i]) ? [key, members[i]] : [])));
+function isSame({ object, size, keys, members }: Holder): boolean {
+  for (let i = 0; i < keys.length; i++) if (object[keys[i]!] !== members[i]) return false;
+  return Object.keys(object).length === size;
 }
 
 /** What is no list and no plain object is a leaf, whatever it is. */

@@ -108,7 +108,8 @@ export class XLADistributedTraining {
   /**
    * The sum or mean of what each device has of the tensor: of its parts where it is split along its first dimension over the
    * devices, of as many equal copies where it is not. So the mean of a gradient, which is that of the whole batch already, is
-   * itself.
+   * itself. How a tensor lies that is still to be computed is not known, and it counts as whole: tx.sync it before, or spmd.shard
+   * it.
    */
   allReduce(tensor: Tensor, op: ReduceOperation = 'sum'): Tensor {
     if (!(tensor instanceof Tensor))
@@ -118,6 +119,10 @@ export class XLADistributedTraining {
     const { mesh } = this;
     const sharding = shardingOf(tensor);
     const isSplit = sharding?.mesh.key === mesh.key && sharding.axes[0]?.includes('data');
+    if (!isSplit && sharding?.axes[0]?.length)
+      throw new TPUDistributedError(
+        `allReduce: ${tensor.aval} is split over ${sharding.axes[0]} of another mesh, ${sharding.mesh}: shard it over the mesh of this one, or reduce it in a spmd.shardMap of its own`,
+      );
     try {
       return shardMap((part: Tensor) => reduceAll(part, 'data', { op }), {
         mesh,

@@ -2,7 +2,7 @@
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { Module } from './module.js';
+import { Module, memberPut } from './module.js';
 
 /** A module from one tensor to one tensor: the type of what takes "a layer". */
 export interface Layer extends Module {
@@ -20,6 +20,7 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
     if (!(module instanceof Module))
       throw new ArgumentError(`${this.constructor.name}: element ${this.length} is ${describe(module)}, not a module`);
     this.#list.push(module);
+    memberPut();
     return this;
   }
   get length(): number {
@@ -48,6 +49,7 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
     this.#list.forEach((m, i) => {
       if (m === (was as unknown)) this.#list[i] = now as M;
     });
+    memberPut();
     super.replaceMember(was, now);
   }
 }
@@ -78,6 +80,7 @@ export class ModuleDict<M extends Module = Module> extends Module implements Ite
     if (!name || name.includes('.'))
       throw new ArgumentError(`ModuleDict: a module cannot be called ${JSON.stringify(name)}: dots separate names`);
     this.#modules.set(name, module);
+    memberPut();
     return this;
   }
   get(name: string): M {
@@ -98,6 +101,7 @@ export class ModuleDict<M extends Module = Module> extends Module implements Ite
   }
   protected override replaceMember(was: Module, now: Module): void {
     for (const [name, m] of this.#modules) if (m === (was as unknown)) this.#modules.set(name, now as M);
+    memberPut();
     super.replaceMember(was, now);
   }
 }

@@ -13,8 +13,9 @@ import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '.
 import { Tensor } from '../tensor/tensor.js';
 
 let made = 0;
-/** How many modules, parameters and buffers were ever made: while it stands still, no module has got a new member. */
+/** How often modules, parameters and buffers were made, or put into lists and dicts: those are seen from outside as fields are not. */
 export const membersMade = (): number => made;
+export const memberPut = (): void => void made++;
 
 function checkTensor(what: string, data: unknown): Tensor {
   if (data instanceof Tensor) return data;
@@ -51,7 +52,8 @@ export class Buffer extends Tensor {
 export type Pattern = string | RegExp | ((name: string, parameter: Parameter) => boolean);
 
 type Member = Parameter | Buffer | Module;
-const isMember = (x: unknown): x is Member => x instanceof Parameter || x instanceof Buffer || x instanceof Module;
+export const isMember = (x: unknown): x is Member =>
+  x instanceof Parameter || x instanceof Buffer || x instanceof Module;
 
 /** What networks are made of: fields that hold parameters, buffers and modules, and forward(). Extend it. */
 export class Module {

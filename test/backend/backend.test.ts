@@ -122,6 +122,25 @@ test('in training, products are bf16 and weights stay f32; in inference weights 
   expect(await list(exact.forward(x))).toEqual(was);
 });
 
+test.each(['inference', 'training'] as const)(
+  'a model that is bf16 already, or shares a layer with one, takes f32: %s',
+  async (mode) => {
+    const backend = new TPUBackend(new KernelPyTorchConfig({ mode }));
+    const loaded = mlp().to('bf16');
+    backend.prepareModel(loaded);
+    const y = loaded.forward(backend.prepareData(x));
+    expect(y.dtype).toBe('f32');
+    expect(loaded.forward(x.to('bf16')).dtype).toBe('bf16'); // as it was
+    expect(await list(loaded.forward(x.to('bf16')))).toEqual(await list(y));
+    const layer = new nn.Linear(4, 4);
+    const [one, other, around] = [[], [new nn.ReLU()], [new nn.Linear(4, 2)]].map(
+      (rest) => new nn.Sequential(layer, ...rest),
+    );
+    for (const model of [layer, one!, other!, around!]) backend.prepareModel(model);
+    for (const model of [layer, one!, other!, around!]) expect(model.forward(x).dtype).toBe('f32');
+  },
+);
+
 test('without mixed precision blocks are computed again, too, and a level leaves weights in the precision of the data', () => {
   const block = () => new nn.Sequential(new nn.Linear(4, 4), new nn.Tanh());
   for (const precision of ['float32', 'bfloat16'] as const) {
@@ -157,6 +176,16 @@ test('a prepared model is left alone until it is another: by identity, members a
   expect(await stats()).toMatchObject({ hits: 2, misses: 4, size: 2 });
   expect(() => backend.prepareModel('model' as never)).toThrow(TPUModelPreparationError);
   expect(() => backend.prepareModel('model' as never)).toThrow("prepareModel: takes a model, got the string 'model'");
+});
+
+test('a layer that was made before a model was prepared is prepared when it comes into it', () => {
+  const backend = new TPUBackend(new KernelPyTorchConfig({ mode: 'inference' }));
+  const [spare, model] = [new nn.Linear(8, 2), mlp()];
+  backend.prepareModel(model);
+  model.setSubmodule('2', spare);
+  backend.prepareModel(model);
+  expect(spare.weight.dtype).toBe('bf16');
+  expect(model.forward(x).dtype).toBe('f32');
 });
 
 test('weights that inference has rounded are not trained unawares', async () => {
@@ -295,6 +324,23 @@ test('a model and its optimizer are saved and loaded; what does not fit changes 
   await expect(nowhere).rejects.toThrow(TPUCheckpointError);
   await expect(nowhere).rejects.toThrow(/folder.pth is not written: there is no folder .*no\/such$/);
   expect((await readTorch(file)) instanceof Map).toBe(true); // the good one is still there
+});
+
+test('what is saved are the weights of the moment, though training goes on while they are written', async () => {
+  const backend = new TPUBackend(new TPUConfig(plain));
+  const model = new nn.Sequential(...Array.from({ length: 8 }, () => new nn.Linear(128, 128)));
+  const set = (change: (p: tx.Tensor) => void) => tx.noGrad(() => model.parameters().forEach(change));
+  set((p) => p.fill_(1));
+  await tx.sync();
+  const file = path.join(folder, 'moment.pth');
+  const saving = backend.saveModel(model, file);
+  for (let i = 0; i < 5; i++) {
+    set((p) => p.add_(1));
+    await tx.sync();
+  }
+  await saving;
+  const state = ((await readTorch(file)) as Map<string, Map<string, { data: Float32Array }>>).get('model_state_dict')!;
+  expect(new Set([...state.values()].flatMap(({ data }) => [...data]))).toEqual(new Set([1]));
 });
 
 test('what is no option of a method, no model or no path, is an error and not ignored', async () => {

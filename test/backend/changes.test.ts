@@ -248,6 +248,35 @@ describe('scanned layers', () => {
     expect(distance(before, await gradients(model, x))).toBeLessThan(1e-5);
   });
 
+  class Scaled extends nn.Module {
+    readonly linear = new nn.Linear(8, 8);
+    constructor(readonly factor: number) {
+      super();
+    }
+    override forward(x: tx.Tensor): tx.Tensor {
+      return this.linear.forward(x).mul(this.factor).add(x);
+    }
+  }
+  const three = (...factors: number[]) => new nn.Sequential(...factors.map((factor) => new Scaled(factor)));
+
+  test('have equal numbers in their fields, too', () => {
+    expect(scanned(three(1, 2, 3))).toMatchObject({ status: 'none' });
+    expect(scanned(three(1, 2, 2, 2)).what).toBe('3 equal layers are 1 loop');
+    const model = three(1, 1, 1);
+    model.children()[1]!.eval();
+    expect(scanned(model)).toMatchObject({ status: 'none' });
+  });
+
+  test('are those that are there when it runs', async () => {
+    const [model, x] = [three(1, 1, 1, 1), tx.randn([2, 8])];
+    scanned(model);
+    model.setSubmodule('3', new Scaled(7));
+    model.children()[0]!.freeze();
+    const loops = Array.from(await model.forward(x).data(), Number);
+    undoOptimizations(model);
+    expect(distance([Array.from(await model.forward(x).data(), Number)], [loops])).toBeLessThan(1e-5);
+  });
+
   test('of Qwen3, which generates as before', async () => {
     const model = new tx.models.Qwen3ForCausalLM(QWEN3).eval();
     const said = () => model.generate([[1, 2, 3]], { maxNewTokens: 3 });
@@ -325,6 +354,33 @@ test.each([
 });
 
 describe('taking back', () => {
+  test('leaves what another model put around a layer of both, in any order', async () => {
+    const [shared, x] = [new nn.Linear(64, 64), tx.randn([2, 64])];
+    const [a, b] = [new nn.Sequential(shared), new nn.Sequential(shared, new nn.ReLU())];
+    const result = async () => String(await shared.forward(x).data());
+    const before = await result();
+    for (const model of [a, b]) applyLevel(model, 'conservative', 'training');
+    const rounded = await result();
+    expect(rounded).not.toBe(before);
+    undoOptimizations(a);
+    expect(await result()).toBe(rounded); // b has it still
+    undoOptimizations(b);
+    expect(await result()).toBe(before);
+    expect(wrapped(b)).toBe(0);
+  });
+
+  test('leaves a forward that the layer was given since', () => {
+    const layer = new nn.Linear(4, 4);
+    applyLevel(new nn.Sequential(layer), 'conservative', 'training');
+    const model = new nn.Sequential(layer);
+    const other = (x: tx.Tensor) => x;
+    layer.forward = other;
+    applyLevel(model, 'conservative', 'training');
+    expect(layer.forward).not.toBe(other);
+    undoOptimizations(model);
+    expect(layer.forward).toBe(other);
+  });
+
   test('leaves the model as it was, bit for bit where weights were not rounded', async () => {
     const [model, x] = [encoder(), tx.randn([2, 4, 8])];
     const [before, weights] = [await gradients(model, x), await bits(model)];

@@ -12,6 +12,7 @@ import {
 } from 'tsxla/backend';
 import { expect, test } from 'vitest';
 import { collectGarbage } from '../../dist/runtime/memory.js';
+import { programCount } from '../../dist/runtime/program.js';
 
 const mlp = (width = 8) =>
   new tx.nn.Sequential(new tx.nn.Linear(4, width), new tx.nn.GELU(), new tx.nn.Linear(width, 2));
@@ -72,6 +73,42 @@ test('weights are used as they are at each call: loaded, trained, in another dty
   expect((await (await compiler.compileModel(model, x.to('bf16')))(x.to('bf16'))).dtype).toBe('bf16');
 });
 
+test('layers that were there before and change places are noticed, in fields and in lists', async () => {
+  class Pair extends tx.nn.Module {
+    first = new tx.nn.Linear(4, 4);
+    more = [new tx.nn.Linear(4, 4)];
+    override forward(x: tx.Tensor) {
+      return this.more[0]!.forward(this.first.forward(x).relu());
+    }
+  }
+  const [spare, model, compiler] = [new tx.nn.Linear(4, 4), new Pair(), new XLACompiler()];
+  const layers = new tx.nn.Sequential(new tx.nn.Linear(4, 4), new tx.nn.ReLU());
+  const [compiled, stacked] = [await compiler.compileModel(model, x), await compiler.compileModel(layers, x)];
+  const expectSame = async () => {
+    expect(await list(await compiled(x))).toEqual(await list(await tx.step(() => model.forward(x))));
+    expect(await list(await stacked(x))).toEqual(await list(await tx.step(() => layers.forward(x))));
+  };
+  await expectSame();
+  layers.setSubmodule('0', spare);
+  await expectSame();
+  [model.first, model.more[0]] = [model.more[0]!, model.first];
+  await expectSame();
+  model.more[0] = spare;
+  await expectSame();
+  Object.assign(model.first, { weight: spare.weight });
+  await expectSame();
+  const three = Object.assign(new Pair(), { third: spare });
+  Object.assign(three, {
+    forward: (x: tx.Tensor) => three.first.forward(three.third.forward(x)),
+    third: three.first, // it has this one twice
+    more: [three.more[0], spare],
+  });
+  const twice = await compiler.compileModel(three, x);
+  await twice(x);
+  three.third = spare;
+  expect(await list(await twice(x))).toEqual(await list(await tx.step(() => three.forward(x))));
+});
+
 test('dropout and batch norm follow train() and eval()', async () => {
   const model = new tx.nn.Sequential(new tx.nn.Linear(4, 64), new tx.nn.Dropout(0.5));
   const compiled = await new XLACompiler().compileModel(model.eval(), x);
@@ -124,6 +161,17 @@ test('without the cache it is compiled each time', async () => {
   const cached = await compiler.compileModel(model, x, { useCache: true });
   expect(await compiler.compileModel(model, x, { useCache: true })).toBe(cached);
   expect(await list(await a(x))).toEqual(await list(await cached(x)));
+});
+
+test('one that makes room while it is compiled leaves no program behind', async () => {
+  const compiler = new XLACompiler(new TPUConfig({ cacheMaxSize: 1 }));
+  const models = [31, 32, 33, 34].map((width) => mlp(width));
+  await tx.sync(...models.flatMap((model) => model.parameters()));
+  const before = programCount();
+  const all = await Promise.all(models.map((model) => compiler.compileModel(model, x)));
+  expect(programCount()).toBe(before + 1);
+  for (const [i, compiled] of all.entries())
+    expect(await list(await compiled(x))).toEqual(await list(await tx.step(() => models[i]!.forward(x))));
 });
 
 test('clearCache frees programs; compiled models that were handed out make them again', async () => {

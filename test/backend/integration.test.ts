@@ -45,6 +45,10 @@ test('allReduce sums or averages the parts of a tensor, or as many copies', asyn
   expect(await list(distributed.allReduce(whole))).toEqual([12, -16]);
   expect(() => distributed.allReduce(whole, 'max' as never)).toThrow("allReduce: op is 'max': it must be sum, mean");
   expect(() => distributed.allReduce([1] as never)).toThrow(TPUDistributedError);
+  const elsewhere = tx.spmd.shard(tx.ones([8]), new tx.spmd.Mesh([8], ['fsdp']), ['fsdp']);
+  expect(() => distributed.allReduce(elsewhere)).toThrow(
+    'allReduce: f32[8] is split over fsdp of another mesh, fsdp=8',
+  );
   await distributed.barrier();
 });
 
