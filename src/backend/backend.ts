@@ -23,7 +23,7 @@ import { checkFile, checkOptions } from './check.js';
 import { type CompilationStats, XLACompiler } from './compiler.js';
 import { type Configuration, chipOf, configOf, dtypeOf, hbmOf, type KernelPyTorchConfig } from './config.js';
 import { allComputed, deviceAt, world } from './devices.js';
-import { TPUCheckpointError, TPUModelPreparationError, TPUNotAvailableError } from './errors.js';
+import { TPUCheckpointError, TPUModelPreparationError, TPUNotAvailableError, TPUValidationError } from './errors.js';
 import { ModelForm } from './forward.js';
 import { XLADeviceManager, XLADistributedTraining } from './integration.js';
 import { log, warnOnce } from './log.js';
@@ -156,6 +156,7 @@ export class BaseBackend {
    * several and they divide it. Of any tree of lists, objects and Maps; what is no tensor stays as it is.
    */
   prepareData<T>(data: T): T {
+    if (data instanceof Promise) throw new TPUValidationError('prepareData: got a Promise: await it first');
     const { tpu } = this.config.hardware;
     const dtype = tpu.mixedPrecision ? undefined : dtypeOf(tpu);
     const mesh = this.isDistributed ? this.#distributed.mesh : undefined;
@@ -198,6 +199,8 @@ export class BaseBackend {
     const { optimizer, saveOptimizer = optimizer !== undefined } = options;
     const refuse = (why: string) => new TPUCheckpointError(`${path} is not written: ${why}`, { details: { path } });
     if (saveOptimizer && !optimizer) throw refuse('saveOptimizer is true, and no optimizer is given');
+    if (/\.safetensors$/i.test(path))
+      throw refuse('it would be a file of torch by another name: call it .pth, or use writeSafetensors of tsxla/io');
     if (!fs.existsSync(dirname(path))) throw refuse(`there is no folder ${dirname(path)}`);
     const { mode, hardware } = this.config;
     const about = { device: this.device, worldSize: this.worldSize, mode, precision: hardware.tpu.precision };

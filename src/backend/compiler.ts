@@ -1,4 +1,5 @@
 // Models as programs: compiled when asked, for the inputs that are shown, and remembered.
+import { inspect } from 'node:util';
 import { ArgumentError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
@@ -177,6 +178,10 @@ export class XLACompiler {
     } catch (e) {
       throw failure(`compileAheadOfTime: ${model.constructor.name} for ${topology}`, e);
     }
+  }
+
+  [inspect.custom](): string {
+    return `XLACompiler(cachedGraphs=${this.getCompilationStats().cachedGraphs})`;
   }
 
   getCompilationStats(): CompilationStats {

@@ -1,4 +1,5 @@
 // Devices, collectives and changes of models by themselves, as spec 002's XLA integration has them.
+import { inspect } from 'node:util';
 import { describe } from '../base/tree.js';
 import type { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/module.js';
@@ -36,6 +37,10 @@ export class XLADeviceManager {
   }
   get rank(): number {
     return world().rank;
+  }
+
+  [inspect.custom](): string {
+    return `XLADeviceManager(devices=${this.devices})`;
   }
 
   /** Waits until the devices have computed all that was asked of them. What failed there is thrown here. */
@@ -134,6 +139,10 @@ export class XLADistributedTraining {
     }
   }
 
+  [inspect.custom](): string {
+    return `XLADistributedTraining(devices=${this.worldSize})`;
+  }
+
   /** Waits until the devices have done all that was asked of them, and for those of other processes. */
   async barrier(): Promise<void> {
     await naming(
@@ -153,6 +162,10 @@ export class XLAOptimizations {
   constructor(config?: Configuration) {
     this.config = configOf(config);
   }
+  [inspect.custom](): string {
+    return `XLAOptimizations(mode=${this.config.mode})`;
+  }
+
   /** Makes the changes of a level, in place. */
   optimizeModelForXla<M extends Module>(model: M, level: OptimizationLevel = 'balanced'): M {
     prepare(model, this.config, level);

@@ -1,4 +1,5 @@
 // Memory of the device: what may be used of it, what is used and by whom, and tensors that are made once and lent.
+import { inspect } from 'node:util';
 import { byteLength, DTYPES, type DType, dtypeMistake } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
 import { isFloat } from '../base/promote.js';
@@ -153,6 +154,10 @@ export class TPUMemoryManager {
   get limit(): number {
     const { total, kind } = this.#here;
     return limitOf(this.#tpu, total, kind);
+  }
+
+  [inspect.custom](): string {
+    return `TPUMemoryManager(limit=${bytes(this.limit)}, pools=${this.#pools.size})`;
   }
 
   // ---- single tensors

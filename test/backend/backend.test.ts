@@ -5,18 +5,21 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
+import { inspect, promisify } from 'node:util';
 import * as tx from 'tsxla';
 import {
   BaseBackend,
   basicConfig,
+  createXlaIntegration,
   KernelPyTorchConfig,
   TPUBackend,
   TPUCheckpointError,
   TPUConfig,
+  TPUMemoryManager,
   TPUModelPreparationError,
   TPUNotAvailableError,
   TPUValidationError,
+  XLACompiler,
   XLADeviceManager,
 } from 'tsxla/backend';
 import { readTorch } from 'tsxla/io';
@@ -228,6 +231,21 @@ test('data: any tree, with what is no tensor as it is', async () => {
   expect([got.list.slice(1), got.map.get('ids')!.dtype, got.when]).toEqual([['name', null, 3], 'i64', new Date(0)]);
   expect(x.dtype).toBe('f32');
   expect(new TPUBackend().prepareData(x)).toBe(x);
+  expect(() => backend.prepareData(Promise.resolve(x))).toThrow('prepareData: got a Promise: await it first');
+});
+
+test('printed, each says in a line what it is', () => {
+  const all = [new TPUBackend(), new TPUMemoryManager(), new XLACompiler(), ...createXlaIntegration()].map((x) =>
+    inspect(x),
+  );
+  expect(all).toEqual([
+    'TPUBackend(device=cpu, worldSize=1, mode=training)',
+    expect.stringMatching(/^TPUMemoryManager\(limit=[\d.]+ GiB, pools=0\)$/),
+    'XLACompiler(cachedGraphs=0)',
+    'XLADeviceManager(devices=cpu:0)',
+    'XLADistributedTraining(devices=1)',
+    'XLAOptimizations(mode=training)',
+  ]);
 });
 
 test('figures of memory are real', async () => {
