@@ -29,7 +29,7 @@ import { XLADeviceManager, XLADistributedTraining } from './integration.js';
 import { log, warnOnce } from './log.js';
 import { type MemoryStatistics, TPUMemoryManager } from './memory.js';
 import { named, naming } from './naming.js';
-import { prepare } from './optimizer.js';
+import { prepare } from './standing.js';
 
 export interface DeviceInfo {
   readonly deviceType: DeviceType;

@@ -63,7 +63,6 @@ export {
 } from './memory.js';
 export type { MemoryMonitor, MemorySample, MonitorOptions } from './monitor.js';
 export {
-  type ChangeReport,
   type Comparison,
   type MemoryUsage,
   type OptimizationStats,
@@ -71,6 +70,6 @@ export {
   type PerformanceMetrics,
   TPUOptimizationResult,
   TPUOptimizer,
-  undoOptimizations,
 } from './optimizer.js';
 export type { PoolDetails } from './pool.js';
+export { type ChangeReport, undoOptimizations } from './standing.js';

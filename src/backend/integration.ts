@@ -16,7 +16,7 @@ import { allComputed, deviceAt, world } from './devices.js';
 import { TPUDistributedError } from './errors.js';
 import { log } from './log.js';
 import { named, naming } from './naming.js';
-import { prepare } from './optimizer.js';
+import { prepare } from './standing.js';
 
 export class XLADeviceManager {
   readonly config: KernelPyTorchConfig;

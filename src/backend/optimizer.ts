@@ -5,17 +5,14 @@ import { bytes, columns, seconds } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import { Mesh } from '../ir/mesh.js';
-import { Module } from '../nn/module.js';
-import type { Client } from '../pjrt/index.js';
-import { collectGarbage, wholeOf } from '../runtime/memory.js';
+import type { Module } from '../nn/module.js';
+import { collectGarbage } from '../runtime/memory.js';
 import { dropPrograms } from '../runtime/program.js';
-import { defaultClient, startedClient } from '../runtime/value.js';
+import { defaultClient } from '../runtime/value.js';
 import { shardingOf, unmark } from '../spmd/sharding.js';
 import { sync } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import {
-  type Applied,
-  CHANGES,
   type Change,
   type Context,
   OPTIMIZATION_LEVELS,
@@ -26,7 +23,7 @@ import {
   weightsOf,
 } from './changes.js';
 import { checkOneOf, checkOptions } from './check.js';
-import { type Configuration, configOf, dtypeOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';
+import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
 import { TPUConfigurationError, TPUOptimizationError, TPUValidationError } from './errors.js';
 import { log, warnOrThrow } from './log.js';
 import {
@@ -40,128 +37,22 @@ import {
   sampleOf,
 } from './measure.js';
 import { named } from './naming.js';
-
-export interface ChangeReport {
-  readonly name: string;
-  /** undone: outputs drifted too far, or it failed; none: it would have no effect. */
-  readonly status: 'applied' | 'undone' | 'none';
-  /** What was changed, or why not. */
-  readonly what: string;
-  /** The norm of what it changed in the outputs, by their norm; where sample inputs were given. */
-  readonly drift?: number;
-}
-
-/** The sentence of an error, without where it happened. */
-const said = (e: unknown): string => messageOf(e).split('\n')[0]!;
-
-// ---- what is applied to which model
-
-interface Standing extends Applied {
-  readonly row: Change;
-  readonly purpose: Purpose;
-}
-const standings = new WeakMap<Module, Standing[]>();
-function standingOf(model: Module): Standing[] {
-  const found = standings.get(model) ?? [];
-  standings.set(model, found);
-  return found;
-}
-/** Takes changes back, the last first, until there are no more than these. */
-function takeBack(standing: Standing[], length = 0): void {
-  while (standing.length > length) standing.pop()!.undo();
-}
-
-/** Whether weights themselves are bf16 by a change that stayed. */
-const isRounded = (standing: readonly Standing[]): boolean => standing.some(({ settle }) => settle);
-/** Weights that are wide again are not what they were: whoever trains them has to know. */
-function tellLost(model: Module, wasRounded: boolean): void {
-  if (wasRounded && !isRounded(standingOf(model)))
-    log.warning(
-      'weights that were made bf16 for inference are f32 again, without what was rounded away: load them anew, or keep two models',
-      { model: model.constructor.name },
-    );
-}
-
-const rowsOf = (level: OptimizationLevel): readonly Change[] => {
-  const most = OPTIMIZATION_LEVELS.indexOf(level);
-  return CHANGES.filter((row) => OPTIMIZATION_LEVELS.indexOf(row.level) <= most);
-};
-/** What an earlier call applied and this one does not want goes, and with it what was put on top. */
-function reconcile(standing: Standing[], rows: readonly Change[], context: Context): void {
-  const isWanted = ({ row, purpose }: Standing) =>
-    rows.includes(row) && purpose === context.purpose && row.unless(context) === undefined;
-  const first = standing.findIndex((s) => !isWanted(s));
-  if (first >= 0) takeBack(standing, first);
-}
-
-/** Makes a change, if it is not there; a report where that is all there is to say. */
-function tryApply(row: Change, model: Module, standing: Standing[], context: Context): ChangeReport | undefined {
-  const { name } = row;
-  const there = standing.find((s) => s.row === row);
-  if (there) return { name, status: 'applied', what: there.what };
-  const unless = row.unless(context);
-  if (unless) return { name, status: 'none', what: unless };
-  try {
-    const change = row.apply(model, context);
-    if ('none' in change) return { name, status: 'none', what: change.none };
-    standing.push({ ...change, row, purpose: context.purpose });
-    return undefined;
-  } catch (e) {
-    return { name, status: 'undone', what: `it failed: ${said(e)}` };
-  }
-}
-
-/** What prepareModel makes of a model where no level is asked for. */
-const PREPARED = ['checkpointing', 'everything in bf16'];
-/**
- * Makes the changes that the configuration asks for, or those of a level, with nothing measured or compared: anew, so that
- * layers which the model has got since have them, too. Without a level, changes that an optimizer has made stay. Sharding is
- * left out unless it was there: the devices are not known before they are started.
- */
-export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
-  checkModel(model);
-  if (level !== undefined) checkOneOf('the optimization level', level, OPTIMIZATION_LEVELS);
-  const { tpu } = config.hardware;
-  const standing = standingOf(model);
-  const names = new Set(standing.map(({ row }) => row.name));
-  const wasRounded = isRounded(standing);
-  takeBack(standing);
-  if (!tpu.mixedPrecision) model.to(dtypeOf(tpu));
-  const isNarrow = names.has('bf16 linears') && !names.has('everything in bf16');
-  const wanted = PREPARED.filter((name) => !(isNarrow && name === 'everything in bf16'));
-  const rows = level ? rowsOf(level) : CHANGES.filter(({ name }) => names.has(name) || wanted.includes(name));
-  const purpose = purposeOf(config);
-  const client = names.has('sharding') ? startedClient() : undefined;
-  const context = client ? contextOf(purpose, tpu, client) : { purpose, config: tpu };
-  const changes = rows.map((row): ChangeReport => {
-    const report = tryApply(row, model, standing, context);
-    if (report) return report;
-    const { what, settle } = standing.at(-1)!;
-    settle?.();
-    return { name: row.name, status: 'applied', what };
-  });
-  tellLost(model, wasRounded && model.parameters().some((p) => p.dtype === 'f32'));
-  return changes;
-}
-const contextOf = (purpose: Purpose, config: TPUConfig, client: Client): Context => ({
-  purpose,
-  config,
-  devices: client.devices.length,
-  capacity: limitOf(config, wholeOf(client), client.defaultDevice.kind),
-});
-const purposeOf = ({ mode }: KernelPyTorchConfig): Purpose => (mode === 'inference' ? 'inference' : 'training');
-
-/** Takes back all that was applied to a model. Weights that became bf16 are f32 again, with the values that bf16 left. */
-export function undoOptimizations(model: Module): void {
-  checkModel(model);
-  takeBack(standingOf(model));
-}
-
-function checkModel(model: unknown): asserts model is Module {
-  if (!(model instanceof Module)) throw new TPUOptimizationError(`a module is needed, got ${describe(model)}`);
-}
-
-// ---- the optimizer
+import {
+  type ChangeReport,
+  checkModel,
+  contextOf,
+  isRounded,
+  purposeOf,
+  reconcile,
+  rowsOf,
+  type Standing,
+  said,
+  standingOf,
+  takeBack,
+  tellLost,
+  tryApply,
+  undoOptimizations,
+} from './standing.js';
 
 export interface OptimizeOptions {
   /** How far outputs may be from what they were, instead of what each change allows (0.05 with bf16, else 0.001). */

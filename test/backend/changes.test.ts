@@ -10,7 +10,7 @@ import {
   undoOptimizations,
 } from 'tsxla/backend';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { prepare } from '../../dist/backend/optimizer.js';
+import { prepare } from '../../dist/backend/standing.js';
 
 const { nn } = tx;
 beforeEach(() => void tx.manualSeed(7));
