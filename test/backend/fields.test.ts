@@ -110,8 +110,8 @@ const EFFECTS: { readonly [K in keyof Fields]: Effect<K> } = {
   ],
   monitoringIntervalSeconds: [
     async (c) => {
-      c.monitoringDurationSeconds = 0.3;
-      return (await new TPUMemoryManager(c).monitorMemory().all()).length > 3;
+      c.monitoringDurationSeconds = 1;
+      return (await new TPUMemoryManager(c).monitorMemory().all()).length > 8;
     },
     [0.01, true],
     [0.25, false],
@@ -121,10 +121,10 @@ const EFFECTS: { readonly [K in keyof Fields]: Effect<K> } = {
       c.monitoringIntervalSeconds = 0.02;
       const began = performance.now();
       await new TPUMemoryManager(c).monitorMemory().all();
-      return performance.now() - began >= 250;
+      return performance.now() - began >= 1200;
     },
     [0.05, false],
-    [0.3, true],
+    [1.2, true],
   ],
   gradientCheckpointing: [
     (c) => {

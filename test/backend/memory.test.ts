@@ -292,7 +292,7 @@ test('chart shows what was allocated, its peak and the limit, as wide as it is t
   const chart = monitor.chart(60).split('\n');
   expect(chart[0]).toMatch(/^ 32\.0 KiB │ +█+$/);
   expect(chart[5]).toMatch(/^ {6}0 B │/);
-  expect(chart.slice(-2).join('\n')).toMatch(/peak +32\.0 KiB +after .* ms, 50% of the limit\n +limit +64\.0 KiB/);
+  expect(chart.slice(-2).join('\n')).toMatch(/peak +32\.0 KiB +after .* m?s, 50% of the limit\n +limit +64\.0 KiB/);
   expect(Math.max(...chart.slice(0, 6).map((line) => line.length))).toBeLessThanOrEqual(60);
 });
 

@@ -22,7 +22,7 @@ const options: readonly Misuse[] = [
   ['keepdims', () => x.amax(0, { keepdims: true }), "amax: there is no option 'keepdims': it takes dim, keepdim (did you mean keepdim?)"],
   ['start_dim', () => x.flatten({ start_dim: 1 }), "flatten: there is no option 'start_dim': it takes startDim, endDim (did you mean startDim?)"],
   ['offset for diagonal', () => x.diag({ offset: 1 }), "diag: there is no option 'offset': it takes diagonal (did you mean diagonal?)"],
-  ['a step', () => js.compile(() => x, { nmae: 'x' }), "compile: there is no option 'nmae': it takes check, fullGraph, staticArguments, name, maxGraphs, compilationTimeoutSeconds, xlaFlags (did you mean name?)"],
+  ['a step', () => js.compile(() => x, { nmae: 'x' }), "compile: there is no option 'nmae': it takes check, fullGraph, staticArguments, name, maxGraphs, compilationTimeoutSeconds, cache, xlaFlags (did you mean name?)"],
   ['softmax along an axis', () => x.softmax({ axis: 1 }), "softmax: there is no option 'axis': it takes dim, dtype (did you mean dim?)"],
   ['max along an axis', () => x.max({ axis: 0 }), "max: there is no option 'axis': it takes dim, keepdim (did you mean dim?)"],
   ['unbiased', () => x.var({ unbiased: false }), "var: there is no option 'unbiased': it takes dim, keepdim, correction (did you mean correction?)"],
