@@ -22,7 +22,7 @@ import type { OptimizationLevel } from './changes.js';
 import { checkFile, checkOptions } from './check.js';
 import { type CompilationStats, XLACompiler } from './compiler.js';
 import { type Configuration, chipOf, configOf, dtypeOf, hbmOf, type KernelPyTorchConfig } from './config.js';
-import { allComputed, deviceAt, world } from './devices.js';
+import { allComputed, deviceAt, worldRank, worldSize } from './devices.js';
 import { TPUCheckpointError, TPUModelPreparationError, TPUNotAvailableError, TPUValidationError } from './errors.js';
 import { ModelForm } from './forward.js';
 import { XLADeviceManager, XLADistributedTraining } from './integration.js';
@@ -91,11 +91,11 @@ export class BaseBackend {
   }
   /** The devices of all processes. */
   get worldSize(): number {
-    return world().size;
+    return worldSize();
   }
   /** The number of this process's first device among them. */
   get rank(): number {
-    return world().rank;
+    return worldRank();
   }
   get isDistributed(): boolean {
     return this.worldSize > 1;

@@ -1,5 +1,7 @@
 // What is given to the backend's methods: TypeScript says what they take; plain JavaScript would have it ignored in silence.
+import { checkWhole } from '../base/check.js';
 import { unknownOption } from '../base/options.js';
+import { messageOf } from '../base/thrown.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import { Module } from '../nn/module.js';
 import { type ErrorKind, TPUConfigurationError, TPUValidationError } from './errors.js';
@@ -25,6 +27,15 @@ export function checkOneOf<T extends string>(
 ): asserts given is T {
   if (!known.includes(given as T))
     throw new kind(`${what} is ${shown(given)}: it must be ${known.join(', ')}`, { details: { given } });
+}
+
+/** A whole number in a range, with base/check's sentence. */
+export function checkCount(what: string, n: number, least: number, kind: ErrorKind = TPUValidationError): void {
+  try {
+    checkWhole(what, n, least);
+  } catch (e) {
+    throw new kind(messageOf(e), { cause: e });
+  }
 }
 
 export function checkFile(what: string, model: unknown, path: unknown): void {

@@ -1,7 +1,7 @@
 // Models as programs: compiled when asked, for the inputs that are shown, and remembered.
 import { inspect } from 'node:util';
 import { ArgumentError } from '../base/errors.js';
-import { messageOf } from '../base/thrown.js';
+import { sentenceOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
 import { Module } from '../nn/module.js';
 import { type Plan, type PlanOptions, plan } from '../plan/plan.js';
@@ -19,7 +19,7 @@ import { checkOptions } from './check.js';
 import { type Configuration, configOf, type KernelPyTorchConfig, type TPUConfig } from './config.js';
 import { type TPUBackendError, TPUCacheError, TPUValidationError, XLACompilationError } from './errors.js';
 import { type Forward, ModelForm, tensorsIn } from './forward.js';
-import { log, warnOnce } from './log.js';
+import { log, rounded, warnOnce } from './log.js';
 import { named, naming } from './naming.js';
 
 /** A model's forward, compiled. It uses the weights as they are at each call; gradients are not kept: train in tx.step. */
@@ -134,13 +134,13 @@ export class XLACompiler {
     try {
       program = inputs && (await run.prepare(placed(inputs) as never));
     } catch (e) {
-      log.error('a model is not compiled', { model: name, why: messageOf(e).split('\n')[0] });
+      log.error('a model is not compiled', { model: name, why: sentenceOf(e) });
       throw failure(`compileModel: ${name}`, e, { model: name });
     }
     if (program) {
       const { seconds, cached: fromDisk } = program;
       if (!fromDisk) this.#seconds += seconds;
-      log.info('a model is compiled', { model: name, seconds: Math.round(seconds * 1e3) / 1e3, fromDisk, cache });
+      log.info('a model is compiled', { model: name, seconds: rounded(seconds), fromDisk, cache });
     }
     let form = new ModelForm(model);
     const forward = async (...args: unknown[]) => {

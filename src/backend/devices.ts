@@ -28,21 +28,24 @@ const expected: Readonly<Record<DeviceType, () => number>> = {
   },
 };
 
-export interface World {
-  /** The devices of all processes. */
-  readonly size: number;
-  /** The number of this process's first device among them. */
-  readonly rank: number;
-  /** cpu:0, cpu:1, ... those of this process. */
-  readonly names: readonly string[];
-}
-export function world(): World {
-  const type = device();
+/** The devices of all processes. */
+export const worldSize = (): number => startedClient()?.devices.length ?? expected[device()]();
+
+/** The numbers of this process's devices. */
+const ownIds = (): number[] =>
+  startedClient()?.addressableDevices.map(({ id }) => id) ?? Array.from({ length: worldSize() }, (_, i) => i);
+/** cpu:0, cpu:1, ... those of this process. */
+export const deviceNames = (): string[] => ownIds().map((id) => `${device()}:${id}`);
+
+/** The number of this process's first device among all. */
+export function worldRank(): number {
   const client = startedClient();
-  const size = client?.devices.length ?? expected[type]();
-  const own = client?.addressableDevices.map(({ id }) => id) ?? Array.from({ length: size }, (_, i) => i);
-  const rank = client?.devices.findIndex(({ id }) => id === own[0]) ?? (type === 'cuda' ? envInteger('RANK', 0, 0) : 0);
-  return { size, rank: Math.max(0, rank), names: own.map((id) => `${type}:${id}`) };
+  if (!client) return device() === 'cuda' ? envInteger('RANK', 0, 0) : 0;
+  const [first] = ownIds();
+  return Math.max(
+    0,
+    client.devices.findIndex(({ id }) => id === first),
+  );
 }
 
 /** A device of this process, by its place among them. */

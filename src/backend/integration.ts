@@ -12,7 +12,7 @@ import { Tensor } from '../tensor/tensor.js';
 import type { OptimizationLevel } from './changes.js';
 import { checkOneOf } from './check.js';
 import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
-import { allComputed, deviceAt, world } from './devices.js';
+import { allComputed, deviceAt, deviceNames, worldRank, worldSize } from './devices.js';
 import { TPUDistributedError } from './errors.js';
 import { log } from './log.js';
 import { named, naming } from './naming.js';
@@ -30,13 +30,13 @@ export class XLADeviceManager {
   }
   /** Those of this process. */
   get devices(): readonly string[] {
-    return world().names;
+    return deviceNames();
   }
   get worldSize(): number {
-    return world().size;
+    return worldSize();
   }
   get rank(): number {
-    return world().rank;
+    return worldRank();
   }
 
   [inspect.custom](): string {

@@ -1,5 +1,6 @@
 // What the backend does, as records: a level, a sentence, fields. On stderr, for people or as lines of JSON.
-import { type Logger, type Level as PinoLevel, pino, stdSerializers } from 'pino';
+import { createRequire } from 'node:module';
+import type { Logger, pino as Pino, Level as PinoLevel } from 'pino';
 import { env } from '../base/env.js';
 import { say } from '../base/log.js';
 import { checkOneOf, checkOptions } from './check.js';
@@ -31,13 +32,14 @@ export function basicConfig(options: LogOptions = {}): void {
   const form: string = format ?? env('TSXLA_LOG_FORMAT') ?? 'pretty';
   checkOneOf('the level of logging', least, Object.keys(LEVELS) as LogLevel[]);
   checkOneOf('the format of logs', form, FORMATS);
+  const { pino }: { readonly pino: typeof Pino } = createRequire(import.meta.url)('pino'); // whoever logs nothing need not load it
   current = pino(
     {
       level: LEVELS[least],
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level: nameOf(level as PinoLevel) }) },
-      serializers: { error: stdSerializers.err },
+      serializers: { error: pino.stdSerializers.err },
       messageKey: 'message',
     },
     { write: (line: string) => write(form === 'json' ? line : pretty(JSON.parse(line) as LogRecord)) },
@@ -66,7 +68,7 @@ const at =
     if (!current) basicConfig();
     current![level](fields, message);
   };
-export const log = { debug: at('debug'), info: at('info'), warning: at('warn'), error: at('error') };
+export const log = { info: at('info'), warning: at('warn'), error: at('error') };
 
 const announced = new Set<string>();
 /** What is true for the whole run is said once. */
@@ -74,6 +76,9 @@ export function warnOnce(message: string, fields?: Fields): void {
   if (!announced.has(message)) log.warning(message, fields);
   announced.add(message);
 }
+
+/** Seconds, as a record has them. */
+export const rounded = (seconds: number): number => Math.round(seconds * 1e3) / 1e3;
 
 /** What is wrong, though one can go on: a warning, or an error where validation is strict. */
 export function warnOrThrow(strict: boolean, message: string, details: Fields = {}): void {

@@ -15,7 +15,7 @@ import { isStored } from '../runtime/sharded.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
-import { checkOptions } from './check.js';
+import { checkCount, checkOptions } from './check.js';
 import { type Configuration, chipOf, configOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';
 import { TPUMemoryError, TPUMemoryPoolError, TPUOutOfMemoryError, TPUValidationError } from './errors.js';
 import { type LayoutOptions, optimizeLayout, type TensorLayout } from './layout.js';
@@ -308,10 +308,7 @@ export class TPUMemoryManager {
     tensorSize: readonly number[],
     options: { readonly dtype?: DType } = {},
   ): Promise<string> {
-    if (!Number.isSafeInteger(poolSize) || poolSize < 1)
-      throw new TPUValidationError(
-        `createMemoryPool: poolSize is ${shown(poolSize)}: it must be a whole number, at least 1`,
-      );
+    checkCount('createMemoryPool: poolSize', poolSize, 1);
     checkOptions('createMemoryPool', ['dtype'], options);
     const aval = avalOf('createMemoryPool', tensorSize, options.dtype ?? 'f32');
     const each = byteLength(aval);

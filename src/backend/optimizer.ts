@@ -1,8 +1,7 @@
 // TPUOptimizer of spec 002: changes that make a model smaller and faster, each checked against what the model computed before.
-import { checkWhole } from '../base/check.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { bytes, columns, seconds } from '../base/format.js';
-import { messageOf } from '../base/thrown.js';
+import { sentenceOf } from '../base/thrown.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import { Mesh } from '../ir/mesh.js';
 import type { Module } from '../nn/module.js';
@@ -22,10 +21,10 @@ import {
   roundingOf,
   weightsOf,
 } from './changes.js';
-import { checkOneOf, checkOptions } from './check.js';
+import { checkCount, checkOneOf, checkOptions } from './check.js';
 import { type Configuration, configOf, type KernelPyTorchConfig } from './config.js';
 import { TPUConfigurationError, TPUOptimizationError, TPUValidationError } from './errors.js';
-import { log, warnOrThrow } from './log.js';
+import { log, rounded, warnOrThrow } from './log.js';
 import {
   checkTrains,
   type Difference,
@@ -46,7 +45,6 @@ import {
   reconcile,
   rowsOf,
   type Standing,
-  said,
   standingOf,
   takeBack,
   tellLost,
@@ -295,7 +293,7 @@ export class TPUOptimizer {
     } catch (e) {
       const otherwise = strict && e instanceof ArgumentError ? TPUValidationError : TPUOptimizationError;
       if (!(e instanceof DTypeError)) throw named(`${name} fails on the sample inputs`, e, otherwise);
-      warnOrThrow(strict, `optimize: ${name} takes no such sample inputs (${said(e)}): ${without}`);
+      warnOrThrow(strict, `optimize: ${name} takes no such sample inputs (${sentenceOf(e)}): ${without}`);
       return undefined;
     }
   }
@@ -340,7 +338,7 @@ export class TPUOptimizer {
       Object.assign(trial, { last: now, allowed });
       return { name, status: 'applied', what, drift };
     } catch (e) {
-      return undone(`it failed: ${said(e)}`);
+      return undone(`it failed: ${sentenceOf(e)}`);
     }
   }
 
@@ -361,7 +359,7 @@ export class TPUOptimizer {
       purpose,
       applied,
       undone,
-      seconds: Math.round(optimizationTime * 1e3) / 1e3,
+      seconds: rounded(optimizationTime),
     });
   }
 }
@@ -386,11 +384,7 @@ function checkPlaces(...given: unknown[]): void {
     );
 }
 function checkNumbers(runs: number, tolerance: number | undefined): void {
-  try {
-    checkWhole('optimize: runs', runs, 1);
-  } catch (e) {
-    throw new TPUConfigurationError(messageOf(e), { cause: e });
-  }
+  checkCount('optimize: runs', runs, 1, TPUConfigurationError);
   if (tolerance !== undefined && !(tolerance >= 0))
     throw new TPUConfigurationError(`optimize: tolerance is ${shown(tolerance)}: it must be a number of at least 0`);
 }

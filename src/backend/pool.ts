@@ -2,7 +2,7 @@
 // spent, so that nobody uses or returns what someone else has by now.
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import { checkAlive } from '../runtime/value.js';
+import { lossOf } from '../runtime/value.js';
 import { currentRegion } from '../tensor/region.js';
 import { Tensor } from '../tensor/tensor.js';
 import { TPUMemoryPoolError } from './errors.js';
@@ -124,7 +124,7 @@ export class MemoryPool {
   /** Its value under another handle, if it is as it was lent; what it holds may be another. Else a new one. */
   #reclaim(tensor: Tensor): Tensor {
     const expr = tensor.peek();
-    if (!expr || expr.aval !== this.aval || expr.differentiable || !isAlive(tensor)) return this.renew(tensor);
+    if (!expr || expr.aval !== this.aval || expr.differentiable || lossOf(expr)) return this.renew(tensor);
     const fresh = this.renew(tensor, expr);
     tensor.release(`was returned to pool ${this.id}`); // the value stays: `fresh` has it
     return fresh;
@@ -136,14 +136,5 @@ export class MemoryPool {
       throw new TPUMemoryPoolError(
         `${what} inside ${region.name}: a step is traced once and run often: take and return tensors outside of it`,
       );
-  }
-}
-
-function isAlive(tensor: Tensor): boolean {
-  try {
-    checkAlive(tensor.peek()!);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -1,5 +1,5 @@
 // What is applied to which model: changes stand on it, in the order in which they were made, until they are taken back.
-import { messageOf } from '../base/thrown.js';
+import { sentenceOf } from '../base/thrown.js';
 import { describe } from '../base/tree.js';
 import { Module } from '../nn/module.js';
 import type { Client } from '../pjrt/index.js';
@@ -28,9 +28,6 @@ export interface ChangeReport {
   /** The norm of what it changed in the outputs, by their norm; where sample inputs were given. */
   readonly drift?: number;
 }
-
-/** The sentence of an error, without where it happened. */
-export const said = (e: unknown): string => messageOf(e).split('\n')[0]!;
 
 export interface Standing extends Applied {
   readonly row: Change;
@@ -83,7 +80,7 @@ export function tryApply(row: Change, model: Module, standing: Standing[], conte
     standing.push({ ...change, row, purpose: context.purpose });
     return undefined;
   } catch (e) {
-    return { name, status: 'undone', what: `it failed: ${said(e)}` };
+    return { name, status: 'undone', what: `it failed: ${sentenceOf(e)}` };
   }
 }
 

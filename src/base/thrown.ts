@@ -18,8 +18,10 @@ import {
   TsxlaError,
 } from './errors.js';
 
-/** One line from any thrown value. */
+/** What any thrown value says. */
 export const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e));
+/** The sentence of it, without where it happened. */
+export const sentenceOf = (e: unknown): string => messageOf(e).split('\n')[0]!;
 
 /** An error as plain data, to send from one process to another. */
 export interface PlainError {

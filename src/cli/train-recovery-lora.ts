@@ -4,6 +4,7 @@ import { bytes, columns, plural, seconds, timeLeft } from '../base/format.js';
 import { notice, say, stand } from '../base/log.js';
 import type { RecoveryEvent, RecoveryOptions, RecoveryResult } from '../recovery/index.js';
 import { FLAGS, type Flag, flagOf } from '../recovery/options.js';
+import { programBytes } from '../runtime/memory.js';
 import { number } from './numbers.js';
 import { type Progress, progress } from './progress.js';
 
@@ -59,7 +60,7 @@ export function shower(): (event: RecoveryEvent) => void {
     student: (e) =>
       notice(`${count(e.trained)} of ${count(e.parameters)} parameters are trained; ${e.dtype} on ${e.device}`),
     preflight: ({ memory: m, available, ...e }) => {
-      const needed = m.arguments + m.outputs - m.aliased + m.temporaries;
+      const needed = programBytes(m);
       const of = Number.isFinite(available) ? ` of ${bytes(available)}: it fits` : '';
       notice(
         `the step ${e.cached ? 'was found in the cache' : `was compiled in ${seconds(e.seconds)}`}; it takes ${bytes(needed)}${of} (weights, state and batch ${bytes(m.arguments)}, temporaries ${bytes(m.temporaries)})`,

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, PluginFetchError, PluginNotFoundError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
-import { messageOf } from '../base/thrown.js';
+import { sentenceOf } from '../base/thrown.js';
 import { pointingAt } from '../ir/source.js';
 import { type Plan, parseTopology, planLowered, type Slice } from '../plan/index.js';
 import { type JobSettings, REMAT, SETTINGS } from './job.js';
@@ -180,7 +180,7 @@ function asker({ config }: PlannedModel, options: JobPlanOptions, watcher: Watch
       } catch (e) {
         // Without a compiler no row can be had. What befalls one compile leaves the others alone.
         if (e instanceof ArgumentError || e instanceof PluginNotFoundError || e instanceof PluginFetchError) throw e;
-        return rowOf(slice, settings, programs, messageOf(e).split('\n')[0]);
+        return rowOf(slice, settings, programs, sentenceOf(e));
       }
       return rowOf(slice, settings, programs);
     });

@@ -137,13 +137,16 @@ export async function startUploads(nodes: readonly Expr[]): Promise<void> {
 export const isUnsettled = ({ value }: Expr): boolean =>
   isStored(value) ? value.disposed || value.failure !== undefined : value === PROMISED || value instanceof Failed;
 
-/** Throws if a node's value is gone, or was never made. */
-export function checkAlive(e: Expr): void {
+/** Why a node's value is gone, or was never made; undefined where it is there, or will be. */
+export function lossOf(e: Expr): Error | undefined {
   const { value } = e;
-  if (value instanceof Failed) throw value.error;
-  if (!isStored(value)) return;
-  if (value.failure) throw value.failure;
-  if (value.disposed) throw new SpentError(gone(e));
+  if (value instanceof Failed) return value.error;
+  if (!isStored(value)) return undefined;
+  return value.failure ?? (value.disposed ? new SpentError(gone(e)) : undefined);
+}
+export function checkAlive(e: Expr): void {
+  const loss = lossOf(e);
+  if (loss) throw loss;
 }
 
 /** Frees the memory of a node's value now, and not when the garbage collector finds it. */
