@@ -109,12 +109,15 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   /** Threads that have nothing to do between epochs. */
   #idle: Workers | undefined;
   #dtypes: Map<string, DType> | undefined;
+  /** What it was made of, for whoever makes another like it. */
+  readonly origin: { readonly dataset: unknown; readonly options: DataLoaderOptions<never, unknown> };
 
   constructor(
     dataset: Dataset<T> | readonly T[] | IterableDataset<T> | AsyncIterable<T>,
     options: DataLoaderOptions<T, R> = {},
   ) {
     checkOptions(options);
+    this.origin = { dataset, options };
     const { batchSize = 1, shuffle = false, seed = 0, dropLast = true, sampler, batchSampler, prefetch = 2 } = options;
     this.#batchSize = checkWhole('DataLoader: batchSize', batchSize, 1);
     this.#prefetch = checkWhole('DataLoader: prefetch', prefetch);

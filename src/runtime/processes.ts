@@ -36,7 +36,8 @@ let callbacks: Promise<KeyValueCallbacks> | undefined; // a process joins once
 export async function joinOthers(device: DeviceType): Promise<{ options?: Options; callbacks?: KeyValueCallbacks }> {
   if (device === 'tpu') checkPod();
   const world = envInteger('WORLD_SIZE', 1, 1);
-  if (device === 'cpu' && world > 1)
+  if (device === 'cpu' && world > 1 && !env('TSXLA_TRAIN_WORKER'))
+    // an engine averages their gradients, and says so
     notice(`WORLD_SIZE=${world}: XLA's CPU has no way to compute with other processes: each computes alone`);
   const member = device === 'cuda' ? memberFromEnv() : undefined;
   if (!member) return {};

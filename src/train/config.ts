@@ -1,0 +1,197 @@
+// What a run is asked to be, in the words of Ray Train: every field with its check in a table, and what contradicts is said
+// before anything is started.
+import { ArgumentError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
+import { isPlain, shown } from '../base/tree.js';
+import type { SpmdConfig } from '../spmd/index.js';
+
+/** What a value must be, in words, and whether it is. */
+interface Field {
+  readonly is: (x: never) => boolean;
+  readonly must: string;
+}
+type Fields<O> = { readonly [K in keyof Required<O>]: Field };
+
+const whole = (least: number, also = ''): Field => ({
+  is: (x: unknown) => Number.isSafeInteger(x) && (x as number) >= least,
+  must: `a whole number, ${least} or more${also}`,
+});
+const text: Field = { is: (x: unknown) => typeof x === 'string' && x !== '', must: 'a text that is not empty' };
+const flag: Field = { is: (x: unknown) => typeof x === 'boolean', must: 'true or false' };
+const oneOf = (...names: readonly string[]): Field => ({
+  is: (x: string) => names.includes(x),
+  must: `${names.slice(0, -1).join(', ')}${names.length > 1 ? ' or ' : ''}${names.at(-1)}`,
+});
+const size = whole(1);
+/** Sizes of a mesh: -1 is what remains. */
+const share: Field = { is: (x: unknown) => x === -1 || size.is(x as never), must: `${size.must}, or -1: what remains` };
+
+/** Options that were checked by a table. What is not said stays unsaid, unless there is a default. */
+abstract class Config<O extends object> {
+  constructor(fields: Fields<O>, options: O | undefined, defaults: Partial<O> = {}) {
+    const what = new.target.name;
+    check(what, fields, options instanceof Config ? { ...options } : (options ?? ({} as O)));
+    Object.assign(this, defaults, given(options ?? {}));
+  }
+}
+function check<O extends object>(what: string, fields: Fields<O>, options: O): void {
+  checkOptions(what, Object.keys(fields) as (keyof O & string)[], options);
+  for (const [name, value] of Object.entries(options)) {
+    const { is, must } = fields[name as keyof O];
+    if (value !== undefined && !is(value as never))
+      throw new ArgumentError(`${what}: ${name} is ${shown(value)}: it must be ${must}`);
+  }
+}
+const given = (options: object): object =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+const nested = (name: string): Field => ({
+  is: (x: unknown) => isPlain(x) || x instanceof Config,
+  must: `a ${name}, or its options`,
+});
+
+export type PlacementStrategy = 'PACK' | 'SPREAD' | 'STRICT_PACK' | 'STRICT_SPREAD';
+export interface ScalingOptions {
+  /** Worker processes. Unless told one, which is this process: all its devices are one mesh. */
+  readonly numWorkers?: number;
+  readonly useTpu?: boolean;
+  readonly useGpu?: boolean;
+  /** Of a TPU slice, in chips: '2x2x2'. */
+  readonly topology?: string;
+  /** 'TPU-V4', 'TPU-V6E'; of GPUs, as Ray names them. */
+  readonly acceleratorType?: string;
+  readonly placementStrategy?: PlacementStrategy;
+  /** { CPU: 2 }, { TPU: 4 }: what each worker has for itself. */
+  readonly resourcesPerWorker?: Readonly<Record<string, number>>;
+}
+const SCALING: Fields<ScalingOptions> = {
+  numWorkers: whole(0, ' (0 and 1: this process)'),
+  useTpu: flag,
+  useGpu: flag,
+  topology: text,
+  acceleratorType: text,
+  placementStrategy: oneOf('PACK', 'SPREAD', 'STRICT_PACK', 'STRICT_SPREAD'),
+  resourcesPerWorker: {
+    is: (x: unknown) => isPlain(x) && Object.values(x).every((n) => Number.isFinite(n) && (n as number) >= 0),
+    must: 'amounts by name, as in { TPU: 4 }',
+  },
+};
+
+/** How many workers, and what each has. */
+export class ScalingConfig extends Config<ScalingOptions> implements ScalingOptions {
+  declare readonly numWorkers?: number;
+  declare readonly useTpu?: boolean;
+  declare readonly useGpu?: boolean;
+  declare readonly topology?: string;
+  declare readonly acceleratorType?: string;
+  declare readonly placementStrategy?: PlacementStrategy;
+  declare readonly resourcesPerWorker?: Readonly<Record<string, number>>;
+
+  constructor(options?: ScalingOptions) {
+    super(SCALING, options);
+    const { useTpu = false, useGpu = false, resourcesPerWorker: { TPU, GPU } = {} } = this;
+    const refuse = (why: string): never => {
+      throw new ArgumentError(`ScalingConfig: ${why}`);
+    };
+    if (useTpu && useGpu) refuse('useTpu and useGpu are both true: a worker has one kind of device: choose one');
+    if (TPU !== undefined && !useTpu)
+      refuse(`resourcesPerWorker has TPU: ${TPU}, and useTpu is not set: add useTpu: true, or leave TPU out`);
+    if (GPU && !useGpu)
+      refuse(`resourcesPerWorker has GPU: ${GPU}, and useGpu is not set: add useGpu: true, or leave GPU out`);
+    if (useTpu && TPU !== undefined && !size.is(TPU as never))
+      refuse(
+        `useTpu is true, and resourcesPerWorker has TPU: ${TPU}: give each worker a whole number of chips, 1 or more`,
+      );
+  }
+}
+
+export interface FailureOptions {
+  /** How often a run that failed is begun again from its last checkpoint: 0 unless told, -1 always. */
+  readonly maxFailures?: number;
+}
+export class FailureConfig extends Config<FailureOptions> implements FailureOptions {
+  declare readonly maxFailures: number;
+  constructor(options?: FailureOptions) {
+    super({ maxFailures: whole(-1, ' (-1: always begins again)') }, options, { maxFailures: 0 });
+  }
+}
+
+export interface CheckpointOptions {
+  /** How many are kept: the newest, or those with the best score; the last one is always kept. All unless told. */
+  readonly numToKeep?: number;
+  /** The metric that scores them, and whether more of it is better ('max', unless told). */
+  readonly checkpointScoreAttribute?: string;
+  readonly checkpointScoreOrder?: 'max' | 'min';
+}
+export class CheckpointConfig extends Config<CheckpointOptions> implements CheckpointOptions {
+  declare readonly numToKeep?: number;
+  declare readonly checkpointScoreAttribute?: string;
+  declare readonly checkpointScoreOrder: 'max' | 'min';
+  constructor(options?: CheckpointOptions) {
+    const fields = { numToKeep: size, checkpointScoreAttribute: text, checkpointScoreOrder: oneOf('max', 'min') };
+    super(fields, options, { checkpointScoreOrder: 'max' });
+  }
+}
+
+export interface RunOptions {
+  /** The run's folder in storagePath. A run of this name that is there goes on; unless told, a new one each time. */
+  readonly name?: string;
+  /** Where runs are kept: 'runs' unless told. */
+  readonly storagePath?: string;
+  readonly failureConfig?: FailureOptions;
+  readonly checkpointConfig?: CheckpointOptions;
+}
+const folderName: Field = {
+  is: (x: unknown) => typeof x === 'string' && /^\w[\w.-]*$/.test(x),
+  must: 'the name of a folder: letters, digits, _ - and .',
+};
+const RUN: Fields<RunOptions> = {
+  name: folderName,
+  storagePath: text,
+  failureConfig: nested('FailureConfig'),
+  checkpointConfig: nested('CheckpointConfig'),
+};
+export class RunConfig extends Config<RunOptions> implements RunOptions {
+  declare readonly name?: string;
+  declare readonly storagePath: string;
+  readonly failureConfig: FailureConfig;
+  readonly checkpointConfig: CheckpointConfig;
+  constructor(options?: RunOptions) {
+    super(RUN, options, { storagePath: 'runs' });
+    this.failureConfig = new FailureConfig(options?.failureConfig);
+    this.checkpointConfig = new CheckpointConfig(options?.checkpointConfig);
+  }
+}
+
+export interface XlaSpmdConfig extends SpmdConfig {
+  /** 'auto': XLA finds from the parameters' shardings how everything else is split. There is no other. */
+  readonly partitioningMode?: 'auto';
+}
+export interface TorchOptions {
+  /** 'xla_tpu' goes with useTpu; 'xla' is any device. */
+  readonly backend?: 'xla' | 'xla_tpu';
+  /** The mesh of all devices: unless told, all of them along data. */
+  readonly xlaSpmdConfig?: XlaSpmdConfig;
+}
+const SPMD: Fields<XlaSpmdConfig> = {
+  meshShape: {
+    is: (x: unknown) => Array.isArray(x) && x.length > 0 && x.every((n) => size.is(n as never)),
+    must: 'a list of whole numbers from 1, as in [2, 2]',
+  },
+  dataParallelSize: share,
+  modelParallelSize: share,
+  fsdpSize: share,
+  sequenceParallelSize: share,
+  partitioningMode: oneOf('auto'),
+};
+const TORCH: Fields<TorchOptions> = {
+  backend: oneOf('xla', 'xla_tpu'),
+  xlaSpmdConfig: { is: isPlain as (x: unknown) => boolean, must: 'an object, as in { dataParallelSize: 4 }' },
+};
+export class TorchConfig extends Config<TorchOptions> implements TorchOptions {
+  declare readonly backend?: 'xla' | 'xla_tpu';
+  declare readonly xlaSpmdConfig?: XlaSpmdConfig;
+  constructor(options?: TorchOptions) {
+    super(TORCH, options);
+    if (this.xlaSpmdConfig) check('TorchConfig: xlaSpmdConfig', SPMD, this.xlaSpmdConfig);
+  }
+}

@@ -1,0 +1,120 @@
+// What a training loop can ask and do: who it is among the workers, its checkpoint, its data, and reporting.
+import path from 'node:path';
+import { ArgumentError } from '../base/errors.js';
+import { noticeOnce } from '../base/log.js';
+import { describe, isPlain, shown } from '../base/tree.js';
+import type { Mesh } from '../ir/mesh.js';
+import { Tensor } from '../tensor/tensor.js';
+import { Checkpoint } from './checkpoint.js';
+import type { Shards } from './data.js';
+import type { Link, Metrics, WorkerSpec } from './link.js';
+import { SAVING } from './storage.js';
+
+/** Who a worker is. */
+export interface TrainContext {
+  readonly rank: number;
+  readonly worldSize: number;
+  /** Among the workers of its machine. */
+  readonly localRank: number;
+  readonly localWorldSize: number;
+  readonly nodeRank: number;
+  /** All devices, where XLA joins the workers; else this worker's. Undefined where there is one device. */
+  readonly mesh: Mesh | undefined;
+  /** The run's name and folder. */
+  readonly trialName: string;
+  readonly trialDir: string;
+  /** How often the run was begun before. */
+  readonly attempt: number;
+}
+
+/** A loop that is under way in this process. */
+export class Loop {
+  #folders = 0;
+  /** Whether gradients are averaged, where each worker has its own. */
+  isAveraged = false;
+  constructor(
+    readonly context: TrainContext,
+    readonly spec: WorkerSpec,
+    readonly link: Link,
+    readonly shards: Shards,
+  ) {}
+
+  async report(metrics: Metrics, checkpoint: Checkpoint | string | undefined): Promise<void> {
+    const folder = typeof checkpoint === 'string' ? Checkpoint.fromDirectory(checkpoint) : checkpoint;
+    if (this.spec.reduce === 'engine' && !this.isAveraged && !this.context.rank)
+      noticeOnce(
+        `${this.context.worldSize} workers report, and gradients were never averaged: each trains a model of its own: ` +
+          'use prepareOptimizer, or averageGradients',
+      );
+    await this.link.report(metrics, folder ? path.resolve(folder.path) : null);
+  }
+
+  /** For a checkpoint of this worker; of all together, where XLA's devices are one mesh; none where the first worker's will do. */
+  newFolder(): string | undefined {
+    const { spec, context } = this;
+    if (spec.reduce === 'engine' && context.rank) return undefined;
+    return path.join(spec.storage, SAVING, `${spec.attempt}-${this.#folders++}`);
+  }
+}
+
+let current: Loop | undefined;
+/** The loop that is under way; `what` asks. */
+export function currentLoop(what: string): Loop {
+  if (current) return current;
+  throw new ArgumentError(`${what}: there is no training loop: call it inside trainLoopPerWorker, while fit() runs it`);
+}
+/** Runs a loop: one at a time in a process. */
+export async function withLoop(loop: Loop, run: () => unknown): Promise<void> {
+  if (current) throw new ArgumentError('fit: a loop is under way in this process already: await it first');
+  current = loop;
+  try {
+    await run();
+  } finally {
+    current = undefined;
+  }
+}
+
+export const getContext = (): TrainContext => currentLoop('getContext').context;
+
+/** The last checkpoint that was kept: where the loop has to go on; undefined at the beginning. */
+export function getCheckpoint(): Checkpoint | undefined {
+  const { checkpoint } = currentLoop('getCheckpoint').spec;
+  return checkpoint === null ? undefined : Checkpoint.fromDirectory(checkpoint);
+}
+
+export interface ReportOptions {
+  /** A Checkpoint, or the path of a folder that is finished. undefined: none. */
+  readonly checkpoint?: Checkpoint | string | undefined;
+}
+/**
+ * Reports numbers; the first worker's are the run's. With a checkpoint it resolves when that is kept: whatever happens then, the
+ * run goes on from there. All workers report equally often.
+ */
+export async function report(metrics: Record<string, number | bigint>, options: ReportOptions = {}): Promise<void> {
+  const loop = currentLoop('report');
+  const { checkpoint } = options;
+  if (checkpoint !== undefined && typeof checkpoint !== 'string' && !(checkpoint instanceof Checkpoint))
+    throw new ArgumentError(
+      `report: checkpoint is ${describe(checkpoint)}: give a Checkpoint, or the path of a folder`,
+    );
+  await loop.report(checkMetrics(metrics), checkpoint);
+}
+
+function checkMetrics(metrics: Record<string, number | bigint>): Metrics {
+  if (!isPlain(metrics))
+    throw new ArgumentError(`report: the metrics are ${describe(metrics)}: give numbers by name, as in { loss: 0.5 }`);
+  return Object.fromEntries(
+    Object.entries(metrics).map(([name, n]) => {
+      if (typeof n === 'number' || typeof n === 'bigint') return [name, Number(n)];
+      const instead = (n as unknown) instanceof Tensor ? `: read it first: await ${name}.item()` : '';
+      throw new ArgumentError(`report: ${name} is ${shown(n)}, and metrics are numbers${instead}`);
+    }),
+  );
+}
+
+/** Waits until all workers are here. */
+export const barrier = (): Promise<void> => currentLoop('barrier').link.barrier();
+
+/** This worker's part of a dataset that the trainer was given: no item is in two of them, and none is left out. */
+export const getDatasetShard: Shards['shard'] = (name, options) =>
+  currentLoop('getDatasetShard').shards.shard(name, options);

@@ -1,0 +1,68 @@
+// Engines: what runs the workers of a run, on this machine (local.ts) or on a Ray cluster (ray.ts).
+import type { Checkpoint } from './checkpoint.js';
+import type { CheckpointConfig, FailureConfig, ScalingConfig } from './config.js';
+import type { Link, Metrics, WorkerSpec } from './link.js';
+import type { Scale } from './scaling.js';
+
+/** What a run came to. */
+export interface Result {
+  /** The last that worker 0 reported. */
+  readonly metrics: Metrics | undefined;
+  /** All that it reported, in order; what a restart did again is there once. */
+  readonly history: readonly Metrics[];
+  /** The last one that was kept. */
+  readonly checkpoint: Checkpoint | undefined;
+  /** All that are kept, oldest first, with what was reported with them. */
+  readonly checkpoints: readonly KeptCheckpoint[];
+  /** The folder of the run: it is there once something was kept in it. */
+  readonly path: string;
+  /** Why the run ended early: then fit() throws a TrainingFailedError that has this result. */
+  readonly error?: Error;
+}
+export interface KeptCheckpoint {
+  readonly checkpoint: Checkpoint;
+  readonly metrics: Metrics;
+}
+/** A result as JSON has it, with paths of checkpoints. */
+export interface PlainResult {
+  readonly metrics: Metrics | null;
+  readonly history: readonly Metrics[];
+  readonly checkpoints: readonly { readonly path: string; readonly metrics: Metrics }[];
+  readonly path: string;
+  /** Why it failed. */
+  readonly error?: string;
+}
+
+export interface RunRequest {
+  readonly name: string;
+  /** The folder of the run. */
+  readonly storage: string;
+  /** Which fit() of the script this is, from 0, and what those before came to. */
+  readonly run: number;
+  readonly earlier: readonly PlainResult[];
+  readonly scale: Scale;
+  readonly scaling: ScalingConfig;
+  readonly failure: FailureConfig;
+  readonly checkpoint: CheckpointConfig;
+  /** Runs the loop in this process. */
+  readonly runHere: (spec: WorkerSpec, link: Link) => Promise<void>;
+}
+
+export interface Engine {
+  /** Throws a TrainingFailedError where the run failed more often than it may. */
+  run(request: RunRequest): Promise<Result>;
+}
+
+/** What runs this program again, as each worker does, behind `node`. */
+export interface Command {
+  readonly execArgv: readonly string[];
+  readonly script: string;
+  readonly args: readonly string[];
+}
+/** Undefined where there is no script (node -e, the REPL). */
+export function ownCommand(): Command | undefined {
+  const [, script, ...args] = process.argv;
+  const isCode = process.execArgv.some((a) => /^(-e|--eval|-p|--print|-i|--interactive|-pe)\b/.test(a));
+  const execArgv = process.execArgv.filter((a) => !/^--inspect/.test(a));
+  return script && !isCode ? { execArgv, script, args } : undefined;
+}

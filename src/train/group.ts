@@ -1,0 +1,273 @@
+// Worker processes of this machine: each runs the program again. What one of them does wrong ends all of them; whatever happens
+// to this process, none is left behind.
+import { type ChildProcess, spawn } from 'node:child_process';
+import fs from 'node:fs/promises';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
+import { notice } from '../base/log.js';
+import { type Command, ownCommand } from './engine.js';
+import { StoppedError, WorkerError } from './errors.js';
+import {
+  decodeMetrics,
+  type FromWorker,
+  floats,
+  framesOf,
+  PROTOCOL,
+  send,
+  type ToWorker,
+  type WorkerSpec,
+} from './link.js';
+import type { Scale } from './scaling.js';
+import type { RunFolder } from './storage.js';
+
+/** What workers do together, and wait for. */
+type Together = Extract<FromWorker, { type: 'reduce' | 'barrier' }> & { readonly data: Uint8Array };
+
+interface Worker {
+  readonly rank: number;
+  readonly child: ChildProcess;
+  readonly to: Writable;
+  readonly exited: Promise<string>;
+  /** What it waits for the others in, the first first. */
+  readonly waits: Together[];
+  /** The number of its last report. */
+  reported: number;
+  isConnected: boolean;
+  isDone: boolean;
+}
+
+const GRACE = 5000; // milliseconds, for workers that are told to end
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+export class WorkerGroup {
+  readonly #workers: Worker[] = [];
+  /** Checkpoints that some workers have reported: their folders, by the number of the report. */
+  readonly #parts = new Map<number, Map<Worker, string>>();
+  #persisting: Promise<void> = Promise.resolve();
+  readonly #logs: Promise<void>[] = [];
+  /** Reports that were there before this attempt. */
+  readonly #before: number;
+  #end!: { readonly resolve: () => void; readonly reject: (e: unknown) => void };
+  #stopping: NodeJS.Signals | undefined;
+
+  constructor(
+    readonly spec: WorkerSpec,
+    readonly folder: RunFolder,
+    readonly scale: Scale,
+  ) {
+    this.#before = folder.history.length;
+  }
+
+  /** Why such workers cannot be, on this machine or of this program: said before a run is begun. */
+  static check({ workers, device }: Scale): Command {
+    if (device === 'tpu')
+      throw new ArgumentError(
+        `fit: ${workers} workers with useTpu on one machine, where one process has all chips: leave numWorkers out, or give the address of a Ray cluster`,
+      );
+    const own = ownCommand();
+    if (own) return own;
+    throw new ArgumentError(
+      `fit: ${workers} workers run this program's script again, and it has none: put it in a file, or leave numWorkers out`,
+    );
+  }
+
+  /** Resolves when every worker has come to the end of its loop. */
+  async run(): Promise<void> {
+    const own = WorkerGroup.check(this.scale);
+    const scratch = await fs.mkdtemp(path.join(os.tmpdir(), 'tsxla-train-'));
+    const specFile = path.join(scratch, 'spec.json');
+    const finite = (_: string, x: unknown) => (typeof x === 'number' && !Number.isFinite(x) ? String(x) : x);
+    await fs.writeFile(specFile, JSON.stringify(this.spec, finite));
+    const port = await freePort();
+    const over = new Promise<void>((resolve, reject) => {
+      this.#end = { resolve, reject };
+    });
+    const [kill, stop] = [() => this.#kill(), (signal: NodeJS.Signals) => this.#stop(signal)];
+    process.on('exit', kill);
+    for (const signal of SIGNALS) process.on(signal, stop);
+    try {
+      for (let rank = 0; rank < this.scale.workers; rank++) this.#start(rank, own, specFile, port);
+      await over;
+    } finally {
+      this.#kill();
+      await Promise.all(this.#workers.map((w) => w.exited));
+      await this.#persisting;
+      await Promise.race([Promise.all(this.#logs), sleep(1000, undefined, { ref: false })]); // processes of theirs may hold them
+      await fs.rm(scratch, { recursive: true, force: true });
+      process.off('exit', kill);
+      for (const signal of SIGNALS) process.off(signal, stop);
+      if (this.#stopping && !process.listenerCount(this.#stopping)) process.kill(process.pid, this.#stopping);
+    }
+  }
+
+  #start(rank: number, own: Command, specFile: string, port: number): void {
+    const { workers: world, device } = this.scale;
+    const child = spawn(process.execPath, [...own.execArgv, own.script, ...own.args], {
+      env: {
+        ...process.env,
+        ...numbered({ RANK: rank, WORLD_SIZE: world, LOCAL_RANK: rank, LOCAL_WORLD_SIZE: world, NODE_RANK: 0 }),
+        ...numbered({ MASTER_PORT: port, PJRT_LOCAL_PROCESS_RANK: rank }), // of the last, 0 speaks for all
+        MASTER_ADDR: '127.0.0.1',
+        PJRT_DEVICE: device.toUpperCase(),
+        TSXLA_TRAIN_SPEC: specFile,
+      },
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
+    });
+    const [, out, err, from, to] = child.stdio as unknown as [null, Readable, Readable, Readable, Writable];
+    this.#logs.push(showLines(rank, out, process.stdout), showLines(rank, err, process.stderr));
+    to.on('error', () => {}); // it is gone: its exit says how
+    const exited = new Promise<string>((resolve) => {
+      child.once('error', (e) => resolve(`could not be started: ${e.message}`));
+      child.once('exit', (status, signal) =>
+        resolve(signal ? `was killed by ${signal}` : `ended with status ${status}`),
+      );
+    });
+    const worker: Worker = { rank, child, to, exited, waits: [], reported: 0, isConnected: false, isDone: false };
+    this.#workers.push(worker);
+    this.#serve(worker, from).catch((e) => this.#fail(e));
+  }
+
+  /** All that one worker says. */
+  async #serve(worker: Worker, from: Readable): Promise<void> {
+    for await (const { frame, data } of framesOf<FromWorker>(from)) this.#take(worker, frame, data);
+    const how = await worker.exited;
+    if (worker.isDone || this.#stopping) return;
+    const before = worker.isConnected ? '' : ' before it came to fit()';
+    this.#fail(new WorkerError(`worker ${worker.rank} ${how}${before}`, worker.rank));
+  }
+
+  #take(worker: Worker, frame: FromWorker, data: Uint8Array): void {
+    const { rank } = worker;
+    if (frame.type === 'hello') {
+      worker.isConnected = true;
+      if (frame.protocol !== PROTOCOL)
+        this.#fail(
+          new WorkerError(
+            `worker ${rank} has tsxla ${frame.tsxla}, which speaks another language (${frame.protocol}) than this program (${PROTOCOL}): install the same version in both`,
+            rank,
+          ),
+        );
+    } else if (frame.type === 'error') {
+      const cause = Object.assign(new Error(frame.message), { name: frame.name, stack: frame.stack });
+      this.#fail(new WorkerError(`worker ${rank}: ${frame.name}: ${frame.message}`, rank, { cause }));
+    } else if (frame.type === 'report') {
+      worker.reported = frame.id;
+      if (rank === 0) this.folder.history.push(decodeMetrics(frame.metrics));
+      if (frame.checkpoint !== null) {
+        const parts = this.#parts.get(frame.id) ?? new Map<Worker, string>();
+        this.#parts.set(frame.id, parts.set(worker, frame.checkpoint));
+      }
+    } else if (frame.type === 'done') worker.isDone = true;
+    else worker.waits.push({ ...frame, data });
+    this.#meet();
+    this.#keep();
+    if (this.#workers.every((w) => w.isDone)) void this.#persisting.then(() => this.#end.resolve());
+  }
+
+  /** Answers what all workers wait in. */
+  #meet(): void {
+    while (this.#workers.every((w) => w.waits.length)) {
+      const all = this.#workers.map((w) => w.waits.shift()!);
+      const odd = all.findIndex((wait) => nameOf(wait) !== nameOf(all[0]!));
+      if (odd > 0) {
+        this.#fail(
+          new WorkerError(
+            `worker 0 is at ${nameOf(all[0]!)}, and worker ${odd} at ${nameOf(all[odd]!)}: workers must do the same in the same order, with tensors of the same sizes`,
+            odd,
+          ),
+        );
+        return;
+      }
+      const [{ id, type }] = all as [Together];
+      const data = type === 'reduce' ? reduced(all) : undefined;
+      const answer: ToWorker = data ? { type: 'reduced', id, bytes: data.length } : { type: 'ack', id };
+      for (const { to } of this.#workers) send(to, answer, data);
+    }
+    const gone = this.#workers.find((w) => w.isDone && !w.waits.length);
+    const waiting = this.#workers.find((w) => w.waits.length);
+    if (gone && waiting)
+      this.#fail(
+        new WorkerError(
+          `worker ${gone.rank} has come to its end, and worker ${waiting.rank} waits for it at ${nameOf(waiting.waits[0]!)}: ` +
+            'workers must take the same number of steps: prepareDataLoader gives all of them equally many batches',
+          gone.rank,
+        ),
+      );
+  }
+
+  /** Keeps checkpoints whose parts are all there: who waits for others, or has ended, brings none any more. */
+  #keep(): void {
+    for (const [id, parts] of this.#parts) {
+      if (!this.#workers.every((w) => w.reported >= id || w.isDone || w.waits.length)) continue;
+      this.#parts.delete(id);
+      this.#persisting = this.#persisting.then(() => this.#persist(id, parts)).catch((e) => this.#fail(e));
+    }
+  }
+  async #persist(id: number, parts: ReadonlyMap<Worker, string>): Promise<void> {
+    const reports = this.#before + id / 2; // their numbers are even
+    const metrics = this.folder.history[reports - 1] ?? {};
+    const checkpoint = await this.folder.persist([...parts.values()], metrics, reports);
+    for (const { to } of parts.keys()) send(to, { type: 'ack', id, checkpoint });
+  }
+
+  #fail(e: unknown): void {
+    if (!this.#stopping) this.#end.reject(e);
+  }
+  /** They may save and leave; after a while, or if it is said again, they are ended. */
+  #stop(signal: NodeJS.Signals): void {
+    if (this.#stopping) {
+      this.#kill();
+      return;
+    }
+    this.#stopping = signal;
+    notice(`${signal}: stops ${plural(this.#workers.length, 'worker')}; once more ends them now`);
+    for (const { to } of this.#workers) send(to, { type: 'stop', why: signal });
+    const gone = Promise.all(this.#workers.map((w) => w.exited));
+    void Promise.race([gone, sleep(GRACE, undefined, { ref: false })]).then(() =>
+      this.#end.reject(new StoppedError(`it was stopped by ${signal}`)),
+    );
+  }
+  #kill(): void {
+    for (const { child } of this.#workers) child.kill('SIGKILL');
+  }
+}
+
+/** Resolves when all was shown. */
+const showLines = (rank: number, input: Readable, to: Writable): Promise<void> =>
+  new Promise((resolve) => {
+    createInterface({ input })
+      .on('line', (line) => void to.write(`[rank ${rank}] ${line}\n`))
+      .on('close', resolve);
+  });
+
+const nameOf = (wait: Together): string =>
+  wait.type === 'barrier' ? `barrier ${wait.id}` : `the ${wait.op} ${wait.id} of ${plural(wait.bytes / 4, 'number')}`;
+
+function reduced(all: readonly Together[]): Uint8Array {
+  const [first, ...others] = all as [Together, ...Together[]];
+  const sum = floats(first.data);
+  for (const { data } of others) {
+    const theirs = floats(data);
+    for (let i = 0; i < sum.length; i++) sum[i]! += theirs[i]!;
+  }
+  if ('op' in first && first.op === 'mean') for (let i = 0; i < sum.length; i++) sum[i]! /= all.length;
+  return new Uint8Array(sum.buffer);
+}
+
+const numbered = (numbers: Readonly<Record<string, number>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(numbers).map(([name, n]) => [name, String(n)]));
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = net.createServer().once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as net.AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });

@@ -1,0 +1,45 @@
+// Training runs: the trainer of spec 003 (TorchTrainer), and what its loop can ask and do.
+import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+
+export { Checkpoint } from './checkpoint.js';
+export {
+  CheckpointConfig,
+  type CheckpointOptions,
+  FailureConfig,
+  type FailureOptions,
+  type PlacementStrategy,
+  RunConfig,
+  type RunOptions,
+  ScalingConfig,
+  type ScalingOptions,
+  TorchConfig,
+  type TorchOptions,
+  type XlaSpmdConfig,
+} from './config.js';
+export {
+  barrier,
+  getCheckpoint,
+  getContext,
+  getDatasetShard,
+  type ReportOptions,
+  report,
+  type TrainContext,
+} from './context.js';
+export type { DatasetSource, Datasets, Shard, ShardOptions } from './data.js';
+export type { KeptCheckpoint, Result } from './engine.js';
+export { TrainingFailedError, WorkerError } from './errors.js';
+export type { Metrics } from './link.js';
+export type { RayOptions } from './ray.js';
+export {
+  averageGradients,
+  averageMetrics,
+  type Prepared,
+  type PrepareModelOptions,
+  prepareDataLoader,
+  prepareModel,
+  prepareOptimizer,
+  SeamlessTPUTrainer,
+  toDevice,
+} from './reduce.js';
+export type { Reduce, Scale } from './scaling.js';
+export { TorchTrainer, type TrainerOptions } from './trainer.js';

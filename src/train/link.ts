@@ -1,0 +1,244 @@
+// How a worker and the engine that started it talk: a frame is a line of JSON and, if it has `bytes`, so many raw bytes behind
+// it. The worker writes to file 3 and reads from file 4.
+import fs from 'node:fs';
+import net from 'node:net';
+import type { Readable, Writable } from 'node:stream';
+import { env } from '../base/env.js';
+import { FileError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
+import type { SpmdConfig } from '../spmd/index.js';
+import type { PlainResult } from './engine.js';
+import type { Reduce } from './scaling.js';
+
+export const PROTOCOL = 1;
+export type Metrics = Readonly<Record<string, number>>;
+
+/** What a worker is told before it begins: the JSON file that TSXLA_TRAIN_SPEC names. */
+export interface WorkerSpec {
+  /** Which fit() of the script is meant, from 0. */
+  readonly run: number;
+  readonly name: string;
+  /** How often the run was begun before. */
+  readonly attempt: number;
+  /** The folder of the run. */
+  readonly storage: string;
+  /** The last checkpoint that was kept. */
+  readonly checkpoint: string | null;
+  readonly reduce: Reduce;
+  readonly mesh: SpmdConfig | null;
+  readonly devices: 'tpu' | 'cuda' | 'cpu' | 'auto';
+  /** Who averages gradients, in words. */
+  readonly engine?: string;
+  /** What the script's earlier runs came to. */
+  readonly earlier?: readonly PlainResult[];
+}
+
+export type FromWorker =
+  | {
+      readonly type: 'hello';
+      readonly rank: number;
+      readonly pid: number;
+      readonly tsxla: string;
+      readonly protocol: number;
+    }
+  | {
+      readonly type: 'report';
+      readonly id: number;
+      readonly metrics: Record<string, number | string>;
+      readonly checkpoint: string | null;
+    }
+  | {
+      readonly type: 'reduce';
+      readonly id: number;
+      readonly op: 'mean' | 'sum';
+      readonly dtype: 'f32';
+      readonly bytes: number;
+    }
+  | { readonly type: 'barrier'; readonly id: number }
+  | { readonly type: 'done' }
+  | { readonly type: 'error'; readonly name: string; readonly message: string; readonly stack: string };
+export type ToWorker =
+  | { readonly type: 'ack'; readonly id: number; readonly checkpoint?: string }
+  | { readonly type: 'reduced'; readonly id: number; readonly bytes: number }
+  | { readonly type: 'stop'; readonly why: string };
+
+/** JSON has no NaN and no infinity, and a loss may be one. */
+export const encodeMetrics = (metrics: Metrics): Record<string, number | string> =>
+  Object.fromEntries(Object.entries(metrics).map(([name, n]) => [name, Number.isFinite(n) ? n : String(n)]));
+export const decodeMetrics = (metrics: Readonly<Record<string, number | string>>): Metrics =>
+  Object.fromEntries(Object.entries(metrics).map(([name, n]) => [name, Number(n)]));
+
+export const send = (to: Writable, frame: FromWorker | ToWorker, data?: Uint8Array): void => {
+  to.write(`${JSON.stringify(frame)}\n`);
+  if (data) to.write(data);
+};
+
+/** The frames of a stream, each with its bytes, until it ends. */
+export async function* framesOf<F extends FromWorker | ToWorker>(
+  stream: Readable,
+): AsyncGenerator<{ readonly frame: F; readonly data: Uint8Array }> {
+  const input = new Bytes(stream);
+  for (let line = await input.line(); line !== undefined; line = await input.line()) {
+    let frame: F & { bytes?: number };
+    try {
+      frame = JSON.parse(line);
+    } catch (e) {
+      throw new FileError(`what came is no frame: ${line.slice(0, 80)}: files 3 and 4 of a worker are its engine's`, {
+        cause: e,
+      });
+    }
+    const data = await input.exactly(frame.bytes ?? 0);
+    if (!data) return;
+    yield { frame, data };
+  }
+}
+
+/** A stream's bytes: lines, and so many at a time. */
+class Bytes {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  #have: Uint8Array[] = [];
+  constructor(stream: Readable) {
+    this.#chunks = stream[Symbol.asyncIterator]();
+  }
+  async #more(): Promise<Uint8Array | undefined> {
+    const { done, value } = await this.#chunks.next();
+    if (!done) this.#have.push(value);
+    return done ? undefined : value;
+  }
+  /** The first n bytes; undefined where the stream ends before. */
+  async exactly(n: number): Promise<Uint8Array | undefined> {
+    let size = this.#have.reduce((sum, chunk) => sum + chunk.length, 0);
+    while (size < n) {
+      const chunk = await this.#more();
+      if (!chunk) return undefined;
+      size += chunk.length;
+    }
+    return this.#take(n);
+  }
+  /** A line without its end. */
+  async line(): Promise<string | undefined> {
+    let before = 0;
+    for (let i = 0; ; i++) {
+      const chunk = this.#have[i] ?? (await this.#more());
+      if (!chunk) return undefined;
+      const end = chunk.indexOf(0x0a);
+      if (end >= 0) return Buffer.from(this.#take(before + end + 1)).toString('utf8', 0, before + end);
+      before += chunk.length;
+    }
+  }
+  #take(n: number): Uint8Array {
+    const all = this.#have.length === 1 ? this.#have[0]! : Buffer.concat(this.#have);
+    this.#have = all.length > n ? [all.subarray(n)] : [];
+    return all.subarray(0, n);
+  }
+}
+
+/** Bytes as numbers; a copy, for they may begin anywhere. */
+export const floats = (bytes: Uint8Array): Float32Array => new Float32Array(new Uint8Array(bytes).buffer);
+
+/** What a loop needs of whoever runs it. */
+export interface Link {
+  /** With a checkpoint it resolves when that is kept, with where. */
+  report(metrics: Metrics, checkpoint: string | null): Promise<string | undefined>;
+  /** The sum or the mean over all workers. */
+  reduce(op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array>;
+  barrier(): Promise<void>;
+}
+
+/** A worker's end. */
+export class WorkerLink implements Link {
+  readonly #to: net.Socket;
+  readonly #from: net.Socket;
+  /** Reports have even numbers and what all do together odd ones: an answer names one of them. */
+  #reports = 0;
+  #together = -1;
+  readonly #waiting = new Map<number, (answer: { frame: ToWorker; data: Uint8Array }) => void>();
+  /** Ends this process where the engine has ended, whatever it is doing. */
+  #stops = true;
+  #interrupted = false;
+
+  constructor() {
+    this.#to = new net.Socket({ fd: 3, readable: false, writable: true });
+    this.#from = new net.Socket({ fd: 4, readable: true, writable: false });
+    this.#to.on('error', () => this.#orphaned()); // the engine has closed its end
+    this.#from.on('error', () => this.#orphaned());
+    this.#to.unref();
+    this.#from.unref();
+    // A terminal's Ctrl-C reaches all processes at once: the engine decides what becomes of it.
+    process.on('SIGINT', () => void (this.#interrupted = true));
+    void this.#listen();
+  }
+  async #listen(): Promise<void> {
+    for await (const answer of framesOf<ToWorker>(this.#from)) {
+      if (answer.frame.type === 'stop') this.#stop();
+      else {
+        this.#waiting.get(answer.frame.id)?.(answer);
+        this.#waiting.delete(answer.frame.id);
+        if (!this.#waiting.size) this.#from.unref();
+      }
+    }
+    this.#orphaned();
+  }
+  #orphaned(): void {
+    if (this.#stops) process.kill(process.pid, 'SIGKILL'); // exit would wait for a compile
+  }
+  /** As SIGTERM: whoever listens saves and leaves; nobody does, and it ends here. */
+  #stop(): void {
+    const isToldAlready = this.#interrupted && process.listenerCount('SIGINT') > 1;
+    if (!isToldAlready) process.kill(process.pid, 'SIGTERM');
+  }
+
+  hello(rank: number, version: string): void {
+    send(this.#to, { type: 'hello', rank, pid: process.pid, tsxla: version, protocol: PROTOCOL });
+  }
+  async report(metrics: Metrics, checkpoint: string | null): Promise<string | undefined> {
+    const id = (this.#reports += 2);
+    send(this.#to, { type: 'report', id, metrics: encodeMetrics(metrics), checkpoint });
+    if (checkpoint === null) return undefined;
+    const { frame } = await this.#answer(id);
+    return frame.type === 'ack' ? frame.checkpoint : undefined;
+  }
+  async reduce(op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array> {
+    const id = (this.#together += 2);
+    const raw = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    send(this.#to, { type: 'reduce', id, op, dtype: 'f32', bytes: raw.length }, raw);
+    const { data: reduced } = await this.#answer(id);
+    return floats(reduced);
+  }
+  async barrier(): Promise<void> {
+    const id = (this.#together += 2);
+    send(this.#to, { type: 'barrier', id });
+    await this.#answer(id);
+  }
+  #answer(id: number): Promise<{ frame: ToWorker; data: Uint8Array }> {
+    this.#from.ref();
+    return new Promise((resolve) => this.#waiting.set(id, resolve));
+  }
+
+  /** The last word, and the end of the process. */
+  async end(last: FromWorker, status: number): Promise<never> {
+    this.#stops = false;
+    this.#to.ref();
+    send(this.#to, last);
+    await new Promise<void>((resolve) => this.#to.end(resolve));
+    process.exit(status);
+  }
+}
+
+/**
+ * What this process is told, and by whom, if an engine started it. The link is opened when this module is: the engine may end
+ * before fit(), too. The variable is taken away: threads and processes that this one starts are no workers.
+ */
+export const asWorker: { readonly spec: WorkerSpec; readonly link: WorkerLink } | undefined = beWorker();
+function beWorker() {
+  const file = env('TSXLA_TRAIN_SPEC');
+  if (!file) return undefined;
+  delete process.env.TSXLA_TRAIN_SPEC;
+  process.env.TSXLA_TRAIN_WORKER = '1';
+  try {
+    return { spec: JSON.parse(fs.readFileSync(file, 'utf8')) as WorkerSpec, link: new WorkerLink() };
+  } catch (e) {
+    const why = `${messageOf(e)}: an engine sets it, for its workers`;
+    throw new FileError(`TSXLA_TRAIN_SPEC=${file} cannot be read: ${why}`, { cause: e });
+  }
+}

@@ -1,0 +1,77 @@
+// The engine of this machine: one worker is this process; several are processes of their own, whose failures are theirs. A run
+// that failed begins again, all workers together, from the last checkpoint that was kept.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CheckpointError } from '../base/errors.js';
+import { notice } from '../base/log.js';
+import { messageOf } from '../base/thrown.js';
+import type { Engine, Result, RunRequest } from './engine.js';
+import { StoppedError, TrainingFailedError } from './errors.js';
+import { WorkerGroup } from './group.js';
+import type { Link, Metrics, WorkerSpec } from './link.js';
+import { RunFolder, resultOf } from './storage.js';
+
+export class LocalEngine implements Engine {
+  async run(request: RunRequest): Promise<Result> {
+    const { maxFailures } = request.failure;
+    if (request.scale.workers > 1) WorkerGroup.check(request.scale);
+    const folder = new RunFolder(request.storage, request.checkpoint);
+    if (folder.last) notice(`the run ${request.name} goes on from ${folder.last.path}`);
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await runOnce(request, attempt, folder);
+        await folder.close();
+        return resultOf(folder.plain());
+      } catch (e) {
+        const isFinal = e instanceof CheckpointError || e instanceof StoppedError; // another attempt would not help
+        if (isFinal || (maxFailures >= 0 && attempt >= maxFailures)) {
+          await folder.close();
+          throw failedError(request, attempt, folder, e);
+        }
+        folder.rollBack();
+        const from = folder.last ? `from ${folder.last.path}` : 'from its beginning: no checkpoint was kept yet';
+        const of = maxFailures < 0 ? '' : ` of ${maxFailures}`;
+        notice(`the run failed: ${messageOf(e)}; begins again (${attempt + 1}${of}) ${from}`);
+        await sleep(Math.min(10 * 2 ** attempt, 5000)); // milliseconds: what fails at once would do nothing else
+      }
+    }
+  }
+}
+
+function failedError({ name }: RunRequest, attempt: number, folder: RunFolder, e: unknown): TrainingFailedError {
+  const times = attempt ? `, the last of ${attempt + 1} times that it was begun` : '';
+  const kept = folder.last ? `; its last checkpoint is ${folder.last.path}` : '';
+  const error = e instanceof Error ? e : new Error(String(e));
+  const message = `the run ${name} failed${times}: ${messageOf(e)}${kept}`;
+  return new TrainingFailedError(message, resultOf(folder.plain(), error), { cause: error });
+}
+
+async function runOnce(request: RunRequest, attempt: number, folder: RunFolder): Promise<void> {
+  const { scale, name, run, earlier } = request;
+  const spec: WorkerSpec = {
+    run,
+    name,
+    attempt,
+    storage: folder.path,
+    checkpoint: folder.last?.path ?? null,
+    reduce: scale.reduce,
+    mesh: scale.mesh,
+    devices: scale.device,
+    engine: 'the program that started them',
+    earlier,
+  };
+  if (scale.workers === 1) await request.runHere(spec, new OwnLink(folder));
+  else await new WorkerGroup(spec, folder, scale).run();
+}
+
+/** The link of a loop that runs here: nobody else is asked. */
+class OwnLink implements Link {
+  constructor(readonly folder: RunFolder) {}
+  async report(metrics: Metrics, checkpoint: string | null): Promise<string | undefined> {
+    this.folder.history.push(metrics);
+    return checkpoint === null ? undefined : this.folder.persist([checkpoint], metrics, this.folder.history.length);
+  }
+  async reduce(_op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array> {
+    return data;
+  }
+  async barrier(): Promise<void> {}
+}

@@ -1,0 +1,222 @@
+// One model among workers. Where XLA joins their devices, a model is split over the mesh and its program sums gradients itself.
+// On CPUs a program cannot wait for another process: gradients are averaged between backward and the update.
+import { type DType, sizeOf } from '../base/dtype.js';
+import { ArgumentError } from '../base/errors.js';
+import { plural } from '../base/format.js';
+import { describe } from '../base/tree.js';
+import type { DataLoader } from '../data/index.js';
+import type { Mesh } from '../ir/mesh.js';
+import type { Module } from '../nn/index.js';
+import type { Optimizer } from '../optim/index.js';
+import type { StepOptions } from '../optim/optimizer.js';
+import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch } from '../spmd/index.js';
+import { batchAxes } from '../spmd/shares.js';
+import { noGrad } from '../tensor/autograd.js';
+import { tensor } from '../tensor/create.js';
+import { currentRegion } from '../tensor/region.js';
+import { step as runStep } from '../tensor/step.js';
+import { sync } from '../tensor/sync.js';
+import { Tensor } from '../tensor/tensor.js';
+import { currentLoop, type Loop } from './context.js';
+import { shareLoader } from './data.js';
+
+/** Numbers in one message: what is larger goes in several. */
+const MESSAGE = 2 ** 24;
+const isExchanged = (loop: Loop): boolean => loop.spec.reduce === 'engine';
+
+export interface PrepareModelOptions {
+  /** Which parameters are split along the axis model: as `parallelize` takes it. */
+  readonly table?: ParallelTable;
+}
+/** The model as this worker has it: split over the mesh, if there is one, and with the first worker's values. */
+export async function prepareModel<M extends Module>(model: M, options: PrepareModelOptions = {}): Promise<M> {
+  const loop = currentLoop('prepareModel');
+  placeModel(loop, model, options);
+  await shareValues(loop, model);
+  return model;
+}
+function placeModel({ context: { mesh } }: Loop, model: Module, { table }: PrepareModelOptions): void {
+  if (mesh) parallelize(model, mesh, table);
+}
+async function shareValues(loop: Loop, model: Module): Promise<void> {
+  if (!isExchanged(loop)) return;
+  const values = [...model.parameters(), ...model.buffers()].filter((t) => FLOATS.includes(t.dtype));
+  const isFirst = loop.context.rank === 0;
+  const shared = await exchange(loop, 'sum', 'prepareModel', values, (data) => (isFirst ? data : data.fill(0)));
+  noGrad(() => values.forEach((t, i) => void t.copy_(shared[i]!)));
+  await sync(...values);
+}
+
+/** The loader of this worker's batches, each of `batchSize` items: of every worldSize items in its order, one. */
+export function prepareDataLoader<T, R>(loader: DataLoader<T, R>): DataLoader<T, R> {
+  const { shards, context } = currentLoop('prepareDataLoader');
+  return shareLoader(loader, shards.index, shards.count, context.mesh);
+}
+
+/** Tensors where the model is: batches are split over the mesh, if that divides them. */
+export function toDevice<T>(x: T): Promise<T>;
+export function toDevice<T extends readonly unknown[]>(...all: T): Promise<T>;
+export async function toDevice(...all: readonly unknown[]): Promise<unknown> {
+  const { mesh } = currentLoop('toDevice').context;
+  const placed = await Promise.all(
+    all.map((x) => {
+      if (!(x instanceof Tensor)) throw new ArgumentError(`toDevice: takes tensors, got ${describe(x)}`);
+      return mesh ? placeRows(x, mesh) : x;
+    }),
+  );
+  return all.length === 1 ? placed[0] : placed;
+}
+async function placeRows(t: Tensor, mesh: Mesh): Promise<Tensor> {
+  if ((await processCount()) > 1) return fromLocal(t, mesh);
+  const isShared = t.ndim > 0 && t.shape[0]! % mesh.sizeOf(batchAxes(mesh)) === 0;
+  return isShared ? shardBatch(t, mesh) : t;
+}
+
+/**
+ * The mean of every gradient over all workers, in its place. For loops that do something with gradients before the update, such
+ * as clipping; else prepareOptimizer does it. Where XLA sums gradients, or there is one worker, it does nothing.
+ */
+export function averageGradients(of: Module | Iterable<Tensor>): Promise<void> {
+  const loop = currentLoop('averageGradients');
+  loop.isAveraged = true;
+  if (!isExchanged(loop)) return Promise.resolve();
+  checkOutside(loop, 'averageGradients()');
+  return average(loop, of);
+}
+/** A program cannot wait: thrown at once, and not into a promise that nobody has. */
+function checkOutside({ context: { worldSize } }: Loop, what: string): void {
+  const region = currentRegion();
+  if (region)
+    throw new ArgumentError(
+      `${what} is inside ${region.name}, a program, which cannot wait for the gradients of ${plural(worldSize - 1, 'other CPU worker')}: ` +
+        `end ${region.name} behind loss.backward(), and await ${what} after it`,
+    );
+}
+async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void> {
+  const parameters = [...(Symbol.iterator in of ? of : of.parameters())].filter((p) => p.grad);
+  if (!parameters.length)
+    throw new ArgumentError('averageGradients: no parameter has a gradient: call it after loss.backward()');
+  const means = await exchange(
+    loop,
+    'mean',
+    'averageGradients',
+    parameters.map((p) => p.grad!.detach()),
+  );
+  parameters.forEach((p, i) => void (p.grad = means[i]!));
+}
+
+/** What is exchanged: as f32, which holds all of them. */
+const FLOATS: readonly DType[] = ['f32', 'bf16', 'f16'];
+/** Tensors of the same shapes, reduced over all workers. */
+async function exchange(
+  { link }: Loop,
+  op: 'mean' | 'sum',
+  what: string,
+  tensors: readonly Tensor[],
+  change = (data: Float32Array) => data,
+): Promise<Tensor[]> {
+  const wrong = tensors.find((t) => !FLOATS.includes(t.dtype));
+  if (wrong) throw new ArgumentError(`${what}: ${wrong.aval}: workers exchange f32, bf16 and f16: use one of these`);
+  const wide = tensors.map((t) => t.detach().to('f32'));
+  await sync(...wide);
+  const all = new Float32Array(tensors.reduce((n, t) => n + t.numel(), 0));
+  let at = 0;
+  for (const t of wide) {
+    all.set((await t.data()) as Float32Array, at);
+    at += t.numel();
+  }
+  const sent = change(all);
+  const parts: Promise<Float32Array>[] = [];
+  for (let from = 0; from < sent.length; from += MESSAGE)
+    parts.push(link.reduce(op, sent.subarray(from, from + MESSAGE)));
+  let from = 0;
+  for (const part of parts) {
+    const reduced = await part;
+    sent.set(reduced, from);
+    from += reduced.length;
+  }
+  at = 0;
+  return tensors.map(({ shape, dtype }) => {
+    const values = sent.slice(at, (at += sizeOf(shape)));
+    const t = tensor(values, { shape });
+    return dtype === 'f32' ? t : t.to(dtype);
+  });
+}
+
+/** The mean of each number over all workers: of a loss, that of the whole batch. */
+export async function averageMetrics<M extends Record<string, number>>(metrics: M): Promise<M> {
+  const loop = currentLoop('averageMetrics');
+  if (!isExchanged(loop)) return metrics;
+  const names = Object.keys(metrics).sort();
+  const means = await loop.link.reduce(
+    'mean',
+    Float32Array.from(names, (name) => metrics[name]!),
+  );
+  return Object.fromEntries(Object.keys(metrics).map((name) => [name, means[names.indexOf(name)]!])) as M;
+}
+
+/** An optimizer whose step may have to wait for other workers. */
+export type Prepared<O> = { step(options?: StepOptions): void | Promise<void> } & O;
+/**
+ * The optimizer whose step averages gradients over all workers first: `await optimizer.step()`, outside of compiled functions.
+ * Where XLA sums gradients, or there is one worker, it is the optimizer itself.
+ */
+export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O> {
+  const loop = currentLoop('prepareOptimizer');
+  loop.isAveraged = true;
+  if (!isExchanged(loop)) return optimizer;
+  let underWay = false;
+  const update = async (options?: StepOptions): Promise<void> => {
+    underWay = true;
+    try {
+      const parameters = optimizer.paramGroups.flatMap((group) => [...group.params]);
+      // A program has left gradients as they are. In a plain loop more than those may still have to be computed, such as the
+      // loss, from parameters as they are now: a step would give their memory to the new ones.
+      const isPlainLoop = parameters.some(({ grad }) => grad && grad.expr.op.name !== 'input');
+      await average(loop, parameters);
+      if (isPlainLoop) optimizer.step(options);
+      else await runStep(() => optimizer.step(options), { name: 'update' });
+    } finally {
+      underWay = false;
+    }
+  };
+  const step = (options?: StepOptions): Promise<void> => {
+    checkOutside(loop, 'optimizer.step()');
+    return update(options);
+  };
+  const zeroGrad: O['zeroGrad'] = (options) => {
+    if (underWay)
+      throw new ArgumentError(
+        'prepareOptimizer: zeroGrad() while the gradients of the step before are being averaged: write await optimizer.step()',
+      );
+    optimizer.zeroGrad(options);
+  };
+  return new Proxy(optimizer, {
+    get(target, key) {
+      if (key === 'step') return step;
+      if (key === 'zeroGrad') return zeroGrad;
+      const value = Reflect.get(target, key, target);
+      return typeof value === 'function' ? value.bind(target) : value; // its private fields are the target's
+    },
+  }) as Prepared<O>;
+}
+
+/** Spec 003's: the model is where it belongs, and toDevice brings batches there. The loop is the same on every device. */
+export class SeamlessTPUTrainer<M extends Module> {
+  readonly #ready: Promise<void>;
+  constructor(
+    readonly model: M,
+    options: PrepareModelOptions = {},
+  ) {
+    const loop = currentLoop('SeamlessTPUTrainer');
+    placeModel(loop, model, options);
+    this.#ready = shareValues(loop, model);
+    this.#ready.catch(() => {}); // thrown by toDevice
+  }
+  toDevice<T>(x: T): Promise<T>;
+  toDevice<T extends readonly unknown[]>(...all: T): Promise<T>;
+  async toDevice(...all: unknown[]): Promise<unknown> {
+    await this.#ready;
+    return toDevice(...all);
+  }
+}
