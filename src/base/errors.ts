@@ -121,6 +121,9 @@ export class PluginCrashError extends TsxlaError {
   }
 }
 
+/** A Ray cluster that is not there, is too old, refuses us, or cannot do what is asked of it. */
+export class RayError extends TsxlaError {}
+
 /** Something took longer than it was given. */
 export class TimeoutError extends TsxlaError {}
 

@@ -1,0 +1,7 @@
+// Puts what is not TypeScript beside what was compiled.
+import { cpSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+for (const folder of ['ray/driver']) cpSync(join(root, 'src', folder), join(root, 'dist', folder), { recursive: true });

@@ -1,0 +1,191 @@
+"""tsxla's driver on a Ray cluster: the entry point of the job that src/ray/run.ts submits. Python 3.9 or later.
+
+    python -m tsxla_driver.main '<request as JSON>'     or @file
+
+It places the workers with ray.train, each of which runs node (worker.py), and prints what they say: what the engine must
+know as '@tsxla {json}', the rest as the log.
+"""
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+
+os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # workers stay in the uploaded project
+os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")  # checkpoints are acknowledged at these: 2 s by default
+os.environ.setdefault("RAY_TRAIN_METRICS_ENABLED", "0")
+import ray  # noqa: E402  (the settings above are read when these are imported)
+import ray.train as rt  # noqa: E402
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: E402
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
+
+from .start import Missing, NodeConfig  # noqa: E402
+from .worker import texts, work  # noqa: E402
+
+RESOURCES, MISSING = 75, 78  # exit codes: the cluster cannot place the workers; a worker lacks something
+
+
+class Desk:
+    """An actor beside the driver: what workers print and report, which checkpoint is being saved, and their means."""
+
+    def __init__(self, attempt):
+        self.events = []
+        self.attempt = attempt
+        self.changed = asyncio.Condition()
+        self.open = True
+
+    async def begin(self, world):
+        """A new group of workers."""
+        self.world, self.saves, self.finished, self.meetings = world, [], set(), {}
+        self.attempt += 1
+        return self.attempt - 1
+
+    async def _change(self):
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def _until(self, holds):
+        async with self.changed:
+            await self.changed.wait_for(holds)
+
+    async def tell(self, events):
+        self.events += events
+        await self._change()
+
+    async def listen(self):
+        """What was told since the last call; None when there will be no more."""
+        await self._until(lambda: self.events or not self.open)
+        events, self.events = self.events, []
+        return events or None
+
+    async def close(self):
+        self.open = False
+        await self._change()
+
+    async def save(self, report, metrics):
+        """A rank has a checkpoint of its report with this number: all of them come together to save it."""
+        if all(known != report for known, _ in self.saves):
+            self.saves.append((report, metrics))
+            await self._change()
+
+    async def next_save(self, known):
+        """The save after the first `known`, or None when every rank has ended."""
+        await self._until(lambda: len(self.saves) > known or len(self.finished) == self.world)
+        return self.saves[known] if len(self.saves) > known else None
+
+    async def finish(self, rank):
+        self.finished.add(rank)
+        await self._change()
+
+    async def meet(self, key, array=None):
+        """Waits until every rank has come to `key`; gives the sum of their arrays."""
+        met = self.meetings.setdefault(key, {"came": 0, "left": 0, "sum": None})
+        met["came"] += 1
+        if array is not None:
+            if met["sum"] is not None and met["sum"].size != array.size:
+                raise ValueError(f"reduce {key}: ranks sent {met['sum'].size} and {array.size} numbers; they must send the same")
+            met["sum"] = array.copy() if met["sum"] is None else met["sum"] + array
+        await self._change()
+        await self._until(lambda: met["came"] == self.world)
+        met["left"] += 1
+        if met["left"] == self.world:
+            del self.meetings[key]
+        return met["sum"]
+
+
+def say(event):
+    print("@tsxla " + json.dumps(event), flush=True)
+
+
+def follow(desk, prefix):
+    while (events := ray.get(desk.listen.remote())) is not None:
+        for event in events:
+            if event["type"] == "log":
+                print(f"[rank {event['rank']}] {event['line']}" if prefix else event["line"], flush=True)
+            else:
+                say(event)
+
+
+def amounts(resources):
+    unseen = ("node:", "memory", "object_store")  # nobody asked for those, nor for what a placement group is called
+    shown = {name: count for name, count in resources.items() if not name.startswith(unseen) and "_group_" not in name}
+    return ", ".join(f"{name} {count:g}" for name, count in sorted(shown.items())) or "nothing"
+
+
+def unplaceable(request, trainer):
+    scaling = trainer.scaling_config
+    want = f"{scaling.num_workers} x ({amounts(scaling._resources_per_worker_not_none)})"
+    if scaling.topology:
+        want += f" on a slice {scaling.accelerator_type} {scaling.topology}"
+    return (f"the cluster could not place the workers within {request['start_timeout']} s: wanted {want}; "
+            f"in all {amounts(ray.cluster_resources())}; free {amounts(ray.available_resources())}")
+
+
+def main(request):
+    os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(request["start_timeout"])
+    if request["device"] == "cpu":  # nobody takes CPUs back early, and the watcher is a process more to start
+        os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")
+    # Ray stops a job with SIGTERM; ray.train's own way to end a run in order listens to SIGINT.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    ray.init(log_to_driver=False, logging_level="warning")
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    desk = ray.remote(Desk).options(num_cpus=0, scheduling_strategy=here).remote(request["attempt"])
+    say({"type": "driver", "pid": os.getpid(), "ray": ray.__version__})
+    thread = threading.Thread(target=follow, args=(desk, True), daemon=True)
+    thread.start()
+    try:
+        return fit(request, desk)
+    except Exception as error:  # what ray.train refuses before it begins: a storage that cannot be written, ...
+        failed = {"type": "failed", "why": "controller", "message": f"{type(error).__name__}: {error}"}
+        ray.get(desk.tell.remote([failed]))
+        return 1
+    finally:
+        if request.get("storage"):  # what workers were writing when they were ended
+            shutil.rmtree(os.path.join(request["storage"], request["name"], ".saving"), ignore_errors=True)
+        ray.get(desk.close.remote())
+        thread.join(10)
+
+
+def fit(request, desk):
+    keep = request["checkpoints"]
+    trainer = DataParallelTrainer(
+        work,
+        train_loop_config={"request": request, "desk": desk},
+        backend_config=NodeConfig(request, desk),
+        scaling_config=rt.ScalingConfig(**request["scaling"]),
+        run_config=rt.RunConfig(
+            name=request["name"],
+            storage_path=request.get("storage"),
+            checkpoint_config=rt.CheckpointConfig(**keep),
+            # By default a request that cannot be satisfied is tried for ever.
+            failure_config=rt.FailureConfig(max_failures=request["max_failures"], controller_failure_limit=0),
+        ),
+    )
+    try:
+        result = trainer.fit()
+    except rt.WorkerGroupError as error:
+        failures = [str(failure).strip().splitlines()[-1] for failure in error.worker_failures.values()]
+        ray.get(desk.tell.remote([{"type": "failed", "why": "workers", "message": "; ".join(failures)}]))
+        return 1
+    except rt.ControllerError as error:
+        cause = error.controller_failure
+        if isinstance(cause, Missing):
+            why, message, code = "missing", str(cause), MISSING
+        elif type(cause).__name__ in ("WorkerGroupStartupTimeoutError", "InsufficientClusterResourcesError"):
+            why, message, code = "resources", unplaceable(request, trainer), RESOURCES
+        else:
+            why, message, code = "controller", f"{type(cause).__name__}: {cause}", 1
+        ray.get(desk.tell.remote([{"type": "failed", "why": why, "message": message}]))
+        return code
+    # Ray lists them by their score: by their names they are in the order in which they were kept.
+    kept = sorted(result.best_checkpoints or [], key=lambda pair: pair[0].path)
+    checkpoints = [{"path": checkpoint.path, "metrics": texts(metrics)} for checkpoint, metrics in kept]
+    ray.get(desk.tell.remote([{"type": "result", "checkpoints": checkpoints, "path": result.path}]))
+    return 0
+
+
+if __name__ == "__main__":
+    given = sys.argv[1]
+    sys.exit(main(json.loads(open(given[1:]).read() if given.startswith("@") else given)))

@@ -1,0 +1,268 @@
+"""In a Ray worker: one node process, the user's script, and what it asks for.
+
+They talk in frames (src/train/link.ts): a line of JSON, then as many raw bytes as its `bytes` says.
+"""
+import contextlib
+import json
+import math
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import ray
+import ray.train as rt
+
+KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
+COUNT = "train.json"  # in a checkpoint: how many reports came before
+
+
+class WorkerFailed(RuntimeError):
+    """A node process that threw, or died."""
+
+
+def numbers(metrics):
+    """JSON has no NaN: it comes as a text."""
+    return {name: float(value) if isinstance(value, str) else value for name, value in metrics.items()}
+
+
+def texts(metrics):
+    """And goes as one."""
+    return {name: value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN")
+            for name, value in metrics.items()}
+
+
+def read_frames(stream):
+    """Frames of a worker: (header, bytes)."""
+    for line in stream:
+        header = json.loads(line)
+        yield header, stream.read(header["bytes"]) if header.get("bytes") else b""
+
+
+class Node:
+    """The node process of this worker, with its pipes."""
+
+    def __init__(self, command, env, spec):
+        (output, out), (frames, up), (exit_status, status), (down, downwards) = (os.pipe() for _ in range(4))
+        life, self.life = os.pipe()  # the end for writing is only ever in this process
+        ends = (life, status, out, up, down)
+        keeper = [sys.executable, "-S", KEEPER, *map(str, ends), *command]
+        subprocess.run(keeper, env=env, pass_fds=ends, input=json.dumps(spec), text=True, check=True)
+        for fd in ends:
+            os.close(fd)
+        self.output, self.frames, self.status = (os.fdopen(fd, "rb") for fd in (output, frames, exit_status))
+        self.down, self.writing = os.fdopen(downwards, "wb"), threading.Lock()
+
+    def send(self, header, data=b""):
+        with self.writing, contextlib.suppress(BrokenPipeError):
+            self.down.write(json.dumps({**header, **({"bytes": len(data)} if data else {})}).encode() + b"\n" + data)
+            self.down.flush()
+
+    def exit_code(self):
+        """What node ended with: negative for a signal, None if the keeper was killed."""
+        text = self.status.read()
+        return int(text) if text else None
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            os.close(self.life)
+
+
+def work(config):
+    """ray.train's train function: starts node, and does for it what the frames ask, until all ranks have ended."""
+    with contextlib.ExitStack() as stack:
+        kept = rt.get_checkpoint()
+        Work(config, kept and stack.enter_context(kept.as_directory())).run()
+
+
+class Work:
+    def __init__(self, config, checkpoint):
+        self.desk, request = config["desk"], config["request"]
+        env = dict(os.environ)
+        self.rank, self.world, self.attempt = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "TSXLA_ATTEMPT"))
+        self.gloo = bool(env.pop("TSXLA_GLOO")) and self.world > 1 and request["spec"]["reduce"] == "engine"
+        self.group = f"tsxla-{request['job']}-{self.attempt}"
+        storage = rt.get_context().get_storage().experiment_fs_path
+        self.shared = storage if os.path.isabs(storage) else None  # a folder that all machines see
+        actor = "a Ray actor (Ray's gloo needs torch in the workers' Python, and it is not there)"
+        spec = {**request["spec"], "attempt": self.attempt, "storage": self.shared, "checkpoint": checkpoint,
+                "engine": "ray.util.collective with gloo" if self.gloo else actor}
+        env = {**env, **request["env"]}
+        for name in ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR", "TSXLA_ATTEMPT"):
+            env.pop(name, None)
+        self.outbox, self.inbox, self.sums = queue.Queue(), queue.Queue(), queue.Queue()
+        self.reports = self.open_history(checkpoint, first=self.attempt == request["attempt"])
+        self.reported, self.mine, self.waiting, self.failure = -1, {}, False, None
+        self.node = Node(request["command"], env, spec)
+
+    def open_history(self, checkpoint, first):
+        """What was reported is kept beside the checkpoints, a line a report; each of those says how many there were. A run
+        that goes on forgets what came behind. A driver's first workers tell what was before: the engine may not know."""
+        before = 0
+        if checkpoint and os.path.exists(os.path.join(checkpoint, COUNT)):
+            with open(os.path.join(checkpoint, COUNT)) as file:
+                before = json.load(file)["reports"]
+        if self.rank == 0 and self.shared:
+            path = os.path.join(self.shared, "history.jsonl")
+            self.history = open(path, "a+")
+            self.history.seek(0)
+            lines = self.history.readlines()[:before]
+            self.history.truncate(sum(len(line.encode()) for line in lines))
+            if first and lines:
+                self.tell(type="history", metrics=[json.loads(line) for line in lines])
+        return before
+
+    def run(self):
+        jobs = (self.send_events, self.read_output, self.read_frames, self.sum_up, self.watch_saves)
+        threads = [threading.Thread(target=job, daemon=True) for job in jobs]
+        try:
+            for thread in threads:
+                thread.start()
+            self.serve()
+        finally:
+            self.node.end()
+            self.outbox.put(None)
+            threads[0].join(10)
+
+    def tell(self, **event):
+        self.outbox.put({"rank": self.rank, **event})
+
+    def send_events(self):
+        """Many events go in one call: a step must not wait for the network."""
+        over = False
+        while not over:
+            batch = [self.outbox.get()]
+            time.sleep(0.02)
+            while not self.outbox.empty():
+                batch.append(self.outbox.get())
+            over = None in batch
+            ray.get(self.desk.tell.remote([event for event in batch if event]))
+
+    def read_output(self):
+        for line in self.node.output:
+            self.tell(type="log", line=line.decode(errors="replace").rstrip("\n"))
+        self.inbox.put(("output ended", None))
+
+    def read_frames(self):
+        """Sorts frames by who answers them: sums and barriers have a thread of their own, because a rank that waits in one
+        must still come along when another saves a checkpoint."""
+        for header, data in read_frames(self.node.frames):
+            if header["type"] in ("reduce", "barrier"):
+                self.inbox.put(("waiting", None))
+                self.sums.put((header, data))
+            else:
+                self.inbox.put((header["type"], header))
+        self.sums.put(None)
+        self.inbox.put(("frames ended", None))
+
+    def sum_up(self):
+        try:
+            self.answer_sums()
+        except Exception as error:  # also a peer that is gone: the group is torn down then
+            self.inbox.put(("sums failed", error))
+
+    def answer_sums(self):
+        import numpy as np
+
+        if self.gloo:
+            import ray.util.collective as collective
+
+            collective.init_collective_group(self.world, self.rank, "gloo", self.group)
+        while (item := self.sums.get()) is not None:
+            header, data = item
+            if header["type"] == "barrier":
+                ray.get(self.desk.meet.remote(f"barrier {header['id']}"))
+                self.node.send({"type": "ack", "id": header["id"]})
+                continue
+            total = np.frombuffer(data, dtype="<f4").copy()
+            if self.gloo:
+                collective.allreduce(total, self.group)
+            else:
+                total = ray.get(self.desk.meet.remote(header["id"], total))
+            if header["op"] == "mean":
+                total = total / np.float32(self.world)
+            self.inbox.put(("going on", None))
+            self.node.send({"type": "reduced", "id": header["id"]}, total.tobytes())
+
+    def watch_saves(self):
+        known = 0
+        while (save := ray.get(self.desk.next_save.remote(known))) is not None:
+            known += 1
+            self.inbox.put(("save", save))
+        self.inbox.put(("all ended", None))
+
+    def serve(self):
+        """One thing after the other, in the thread that ray.train knows: ray.train.report is called here."""
+        saves, ended, done, all_ended = [], set(), False, False
+        while not all_ended:
+            kind, what = self.inbox.get()
+            if kind == "report":
+                self.report(what)
+            elif kind == "save":
+                saves.append(what)
+            elif kind in ("waiting", "going on"):
+                self.waiting = kind == "waiting"
+            elif kind == "error":
+                self.failure = {name: what.get(name) for name in ("name", "message", "stack")}
+            elif kind == "sums failed":
+                self.tell(type="error", name=type(what).__name__, message=str(what), stack="")
+                raise what
+            elif kind == "done":
+                done = True
+            elif kind in ("output ended", "frames ended"):
+                ended.add(kind)
+                if len(ended) == 2:
+                    self.finish(done)
+            elif kind == "hello":
+                self.tell(type="hello", attempt=self.attempt, reports=self.reports, tsxla=what.get("tsxla"))
+            all_ended = kind == "all ended"
+            # A rank comes along when its own part of the save is known: it has reported that far, or cannot any more.
+            while saves and (self.reported >= saves[0][0] or self.waiting or len(ended) == 2):
+                self.save(*saves.pop(0))
+
+    def report(self, header):
+        self.reported = header["id"]
+        self.reports += 1
+        if self.rank == 0:
+            self.tell(type="report", metrics=header["metrics"])
+        if self.rank == 0 and self.shared:
+            self.history.write(json.dumps(header["metrics"]) + "\n")
+        if header.get("checkpoint"):
+            self.mine[header["id"]] = header
+            with open(os.path.join(header["checkpoint"], COUNT), "w") as file:
+                json.dump({"reports": self.reports}, file)
+            self.desk.save.remote(header["id"], header["metrics"])
+
+    def save(self, report, metrics):
+        """All ranks at once: ray.train copies the parts into one folder and commits it, then the workers hear of it."""
+        mine = self.mine.pop(report, None)
+        folder = mine and mine["checkpoint"]
+        # In the folder of the run all ranks have written into one: the first copies it, and removes it then.
+        common = bool(folder and self.shared and folder.startswith(self.shared + os.sep))
+        part = rt.Checkpoint.from_directory(folder) if folder and not (common and self.rank) else None
+        if self.rank == 0 and self.shared:
+            self.history.flush()
+        rt.report(numbers(mine["metrics"] if mine else metrics), checkpoint=part)
+        if mine:
+            done = rt.get_all_reported_checkpoints(consistency_mode=rt.CheckpointConsistencyMode.COMMITTED)
+            path = done[-1].checkpoint.path
+            if common and part:
+                shutil.rmtree(folder, ignore_errors=True)
+            self.tell(type="checkpoint", path=path, metrics=mine["metrics"])
+            self.node.send({"type": "ack", "id": report, "checkpoint": path})
+
+    def finish(self, done):
+        code = self.node.exit_code()
+        if self.failure:
+            self.tell(type="error", **self.failure)
+            raise WorkerFailed(f"rank {self.rank}: {self.failure['name']}: {self.failure['message']}")
+        if code != 0 or not done:
+            how = "its keeper was killed" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
+            self.tell(type="crash", how=how)
+            raise WorkerFailed(f"rank {self.rank} ended with {how}" + ("" if code else ", before its loop had ended"))
+        if self.rank == 0 and self.shared:
+            self.history.close()
+        self.desk.finish.remote(self.rank)

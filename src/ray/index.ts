@@ -1,0 +1,4 @@
+// `tsxla/ray`: a Ray cluster from Node: its jobs, the project they need, and runs of workers through our driver.
+export * from './jobs.js';
+export * from './pack.js';
+export * from './run.js';

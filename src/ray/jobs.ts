@@ -1,0 +1,276 @@
+// Ray's Jobs API: what `ray job` does, from Node. One call point for HTTP; the log as it grows over a websocket.
+import http from 'node:http';
+import https from 'node:https';
+import WebSocket from 'ws';
+import { ArgumentError, RayError } from '../base/errors.js';
+
+/** A job's life: the last three are final. */
+export type JobStatus = 'PENDING' | 'RUNNING' | 'STOPPED' | 'SUCCEEDED' | 'FAILED';
+export const isFinal = (status: JobStatus): boolean => ['STOPPED', 'SUCCEEDED', 'FAILED'].includes(status);
+
+/** What Ray knows of a job. Times are in milliseconds since 1970. */
+export interface Job {
+  readonly submission_id: string;
+  readonly status: JobStatus;
+  readonly entrypoint: string;
+  readonly message: string | null;
+  readonly start_time: number | null;
+  readonly end_time: number | null;
+  readonly metadata: Readonly<Record<string, string>> | null;
+  readonly driver_exit_code: number | null;
+  readonly type: 'SUBMISSION' | 'DRIVER';
+}
+
+export interface JobRequest {
+  readonly entrypoint: string;
+  readonly submission_id?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly runtime_env?: {
+    readonly working_dir?: string;
+    readonly env_vars?: Readonly<Record<string, string>>;
+  };
+  readonly entrypoint_num_cpus?: number;
+}
+
+export interface ClusterOptions {
+  /** For a cluster that asks for one; else RAY_AUTH_TOKEN. */
+  readonly token?: string | undefined;
+  /** Milliseconds that one call may take. Default 30 000. */
+  readonly timeout?: number;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+const OLDEST = [2, 60] as const; // what our driver was written for, and is tested with
+const DEFAULT_PORT = 8265;
+
+/** A Ray cluster, by the address of its dashboard: `http://host:8265`. */
+export class RayCluster {
+  readonly url: URL;
+  readonly #token: string | undefined;
+  readonly #timeout: number;
+
+  constructor(address: string, options: ClusterOptions = {}) {
+    this.url = parseAddress(address);
+    this.#token = options.token ?? process.env['RAY_AUTH_TOKEN'];
+    this.#timeout = options.timeout ?? 30_000;
+  }
+
+  /** The version of Ray there. An error, if it is too old for us or if there is no Ray. */
+  async version(): Promise<string> {
+    const { ray_version: version } = await this.#json<{ ray_version?: string }>('GET', '/api/version');
+    const [major = 0, minor = 0] = (version ?? '').split('.').map(Number);
+    if (!version)
+      throw new RayError(`${this.url.origin} answers, but does not say which Ray it is: is it Ray's dashboard?`);
+    if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]))
+      throw new RayError(
+        `the cluster at ${this.url.origin} has Ray ${version}: tsxla needs ${OLDEST.join('.')} or later`,
+      );
+    return version;
+  }
+
+  async submit(request: JobRequest): Promise<string> {
+    const body = JSON.stringify(request);
+    return (await this.#json<{ submission_id: string }>('POST', '/api/jobs/', body)).submission_id;
+  }
+
+  /** The jobs that were submitted (not the drivers that came another way), the newest first. */
+  async jobs(): Promise<Job[]> {
+    const all = await this.#json<Job[]>('GET', '/api/jobs/');
+    return all.filter((j) => j.type === 'SUBMISSION').sort((a, b) => (b.start_time ?? 0) - (a.start_time ?? 0));
+  }
+
+  async job(id: string): Promise<Job> {
+    return this.#json<Job>('GET', `/api/jobs/${encodeURIComponent(id)}`, undefined, id);
+  }
+
+  /** Asks a job to stop; false if it had ended. It has stopped when its status says so. */
+  async stop(id: string): Promise<boolean> {
+    const path = `/api/jobs/${encodeURIComponent(id)}/stop`;
+    return (await this.#json<{ stopped: boolean }>('POST', path, undefined, id)).stopped;
+  }
+
+  /** Forgets a job that has ended, with its log. */
+  async delete(id: string): Promise<boolean> {
+    const path = `/api/jobs/${encodeURIComponent(id)}`;
+    return (await this.#json<{ deleted: boolean }>('DELETE', path, undefined, id)).deleted;
+  }
+
+  /** All that a job has printed so far. */
+  async logs(id: string): Promise<string> {
+    const path = `/api/jobs/${encodeURIComponent(id)}/logs`;
+    return (await this.#json<{ logs: string }>('GET', path, undefined, id)).logs ?? '';
+  }
+
+  /**
+   * What a job prints, as it comes, from the beginning until the job has ended. A connection that breaks is made again:
+   * Ray tells a log from its beginning every time, so that what was told is left out. A cluster that does not answer is
+   * waited for, for `patience` milliseconds.
+   */
+  async *follow(id: string, options: { signal?: AbortSignal; patience?: number } = {}): AsyncGenerator<string, Job> {
+    const { signal, patience = 60_000 } = options;
+    const over = new AbortController();
+    const ended = this.#ended(id, AbortSignal.any([over.signal, ...(signal ? [signal] : [])]), patience);
+    ended.then(
+      () => over.abort(), // the websocket would close seconds later
+      () => over.abort(),
+    );
+    let told = 0;
+    try {
+      while (!over.signal.aborted && !signal?.aborted) {
+        let seen = 0;
+        for await (const text of this.#tail(id, over.signal, signal)) {
+          const fresh = text.slice(Math.max(0, told - seen));
+          seen += text.length;
+          told = Math.max(told, seen);
+          if (fresh) yield fresh;
+        }
+        await pause(300, over.signal); // a connection that ends says nothing about the job
+      }
+      const job = await ended;
+      const rest = signal?.aborted ? '' : (await this.logs(id)).slice(told);
+      if (rest) yield rest;
+      return job;
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** The job when its status is final, or when nobody waits any more. */
+  async #ended(id: string, signal: AbortSignal, patience: number): Promise<Job> {
+    let answered = performance.now();
+    for (;;) {
+      const job = await this.job(id).catch((e) => {
+        if (performance.now() - answered > patience) throw e;
+      });
+      if (job) answered = performance.now();
+      if (job && (isFinal(job.status) || signal.aborted)) return job;
+      await pause(500, signal);
+    }
+  }
+
+  /** The frames of one websocket, until it closes or a signal says that it is enough. */
+  async *#tail(id: string, ...signals: (AbortSignal | undefined)[]): AsyncGenerator<string> {
+    const url = new URL(`/api/jobs/${encodeURIComponent(id)}/logs/tail`, this.url);
+    url.protocol = this.url.protocol.replace('http', 'ws');
+    // Ray's dashboard passes the offer of compression on, and then sends nothing: it must not be made.
+    const socket = new WebSocket(url, { perMessageDeflate: false, headers: this.#headers() });
+    const texts: string[] = [];
+    let [open, wake] = [true, () => {}];
+    const end = () => {
+      open = false;
+      wake();
+    };
+    socket.on('message', (data) => {
+      texts.push(String(data));
+      wake();
+    });
+    socket.on('close', end);
+    socket.on('error', end); // the status of the job says what is to be said
+    for (const signal of signals) signal?.addEventListener('abort', end, { once: true });
+    try {
+      while (texts.length || (open && !signals.some((s) => s?.aborted))) {
+        if (texts.length) yield texts.splice(0).join('');
+        else await new Promise<void>((resolve) => (wake = resolve));
+      }
+    } finally {
+      for (const signal of signals) signal?.removeEventListener('abort', end);
+      socket.terminate();
+    }
+  }
+
+  /** Whether the cluster has a package of this name. */
+  async hasPackage(name: string): Promise<boolean> {
+    const { status } = await this.#call('GET', `/api/packages/gcs/${name}`, { allow: [404] });
+    return status === 200;
+  }
+
+  async putPackage(name: string, bytes: Uint8Array): Promise<void> {
+    await this.#call('PUT', `/api/packages/gcs/${name}`, { body: bytes });
+  }
+
+  #headers(): Record<string, string> {
+    return this.#token ? { authorization: `Bearer ${this.#token}` } : {};
+  }
+
+  async #json<T>(method: string, path: string, body?: string, job?: string): Promise<T> {
+    const { text, status } = await this.#call(method, path, { ...(body && { body }), ...(job && { allow: [404] }) });
+    if (status === 404)
+      throw new RayError(`there is no job ${job} at ${this.url.origin}: \`tsxla jobs\` lists those there are`);
+    try {
+      return JSON.parse(text) as T;
+    } catch {
+      throw new RayError(`${this.url.origin} does not answer as Ray's dashboard does: ${text.slice(0, 80).trim()}`);
+    }
+  }
+
+  // Not `fetch`: it says that it is a browser (sec-fetch-mode), and Ray refuses browsers all that changes something.
+  async #call(
+    method: string,
+    path: string,
+    { body, allow = [] }: { body?: string | Uint8Array; allow?: number[] } = {},
+  ) {
+    const answer = await new Promise<Answer>((resolve, reject) => {
+      const { request } = this.url.protocol === 'https:' ? https : http;
+      const type = typeof body === 'string' ? { 'content-type': 'application/json' } : {};
+      const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) };
+      const headers = { ...this.#headers(), ...type, ...length };
+      const call = request(new URL(path, this.url), { method, headers, timeout: this.#timeout }, (response) => {
+        const parts: Buffer[] = [];
+        response.on('data', (part: Buffer) => parts.push(part));
+        response.on('error', reject);
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(parts).toString() }));
+      });
+      call.on('timeout', () => call.destroy(new Error(`no answer within ${this.#timeout / 1000} s`)));
+      call.on('error', reject);
+      call.end(body);
+    }).catch((e: NodeJS.ErrnoException) => {
+      const why =
+        e.code === 'ECONNREFUSED' ? 'nothing listens there' : e.code === 'ENOTFOUND' ? 'no such host' : e.message;
+      throw new RayError(
+        `no Ray cluster at ${this.url.origin}: ${why}. Start one with \`ray start --head\`, or give the address of its dashboard`,
+        { cause: e },
+      );
+    });
+    const { status, text } = answer;
+    if (status < 300 || allow.includes(status)) return answer;
+    if (status === 401) throw new RayError(`the cluster at ${this.url.origin} wants a token: set RAY_AUTH_TOKEN`);
+    if (status === 403)
+      throw new RayError(`the cluster at ${this.url.origin} refuses the token: RAY_AUTH_TOKEN is not the one it has`);
+    throw new RayError(`${method} ${path} at ${this.url.origin}: ${status} ${text.slice(0, 600).trim()}`);
+  }
+}
+
+/** Resolves after a time, or as soon as the signal comes. */
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    signal.addEventListener('abort', done);
+  });
+
+function parseAddress(address: string): URL {
+  const text = /^https?:\/\//.test(address) ? address : undefined;
+  const url = text && URL.canParse(text) ? new URL(text) : undefined;
+  if (!url)
+    throw new ArgumentError(
+      `the Ray address '${address}' is no address of a dashboard: write http://host:${DEFAULT_PORT}`,
+    );
+  if (!url.port && url.protocol === 'http:') url.port = String(DEFAULT_PORT);
+  return url;
+}
+
+/** The address that is given, or that RAY_API_SERVER_ADDRESS or RAY_ADDRESS says. */
+export function rayAddress(given?: string): string {
+  const address = given ?? process.env['RAY_API_SERVER_ADDRESS'] ?? process.env['RAY_ADDRESS'];
+  if (address) return address;
+  throw new ArgumentError(`which Ray cluster? Give its address, or set RAY_ADDRESS=http://host:${DEFAULT_PORT}`);
+}

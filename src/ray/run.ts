@@ -1,0 +1,205 @@
+// A run of workers on a cluster: what our driver (driver/main.py) is asked for, and what it says while it runs.
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { RayError } from '../base/errors.js';
+import type { Job, RayCluster } from './jobs.js';
+import { type PackOptions, packProject, upload } from './pack.js';
+
+/** What the driver is asked for. Amounts and names as ray.train has them; a worker reads the rest in its spec. */
+export interface RunRequest {
+  readonly name: string;
+  /** A folder that all machines see, or an address as gs://...; null: what Ray has for it. */
+  readonly storage: string | null;
+  /** What a worker is: ['node', 'train.js', ...], from the folder of the project. */
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly device: 'cpu' | 'cuda' | 'tpu';
+  readonly scaling: {
+    readonly num_workers: number;
+    readonly use_gpu?: boolean;
+    readonly use_tpu?: boolean;
+    readonly topology?: string;
+    readonly accelerator_type?: string;
+    readonly placement_strategy?: string;
+    readonly resources_per_worker?: Readonly<Record<string, number>>;
+  };
+  readonly max_failures: number;
+  readonly checkpoints: {
+    readonly num_to_keep?: number;
+    readonly checkpoint_score_attribute?: string;
+    readonly checkpoint_score_order?: 'max' | 'min';
+  };
+  /** What each worker reads in TSXLA_TRAIN_SPEC; the driver adds attempt, storage, checkpoint and engine. */
+  readonly spec: {
+    readonly run: number;
+    readonly name: string;
+    readonly reduce: 'none' | 'engine' | 'xla';
+    readonly [more: string]: unknown;
+  };
+  /** How often the run was begun before. Default 0. */
+  readonly attempt?: number;
+}
+
+export interface SubmitOptions {
+  /** The folder that is packed and is the working folder of every worker. */
+  readonly project: string;
+  readonly pack?: PackOptions;
+  /** The job's id; unless told one is made from the run's name. */
+  readonly id?: string;
+  /** The Python of the cluster that has Ray. Default `python`, as it is found on the PATH of the machines. */
+  readonly python?: string;
+  /** Where the workers have the npm packages, if not in the project's own place. */
+  readonly modules?: string;
+  /** Whether workers install what they lack: npm packages by the lock file, the plugin. Otherwise that is an error. */
+  readonly install?: boolean;
+  /** Seconds that the cluster may take to place the workers. Default 60. */
+  readonly startTimeout?: number;
+  /** Whether workers are asked for the device's plugin before anything starts. Default true. */
+  readonly checkPlugin?: boolean;
+}
+
+/** The variable through which `tsxla submit` tells a script how its runs are to be submitted: JSON. */
+export const RAY_ENV = 'TSXLA_RAY';
+
+export type RunEvent =
+  | { readonly type: 'log'; readonly line: string }
+  | { readonly type: 'driver'; readonly pid: number; readonly ray: string }
+  | {
+      readonly type: 'hello';
+      readonly rank: number;
+      readonly attempt: number;
+      /** How many reports there were before the checkpoint that it goes on from. */
+      readonly reports: number;
+      readonly tsxla: string;
+    }
+  | { readonly type: 'history'; readonly metrics: readonly Metrics[] }
+  | { readonly type: 'report'; readonly rank: number; readonly metrics: Metrics }
+  | { readonly type: 'checkpoint'; readonly path: string; readonly metrics: Metrics }
+  | {
+      readonly type: 'error';
+      readonly rank: number;
+      readonly name: string;
+      readonly message: string;
+      readonly stack: string;
+    }
+  | { readonly type: 'crash'; readonly rank: number; readonly how: string }
+  | { readonly type: 'failed'; readonly why: FailedWhy; readonly message: string }
+  | {
+      readonly type: 'result';
+      readonly checkpoints: readonly { path: string; metrics: Metrics }[];
+      readonly path: string;
+    };
+/** JSON has no NaN and no infinity: they are texts. */
+type Metrics = Readonly<Record<string, number | string>>;
+export type FailedWhy = 'workers' | 'resources' | 'missing' | 'controller';
+
+const DRIVER = 'tsxla_driver'; // a folder of the packed project, which Python takes for a package
+const REQUEST = 'tsxla_request.json';
+const LONGEST = 2 ** 16; // Linux has 128 KiB for one argument
+const MARK = '@tsxla ';
+
+/** Uploads the project and submits a run; gives the job's id. */
+export async function submitRun(cluster: RayCluster, request: RunRequest, options: SubmitOptions): Promise<string> {
+  await cluster.version();
+  const { project, python = 'python', install = false, startTimeout = 60, checkPlugin = true } = options;
+  const id = options.id ?? `tsxla-${request.name}-${Date.now().toString(36)}`;
+  const full = {
+    attempt: 0,
+    ...request,
+    job: id,
+    modules: options.modules ?? null,
+    own_modules: path.join(project, 'node_modules'),
+    install,
+    check: checkPlugin ? request.device : null,
+    start_timeout: startTimeout,
+  };
+  // JSON has no NaN, and what earlier runs reported may be one.
+  const text = JSON.stringify(full, (_, x) => (typeof x === 'number' && !Number.isFinite(x) ? String(x) : x));
+  const isLong = text.length > LONGEST; // for a command line
+  const extra = { ...options.pack?.extra, ...(await driverFiles()), ...(isLong && { [REQUEST]: Buffer.from(text) }) };
+  const { uri } = await upload(cluster, await packProject(project, { ...options.pack, extra }));
+  return cluster.submit({
+    entrypoint: `${python} -m ${DRIVER}.main ${isLong ? `@${REQUEST}` : quoted(text)}`,
+    submission_id: id,
+    metadata: { tsxla: 'run', name: request.name, workers: String(request.scaling.num_workers) },
+    runtime_env: { working_dir: uri, env_vars: { PYTHONUNBUFFERED: '1' } },
+    entrypoint_num_cpus: 0,
+  });
+}
+
+async function driverFiles(): Promise<Record<string, Uint8Array>> {
+  const folder = new URL('driver/', import.meta.url);
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.py'));
+  const read = async (name: string) => [`${DRIVER}/${name}`, await readFile(new URL(name, folder))] as const;
+  return Object.fromEntries(await Promise.all(names.map(read)));
+}
+
+/** What a run says, from its beginning, until its job has ended: that is the value returned. */
+export async function* watchRun(
+  cluster: RayCluster,
+  id: string,
+  options: { signal?: AbortSignal } = {},
+): AsyncGenerator<RunEvent, Job> {
+  const log = cluster.follow(id, options);
+  let open = ''; // a line whose end has not come
+  for (;;) {
+    const { value, done } = await log.next();
+    if (done) {
+      yield* eventsOf(open);
+      return value;
+    }
+    const end = value.lastIndexOf('\n') + 1;
+    yield* end ? eventsOf(open + value.slice(0, end)) : [];
+    open = end ? value.slice(end) : open + value;
+  }
+}
+
+/** What whole lines of a log say. */
+export function eventsOf(log: string): RunEvent[] {
+  const lines = log.split('\n');
+  if (lines.at(-1) === '') lines.pop();
+  return lines.map((line) => {
+    if (!line.startsWith(MARK)) return { type: 'log', line };
+    return JSON.parse(line.slice(MARK.length)) as RunEvent;
+  });
+}
+
+/** An event as a line for people; undefined for what is of no interest to them. */
+export function showEvent(event: RunEvent): string | undefined {
+  switch (event.type) {
+    case 'log':
+      return / -- Runtime env is setting up|^Running entrypoint for job /.test(event.line) ? undefined : event.line;
+    case 'report': {
+      const metrics = Object.entries(event.metrics).map(([name, value]) => `${name} ${value}`);
+      return `[rank ${event.rank}] reports ${metrics.join(', ')}`;
+    }
+    case 'checkpoint':
+      return `checkpoint ${event.path}`;
+    case 'error':
+      return `[rank ${event.rank}] ${event.stack || `${event.name}: ${event.message}`}`;
+    case 'crash':
+      return `[rank ${event.rank}] ended with ${event.how}`;
+    case 'failed':
+      return `failed: ${event.message}`;
+    default:
+      return undefined;
+  }
+}
+
+/** Stops a job and waits until it has. */
+export async function stopJob(cluster: RayCluster, id: string, { timeout = 30_000 } = {}): Promise<Job> {
+  const began = performance.now();
+  await cluster.stop(id);
+  for (;;) {
+    const job = await cluster.job(id);
+    if (job.status !== 'PENDING' && job.status !== 'RUNNING') return job;
+    if (performance.now() - began > timeout)
+      throw new RayError(
+        `the job ${id} is still ${job.status.toLowerCase()}, ${timeout / 1000} s after it was told to stop`,
+      );
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
+
+/** For a POSIX shell, which is what runs an entry point. */
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
