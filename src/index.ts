@@ -20,3 +20,4 @@ export { type Choice, chooseDevice, device, type OpenOptions, openClient } from 
 export { type CompileRecord, type Difference, explain } from './runtime/explain.js';
 export * as spmd from './spmd/index.js';
 export * from './tensor/index.js';
+export * as train from './train/index.js';

@@ -1,0 +1,264 @@
+// The engine of a Ray cluster: the project is uploaded, a job runs our driver there (src/ray/driver), and placement, restarts
+// and what is kept are ray.train's. Here we watch it, and end it when we are told to end.
+import path from 'node:path';
+import { env } from '../base/env.js';
+import { ArgumentError, RayError } from '../base/errors.js';
+import { notice } from '../base/log.js';
+import { checkOptions } from '../base/options.js';
+import {
+  type Job,
+  projectOf,
+  RAY_ENV,
+  RayCluster,
+  type RunRequest as RayRequest,
+  type RunEvent,
+  showEvent,
+  stopJob,
+  submitRun,
+  watchRun,
+} from '../ray/index.js';
+import { Checkpoint } from './checkpoint.js';
+import { type Engine, ownCommand, type Result, type RunRequest } from './engine.js';
+import { StoppedError, TrainingFailedError, WorkerError } from './errors.js';
+import { decodeMetrics, type Metrics } from './link.js';
+
+export interface RayOptions {
+  /** For a cluster that asks for one; else RAY_AUTH_TOKEN. */
+  readonly token?: string;
+  /** Whether workers install what they lack: npm packages by the lock file, the plugin. */
+  readonly install?: boolean;
+  /** Where the workers have the npm packages, if neither in the project's place on this machine nor from its lock file. */
+  readonly modules?: string;
+  /** Ignored files and folders of the project that the workers need: ['dist']. */
+  readonly include?: readonly string[];
+  /** The cluster's Python that has Ray: 'python' unless told. */
+  readonly python?: string;
+  /** Seconds that the cluster may take to place the workers: 60 unless told. */
+  readonly startTimeout?: number;
+  /** For the workers' environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The program ends when the job is submitted: `tsxla logs --follow` and TorchTrainer.attach show it then. */
+  readonly detach?: boolean;
+}
+const OPTIONS = ['token', 'install', 'modules', 'include', 'python', 'startTimeout', 'env', 'detach'] as const;
+
+export class RayEngine implements Engine {
+  readonly #options: RayOptions;
+  readonly #cluster: RayCluster;
+
+  constructor(address: string, options: RayOptions = {}) {
+    checkOptions('ray', OPTIONS, options);
+    this.#options = { ...options, ...JSON.parse(env(RAY_ENV) ?? '{}') };
+    this.#cluster = new RayCluster(address, { token: this.#options.token });
+  }
+
+  async run(request: RunRequest): Promise<Result> {
+    const { include, detach, token: _, env: given = {}, ...submit } = this.#options;
+    const { project, command } = workerCommand(request.scale.workers);
+    const { maxFailures } = request.failure;
+    const record = new RunRecord(request.storage);
+    // Restarts of workers are the driver's business; one is left to us: that of a driver which died itself.
+    for (let attempt = 0; ; attempt++) {
+      const asked = { ...askedOf(request, command, given), attempt: record.attempts };
+      const pack = include && { pack: { include } };
+      const id = await submitRun(this.#cluster, asked, { project, ...pack, ...submit });
+      const follow = `tsxla logs --follow ${id} --address ${this.#cluster.url.origin}`;
+      notice(`the run ${request.name} is the job ${id}${detach ? `; it goes on without this program: ${follow}` : ''}`);
+      if (detach) process.exit(0);
+      const error = await watch(this.#cluster, id, record);
+      if (!error) return record.result();
+      const isLost = error instanceof DriverLostError && (maxFailures < 0 || attempt < maxFailures);
+      if (!isLost) throw failedError(request.name, error, record);
+      notice(`${error.message}. That is done now`);
+    }
+  }
+}
+
+/** A job whose driver died without a word. */
+class DriverLostError extends RayError {}
+
+export async function attach(address: string, id: string, options: { readonly token?: string } = {}): Promise<Result> {
+  const cluster = new RayCluster(address, options);
+  const { metadata } = await cluster.job(id); // one that is not there is said, and not waited for
+  const record = new RunRecord('');
+  const error = await watch(cluster, id, record, { endsRun: false });
+  if (error) throw failedError(metadata?.['name'] ?? id, error, record);
+  return record.result();
+}
+
+/** Follows a job to its end, and says why it is not a success. */
+async function watch(
+  cluster: RayCluster,
+  id: string,
+  record: RunRecord,
+  { endsRun = true } = {},
+): Promise<Error | undefined> {
+  const stop = new AbortController();
+  let told: NodeJS.Signals | undefined;
+  const onSignal = (signal: NodeJS.Signals) => {
+    told = signal;
+    stop.abort();
+  };
+  if (endsRun) process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  try {
+    const events = watchRun(cluster, id, { signal: stop.signal });
+    let next = await events.next();
+    for (; !next.done; next = await events.next()) record.add(next.value);
+    if (!told) return record.error(id, next.value);
+    notice(`${told}: ending the job ${id}`);
+    await stopJob(cluster, id);
+    return new StoppedError(`${told} ended it`);
+  } catch (e) {
+    if (e instanceof RayError) return e;
+    throw e;
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
+}
+
+/** What is known of a run by what its job has said. */
+class RunRecord {
+  attempts = 0;
+  readonly #history: Metrics[] = [];
+  #kept: { path: string; metrics: Metrics }[] = [];
+  #path: string;
+  #worker: WorkerError | undefined;
+  #failed: Extract<RunEvent, { type: 'failed' }> | undefined;
+  #isDone = false;
+  readonly #last: string[] = [];
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  add(event: RunEvent): void {
+    const text = event.type === 'report' || event.type === 'checkpoint' ? undefined : showEvent(event);
+    if (text !== undefined) {
+      this.#last.push(text);
+      if (this.#last.length > 20) this.#last.shift();
+      process.stdout.write(`${text}\n`);
+    }
+    switch (event.type) {
+      case 'hello':
+        if (event.attempt >= this.attempts) this.#begin(event);
+        break;
+      case 'history':
+        this.#history.splice(0, this.#history.length, ...event.metrics.map(decodeMetrics));
+        break;
+      case 'report':
+        this.#history.push(decodeMetrics(event.metrics));
+        break;
+      case 'checkpoint':
+        this.#kept = [{ path: event.path, metrics: decodeMetrics(event.metrics) }];
+        break;
+      case 'error':
+        this.#worker ??= new WorkerError(`worker ${event.rank}: ${event.name}: ${event.message}`, event.rank);
+        break;
+      case 'crash':
+        this.#worker ??= new WorkerError(`worker ${event.rank} ended with ${event.how}`, event.rank);
+        break;
+      case 'failed':
+        this.#failed = event;
+        break;
+      case 'result':
+        this.#isDone = true;
+        this.#path = event.path;
+        this.#kept = event.checkpoints.map((c) => ({ path: c.path, metrics: decodeMetrics(c.metrics) }));
+    }
+  }
+
+  /** A new group of workers goes on from the last checkpoint: what was reported behind it will be again. */
+  #begin({ attempt, reports }: Extract<RunEvent, { type: 'hello' }>): void {
+    this.attempts = attempt + 1;
+    this.#history.length = Math.min(this.#history.length, reports);
+    this.#worker = undefined;
+  }
+
+  error(id: string, { status, message }: Job): Error | undefined {
+    if (this.#isDone && status === 'SUCCEEDED') return undefined;
+    if (status === 'STOPPED') return new StoppedError(`the job ${id} was stopped`);
+    const failed = this.#failed;
+    if (failed?.why === 'workers') return this.#worker ?? new RayError(failed.message);
+    if (failed?.why === 'missing')
+      return new RayError(
+        `the workers lack what they need: ${failed.message}. Install it there, or let them: ray: { install: true }, tsxla submit --install`,
+      );
+    if (failed) return new RayError(failed.message);
+    const how = (message ?? status).split(/,? last available logs|\n/)[0];
+    const said = this.#last.length ? `; its last lines: ${this.#last.slice(-5).join(' | ')}` : '';
+    const again = `; submitted again under its name, the run goes on from the last checkpoint in ${this.#path}`;
+    return new DriverLostError(`the driver of the job ${id} died: ${how}${said}${this.#path && again}`);
+  }
+
+  result(error?: Error): Result {
+    const checkpoints = this.#kept.map(({ path, metrics }) => ({ checkpoint: Checkpoint.at(path), metrics }));
+    const common = { history: this.#history, metrics: this.#history.at(-1), path: this.#path };
+    return { ...common, checkpoints, checkpoint: checkpoints.at(-1)?.checkpoint, ...(error && { error }) };
+  }
+}
+
+function failedError(name: string, error: Error, record: RunRecord): TrainingFailedError {
+  const result = record.result(error);
+  const times = record.attempts > 1 ? `, the last of ${record.attempts} times that it was begun` : '';
+  const kept = result.checkpoint ? `; its last checkpoint is ${result.checkpoint.path}` : '';
+  return new TrainingFailedError(`the run ${name} failed${times}: ${error.message}${kept}`, result, { cause: error });
+}
+
+/** In the words of ray.train. */
+function askedOf(request: RunRequest, command: readonly string[], given: Readonly<Record<string, string>>): RayRequest {
+  const { name, run, earlier, storage, scale, scaling, failure, checkpoint } = request;
+  const { numToKeep, checkpointScoreAttribute: attribute, checkpointScoreOrder: order } = checkpoint;
+  const { slice } = scale;
+  const device = scale.device === 'auto' ? 'cpu' : scale.device;
+  const workers = env('TSXLA_TRAIN_WORKERS');
+  return {
+    name,
+    storage: storage.slice(0, storage.lastIndexOf('/')),
+    command,
+    env: { ...(workers && { TSXLA_TRAIN_WORKERS: workers }), ...given },
+    device,
+    scaling: {
+      num_workers: scale.workers,
+      resources_per_worker: scale.resources,
+      ...(device === 'cuda' && { use_gpu: true }),
+      ...(device === 'tpu' && { use_tpu: true }),
+      ...(slice && { topology: slice.shape.join('x'), accelerator_type: `TPU-${slice.chip.name.toUpperCase()}` }),
+      ...(scaling.placementStrategy && { placement_strategy: scaling.placementStrategy }),
+    },
+    max_failures: failure.maxFailures,
+    checkpoints: {
+      ...(numToKeep !== undefined && { num_to_keep: numToKeep }),
+      ...(attribute !== undefined && { checkpoint_score_attribute: attribute, checkpoint_score_order: order }),
+    },
+    spec: { run, name, reduce: scale.reduce, mesh: scale.mesh, devices: device, earlier },
+  };
+}
+
+/** This program as a worker runs it: from the folder of the project, which is uploaded. */
+function workerCommand(workers: number): { project: string; command: string[] } {
+  const own = ownCommand();
+  if (!own)
+    throw new ArgumentError(
+      `fit: ${workers} workers run this program's script again, and it has none: put it in a file`,
+    );
+  const project = projectOf(own.script);
+  const script = path.relative(project, path.resolve(own.script)).split(path.sep).join('/');
+  return { project, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
+}
+
+/** Node's flags, with tsx by its name and files by their place in the project: other machines have other folders. */
+function flagsThere(flags: readonly string[], project: string): string[] {
+  const [loads, others]: [string[], string[]] = [[], []];
+  for (let i = 0; i < flags.length; i++) {
+    const [, flag, value] = /^(--import|--require|--loader|-r)(?:=(.*))?$/.exec(flags[i]!) ?? [];
+    if (!flag) others.push(flags[i]!);
+    else loads.push(`${flag === '-r' ? '--require' : flag}=${value ?? flags[++i]}`);
+  }
+  const usesTsx = loads.some((load) => /[\\/]tsx[\\/]|=tsx(\/|$)/.test(load));
+  const own = loads
+    .filter((load) => !/[\\/]tsx[\\/]|=tsx(\/|$)/.test(load))
+    .map((load) =>
+      load.replace(/^([^=]*)=(?:file:\/\/)?(\/.*)$/, (_, flag, file) => `${flag}=./${path.relative(project, file)}`),
+    );
+  return [...others, ...(usesTsx ? ['--import=tsx'] : []), ...own];
+}
