@@ -85,6 +85,7 @@ const PAGES: Readonly<Record<string, Given>> = {
     files: hub,
   },
   spmd: { code: `process.env.CPU_NUM_DEVICES = '8';` },
+  train: { env: { CPU_NUM_DEVICES: '4' } },
 };
 
 /** One program of a page's blocks. Those after the first may use its names, and have their own; imports are for all. */

@@ -12,7 +12,7 @@ const LAYERS = [
   ['runtime'],
   ['tensor'],
   ['spmd'],
-  ['nn', 'optim', 'data', 'io', 'plan', 'xm'],
+  ['nn', 'optim', 'data', 'io', 'plan', 'ray', 'xm'],
   ['models'],
   ['quant', 'lora', 'distill'],
   ['recovery', 'backend', 'train'],
@@ -23,6 +23,7 @@ const LAYERS = [
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   pjrt: ['base'],
   plugins: ['base', 'pjrt'],
+  ray: ['base'],
   hlo: ['base', 'pjrt'],
   ops: ['base', 'ir'],
   stablehlo: ['base', 'ir'],

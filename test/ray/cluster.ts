@@ -1,0 +1,168 @@
+// A real Ray cluster on this machine: two nodes (raylets), started and stopped by whoever needs one. Its nodes say that they
+// are the two hosts of a TPU slice, v4 2x2x2, the second machine first; Ray asks nobody whether that is so.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { RayCluster } from 'tsxla/ray';
+
+const root = path.join(import.meta.dirname, '../..');
+const venv = path.join(root, '.venv/ray');
+const MARK = 'TSXLA_TEST_CLUSTER';
+export const TOKEN = 'a-token-that-nobody-guesses';
+
+/** Ray in an environment of its own, made once for each state of the list of what is in it. */
+function ensureRay(): void {
+  const requirements = path.join(root, 'test/slow/ray-requirements.txt');
+  const wanted = createHash('sha256').update(fs.readFileSync(requirements)).digest('hex');
+  const stamp = path.join(venv, '.requirements');
+  if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === wanted) return;
+  fs.rmSync(venv, { recursive: true, force: true });
+  execFileSync('python3', ['-m', 'venv', venv]);
+  execFileSync(path.join(venv, 'bin/pip'), ['install', '--quiet', '-r', requirements], { stdio: 'inherit' });
+  fs.writeFileSync(stamp, wanted);
+}
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const server = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as net.AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+export async function until<T>(what: string, test: () => T | Promise<T>, seconds = 60): Promise<NonNullable<T>> {
+  for (const end = Date.now() + seconds * 1000; ; await pause(100)) {
+    const found = await test();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`${what}: not within ${seconds} s`);
+  }
+}
+
+export interface Process {
+  readonly pid: number;
+  readonly parent: number;
+  readonly command: string;
+  readonly env: string;
+}
+/** The processes of this machine that are ours to look at. */
+function processes(): Process[] {
+  return fs
+    .readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const [command, env] = ['cmdline', 'environ'].map((file) => fs.readFileSync(`/proc/${name}/${file}`, 'utf8'));
+        const stat = fs.readFileSync(`/proc/${name}/stat`, 'utf8');
+        const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+        return [{ pid: Number(name), parent, command: command!.replaceAll('\0', ' ').trim(), env: env! }];
+      } catch {
+        return []; // it has ended meanwhile
+      }
+    });
+}
+
+export class TestCluster {
+  readonly folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-ray-'));
+  address = '';
+  #gcs = 0;
+  #nodes: ChildProcess[] = [];
+
+  static async start(): Promise<TestCluster> {
+    ensureRay();
+    const cluster = new TestCluster();
+    const [gcs, dashboard] = [await freePort(), await freePort()];
+    cluster.#gcs = gcs;
+    cluster.address = `http://127.0.0.1:${dashboard}`;
+    const head = ['--head', `--port=${gcs}`, `--dashboard-port=${dashboard}`, `--temp-dir=${cluster.folder}`];
+    await cluster.#start([...head, `--ray-client-server-port=${await freePort()}`], 1);
+    await until('the dashboard', () =>
+      cluster
+        .client()
+        .version()
+        .catch(() => undefined),
+    );
+    await cluster.addNode();
+    return cluster;
+  }
+
+  client(options = { token: TOKEN }): RayCluster {
+    return new RayCluster(this.address, options);
+  }
+
+  /** The second node. */
+  async addNode(): Promise<void> {
+    const before = this.#raylets().length;
+    await this.#start([`--address=127.0.0.1:${this.#gcs}`], 0);
+    await until('the second node', () => this.#raylets().length > before);
+  }
+
+  async #start(args: string[], worker: 0 | 1): Promise<void> {
+    const resources = { TPU: 4, ...(worker === 0 && { 'TPU-v4-16-head': 1 }) };
+    const common = ['--num-cpus=2', '--disable-usage-stats', '--block', `--resources=${JSON.stringify(resources)}`];
+    const env = {
+      ...process.env,
+      PATH: `${path.join(venv, 'bin')}:${process.env['PATH']}`,
+      [MARK]: this.folder,
+      RAY_AUTH_MODE: 'token',
+      RAY_AUTH_TOKEN: TOKEN,
+      TPU_NAME: 'slice-a',
+      TPU_WORKER_ID: String(worker),
+      TPU_ACCELERATOR_TYPE: 'v4-16',
+      TPU_TOPOLOGY: '2x2x2',
+    };
+    const all = ['start', ...args, `--dashboard-agent-listen-port=${await freePort()}`, ...common];
+    const log = fs.openSync(path.join(this.folder, `node-${this.#nodes.length}.log`), 'w');
+    this.#nodes.push(spawn(path.join(venv, 'bin/ray'), all, { env, stdio: ['ignore', log, log] }));
+    fs.closeSync(log);
+  }
+
+  /** Runs Python on the cluster's head and reads the JSON it prints. */
+  ask<T>(code: string): T {
+    const program = `import json, ray\nray.init(address='127.0.0.1:${this.#gcs}', log_to_driver=False, logging_level='error')\n${code}`;
+    const env = { ...process.env, RAY_AUTH_MODE: 'token', RAY_AUTH_TOKEN: TOKEN };
+    const printed = execFileSync(path.join(venv, 'bin/python'), ['-c', program], {
+      env,
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+    return JSON.parse(printed.trim().split('\n').at(-1)!) as T;
+  }
+
+  /** What the cluster has started: its nodes' descendants, and what has left them but inherited a variable of theirs. */
+  processes(command = ''): Process[] {
+    const all = processes();
+    const own = new Set(all.filter((p) => p.env.includes(`${MARK}=${this.folder}\0`)));
+    for (const { pid } of own) for (const p of all) if (p.parent === pid) own.add(p); // a Set grows while it is walked
+    return [...own].filter((p) => p.command.includes(command));
+  }
+
+  #raylets = () => this.processes('raylet/raylet ');
+
+  /** kill -9 of the second node's raylet. */
+  async killRaylet(): Promise<void> {
+    const node = this.#nodes.pop()!;
+    const ended = new Promise((resolve) => node.once('exit', resolve));
+    const isOwn = (p: Process): boolean =>
+      p.parent === node.pid || this.processes().some((q) => q.pid === p.parent && isOwn(q));
+    for (const raylet of this.#raylets()) if (isOwn(raylet)) process.kill(raylet.pid, 'SIGKILL');
+    await ended; // `ray start --block` ends what is left of its node
+  }
+
+  /** Ends all nodes: they are told, and have a moment for it. */
+  async stop(): Promise<void> {
+    const pids = new Set(this.processes().map((p) => p.pid)); // Ray's have no parent any more, once their node has ended
+    for (const node of this.#nodes) node.kill('SIGTERM');
+    const left = () => processes().filter((p) => pids.has(p.pid) && p.command);
+    await until('the end of all processes', () => !left().length, 3).catch(() => {});
+    for (const { pid } of left())
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {} // ended meanwhile
+    await until('the end of all processes', () => !left().length, 10);
+    fs.rmSync(this.folder, { recursive: true, force: true });
+  }
+}

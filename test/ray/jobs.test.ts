@@ -1,0 +1,128 @@
+// Ray's Jobs API, where the answer is what matters: what an old Ray, a stranger or a connection that breaks say. A real cluster
+// is in test/slow/ray.test.ts.
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { RayCluster, rayAddress, watchRun } from 'tsxla/ray';
+import { afterEach, expect, test, vi } from 'vitest';
+import { WebSocketServer } from 'ws';
+
+const closing: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closing.splice(0)) close();
+  vi.unstubAllEnvs();
+});
+
+type Answer = (request: http.IncomingMessage, body: string) => [status: number, body: unknown];
+interface Served {
+  readonly url: string;
+  readonly server: http.Server;
+  readonly requests: http.IncomingMessage[];
+}
+/** A server that answers as a Ray of our making would. */
+async function serve(answer: Answer): Promise<Served> {
+  const requests: http.IncomingMessage[] = [];
+  const server = http.createServer(async (request, response) => {
+    requests.push(request);
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part);
+    const [status, body] = answer(request, Buffer.concat(parts).toString());
+    response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closing.push(() => server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, requests };
+}
+
+test('an address is of a dashboard', () => {
+  expect(() => new RayCluster('127.0.0.1:6379')).toThrow(
+    "the Ray address '127.0.0.1:6379' is no address of a dashboard: write http://host:8265",
+  );
+  expect(() => new RayCluster('auto')).toThrow('write http://host:8265');
+  expect(new RayCluster('http://head').url.port).toBe('8265');
+  vi.stubEnv('RAY_ADDRESS', '');
+  expect(() => rayAddress()).toThrow('which Ray cluster? Give its address, or set RAY_ADDRESS=http://host:8265');
+  vi.stubEnv('RAY_ADDRESS', 'http://head:1');
+  expect(rayAddress()).toBe('http://head:1');
+  expect(rayAddress('http://other:2')).toBe('http://other:2');
+});
+
+test('where nothing listens, that is said', async () => {
+  const { url, server } = await serve(() => [200, {}]);
+  await new Promise((resolve) => server.close(resolve));
+  await expect(new RayCluster(url).version()).rejects.toThrow(
+    `no Ray cluster at ${url}: nothing listens there. Start one with \`ray start --head\`, or give the address of its dashboard`,
+  );
+});
+
+test('a server that never answers is not waited for longer than it is given', async () => {
+  const { server, url } = await serve(() => [200, {}]);
+  server.removeAllListeners('request');
+  await expect(new RayCluster(url, { timeout: 200 }).version()).rejects.toThrow('no answer within 0.2 s');
+  server.closeAllConnections();
+});
+
+test('an old Ray is told from one that is new enough', async () => {
+  let version = '2.9.3';
+  const { url } = await serve(() => [200, { ray_version: version }]);
+  await expect(new RayCluster(url).version()).rejects.toThrow(
+    `the cluster at ${url} has Ray 2.9.3: tsxla needs 2.60 or later`,
+  );
+  for (version of ['2.60.0', '2.61.0', '3.0.0']) expect(await new RayCluster(url).version()).toBe(version);
+});
+
+test('something that is no Ray is told from one', async () => {
+  const { url } = await serve(() => [200, '<html>hello</html>']);
+  await expect(new RayCluster(url).version()).rejects.toThrow("does not answer as Ray's dashboard does: <html>hello");
+});
+
+test('the token goes with every request', async () => {
+  const { url, requests } = await serve(() => [200, { ray_version: '2.60.0' }]);
+  await new RayCluster(url, { token: 'mine' }).version();
+  vi.stubEnv('RAY_AUTH_TOKEN', 'from the environment');
+  await new RayCluster(url).version();
+  expect(requests.map((r) => r.headers.authorization)).toEqual(['Bearer mine', 'Bearer from the environment']);
+  expect(requests[0]!.headers['sec-fetch-mode']).toBeUndefined(); // Ray takes whoever sends it for a browser
+});
+
+test('a job that is not there is said by name', async () => {
+  const { url } = await serve(() => [404, 'Job nobody does not exist']);
+  await expect(new RayCluster(url).job('nobody')).rejects.toThrow(`there is no job nobody at ${url}`);
+});
+
+test('what Ray does not like is told in its own words', async () => {
+  const { url } = await serve(() => [500, 'Traceback: no available agent']);
+  const submitted = new RayCluster(url).submit({ entrypoint: 'true' });
+  await expect(submitted).rejects.toThrow(`POST /api/jobs/ at ${url}: 500 Traceback: no available agent`);
+});
+
+test('a log whose connection breaks is told once, and to its end', async () => {
+  const lines = ['one', '@tsxla {"type":"report","rank":0,"metrics":{"loss":1}}', 'three', 'four', 'five'];
+  const whole = `${lines.join('\n')}\n`;
+  let connections = 0;
+  let status = 'RUNNING';
+  const { url, server } = await serve(({ url: path }) =>
+    path!.endsWith('/logs') ? [200, { logs: whole }] : [200, { submission_id: 'j', status }],
+  );
+  const sockets = new WebSocketServer({ server });
+  sockets.on('connection', (socket, request) => {
+    expect(request.headers['sec-websocket-extensions']).toBeUndefined(); // with compression Ray sends nothing
+    connections++;
+    // Every connection begins at the beginning; the first breaks in the middle of a line, the second behind the third.
+    socket.send(whole.slice(0, connections === 1 ? 20 : whole.indexOf('four')));
+    if (connections === 2) status = 'SUCCEEDED'; // the last lines come by another way
+    setTimeout(() => socket.close(), 20);
+  });
+  const run = watchRun(new RayCluster(url), 'j');
+  const told = [];
+  let next = await run.next();
+  for (; !next.done; next = await run.next()) told.push(next.value);
+  expect(connections).toBeGreaterThan(1);
+  expect(told).toEqual([
+    { type: 'log', line: 'one' },
+    { type: 'report', rank: 0, metrics: { loss: 1 } },
+    { type: 'log', line: 'three' },
+    { type: 'log', line: 'four' },
+    { type: 'log', line: 'five' },
+  ]);
+  expect(next.value.status).toBe('SUCCEEDED');
+});

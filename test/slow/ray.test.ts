@@ -1,0 +1,361 @@
+// Training on a real Ray cluster: two nodes on this machine, started and stopped here.
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { type RunEvent, submitRun, watchRun } from 'tsxla/ray';
+import { TorchTrainer } from 'tsxla/train';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { TestCluster, TOKEN, until } from '../ray/cluster.js';
+
+const root = path.join(import.meta.dirname, '../..');
+const main = path.join(root, 'dist/cli/main.js');
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-ray-test-'));
+const project = path.join(scratch, 'project');
+const storage = path.join(scratch, 'runs');
+const temporary = () => fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith('tsxla-worker-'));
+const before = new Set(temporary());
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  fs.cpSync(path.join(root, 'test/ray/project'), project, { recursive: true });
+  fs.mkdirSync(path.join(project, 'node_modules'));
+  fs.symlinkSync(root, path.join(project, 'node_modules/tsxla'));
+  cluster = await TestCluster.start();
+}, 600_000);
+afterAll(async () => {
+  for (const child of started) child.kill('SIGKILL');
+  await cluster.stop();
+  fs.rmSync(scratch, { recursive: true });
+}, 60_000);
+
+const started: ChildProcess[] = [];
+/** A program that was started: what it printed, and its end. */
+class Program {
+  output = '';
+  readonly child: ChildProcess;
+  readonly ended: Promise<number | NodeJS.Signals | null>;
+  constructor(args: string[], env: Record<string, string> = {}) {
+    const own = { ...process.env, RAY_ADDRESS: cluster.address, RAY_AUTH_TOKEN: TOKEN, STORAGE: storage };
+    this.child = spawn(process.execPath, args, { cwd: project, env: { ...own, ...env } });
+    started.push(this.child);
+    for (const stream of [this.child.stdout!, this.child.stderr!]) stream.on('data', (data) => (this.output += data));
+    this.ended = new Promise((resolve) => this.child.once('exit', (code, signal) => resolve(code ?? signal)));
+  }
+  says(text: string, seconds = 90): Promise<boolean> {
+    return until(
+      text,
+      () => {
+        const found = this.output.includes(text);
+        if (found || this.child.exitCode === null) return found;
+        throw new Error(`it ended before it said ${text}:\n${this.output}`);
+      },
+      seconds,
+    );
+  }
+}
+interface Trained {
+  readonly began: number;
+  readonly history: readonly { step: number; loss: number }[];
+  readonly path: string;
+  readonly checkpoint: string;
+}
+async function trained(program: Program): Promise<Trained> {
+  const code = await program.ended;
+  if (code !== 0) throw new Error(`it ended with ${code}:\n${program.output}`);
+  return JSON.parse(program.output.trim().split('\n').at(-1)!);
+}
+const train = (...args: (string | number)[]) => new Program(['train.js', ...args.map(String)]);
+const losses = ({ history }: Trained) => history.map((m) => m.loss);
+
+/** The node processes that are workers, and the job's driver. */
+const workers = () => cluster.processes('node ').filter((p) => /^node (train|environment)\.js/.test(p.command));
+const driver = () => cluster.processes('tsxla_driver.main {').find((p) => p.command.startsWith('python '));
+/** What a run must not leave on a cluster. */
+async function expectNothingLeft(): Promise<void> {
+  await until('the end of all workers', () => !workers().length && !driver(), 20);
+  await until('no temporary folder', () => temporary().every((name) => before.has(name)), 10);
+  const groups = () =>
+    cluster.ask<string[]>(
+      "print(json.dumps([g['state'] for g in ray.util.placement_group_table().values() if g['state'] != 'REMOVED']))",
+    );
+  await until('no placement group', () => !groups().length, 20);
+  expect(cluster.processes('tsxla_driver')).toEqual([]);
+}
+
+/** A run of two workers that nothing happens to. */
+let calm: Promise<Trained> | undefined;
+const undisturbed = () => (calm ??= trained(train(9, 'calm')));
+
+test('two CPU workers give the loss curve of one', async () => {
+  const one = await trained(new Program(['train.js', '9', 'one'], { RAY_ADDRESS: '', TSXLA_TRAIN_WORKERS: '1' }));
+  const program = train(9, 'two');
+  calm = trained(program);
+  const two = await calm;
+  expect(program.output).toContain('gradients are averaged by ray.util.collective with gloo');
+  expect(program.output).toMatch(/\[rank 0\] first step at/);
+  expect(program.output).toMatch(/\[rank 1\] first step at/);
+  expect(losses(one)).toHaveLength(9);
+  for (const [i, loss] of losses(two).entries()) expect(Math.abs(loss - losses(one)[i]!)).toBeLessThan(1e-4);
+  expect(fs.readdirSync(path.join(storage, 'two')).filter((f) => /^checkpoint_\d/.test(f))).toHaveLength(3);
+  expect(two.checkpoint.startsWith(path.join(storage, 'two'))).toBe(true);
+  await expectNothingLeft();
+});
+
+test('the first step comes within 15 s of fit(), and a report costs under 5 ms', async () => {
+  await undisturbed(); // a cluster is warm when it has run something
+  const program = train(9, 'timed');
+  const { began } = await trained(program);
+  const first = Number(program.output.match(/\[rank 0\] first step at (\d+)/)![1]);
+  const reports = [...program.output.matchAll(/reporting took ([\d.]+) ms/g)].map((m) => Number(m[1]));
+  console.log(`first step after ${(first - began) / 1000} s; reports took ${reports.join(', ')} ms`);
+  expect(first - began).toBeLessThan(15_000);
+  expect(reports.sort((a, b) => a - b)[reports.length >> 1]).toBeLessThan(5);
+});
+
+test('workers and nodes killed ten times: the run ends with the loss of an undisturbed one', async () => {
+  const [steps, random] = [200, generator(11)];
+  const calmly = await trained(train(steps, 'calmly'));
+  const program = train(steps, 'killed', 150, -1);
+  for (let kill = 0; kill < 10; kill++) {
+    const both = await until('two workers', () => (workers().length === 2 ? workers() : undefined), 120);
+    await new Promise((resolve) => setTimeout(resolve, 500 + random() * 2500));
+    if (kill % 3 === 2) {
+      await cluster.killRaylet();
+      await cluster.addNode();
+    } else
+      try {
+        process.kill(both[random() < 0.5 ? 0 : 1]!.pid, 'SIGKILL');
+      } catch {} // it has ended by itself: what was killed before took it along
+    await until('the end of that group', () => both.some((p) => !workers().some((w) => w.pid === p.pid)), 60);
+  }
+  const result = await trained(program);
+  expect(result.history.map((m) => m.step)).toEqual(Array.from({ length: steps }, (_, i) => i + 1));
+  expect(losses(result)).toEqual(losses(calmly));
+  await expectNothingLeft();
+}, 1_200_000);
+
+test('the driver killed: the run is submitted again and goes on; where it may not, that is said', async () => {
+  const program = train(9, 'driver', 400, 1);
+  await until('a checkpoint', () => fs.existsSync(path.join(storage, 'driver/checkpoint_manager_snapshot.json')));
+  process.kill(driver()!.pid, 'SIGKILL');
+  expect(losses(await trained(program))).toEqual(losses(await undisturbed()));
+  expect(program.output).toContain('That is done now');
+
+  const once = train(9, 'once', 400);
+  await until('a checkpoint', () => fs.existsSync(path.join(storage, 'once/checkpoint_manager_snapshot.json')));
+  process.kill(driver()!.pid, 'SIGKILL');
+  expect(await once.ended).toBe(1);
+  expect(once.output).toMatch(
+    /TrainingFailedError: the run once failed: the driver of the job \S+ died: Job entrypoint command failed with exit code 137; .* goes on from the last checkpoint in \S+\/once/s,
+  );
+  await expectNothingLeft();
+});
+
+test('Ctrl-C and `tsxla stop` leave nothing', async () => {
+  const program = train(1000, 'interrupted', 50);
+  await program.says('first step at');
+  program.child.kill('SIGINT');
+  expect(await program.ended).toBe(1);
+  expect(program.output).toContain('the run interrupted failed: SIGINT ended it');
+  await expectNothingLeft();
+
+  const detached = new Program([main, 'submit', 'train.js', '--detach', '--', '1000', 'detached', '50']);
+  expect(await detached.ended).toBe(0);
+  const [, id] = detached.output.match(/is the job (\S+); it goes on without this program/)!;
+  const follow = new Program([main, 'logs', '--follow', id!]);
+  await follow.says('[rank 1] first step at');
+  const listed = new Program([main, 'jobs']);
+  await listed.ended;
+  expect(listed.output).toMatch(new RegExp(`${id} +RUNNING +2 workers`));
+  const stop = new Program([main, 'stop', id!]);
+  expect([await stop.ended, stop.output]).toEqual([0, `${id} has ended: stopped\n`]);
+  expect(await follow.ended).toBe(1);
+  expect(follow.output).toContain(`error: the job ${id} has stopped`);
+  await expectNothingLeft();
+});
+
+test('the program of docs/ray.md runs, with the command it shows, and its result is there for others', async () => {
+  const [, program] = fs
+    .readFileSync(path.join(root, 'docs/ray.md'), 'utf8')
+    .match(/```ts\n(\/\/ train\.ts\n.*?)```/s)!;
+  fs.writeFileSync(path.join(project, 'train.ts'), program!);
+  fs.symlinkSync(path.join(root, 'node_modules/tsx'), path.join(project, 'node_modules/tsx'));
+  const submit = new Program([main, 'submit', 'train.ts', '--workers', '2', '--address', cluster.address]);
+  expect([await submit.ended, submit.output]).toEqual([
+    0,
+    expect.stringMatching(/\{ step: 20, loss: [\d.e-]+ \} \S+\/first\/checkpoint_/),
+  ]);
+  const [, id] = submit.output.match(/is the job (\S+)/)!;
+  const { metrics, history, checkpoints } = await TorchTrainer.attach(cluster.address, id!, { token: TOKEN });
+  expect([metrics?.['step'], history.length, checkpoints.length]).toEqual([20, 20, 4]);
+  const { stdout } = await promisify(execFile)(
+    'npx',
+    [
+      'tsc',
+      '--ignoreConfig',
+      '--noEmit',
+      '--strict',
+      '--skipLibCheck',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2023',
+      '--types',
+      'node',
+      '--typeRoots',
+      path.join(root, 'node_modules/@types'),
+      path.join(project, 'train.ts'),
+    ],
+    { cwd: root },
+  ).catch((e: { stdout: string }) => e);
+  expect(stdout).toBe('');
+});
+
+const ENVIRONMENT = { command: ['node', 'environment.js'], env: {}, max_failures: 0, checkpoints: {} };
+const REQUEST = { ...ENVIRONMENT, storage, spec: { run: 0, name: 'slice', reduce: 'xla' } } as const;
+async function eventsOf(id: string): Promise<RunEvent[]> {
+  const events: RunEvent[] = [];
+  for await (const event of watchRun(cluster.client(), id)) events.push(event);
+  return events;
+}
+
+test("a TPU slice is reserved by Ray's own facility, and ranks follow the slice's order", async () => {
+  const slice = { use_tpu: true, topology: '2x2x2', accelerator_type: 'TPU-V4', resources_per_worker: { TPU: 4 } };
+  const request = {
+    ...REQUEST,
+    name: 'slice',
+    device: 'tpu',
+    scaling: { num_workers: 2, ...slice },
+    env: { STAY: '4000' },
+  } as const;
+  const id = await submitRun(cluster.client(), request, { project, checkPlugin: false });
+  await until('both workers', () => workers().length === 2);
+  const groups = cluster.ask<Record<string, Record<string, number>>[]>(
+    "print(json.dumps([g['bundles'] for g in ray.util.placement_group_table().values() if g['state'] == 'CREATED']))",
+  );
+  // The slice's head is reserved first, which keeps others from parts of the slice; then a bundle for each machine.
+  const bundles = groups.map((group) => Object.values(group));
+  expect(bundles).toContainEqual([{ 'TPU-v4-16-head': 1 }]);
+  expect(bundles).toContainEqual([expect.objectContaining({ TPU: 4 }), expect.objectContaining({ TPU: 4 })]);
+
+  const said = (await eventsOf(id)).flatMap((e) =>
+    e.type === 'log' ? [e.line.match(/^\[rank (\d)\] environment (.*)$/)] : [],
+  );
+  const env = said
+    .filter((m) => m !== null)
+    .sort((a, b) => Number(a[1]) - Number(b[1]))
+    .map((m) => JSON.parse(m[2]!));
+  expect(env).toHaveLength(2);
+  const [host] = env[0].TPU_WORKER_HOSTNAMES.split(',');
+  for (const [rank, found] of env.entries())
+    expect(found).toMatchObject({
+      RANK: String(rank),
+      WORLD_SIZE: '2',
+      LOCAL_RANK: '0',
+      LOCAL_WORLD_SIZE: '1',
+      NODE_RANK: String(rank),
+      MASTER_ADDR: host,
+      MASTER_PORT: expect.stringMatching(/^\d+$/),
+      PJRT_DEVICE: 'TPU',
+      XLA_USE_SPMD: '1',
+      TPU_NAME: 'slice-a',
+      TPU_WORKER_ID: String(rank), // the cluster's second node is the slice's first machine
+      TPU_WORKER_HOSTNAMES: `${host},${host}`,
+      TPU_ACCELERATOR_TYPE: 'v4-16',
+      TPU_TOPOLOGY: '2x2x2',
+      TPU_VISIBLE_CHIPS: '0,1,2,3',
+      TSXLA_TRAIN_SPEC: expect.stringContaining('spec.json'),
+    });
+  expect(env[0].MASTER_PORT).toBe(env[1].MASTER_PORT);
+  await expectNothingLeft();
+});
+
+test('a request that the cluster cannot satisfy is refused in time, with what was wanted, what there is, and what is free', async () => {
+  const began = Date.now();
+  const request = { ...REQUEST, name: 'gpus', device: 'cuda', scaling: { num_workers: 2, use_gpu: true } } as const;
+  const events = await eventsOf(await submitRun(cluster.client(), request, { project, startTimeout: 4 }));
+  const failed = events.find((e) => e.type === 'failed');
+  expect(failed).toMatchObject({
+    why: 'resources',
+    message: expect.stringMatching(/within 4 s: wanted 2 x \(GPU 1\); in all CPU 4, .*; free CPU 4, /),
+  });
+  expect(Date.now() - began).toBeLessThan(40_000);
+  await expectNothingLeft();
+});
+
+test('a storage that cannot be written is said', async () => {
+  const request = {
+    ...REQUEST,
+    name: 'kept',
+    storage: '/proc/runs',
+    device: 'cpu',
+    scaling: { num_workers: 1 },
+  } as const;
+  const events = await eventsOf(await submitRun(cluster.client(), request, { project }));
+  expect(events.find((e) => e.type === 'failed')).toMatchObject({
+    why: 'controller',
+    message: expect.stringContaining('/proc/runs'),
+  });
+});
+
+test('what workers lack is said before anything starts', async () => {
+  const bare = path.join(scratch, 'bare');
+  fs.mkdirSync(bare);
+  for (const name of ['package.json', 'environment.js'])
+    fs.copyFileSync(path.join(project, name), path.join(bare, name));
+  const request = { ...REQUEST, name: 'bare', device: 'cpu', scaling: { num_workers: 1 } } as const;
+  const events = await eventsOf(await submitRun(cluster.client(), request, { project: bare }));
+  expect(events.find((e) => e.type === 'failed')).toMatchObject({
+    why: 'missing',
+    message: expect.stringMatching(/^\S+: the package tsxla is not to be found \(Cannot find package 'tsxla'/),
+  });
+  expect(events.some((e) => e.type === 'hello')).toBe(false);
+});
+
+test('with install: true workers install what the lock file says, once a machine', async () => {
+  const [bare, cache] = [path.join(scratch, 'installed'), path.join(scratch, 'cache')];
+  fs.mkdirSync(bare);
+  const npm = (args: string[], cwd: string) =>
+    execFileSync('npm', [...args, '--ignore-scripts'], { cwd, encoding: 'utf8', stdio: 'pipe' });
+  const packed = npm(['pack', '--pack-destination', bare], root).trim().split('\n').at(-1)!;
+  fs.writeFileSync(
+    path.join(bare, 'package.json'),
+    JSON.stringify({ type: 'module', dependencies: { tsxla: `file:${packed}` } }),
+  );
+  npm(['install', '--package-lock-only', '--no-audit', '--no-fund'], bare);
+  fs.copyFileSync(path.join(project, 'environment.js'), path.join(bare, 'environment.js'));
+  const plugin = execFileSync(process.execPath, [main, 'plugins', 'path', 'cpu'], { encoding: 'utf8' }).trim();
+  const env = { TSXLA_CACHE_DIR: cache, TSXLA_PLUGIN_CPU: plugin };
+  const request = { ...REQUEST, name: 'installed', device: 'cpu', scaling: { num_workers: 2 }, env } as const;
+  const events = await eventsOf(await submitRun(cluster.client(), request, { project: bare, install: true }));
+  expect(
+    events
+      .filter((e) => e.type !== 'log')
+      .map((e) => e.type)
+      .sort(),
+  ).toEqual(['driver', 'hello', 'hello', 'result']);
+  const [folder, ...others] = fs.readdirSync(path.join(cache, 'ray')).filter((name) => !name.endsWith('.lock'));
+  expect(others).toEqual([]);
+  expect(fs.existsSync(path.join(cache, 'ray', folder!, 'node_modules/tsxla/package.json'))).toBe(true);
+});
+
+test('no cluster, and a token that is wrong', async () => {
+  const nowhere = new Program([main, 'submit', 'train.js', '--address', 'http://127.0.0.1:9']);
+  expect(await nowhere.ended).toBe(1);
+  expect(nowhere.output).toContain('error: no Ray cluster at http://127.0.0.1:9: nothing listens there.');
+  const wrong = new Program(['train.js'], { RAY_AUTH_TOKEN: 'guessed' });
+  expect(await wrong.ended).toBe(1);
+  expect(wrong.output).toContain('refuses the token: RAY_AUTH_TOKEN is not the one it has');
+  await expect(cluster.client({ token: '' }).version()).rejects.toThrow('wants a token: set RAY_AUTH_TOKEN');
+});
+
+/** Numbers in [0, 1): the same ones every time. */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1103515245 + 12345) % 2 ** 31;
+    return state / 2 ** 31;
+  };
+}

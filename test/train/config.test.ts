@@ -1,0 +1,164 @@
+// What contradicts is said before anything is started, with its arithmetic.
+import * as tx from 'tsxla';
+import * as train from 'tsxla/train';
+import { describe, expect, test } from 'vitest';
+
+const loop = () => {};
+const trainer = (
+  scalingConfig: train.ScalingOptions,
+  xlaSpmdConfig?: train.XlaSpmdConfig,
+  more: Partial<train.TorchOptions> = {},
+) =>
+  new train.TorchTrainer({
+    trainLoopPerWorker: loop,
+    scalingConfig,
+    torchConfig: { ...(xlaSpmdConfig && { xlaSpmdConfig }), ...more },
+  });
+const v4 = { useTpu: true, topology: '2x2', acceleratorType: 'TPU-V4' } as const;
+
+describe('what cannot be', () => {
+  test.each<[string, train.ScalingOptions, string]>([
+    ['both', { useTpu: true, useGpu: true }, 'useTpu and useGpu are both true: a worker has one kind of device'],
+    [
+      'TPU alone',
+      { resourcesPerWorker: { TPU: 4 } },
+      'resourcesPerWorker has TPU: 4, and useTpu is not set: add useTpu',
+    ],
+    ['GPU alone', { resourcesPerWorker: { GPU: 1 } }, 'resourcesPerWorker has GPU: 1, and useGpu is not set'],
+    ['no chip', { useTpu: true, resourcesPerWorker: { TPU: 0 } }, 'TPU: 0: give each worker a whole number of chips'],
+    [
+      'no slice',
+      { useTpu: true, numWorkers: 2, resourcesPerWorker: { TPU: 1 } },
+      "2 workers with useTpu, and no topology and no acceleratorType: a slice is reserved as a whole: add topology: '2x2x2', acceleratorType: 'TPU-V4'",
+    ],
+    [
+      'no kind',
+      { useTpu: true, numWorkers: 2, topology: '2x2' },
+      "no acceleratorType: a slice is reserved as a whole: add acceleratorType: 'TPU-V4'",
+    ],
+    [
+      '3 of 4',
+      { ...v4, numWorkers: 3 },
+      'v4:2x2x1 has 4 chips, and 4 / 3 workers is no whole number: use numWorkers: 1, one for each host of 4 chips',
+    ],
+    [
+      '3 x 2',
+      { ...v4, numWorkers: 3, resourcesPerWorker: { TPU: 2 } },
+      '3 workers x TPU: 2 = 6 chips, and v4:2x2x1 has 4',
+    ],
+    [
+      'two hosts',
+      { ...v4, topology: '2x2x2', numWorkers: 1 },
+      "8 chips for each of 1 worker, and a host of v4:2x2x2 has 4: a worker's chips are on one host: use numWorkers: 2",
+    ],
+    ['no chip of that name', { ...v4, numWorkers: 4, acceleratorType: 'TPU-V9' }, 'there is no TPU generation V9'],
+    ['no topology', { ...v4, numWorkers: 4, topology: 'two' }, 'V4:twox1x1: a topology is a generation and a size'],
+    ['half', { numWorkers: 1.5 }, 'ScalingConfig: numWorkers is 1.5: it must be a whole number, 0 or more'],
+    ['text', { numWorkers: '2' as never }, "numWorkers is '2': it must be a whole number"],
+    ['name', { workers: 2 } as never, "there is no option 'workers'"],
+    [
+      'strategy',
+      { placementStrategy: 'NEAR' as never },
+      "placementStrategy is 'NEAR': it must be PACK, SPREAD, STRICT_PACK or STRICT_SPREAD",
+    ],
+    ['amounts', { resourcesPerWorker: { CPU: -1 } }, 'resourcesPerWorker is an object: it must be amounts by name'],
+  ])('%s', (_, scaling, message) => {
+    expect(() => trainer(scaling)).toThrow(tx.ArgumentError);
+    expect(() => trainer(scaling)).toThrow(message);
+  });
+
+  test("spec 003's own example: a mesh of 2 x 2 with data 4 and model 2 on 4 workers", () => {
+    const mesh = { meshShape: [2, 2], dataParallelSize: 4, modelParallelSize: 2 };
+    expect(() => trainer({ ...v4, numWorkers: 4 }, mesh)).toThrow(
+      'meshShape [2, 2] is 2 x 2 = 4 devices, and data 4 x model 2 = 8: 8 is not 4',
+    );
+    expect(trainer({ ...v4, numWorkers: 4 }, { ...mesh, dataParallelSize: 2 }).scale.mesh).toMatchObject({
+      dataParallelSize: 2,
+    });
+  });
+
+  test('a mesh that has other sizes than the devices', () => {
+    expect(() => trainer({ ...v4, numWorkers: 4 }, { dataParallelSize: 8 })).toThrow('data 8, and there are 4 devices');
+    expect(() => trainer({ useGpu: true, numWorkers: 2 }, { dataParallelSize: 3 })).toThrow(
+      'data 3, and there are 2 devices',
+    );
+    expect(() => trainer({ numWorkers: 4 }, { dataParallelSize: 2, modelParallelSize: 2 })).toThrow(
+      'has data 2 on 4 CPU workers, and 2 / 4 is no whole number: workers on CPUs share batches only',
+    );
+    expect(trainer({ numWorkers: 4 }, { dataParallelSize: 4 }).scale.mesh).toMatchObject({ dataParallelSize: 1 });
+  });
+
+  test('others', () => {
+    expect(() => trainer({}, undefined, { backend: 'nccl' as never })).toThrow(
+      "backend is 'nccl': it must be xla or xla_tpu",
+    );
+    expect(() => trainer({}, undefined, { backend: 'xla_tpu' })).toThrow(
+      "backend is 'xla_tpu', and ScalingConfig has no useTpu: true",
+    );
+    expect(() => trainer({}, { partitioningMode: 'manual' as never })).toThrow(
+      "partitioningMode is 'manual': it must be auto",
+    );
+    expect(() => trainer({}, { meshShape: [2, 0] })).toThrow(
+      'meshShape is an Array: it must be a list of whole numbers',
+    );
+    expect(() => new train.FailureConfig({ maxFailures: -2 })).toThrow(
+      'maxFailures is -2: it must be a whole number, -1 or more',
+    );
+    expect(() => new train.CheckpointConfig({ numToKeep: 0 })).toThrow('numToKeep is 0');
+    expect(() => new train.RunConfig({ name: '../up' })).toThrow("name is '../up': it must be the name of a folder");
+    expect(() => new train.RunConfig({ failureConfig: 3 as never })).toThrow(
+      'failureConfig is 3: it must be a FailureConfig, or its options',
+    );
+    expect(() => new train.TorchTrainer({ trainLoopPerWorker: 'loop' as never })).toThrow(
+      'trainLoopPerWorker is the string',
+    );
+    expect(() => new train.TorchTrainer({ trainLoopPerWorker: loop, datasets: [] as never })).toThrow(
+      'datasets is an Array: give them by name',
+    );
+  });
+});
+
+describe('what it means', () => {
+  test.each([
+    ['TPU-V4', '2x2x2', 2, 'v4:2x2x2', 4, 'v4-16'],
+    ['TPU-V4', '2x2', 4, 'v4:2x2x1', 1, 'v4-8'],
+    ['TPU-V5', '2x2x1', 1, 'v5p:2x2x1', 4, 'v5p-8'],
+    ['TPU-V5LITEPOD', '4x4', 4, 'v5e:4x4', 4, 'v5e-16'],
+    ['TPU-V6E', '2x4', 1, 'v6e:2x4', 8, 'v6e-8'],
+    ['TPU-V7X', '2x2x1', 1, 'tpu7x:2x2x1', 4, 'tpu7x-8'],
+  ])('%s %s on %i workers', (acceleratorType, topology, numWorkers, name, chips, pod) => {
+    const { slice, resources, reduce } = trainer({ useTpu: true, acceleratorType, topology, numWorkers }).scale;
+    expect([slice!.name, resources.TPU, slice!.accelerator, reduce]).toEqual([
+      name,
+      chips,
+      pod,
+      numWorkers > 1 ? 'xla' : 'none',
+    ]);
+  });
+
+  test('which way gradients go', () => {
+    const way = (scaling: train.ScalingOptions) => trainer(scaling).scale.reduce;
+    expect([way({}), way({ numWorkers: 0 }), way({ numWorkers: 3 })]).toEqual(['none', 'none', 'engine']);
+    expect([way({ useGpu: true }), way({ useGpu: true, numWorkers: 2 })]).toEqual(['none', 'xla']);
+  });
+
+  test('configurations, or their options', () => {
+    const scaling = new train.ScalingConfig({ numWorkers: 2 });
+    const run = new train.RunConfig({ name: 'a', failureConfig: new train.FailureConfig({ maxFailures: -1 }) });
+    const both = new train.TorchTrainer({ trainLoopPerWorker: loop, scalingConfig: scaling, runConfig: run });
+    expect({ ...both.scalingConfig }).toEqual({ numWorkers: 2 });
+    expect(both.runConfig.failureConfig.maxFailures).toBe(-1);
+    expect(both.runConfig.storagePath).toBe('runs');
+  });
+});
+
+test('Ray is asked for by an address', async () => {
+  const other = new train.TorchTrainer({ trainLoopPerWorker: loop, address: 'http://127.0.0.1:1' });
+  await expect(other.fit()).rejects.toThrow(/Ray|127\.0\.0\.1:1/);
+});
+
+test('several workers with TPUs on one machine', async () => {
+  const failed = trainer({ ...v4, numWorkers: 4 }).fit();
+  await expect(failed).rejects.toThrow(tx.ArgumentError);
+  await expect(failed).rejects.toThrow('4 workers with useTpu on one machine, where one process has all chips');
+});

@@ -1,0 +1,67 @@
+// Loops in which something goes wrong, or is counted: faults.ts NAME STORAGE [WORKERS]. Prints what fit() came to.
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as tx from 'tsxla';
+import * as train from 'tsxla/train';
+
+const [name, storage, workers = '2'] = process.argv.slice(2) as [string, string, string?];
+
+const LOOPS: Record<string, () => unknown> = {
+  /** A report's price, and then what cannot be: a program that waits for others. */
+  async costs() {
+    await train.report({ step: 0 });
+    const start = performance.now();
+    for (let step = 1; step <= 500; step++) await train.report({ step, loss: 1 / step });
+    console.log(`${(performance.now() - start) / 500} ms a report`);
+    await train.barrier();
+
+    const weight = new tx.nn.Parameter(tx.zeros([3]));
+    const optimizer = train.prepareOptimizer(new tx.optim.SGD([weight], { lr: 0.1 }));
+    await tx.compile(function update() {
+      optimizer.step();
+    })();
+  },
+  /** A plain loop, as torch has it: the loss is read behind the update. Both workers have the same rows. */
+  async plain() {
+    tx.manualSeed(1);
+    const model = new tx.nn.Linear(4, 1);
+    const optimizer = train.prepareOptimizer(new tx.optim.Adam(model.parameters(), { lr: 0.01 }));
+    const [x, y] = await new train.SeamlessTPUTrainer(model).toDevice(tx.randn([8, 4]), tx.randn([8, 1]));
+    for (let step = 0; step < 3; step++) {
+      optimizer.zeroGrad();
+      const loss = tx.mseLoss(model.forward(x), y);
+      loss.backward();
+      await optimizer.step();
+      await train.report({ loss: Number(await loss.item()) });
+    }
+  },
+  /** Until it is told to end: it may do something before. */
+  async waits() {
+    fs.writeFileSync(path.join(storage, `pid-${train.getContext().rank}`), String(process.pid));
+    const told = new AbortController();
+    process.once('SIGTERM', () => told.abort());
+    await sleep(60_000, undefined, { signal: told.signal }).catch(() => {});
+    fs.writeFileSync(path.join(storage, `left-${train.getContext().rank}`), 'in peace');
+  },
+  async full() {
+    await train.report({ step: 1 }, { checkpoint: await train.Checkpoint.save({ small: tx.zeros([10]) }) });
+    await train.report({ step: 2 }, { checkpoint: await train.Checkpoint.save({ large: tx.zeros([1 << 20]) }) });
+  },
+};
+
+const trainer = new train.TorchTrainer({
+  trainLoopPerWorker: LOOPS[name]!,
+  scalingConfig: { numWorkers: Number(workers) },
+  runConfig: { name: 'fault', storagePath: storage },
+});
+try {
+  const { metrics, checkpoint, history } = await trainer.fit();
+  const files = checkpoint ? fs.readdirSync(checkpoint.path).sort() : [];
+  console.log(JSON.stringify({ metrics, reports: history.length, files }));
+} catch (e) {
+  const { name, message, cause, result } = e as train.TrainingFailedError;
+  const { name: kind, cause: inner } = cause as Error;
+  const said = { name, message, cause: kind, inner: (inner as Error | undefined)?.name, last: result.metrics };
+  console.log(JSON.stringify(said));
+}

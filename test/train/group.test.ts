@@ -1,0 +1,64 @@
+// The engine of this machine and its workers, as processes that say what real ones might.
+import fs from 'node:fs';
+import path from 'node:path';
+import { TorchTrainer, TrainingFailedError, WorkerError } from 'tsxla/train';
+import { afterEach, expect, test } from 'vitest';
+import { scratch } from '../scratch.js';
+
+const folders = scratch('group');
+const { argv, execArgv } = process;
+afterEach(() => void Object.assign(process, { argv, execArgv }));
+/** A run whose two workers are raw-worker.mjs. */
+const run = (name: string, storagePath = folders.newFolder()) => {
+  process.argv = [argv[0]!, path.join(import.meta.dirname, 'raw-worker.mjs'), name];
+  process.execArgv = [];
+  const trainer = new TorchTrainer({
+    trainLoopPerWorker: () => {},
+    scalingConfig: { numWorkers: 2 },
+    runConfig: { name: 'raw', storagePath },
+  });
+  return trainer.fit();
+};
+
+test.each([
+  ['throws', 'the run raw failed: worker 1: RangeError: no such row'],
+  ['exits', 'worker 1 ended with status 17'],
+  ['leaves', /worker \d ended with status 0 before it came to fit\(\)/],
+  [
+    'sizes',
+    'worker 0 is at the mean 1 of 3 numbers, and worker 1 at the mean 1 of 4 numbers: workers must do the same',
+  ],
+  ['kinds', 'worker 0 is at the mean 1 of 3 numbers, and worker 1 at barrier 1: workers must do the same'],
+  ['fewer', /worker 1 has come to its end, and worker 0 waits for it at the mean 3 .* the same number of steps/],
+  ['older', /worker \d has tsxla 0.0.1, which speaks another language \(0\) than this program \(1\)/],
+])('a worker that %s ends the run with what happened', async (name, message) => {
+  const failed = (await run(name).catch((e) => e)) as TrainingFailedError;
+  expect(failed).toBeInstanceOf(TrainingFailedError);
+  expect(failed.message).toMatch(message);
+  expect(failed.cause).toBeInstanceOf(WorkerError);
+  expect(failed.result.error).toBe(failed.cause);
+  if (name === 'throws')
+    expect((failed.cause as Error).cause).toMatchObject({ name: 'RangeError', stack: 'at line 1' });
+  if (name === 'exits') expect(failed.result.metrics).toEqual({ step: 1 }); // what was reported is there
+});
+
+test('a worker that writes into the channel is told of', async () => {
+  await expect(run('babbles')).rejects.toThrow('what came is no frame: hello, engine');
+});
+
+test('parts of all workers are one checkpoint; a worker that waits for others holds none up', async () => {
+  const parts = await run('parts');
+  expect(fs.readdirSync(parts.checkpoint!.path).sort()).toEqual(['part-0', 'part-1', 'train.json']);
+  expect(parts.history).toEqual([{ rank: 0 }]);
+  const first = await run('first');
+  expect(fs.readdirSync(first.checkpoint!.path).sort()).toEqual(['own', 'train.json']);
+  expect(first.metrics).toEqual({ loss: Number.NaN });
+});
+
+test('a program without a script cannot be run again', async () => {
+  process.argv = [argv[0]!];
+  const trainer = new TorchTrainer({ trainLoopPerWorker: () => {}, scalingConfig: { numWorkers: 2 } });
+  await expect(trainer.fit()).rejects.toThrow(
+    "2 workers run this program's script again, and it has none: put it in a file",
+  );
+});

@@ -1,0 +1,212 @@
+// One worker: this process, with all its devices as a mesh.
+import fs from 'node:fs';
+import path from 'node:path';
+import * as tx from 'tsxla';
+import * as train from 'tsxla/train';
+import { expect, test } from 'vitest';
+import { scratch } from '../scratch.js';
+
+process.env.CPU_NUM_DEVICES = '4';
+const folders = scratch('loop');
+
+const runLoop = (
+  trainLoopPerWorker: () => unknown,
+  { storagePath = folders.newFolder(), ...run }: train.RunOptions = {},
+  options: Partial<train.TrainerOptions<undefined>> = {},
+) => new train.TorchTrainer({ trainLoopPerWorker, runConfig: { name: 'run', storagePath, ...run }, ...options }).fit();
+const save = (items: Record<string, unknown>) => train.Checkpoint.save(items);
+
+test('what a loop reports is the result; what it is given is its config', async () => {
+  const result = await new train.TorchTrainer({
+    trainLoopPerWorker: async ({ epochs }) => {
+      for (let epoch = 1; epoch <= epochs; epoch++) await train.report({ epoch, loss: 1 / epoch });
+    },
+    trainLoopConfig: { epochs: 3 },
+  }).fit();
+  expect(result.metrics).toEqual({ epoch: 3, loss: 1 / 3 });
+  expect(result.history.map((m) => m.epoch)).toEqual([1, 2, 3]);
+  expect([result.checkpoint, result.error]).toEqual([undefined, undefined]);
+  expect(path.dirname(result.path)).toBe(path.resolve('runs'));
+  expect(fs.existsSync(result.path)).toBe(false); // nothing to keep: nothing is made
+});
+
+test('getContext: who it is', async () => {
+  let seen: train.TrainContext | undefined;
+  await runLoop(() => void (seen = train.getContext()));
+  expect(seen).toMatchObject({ rank: 0, worldSize: 1, localRank: 0, nodeRank: 0, trialName: 'run', attempt: 0 });
+  expect(String(seen!.mesh)).toBe(String(new tx.spmd.Mesh([4], ['data'])));
+});
+
+test('a loop on a mesh gives what one device gives', async () => {
+  const [xs, ys] = [Array.from({ length: 8 }, (_, i) => [i / 8, 1]), Array.from({ length: 8 }, (_, i) => [i / 4])];
+  const losses = async (prepare: boolean) => {
+    tx.manualSeed(1);
+    const model = new tx.nn.Linear(2, 1);
+    let [x, y] = [tx.tensor(xs), tx.tensor(ys)];
+    const optimizer = new tx.optim.SGD(model.parameters(), { lr: 0.1 });
+    if (prepare) {
+      const seamless = new train.SeamlessTPUTrainer(model);
+      [x, y] = await seamless.toDevice(x, y);
+      expect(tx.spmd.shardingOf(x)!.shardShape(x.shape)).toEqual([2, 2]);
+    }
+    const list: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      optimizer.zeroGrad();
+      const loss = tx.mseLoss(model.forward(x), y);
+      loss.backward();
+      await (prepare ? train.prepareOptimizer(optimizer) : optimizer).step();
+      list.push(Number(await loss.item()));
+    }
+    return list;
+  };
+  const plain = await losses(false);
+  let meshed: number[] = [];
+  await runLoop(async () => void (meshed = await losses(true)));
+  plain.forEach((loss, i) => void expect(meshed[i]).toBeCloseTo(loss, 6));
+});
+
+test('xlaSpmdConfig is the mesh', async () => {
+  let mesh: tx.spmd.Mesh | undefined;
+  const asked = { xlaSpmdConfig: { meshShape: [2, 2], dataParallelSize: 2, modelParallelSize: 2 } };
+  await runLoop(() => void (mesh = train.getContext().mesh), {}, { torchConfig: asked });
+  expect(mesh!.axisNames).toEqual(['data', 'model']);
+  await expect(runLoop(() => {}, {}, { torchConfig: { xlaSpmdConfig: { dataParallelSize: 3 } } })).rejects.toThrow(
+    'data 3, and there are 4 devices',
+  );
+});
+
+test('a loop that throws: TrainingFailedError with what it threw, and all that was reported', async () => {
+  const failed = await runLoop(async () => {
+    await train.report({ step: 1 });
+    throw new RangeError('no such row');
+  }).catch((e) => e as train.TrainingFailedError);
+  expect(failed).toBeInstanceOf(train.TrainingFailedError);
+  expect(failed).toMatchObject({ message: 'the run run failed: no such row', cause: { name: 'RangeError' } });
+  expect((failed as train.TrainingFailedError).result).toMatchObject({
+    metrics: { step: 1 },
+    error: { name: 'RangeError' },
+  });
+});
+
+test('a loop that fails begins again at the last checkpoint, and its history has each step once', async () => {
+  const seen: string[] = [];
+  const loop = async () => {
+    const weights = tx.zeros([3]);
+    let step = Number((await train.getCheckpoint()?.load({}))?.step ?? 0);
+    seen.push(`${train.getContext().attempt}: from ${step}`);
+    for (step++; step <= 6; step++) {
+      if (step === 4 && train.getContext().attempt < 2) throw new Error('once more');
+      await train.report({ step }, { checkpoint: step % 2 ? undefined : await save({ weights, step }) });
+    }
+  };
+  const result = await runLoop(loop, { failureConfig: { maxFailures: 2 } });
+  expect(seen).toEqual(['0: from 0', '1: from 2', '2: from 2']);
+  expect(result.history.map((m) => m.step)).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(result.checkpoints.map((c) => c.metrics.step)).toEqual([2, 4, 6]);
+  await expect(runLoop(loop, { failureConfig: { maxFailures: 1 } })).rejects.toThrow(
+    /the run run failed, the last of 2 times that it was begun: once more; its last checkpoint is .*checkpoint-000001/,
+  );
+});
+
+test('numToKeep: the newest; with a score the best, and always the last', async () => {
+  const scores = [3, 1, 2, 5, 4];
+  const loop = async () => {
+    for (const loss of scores) await train.report({ loss }, { checkpoint: await save({ loss }) });
+  };
+  const kept = async (checkpointConfig: train.CheckpointOptions) =>
+    (await runLoop(loop, { checkpointConfig })).checkpoints.map((c) => c.metrics.loss);
+  expect(await kept({})).toEqual(scores);
+  expect(await kept({ numToKeep: 2 })).toEqual([5, 4]);
+  expect(await kept({ numToKeep: 2, checkpointScoreAttribute: 'loss', checkpointScoreOrder: 'min' })).toEqual([
+    1, 2, 4,
+  ]);
+  expect(await kept({ numToKeep: 1, checkpointScoreAttribute: 'loss' })).toEqual([5, 4]);
+});
+
+test('a checkpoint that is half there is left out, and what was left unfinished is removed', async () => {
+  const storagePath = folders.newFolder();
+  const from: unknown[] = [];
+  const loop = async () => {
+    from.push((await train.getCheckpoint()?.load())?.step);
+    for (let step = 1; step <= 3; step++)
+      await train.report({ step }, { checkpoint: await save({ step, w: tx.ones([9]) }) });
+  };
+  await runLoop(loop, { storagePath });
+  const run = path.join(storagePath, 'run');
+  const parts = path.join(run, 'checkpoint-000003/step-00000003');
+  fs.truncateSync(path.join(parts, 'w.safetensors'), 8);
+  fs.rmSync(path.join(run, 'checkpoint-000002/train.json'));
+  fs.mkdirSync(path.join(run, '.unfinished-1/step-00000004'), { recursive: true });
+  const said: string[] = [];
+  const write = process.stderr.write;
+  process.stderr.write = (text: string) => said.push(text) > 0;
+  const again = await runLoop(loop, { storagePath }).finally(() => Object.assign(process.stderr, { write }));
+  expect(said.join('')).toMatch(
+    /checkpoint-000003 has 8 bytes of step-00000003.w.safetensors, and it had \d+; it is left out/,
+  );
+  expect(said.join('')).toMatch(/checkpoint-000002 is no whole checkpoint: .*; it is left out/);
+  expect(from).toEqual([undefined, 1]);
+  expect(again.history.map((m) => m.step)).toEqual([1, 1, 2, 3]); // those behind checkpoint 1 were done again
+  expect(path.basename(again.checkpoint!.path)).toBe('checkpoint-000006');
+  expect(fs.existsSync(path.join(run, '.unfinished-1'))).toBe(false);
+});
+
+test("a folder of the user's own is copied, and stays the user's", async () => {
+  const own = folders.newFolder();
+  fs.mkdirSync(path.join(own, 'deep'), { recursive: true });
+  fs.writeFileSync(path.join(own, 'deep/a.txt'), 'one');
+  const result = await runLoop(async () => {
+    await train.report({ step: 1 }, { checkpoint: own });
+    fs.writeFileSync(path.join(own, 'deep/a.txt'), 'two');
+  });
+  expect(fs.readFileSync(path.join(result.checkpoint!.path, 'deep/a.txt'), 'utf8')).toBe('one');
+  const copy = await result.checkpoint!.toDirectory(folders.newFolder());
+  expect(fs.readdirSync(path.join(copy, 'deep'))).toEqual(['a.txt']);
+  await expect(result.checkpoint!.load()).rejects.toThrow('has nothing that Checkpoint.save wrote');
+});
+
+test('storage that cannot be written is said before training begins', async () => {
+  const file = folders.file('taken', '');
+  let began = false;
+  const begin = () => void (began = true);
+  await expect(runLoop(begin, { storagePath: file })).rejects.toThrow(/taken is a file: choose another storagePath/);
+  await expect(runLoop(begin, { storagePath: 'gs://bucket/runs' })).rejects.toThrow(
+    'this machine keeps runs in folders',
+  );
+  expect(began).toBe(false);
+});
+
+test.each<[string, () => unknown, string]>([
+  [
+    'a tensor',
+    () => train.report({ loss: tx.zeros([]) as never }),
+    'report: loss is a Tensor, and metrics are numbers: read it first: await loss.item()',
+  ],
+  ['a text', () => train.report({ loss: '0.1' as never }), "report: loss is '0.1', and metrics are numbers"],
+  ['no object', () => train.report(3 as never), 'report: the metrics are the number 3: give numbers by name'],
+  ['no folder', () => train.report({}, { checkpoint: '/nowhere' }), 'there is no folder /nowhere'],
+  [
+    'no checkpoint',
+    () => train.report({}, { checkpoint: 7 as never }),
+    'checkpoint is the number 7: give a Checkpoint',
+  ],
+  ['no data', () => train.getDatasetShard('train'), "there is no dataset 'train': TorchTrainer was given none"],
+  ['no tensor', () => train.toDevice(3), 'toDevice: takes tensors, got the number 3'],
+  ['no loader', () => train.prepareDataLoader([] as never), 'prepareDataLoader: takes a DataLoader, got an Array'],
+  [
+    'another run',
+    () => new train.TorchTrainer({ trainLoopPerWorker: () => {} }).fit(),
+    'a loop is under way in this process already',
+  ],
+])('in the loop, %s is an error', async (_, loop, message) => {
+  await expect(runLoop(loop)).rejects.toThrow(message);
+});
+
+test('outside of a loop there is nothing to ask', async () => {
+  expect(() => train.getContext()).toThrow('getContext: there is no training loop: call it inside trainLoopPerWorker');
+  await expect(train.report({})).rejects.toThrow('report: there is no training loop');
+});
+
+test('a metric that is no number any more can be reported', async () => {
+  expect((await runLoop(() => train.report({ loss: Number.NaN, n: 3n }))).metrics).toEqual({ loss: Number.NaN, n: 3 });
+});

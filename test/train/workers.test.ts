@@ -1,0 +1,108 @@
+// Several worker processes on this machine: one model, failures that are theirs, and nothing left behind.
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { scratch } from '../scratch.js';
+import { isAlive, killOne, lastLine, numberIn, start } from './support.js';
+
+const folders = scratch('train');
+const newFolder = (): string => {
+  const folder = folders.newFolder();
+  fs.mkdirSync(folder, { recursive: true });
+  return folder;
+};
+
+interface Outcome {
+  readonly losses: readonly number[];
+  readonly metrics: { readonly step: number; readonly loss: number };
+  readonly checkpoint: string;
+}
+const regression = (options: object) => start('regression.ts', [JSON.stringify({ storage: newFolder(), ...options })]);
+const outcomeOf = async ({ ended }: ReturnType<typeof start>): Promise<Outcome> => {
+  const { stdout, stderr } = await ended;
+  return lastLine<Outcome>(stdout || stderr);
+};
+
+const one = outcomeOf(regression({ workers: 1, steps: 20 }));
+const two = outcomeOf(regression({ workers: 2, steps: 20 }));
+
+test('two workers give the loss curve of one with the same global batch', async () => {
+  const [alone, both] = [(await one).losses, (await two).losses];
+  expect(both).toHaveLength(20);
+  alone.forEach((loss, i) => void expect(Math.abs(loss - both[i]!)).toBeLessThan(1e-4));
+  expect(Math.min(...both)).toBeLessThan(0.6 * both[0]!); // and it does learn
+});
+
+test('a worker killed at a random moment: every loss is that of a run that was left alone (test/slow kills more)', async () => {
+  const [pids, storage] = [newFolder(), newFolder()];
+  const program = regression({ workers: 2, steps: 20, storage, maxFailures: 1, pids, pause: 20 });
+  await killOne(pids, 200);
+  const { stdout, stderr } = await program.ended;
+  expect(stderr).toMatch(/worker \d was killed by SIGKILL; begins again \(1 of 1\)/);
+  expect(lastLine(stdout)).toEqual({ ...(await two), checkpoint: path.join(storage, 'regression/checkpoint-000005') });
+  expect(fs.readdirSync(path.join(storage, 'regression')).sort()).toEqual([
+    'checkpoint-000004',
+    'checkpoint-000005',
+    'history.jsonl',
+  ]);
+});
+
+test('the program killed: run again, it goes on from the last checkpoint, and its history is whole', async () => {
+  const storage = newFolder();
+  const first = regression({ workers: 1, steps: 20, storage, pause: 30 });
+  while (!fs.existsSync(path.join(storage, 'regression/checkpoint-000002'))) await sleep(10);
+  first.child.kill('SIGKILL');
+  await first.ended;
+  const { stdout, stderr } = await regression({ workers: 1, steps: 20, storage }).ended;
+  expect(stderr).toMatch(/the run regression goes on from .*checkpoint-00000\d/);
+  expect(lastLine<Outcome>(stdout).losses).toEqual((await one).losses);
+});
+
+test('reporting costs less than 5 ms a step; how gradients are averaged is said once; a program cannot wait for that', async () => {
+  const { stdout, stderr } = await start('faults.ts', ['costs', newFolder()]).ended;
+  const costs = [...stdout.matchAll(/\[rank \d\] (\S+) ms a report/g)].map((m) => Number(m[1]));
+  expect(costs).not.toEqual([]);
+  expect(Math.max(...costs)).toBeLessThan(5);
+  expect(stderr.match(/2 workers: gradients are averaged by the program that started them/g)).toHaveLength(1);
+  expect(stderr.match(/2 workers report, and gradients were never averaged/g)).toHaveLength(1);
+  expect(stderr).not.toContain('each computes alone');
+  expect(lastLine(stdout)).toMatchObject({ name: 'TrainingFailedError', cause: 'WorkerError', inner: 'ArgumentError' });
+  expect(stdout).toMatch(
+    /optimizer.step\(\) is inside update, a program, .* 1 other CPU worker: end update behind loss.back/,
+  );
+});
+
+test('a plain loop gives the same in one process and in two', async () => {
+  const runs = ['1', '2'].map((workers) => start('faults.ts', ['plain', newFolder(), workers]).ended);
+  const [alone, both] = (await Promise.all(runs)).map((r) => lastLine<{ metrics: { loss: number } }>(r.stdout).metrics);
+  expect(both!.loss).toBeCloseTo(alone!.loss, 6); // other programs: the last bit may differ
+});
+
+test.each(['SIGINT', 'SIGKILL'] as const)('%s to the program: no process and no file is left', async (signal) => {
+  const [storage, temporary] = [newFolder(), newFolder()];
+  const program = start('faults.ts', ['waits', storage], { TMPDIR: temporary });
+  const workers = await Promise.all([0, 1].map((rank) => numberIn(path.join(storage, `pid-${rank}`))));
+  expect(workers.every(isAlive)).toBe(true);
+  program.child.kill(signal);
+  expect((await program.ended).signal).toBe(signal);
+  for (let i = 0; i < 100 && workers.some(isAlive); i++) await sleep(20);
+  expect(workers.filter(isAlive)).toEqual([]);
+  if (signal === 'SIGKILL') return;
+  expect(fs.readdirSync(storage).filter((f) => f.startsWith('left'))).toEqual(['left-0', 'left-1']); // they were told
+  expect(fs.readdirSync(temporary).filter((f) => f.startsWith('tsxla-train'))).toEqual([]);
+});
+
+test('a disk that is full: an error that says so, and the last checkpoint stays', async () => {
+  const storage = newFolder();
+  const script = path.join(import.meta.dirname, 'faults.ts');
+  const command = `trap '' XFSZ; ulimit -f 1024; exec "${process.execPath}" --import tsx ${script} full ${storage} 1`;
+  const { stdout } = await promisify(execFile)('bash', ['-c', command]);
+  expect(lastLine(stdout)).toMatchObject({ name: 'TrainingFailedError', cause: 'CheckpointError', last: { step: 1 } });
+  expect(stdout).toMatch(
+    /cannot save a checkpoint of the run fault: .*EFBIG.*; its last checkpoint is .*checkpoint-000001/,
+  );
+  expect(fs.readdirSync(path.join(storage, 'fault')).sort()).toEqual(['checkpoint-000001', 'history.jsonl']);
+});
