@@ -42,7 +42,7 @@ interface Worker {
   isDone: boolean;
 }
 
-const GRACE = 5000; // milliseconds, for workers that are told to end
+const GRACE = 60_000; // milliseconds, for workers that are told to end: a step may be long
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export class WorkerGroup {

@@ -28,7 +28,7 @@ export class LocalEngine implements Engine {
           throw failedError(request, attempt, folder, e);
         }
         folder.rollBack();
-        const from = folder.last ? `from ${folder.last.path}` : 'from its beginning: no checkpoint was kept yet';
+        const from = folder.last ? `from ${folder.last.path}` : 'without a checkpoint: none was reported';
         const of = maxFailures < 0 ? '' : ` of ${maxFailures}`;
         notice(`the run failed: ${messageOf(e)}; begins again (${attempt + 1}${of}) ${from}`);
         await sleep(Math.min(10 * 2 ** attempt, 5000)); // milliseconds: what fails at once would do nothing else

@@ -155,6 +155,14 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
   return Object.fromEntries(Object.keys(metrics).map((name) => [name, means[names.indexOf(name)]!])) as M;
 }
 
+/** Whether one of the workers says so: all of them hear the same. */
+export async function anyWorker(says: boolean): Promise<boolean> {
+  const { link, context } = currentLoop('anyWorker');
+  if (context.worldSize === 1) return says;
+  const [count] = await link.reduce('sum', Float32Array.of(Number(says)));
+  return count! > 0;
+}
+
 /** An optimizer whose step may have to wait for other workers. */
 export type Prepared<O> = { step(options?: StepOptions): void | Promise<void> } & O;
 /**
