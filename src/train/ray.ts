@@ -7,7 +7,7 @@ import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
 import {
   type Job,
-  projectOf,
+  placeOf,
   RAY_ENV,
   RayCluster,
   type RunRequest as RayRequest,
@@ -54,14 +54,14 @@ export class RayEngine implements Engine {
 
   async run(request: RunRequest): Promise<Result> {
     const { include, detach, token: _, env: given = {}, ...submit } = this.#options;
-    const { project, command } = workerCommand(request.scale.workers);
+    const { project, script, command } = workerCommand(request.scale.workers);
     const { maxFailures } = request.failure;
     const record = new RunRecord(request.storage);
     // Restarts of workers are the driver's business; one is left to us: that of a driver which died itself.
     for (let attempt = 0; ; attempt++) {
       const asked = { ...askedOf(request, command, given), attempt: record.attempts };
-      const pack = include && { pack: { include } };
-      const id = await submitRun(this.#cluster, asked, { project, ...pack, ...submit });
+      const pack = { script, ...(include && { include }) };
+      const id = await submitRun(this.#cluster, asked, { project, pack, ...submit });
       const follow = `tsxla logs --follow ${id} --address ${this.#cluster.url.origin}`;
       notice(`the run ${request.name} is the job ${id}${detach ? `; it goes on without this program: ${follow}` : ''}`);
       if (detach) process.exit(0);
@@ -235,15 +235,14 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
 }
 
 /** This program as a worker runs it: from the folder of the project, which is uploaded. */
-function workerCommand(workers: number): { project: string; command: string[] } {
+function workerCommand(workers: number): { project: string; script: string; command: string[] } {
   const own = ownCommand();
   if (!own)
     throw new ArgumentError(
       `fit: ${workers} workers run this program's script again, and it has none: put it in a file`,
     );
-  const project = projectOf(own.script);
-  const script = path.relative(project, path.resolve(own.script)).split(path.sep).join('/');
-  return { project, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
+  const { project, script } = placeOf(own.script);
+  return { project, script, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
 }
 
 /** Node's flags, with tsx by its name and files by their place in the project: other machines have other folders. */
