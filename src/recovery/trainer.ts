@@ -32,7 +32,12 @@ async function byWorkers(settings: Settings, tell: Tell): Promise<RecoveryResult
   const trainer = new TorchTrainer({
     trainLoopPerWorker: () => work(asked ? (JSON.parse(asked) as Settings) : settings, tell),
     scalingConfig: { numWorkers: workers, useTpu, useGpu, ...(topology !== undefined && { topology }) },
-    runConfig: { name: 'workers', storagePath: output, failureConfig: { maxFailures } },
+    // Beside what the run itself keeps.
+    runConfig: {
+      name: path.basename(path.resolve(output)),
+      storagePath: path.join(output, 'workers'),
+      failureConfig: { maxFailures },
+    },
     ...(address !== undefined && { address }),
     ray: { env: { [ASKED]: JSON.stringify(placed(settings)) } },
   });

@@ -155,7 +155,9 @@ export class WorkerGroup {
         );
     } else if (frame.type === 'error') {
       const cause = Object.assign(new Error(frame.message), { name: frame.name, stack: frame.stack });
-      this.#fail(new WorkerError(`worker ${rank}: ${frame.name}: ${frame.message}`, rank, { cause }));
+      this.#fail(
+        new WorkerError(`worker ${rank}: ${frame.name}: ${frame.message}`, rank, { cause, final: frame.final }),
+      );
     } else if (frame.type === 'report') {
       worker.reported = frame.id;
       if (rank === 0) this.folder.history.push(decodeMetrics(frame.metrics));

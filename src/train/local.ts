@@ -1,11 +1,10 @@
 // The engine of this machine: one worker is this process; several are processes of their own, whose failures are theirs. A run
 // that failed begins again, all workers together, from the last checkpoint that was kept.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import type { Engine, Result, RunRequest } from './engine.js';
-import { StoppedError, TrainingFailedError } from './errors.js';
+import { isMistake, StoppedError, TrainingFailedError, WorkerError } from './errors.js';
 import { WorkerGroup } from './group.js';
 import type { Link, Metrics, WorkerSpec } from './link.js';
 import { RunFolder, resultOf } from './storage.js';
@@ -22,7 +21,7 @@ export class LocalEngine implements Engine {
         await folder.close();
         return resultOf(folder.plain());
       } catch (e) {
-        const isFinal = e instanceof CheckpointError || e instanceof StoppedError; // another attempt would not help
+        const isFinal = isMistake(e) || e instanceof StoppedError || (e instanceof WorkerError && e.final);
         if (isFinal || (maxFailures >= 0 && attempt >= maxFailures)) {
           await folder.close();
           throw failedError(request, attempt, folder, e);

@@ -48,7 +48,8 @@ export class RayEngine implements Engine {
 
   constructor(address: string, options: RayOptions = {}) {
     checkOptions('ray', OPTIONS, options);
-    this.#options = { ...options, ...JSON.parse(env(RAY_ENV) ?? '{}') };
+    const given = JSON.parse(env(RAY_ENV) ?? '{}') as RayOptions;
+    this.#options = { ...options, ...given, env: { ...options.env, ...given.env } };
     this.#cluster = new RayCluster(address, { token: this.#options.token });
   }
 
