@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
+import { visibleGpus } from '../runtime/device.js';
 import { type Command, ownCommand } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
 import {
@@ -69,6 +70,11 @@ export class WorkerGroup {
     if (device === 'tpu')
       throw new ArgumentError(
         `fit: ${workers} workers with useTpu on one machine, where one process has all chips: leave numWorkers out, or give the address of a Ray cluster`,
+      );
+    if (device === 'cuda' && visibleGpus() < workers)
+      throw new ArgumentError(
+        `fit: ${workers} workers with useGpu, each with a GPU of its own, and this machine has ${plural(visibleGpus(), 'GPU')}: ` +
+          'leave numWorkers out: one process has all GPUs as a mesh',
       );
     const own = ownCommand();
     if (own) return own;
