@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import os from 'node:os';
 import path from 'node:path';
 import { Command } from 'commander';
 import { ArgumentError } from '../base/errors.js';
@@ -57,7 +58,7 @@ function runScript(command: string[], env: NodeJS.ProcessEnv): Promise<number> {
     child.on('error', reject);
     child.on('exit', (code, signal) => {
       process.off('SIGINT', ignore).off('SIGTERM', forward);
-      resolve(code ?? 128 + (signal === 'SIGINT' ? 2 : signal === 'SIGTERM' ? 15 : 9));
+      resolve(code ?? 128 + os.constants.signals[signal!]);
     });
   });
 }

@@ -98,9 +98,13 @@ export async function packProject(root: string, options: PackOptions = {}): Prom
 }
 
 /** Uploads a pack unless the cluster has it, and gives the address under which jobs name it. */
-export async function upload(cluster: RayCluster, pack: Pack): Promise<{ uri: string; uploaded: boolean }> {
+export async function upload(
+  cluster: RayCluster,
+  pack: Pack,
+  signal?: AbortSignal,
+): Promise<{ uri: string; uploaded: boolean }> {
   const uploaded = !(await cluster.hasPackage(pack.name));
-  if (uploaded) await cluster.putPackage(pack.name, await pack.zip());
+  if (uploaded) await cluster.putPackage(pack.name, await pack.zip(), signal);
   return { uri: `gcs://${pack.name}`, uploaded };
 }
 

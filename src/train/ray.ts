@@ -5,6 +5,7 @@ import { env } from '../base/env.js';
 import { ArgumentError, RayError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
+import { messageOf } from '../base/thrown.js';
 import {
   type Job,
   placeOf,
@@ -53,7 +54,11 @@ export class RayEngine implements Engine {
     this.#cluster = new RayCluster(address, { token: this.#options.token });
   }
 
-  async run(request: RunRequest): Promise<Result> {
+  run(request: RunRequest): Promise<Result> {
+    return stoppable((signal) => this.#run(request, signal));
+  }
+
+  async #run(request: RunRequest, signal: AbortSignal): Promise<Result> {
     const { include, detach, token: _, env: given = {}, ...submit } = this.#options;
     const { project, script, command } = workerCommand(request.scale.workers);
     const { maxFailures } = request.failure;
@@ -62,11 +67,13 @@ export class RayEngine implements Engine {
     for (let attempt = 0; ; attempt++) {
       const asked = { ...askedOf(request, command, given), attempt: record.attempts };
       const pack = { script, ...(include && { include }) };
-      const id = await submitRun(this.#cluster, asked, { project, pack, ...submit });
+      const id = await submitRun(this.#cluster, asked, { project, pack, ...submit, signal }).catch((e) => {
+        throw e === signal.reason ? failedError(request.name, signal.reason, record) : e;
+      });
       const follow = `tsxla logs --follow ${id} --address ${this.#cluster.url.origin}`;
       notice(`the run ${request.name} is the job ${id}${detach ? `; it goes on without this program: ${follow}` : ''}`);
       if (detach) process.exit(0);
-      const error = await watch(this.#cluster, id, record);
+      const error = await watch(this.#cluster, id, record, signal);
       if (!error) return record.result();
       const isLost = error instanceof DriverLostError && (maxFailures < 0 || attempt < maxFailures);
       if (!isLost) throw failedError(request.name, error, record);
@@ -82,38 +89,58 @@ export async function attach(address: string, id: string, options: { readonly to
   const cluster = new RayCluster(address, options);
   const { metadata } = await cluster.job(id); // one that is not there is said, and not waited for
   const record = new RunRecord('');
-  const error = await watch(cluster, id, record, { endsRun: false });
+  const error = await watch(cluster, id, record);
   if (error) throw failedError(metadata?.['name'] ?? id, error, record);
   return record.result();
 }
 
-/** Follows a job to its end, and says why it is not a success. */
-async function watch(
-  cluster: RayCluster,
-  id: string,
-  record: RunRecord,
-  { endsRun = true } = {},
-): Promise<Error | undefined> {
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** Work that a signal ends: the program ends by it then, unless somebody else listens. A second one ends it at once. */
+async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   let told: NodeJS.Signals | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
     told = signal;
-    stop.abort();
+    stop.abort(new StoppedError(`it was stopped by ${signal}`));
   };
-  if (endsRun) process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  for (const signal of SIGNALS) process.once(signal, onSignal);
   try {
-    const events = watchRun(cluster, id, { signal: stop.signal });
+    return await work(stop.signal);
+  } catch (e) {
+    if (told && (e as Error).cause !== stop.signal.reason) notice(messageOf(e)); // nobody may be left to say it
+    throw e;
+  } finally {
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+    if (told && !process.listenerCount(told)) process.kill(process.pid, told);
+  }
+}
+
+/** Follows a job to its end, which a signal may bring about, and says why it is not a success. */
+async function watch(
+  cluster: RayCluster,
+  id: string,
+  record: RunRecord,
+  signal?: AbortSignal,
+): Promise<Error | undefined> {
+  const lost = new AbortController(); // nothing is to be heard of it any more
+  const stop = () => {
+    notice(`stops the job ${id}, whose workers may save first; once more leaves that to the cluster`);
+    stopJob(cluster, id).catch((e) => lost.abort(e));
+  };
+  if (signal?.aborted) stop();
+  signal?.addEventListener('abort', stop, { once: true });
+  try {
+    const events = watchRun(cluster, id, { signal: lost.signal });
     let next = await events.next();
     for (; !next.done; next = await events.next()) record.add(next.value);
-    if (!told) return record.error(id, next.value);
-    notice(`${told}: ending the job ${id}`);
-    await stopJob(cluster, id);
-    return new StoppedError(`${told} ended it`);
+    lost.signal.throwIfAborted();
+    const error = record.error(id, next.value);
+    return error && signal?.aborted ? signal.reason : error;
   } catch (e) {
     if (e instanceof RayError) return e;
     throw e;
   } finally {
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    signal?.removeEventListener('abort', stop);
   }
 }
 

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import * as tx from 'tsxla';
 import { type RunEvent, submitRun, watchRun } from 'tsxla/ray';
 import { TorchTrainer } from 'tsxla/train';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -153,15 +154,17 @@ test('the driver killed: the run is submitted again and goes on; where it may no
   await expectNothingLeft();
 });
 
-test('Ctrl-C and `tsxla stop` leave nothing', async () => {
+test('Ctrl-C and `tsxla stop`: workers save, and nothing is left', async () => {
   const program = train(1000, 'interrupted', 50);
   await program.says('first step at');
   program.child.kill('SIGINT');
-  expect(await program.ended).toBe(1);
-  expect(program.output).toContain('the run interrupted failed: SIGINT ended it');
+  expect(await program.ended).toBe('SIGINT');
+  expect(program.output).toMatch(/stops the job \S+, whose workers may save first/);
   await expectNothingLeft();
 
-  const detached = new Program([main, 'submit', 'train.js', '--detach', '--', '1000', 'detached', '50']);
+  const saves = path.join(scratch, 'saves');
+  const detach = [main, 'submit', 'train.js', '--detach', '--', '1000', 'detached', '50'];
+  const detached = new Program(detach, { SAVES: saves });
   expect(await detached.ended).toBe(0);
   const [, id] = detached.output.match(/is the job (\S+); it goes on without this program/)!;
   const follow = new Program([main, 'logs', '--follow', id!]);
@@ -173,6 +176,10 @@ test('Ctrl-C and `tsxla stop` leave nothing', async () => {
   expect([await stop.ended, stop.output]).toEqual([0, `${id} has ended: stopped\n`]);
   expect(await follow.ended).toBe(1);
   expect(follow.output).toContain(`error: the job ${id} has stopped`);
+  // A worker that is a step behind the other saves for it, and the other has nothing to go on with.
+  const [said, rank] = follow.output.match(/\[rank (\d)\] .*SIGTERM: saved the checkpoint of step \d+ in \S+/) ?? [];
+  const kept = await new tx.io.CheckpointManager(`${saves}/${rank}`).load({});
+  expect(said).toContain(`step ${kept?.values['step']} in`);
   await expectNothingLeft();
 });
 

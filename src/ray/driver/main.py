@@ -6,6 +6,7 @@ It places the workers with ray.train, each of which runs node (worker.py), and p
 know as '@tsxla {json}', the rest as the log.
 """
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -25,22 +26,34 @@ from .start import Missing, NodeConfig  # noqa: E402
 from .worker import texts, work  # noqa: E402
 
 RESOURCES, MISSING = 75, 78  # exit codes: the cluster cannot place the workers; a worker lacks something
+ENDING = 10  # seconds of those that Ray gives us to end, for what comes when the workers have ended
 
 
 class Desk:
-    """An actor beside the driver: what workers print and report, which checkpoint is being saved, and their means."""
+    """An actor beside the driver: what workers print and report, what all of them are to do, and their means."""
 
     def __init__(self, attempt):
         self.events = []
         self.attempt = attempt
         self.changed = asyncio.Condition()
-        self.open = True
+        self.open, self.stopping = True, False
+        self._group(0)
+
+    def _group(self, world):
+        self.world, self.orders, self.finished, self.meetings = world, [], set(), {}
 
     async def begin(self, world):
         """A new group of workers."""
-        self.world, self.saves, self.finished, self.meetings = world, [], set(), {}
+        if self.stopping:
+            raise RuntimeError("the run is being stopped")
+        self._group(world)
         self.attempt += 1
         return self.attempt - 1
+
+    async def end(self):
+        """The group is gone."""
+        self._group(0)
+        await self._change()
 
     async def _change(self):
         async with self.changed:
@@ -66,18 +79,30 @@ class Desk:
 
     async def save(self, report, metrics):
         """A rank has a checkpoint of its report with this number: all of them come together to save it."""
-        if all(known != report for known, _ in self.saves):
-            self.saves.append((report, metrics))
-            await self._change()
+        if all(kind != "save" or what[0] != report for kind, what in self.orders):
+            await self._order("save", (report, metrics))
 
-    async def next_save(self, known):
-        """The save after the first `known`, or None when every rank has ended."""
-        await self._until(lambda: len(self.saves) > known or len(self.finished) == self.world)
-        return self.saves[known] if len(self.saves) > known else None
+    async def _order(self, kind, what=None):
+        self.orders.append((kind, what))
+        await self._change()
+
+    async def next_order(self, known):
+        """What all ranks are to do or to know after the first `known`, or None when every rank has ended."""
+        await self._until(lambda: len(self.orders) > known or self._all_ended())
+        return self.orders[known] if len(self.orders) > known else None
+
+    def _all_ended(self):
+        return len(self.finished) >= self.world
 
     async def finish(self, rank):
         self.finished.add(rank)
-        await self._change()
+        await self._order("left")
+
+    async def stop(self):
+        """The workers may save and leave; it returns when they have, and no others will begin."""
+        self.stopping = True
+        await self._order("stop")
+        await self._until(self._all_ended)
 
     async def meet(self, key, array=None):
         """Waits until every rank has come to `key`; gives the sum of their arrays."""
@@ -127,11 +152,20 @@ def main(request):
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(request["start_timeout"])
     if request["device"] == "cpu":  # nobody takes CPUs back early, and the watcher is a process more to start
         os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")
-    # Ray stops a job with SIGTERM; ray.train's own way to end a run in order listens to SIGINT.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     ray.init(log_to_driver=False, logging_level="warning")
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     desk = ray.remote(Desk).options(num_cpus=0, scheduling_strategy=here).remote(request["attempt"])
+
+    def stop(*_):
+        """Ray stops a job with SIGTERM, and kills what is left of it some seconds later. Workers are told first; ray.train's
+        own way to end a run in order listens to SIGINT."""
+        wait = int(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", 3)) - ENDING
+        with contextlib.suppress(ray.exceptions.RayError):  # also that the time is over
+            ray.get(desk.stop.remote(), timeout=max(wait, 0))
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, stop)
     say({"type": "driver", "pid": os.getpid(), "ray": ray.__version__})
     thread = threading.Thread(target=follow, args=(desk, True), daemon=True)
     thread.start()

@@ -163,6 +163,9 @@ class NodeBackend(Backend):
         for i, env in enumerate(environments(places, config.request, attempt)):
             workers.execute_single(i, set_environment, {**env, "TSXLA_GLOO": gloo})
 
+    def on_shutdown(self, workers, config):
+        ray.get(config.desk.end.remote())
+
 
 class NodeConfig(BackendConfig):
     def __init__(self, request, desk):
