@@ -163,6 +163,7 @@ def main(request):
         wait = int(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", 3)) - ENDING
         with contextlib.suppress(ray.exceptions.RayError):  # also that the time is over
             ray.get(desk.stop.remote(), timeout=max(wait, 0))
+        signal.alarm(ENDING)  # ray.train hears nothing while it starts workers: then all of it ends with this process
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, stop)
@@ -170,7 +171,10 @@ def main(request):
     thread = threading.Thread(target=follow, args=(desk, True), daemon=True)
     thread.start()
     try:
-        return fit(request, desk)
+        deaths = 0
+        while (code := fit(request, desk, is_last=0 <= request["max_failures"] <= deaths)) is None:
+            deaths += 1
+        return code
     except Exception as error:  # what ray.train refuses before it begins: a storage that cannot be written, ...
         failed = {"type": "failed", "why": "controller", "message": f"{type(error).__name__}: {error}"}
         ray.get(desk.tell.remote([failed]))
@@ -182,9 +186,9 @@ def main(request):
         thread.join(10)
 
 
-def fit(request, desk):
+def trainer_of(request, desk):
     keep = request["checkpoints"]
-    trainer = DataParallelTrainer(
+    return DataParallelTrainer(
         work,
         train_loop_config={"request": request, "desk": desk},
         backend_config=NodeConfig(request, desk),
@@ -197,6 +201,17 @@ def fit(request, desk):
             failure_config=rt.FailureConfig(max_failures=request["max_failures"], controller_failure_limit=0),
         ),
     )
+
+
+def died_at_start(cause):
+    """Whether a worker died before its training began. ray.train tries that again as often as a request that cannot be
+    satisfied: never. To us it is the death of a worker as any other."""
+    return isinstance(cause, ray.exceptions.RayActorError) or "actors failed to initialize" in str(cause)
+
+
+def fit(request, desk, is_last):
+    """The exit code, or None where a worker died at its start and this was not the last time that it may."""
+    trainer = trainer_of(request, desk)
     try:
         result = trainer.fit()
     except rt.WorkerGroupError as error:
@@ -209,6 +224,10 @@ def fit(request, desk):
             why, message, code = "missing", str(cause), MISSING
         elif type(cause).__name__ in ("WorkerGroupStartupTimeoutError", "InsufficientClusterResourcesError"):
             why, message, code = "resources", unplaceable(request, trainer), RESOURCES
+        elif died_at_start(cause):
+            if not is_last:
+                return None
+            why, message, code = "workers", "a worker died before its training began", 1
         else:
             why, message, code = "controller", f"{type(cause).__name__}: {cause}", 1
         ray.get(desk.tell.remote([{"type": "failed", "why": why, "message": message}]))
