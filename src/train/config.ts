@@ -55,7 +55,7 @@ export interface ScalingOptions {
   readonly numWorkers?: number;
   readonly useTpu?: boolean;
   readonly useGpu?: boolean;
-  /** Of a TPU slice, in chips: '2x2x2'. */
+  /** Of a TPU slice, in chips: '2x2x2'; or the slice's own name, which has its type, too: 'v6e-16', 'v4:2x2x2'. */
   readonly topology?: string;
   /** 'TPU-V4', 'TPU-V6E'; of GPUs, as Ray names them. */
   readonly acceleratorType?: string;
@@ -71,7 +71,7 @@ const SCALING: Fields<ScalingOptions> = {
   acceleratorType: text,
   placementStrategy: oneOf('PACK', 'SPREAD', 'STRICT_PACK', 'STRICT_SPREAD'),
   resourcesPerWorker: {
-    is: (x: unknown) => isPlain(x) && Object.values(x).every((n) => Number.isFinite(n) && (n as number) >= 0),
+    is: isPlain as (x: unknown) => boolean,
     must: 'amounts by name, as in { TPU: 4 }',
   },
 };
@@ -88,11 +88,23 @@ export class ScalingConfig extends Config<ScalingOptions> implements ScalingOpti
 
   constructor(options?: ScalingOptions) {
     super(SCALING, options);
-    const { useTpu = false, useGpu = false, resourcesPerWorker: { TPU, GPU } = {} } = this;
+    const { useTpu = false, useGpu = false, topology, acceleratorType, resourcesPerWorker = {} } = this;
+    const { TPU, GPU } = resourcesPerWorker;
     const refuse = (why: string): never => {
       throw new ArgumentError(`ScalingConfig: ${why}`);
     };
     if (useTpu && useGpu) refuse('useTpu and useGpu are both true: a worker has one kind of device: choose one');
+    for (const [name, amount] of Object.entries(resourcesPerWorker)) {
+      const known = ['CPU', 'GPU', 'TPU'].find((k) => k !== name && k === name.toUpperCase());
+      if (known) refuse(`resourcesPerWorker has ${name}, which Ray calls ${known}`);
+      if (!(Number.isFinite(amount) && amount >= 0))
+        refuse(`resourcesPerWorker has ${name}: ${shown(amount)}: it must be a number, 0 or more`);
+    }
+    const ofTpu =
+      topology !== undefined
+        ? `topology is '${topology}'`
+        : /^tpu/i.test(acceleratorType ?? '') && `acceleratorType is '${acceleratorType}'`;
+    if (ofTpu && !useTpu) refuse(`${ofTpu}, and useTpu is not set: add useTpu: true, or leave it out`);
     if (TPU !== undefined && !useTpu)
       refuse(`resourcesPerWorker has TPU: ${TPU}, and useTpu is not set: add useTpu: true, or leave TPU out`);
     if (GPU && !useGpu)

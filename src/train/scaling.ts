@@ -77,11 +77,12 @@ function meshOfOne(mesh: SpmdConfig, workers: number): SpmdConfig {
 
 function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | null): Scale {
   const { topology, acceleratorType, resourcesPerWorker = {} } = scaling;
-  if (workers > 1 && !(topology && acceleratorType)) {
-    const missing = [!topology && "topology: '2x2x2'", !acceleratorType && "acceleratorType: 'TPU-V4'"].filter(Boolean);
+  const isTyped = acceleratorType || NAMED.test(topology ?? '');
+  if (workers > 1 && !(topology && isTyped)) {
+    const missing = [!topology && "topology: '2x2x2'", !isTyped && "acceleratorType: 'TPU-V4'"].filter(Boolean);
     throw new ArgumentError(
       `ScalingConfig: ${workers} workers with useTpu, and no ${missing.join(' and no ').replace(/: '[^']*'/g, '')}: ` +
-        `a slice is reserved as a whole: add ${missing.join(', ')}`,
+        `a slice is reserved as a whole: say which, as in ${missing.join(', ')}`,
     );
   }
   const common = { workers, device: 'tpu', reduce: workers > 1 ? 'xla' : 'none', mesh } as const;
@@ -92,12 +93,25 @@ function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | nu
   return { ...common, slice, slices, resources: { ...resourcesPerWorker, TPU: chips } };
 }
 
+/** A topology that says of what: v6e-16, v4:2x2x2. */
+const NAMED = /^\s*[a-z]\w*[-:]/i;
+
 /** '2x2' of a 'TPU-V4' is v4:2x2x1. */
 function sliceOf(topology: string, type: string | undefined): Slice {
-  if (!type && /[a-z]\w*[-:]/i.test(topology)) return parseTopology(topology); // v6e-8
-  if (!type) throw new ArgumentError(`ScalingConfig: topology ${topology} is of no TPU: add acceleratorType: 'TPU-V4'`);
-  const generation = type.replace(/^tpu-/i, '');
-  const chip = findChip(generation);
+  const refuse = (why: string): never => {
+    throw new ArgumentError(`ScalingConfig: ${why}`);
+  };
+  const generation = type?.replace(/^tpu-/i, '');
+  const chip = generation === undefined ? undefined : findChip(generation);
+  if (NAMED.test(topology)) {
+    const slice = parseTopology(topology);
+    if (type && chip !== slice.chip)
+      refuse(`topology is '${topology}', and acceleratorType is '${type}': leave acceleratorType out`);
+    return slice;
+  }
+  if (!/^\d+(x\d+)*$/.test(topology))
+    refuse(`topology is '${topology}': it must be sizes in chips, as in '2x2x2', or a slice, as in 'v6e-16'`);
+  if (!type) refuse(`topology is '${topology}', of no TPU: say of which, as in acceleratorType: 'TPU-V4'`);
   const missing = Math.max(0, (chip?.platform === 'tpu' ? chip.ici.dimensions : 0) - topology.split('x').length);
   return parseTopology(`${generation}:${topology}${'x1'.repeat(missing)}`);
 }

@@ -29,12 +29,12 @@ describe('what cannot be', () => {
     [
       'no slice',
       { useTpu: true, numWorkers: 2, resourcesPerWorker: { TPU: 1 } },
-      "2 workers with useTpu, and no topology and no acceleratorType: a slice is reserved as a whole: add topology: '2x2x2', acceleratorType: 'TPU-V4'",
+      "2 workers with useTpu, and no topology and no acceleratorType: a slice is reserved as a whole: say which, as in topology: '2x2x2', acceleratorType: 'TPU-V4'",
     ],
     [
       'no kind',
       { useTpu: true, numWorkers: 2, topology: '2x2' },
-      "no acceleratorType: a slice is reserved as a whole: add acceleratorType: 'TPU-V4'",
+      "no acceleratorType: a slice is reserved as a whole: say which, as in acceleratorType: 'TPU-V4'",
     ],
     [
       '3 of 4',
@@ -52,7 +52,11 @@ describe('what cannot be', () => {
       "8 chips for each of 1 worker, and a host of v4:2x2x2 has 4: a worker's chips are on one host: use numWorkers: 2",
     ],
     ['no chip of that name', { ...v4, numWorkers: 4, acceleratorType: 'TPU-V9' }, 'there is no TPU generation V9'],
-    ['no topology', { ...v4, numWorkers: 4, topology: 'two' }, 'V4:twox1x1: a topology is a generation and a size'],
+    [
+      'no topology',
+      { ...v4, numWorkers: 4, topology: 'two' },
+      "topology is 'two': it must be sizes in chips, as in '2x2x2', or a slice, as in 'v6e-16'",
+    ],
     ['half', { numWorkers: 1.5 }, 'ScalingConfig: numWorkers is 1.5: it must be a whole number, 0 or more'],
     ['text', { numWorkers: '2' as never }, "numWorkers is '2': it must be a whole number"],
     ['name', { workers: 2 } as never, "there is no option 'workers'"],
@@ -61,7 +65,16 @@ describe('what cannot be', () => {
       { placementStrategy: 'NEAR' as never },
       "placementStrategy is 'NEAR': it must be PACK, SPREAD, STRICT_PACK or STRICT_SPREAD",
     ],
-    ['amounts', { resourcesPerWorker: { CPU: -1 } }, 'resourcesPerWorker is an object: it must be amounts by name'],
+    ['amounts', { resourcesPerWorker: 4 as never }, 'resourcesPerWorker is 4: it must be amounts by name'],
+    ['amount', { resourcesPerWorker: { CPU: -1 } }, 'resourcesPerWorker has CPU: -1: it must be a number, 0 or more'],
+    ['case', { resourcesPerWorker: { cpu: 1 } }, 'resourcesPerWorker has cpu, which Ray calls CPU'],
+    ['no TPU', { numWorkers: 4, topology: '2x2' }, "topology is '2x2', and useTpu is not set: add useTpu: true"],
+    ['type alone', { acceleratorType: 'TPU-V4' }, "acceleratorType is 'TPU-V4', and useTpu is not set"],
+    [
+      'two types',
+      { ...v4, topology: 'v6e-16', numWorkers: 4 },
+      "topology is 'v6e-16', and acceleratorType is 'TPU-V4': leave acceleratorType out",
+    ],
   ])('%s', (_, scaling, message) => {
     expect(() => trainer(scaling)).toThrow(tx.ArgumentError);
     expect(() => trainer(scaling)).toThrow(message);
@@ -134,6 +147,13 @@ describe('what it means', () => {
       pod,
       numWorkers > 1 ? 'xla' : 'none',
     ]);
+  });
+
+  test('a topology that has its type', () => {
+    const named = (topology: string, more: train.ScalingOptions = {}) =>
+      trainer({ useTpu: true, numWorkers: 4, topology, ...more }).scale.slice!.name;
+    expect([named('v6e-16'), named('v4:2x2x4')]).toEqual(['v6e:4x4', 'v4:2x2x4']);
+    expect(named('v6e-16', { acceleratorType: 'TPU-V6E' })).toBe('v6e:4x4');
   });
 
   test('which way gradients go', () => {
