@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { ArgumentError } from '../base/errors.js';
 import { noticeOnce } from '../base/log.js';
+import { checkOptions } from '../base/options.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import type { Mesh } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -76,7 +77,7 @@ export async function withLoop(loop: Loop, run: () => unknown): Promise<void> {
 
 export const getContext = (): TrainContext => currentLoop('getContext').context;
 
-/** The last checkpoint that was kept: where the loop has to go on; undefined at the beginning. */
+/** The last checkpoint that was kept before this attempt: where the loop has to go on; undefined at the beginning. */
 export function getCheckpoint(): Checkpoint | undefined {
   const { checkpoint } = currentLoop('getCheckpoint').spec;
   return checkpoint === null ? undefined : Checkpoint.fromDirectory(checkpoint);
@@ -92,6 +93,7 @@ export interface ReportOptions {
  */
 export async function report(metrics: Record<string, number | bigint>, options: ReportOptions = {}): Promise<void> {
   const loop = currentLoop('report');
+  checkOptions('report', ['checkpoint'], options); // Ray's own takes the checkpoint itself there
   const { checkpoint } = options;
   if (checkpoint !== undefined && typeof checkpoint !== 'string' && !(checkpoint instanceof Checkpoint))
     throw new ArgumentError(

@@ -21,12 +21,11 @@ export class StoppedError extends TsxlaError {}
 
 /** A run that ended early, after all the restarts it may have. `result` is what there is of it; `cause` is what happened. */
 export class TrainingFailedError extends TsxlaError {
-  constructor(
-    message: string,
-    readonly result: Result,
-    options?: ErrorOptions,
-  ) {
+  declare readonly result: Result;
+  constructor(message: string, result: Result, options?: ErrorOptions) {
     super(message, options);
+    // Not enumerable: Node would print the cause twice, and the whole history, where nobody catches it.
+    Object.defineProperty(this, 'result', { value: result });
   }
 }
 

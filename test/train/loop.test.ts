@@ -1,6 +1,7 @@
 // One worker: this process, with all its devices as a mesh.
 import fs from 'node:fs';
 import path from 'node:path';
+import { inspect } from 'node:util';
 import * as tx from 'tsxla';
 import * as train from 'tsxla/train';
 import { expect, test } from 'vitest';
@@ -86,6 +87,14 @@ test('a loop that throws: TrainingFailedError with what it threw, and all that w
     metrics: { step: 1 },
     error: { name: 'RangeError' },
   });
+  expect(inspect(failed).match(/no such row/g)).toHaveLength(2); // the message, and the cause: not a third time in `result`
+});
+
+test("a checkpoint where report's options belong, as Ray's own takes it", async () => {
+  const failed = runLoop(async () => {
+    await train.report({ step: 1 }, (await train.Checkpoint.save({ step: 1 })) as never);
+  });
+  await expect(failed).rejects.toThrow('report: a Checkpoint stands where its options belong: write { checkpoint }');
 });
 
 test('a loop that fails begins again at the last checkpoint, and its history has each step once', async () => {
