@@ -64,5 +64,5 @@ export function ownCommand(): Command | undefined {
   const [, script, ...args] = process.argv;
   const isCode = process.execArgv.some((a) => /^(-e|--eval|-p|--print|-i|--interactive|-pe)\b/.test(a));
   const execArgv = process.execArgv.filter((a) => !/^--inspect/.test(a));
-  return script && !isCode ? { execArgv, script, args } : undefined;
+  return script && script !== '-' && !isCode ? { execArgv, script, args } : undefined;
 }

@@ -61,4 +61,6 @@ test('a program without a script cannot be run again', async () => {
   await expect(trainer.fit()).rejects.toThrow(
     "2 workers run this program's script again, and it has none: put it in a file",
   );
+  process.argv = [argv[0]!, '-']; // node - < script
+  await expect(trainer.fit()).rejects.toThrow('and it has none: put it in a file');
 });
