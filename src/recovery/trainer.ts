@@ -34,7 +34,7 @@ async function byWorkers(settings: Settings, tell: Tell): Promise<RecoveryResult
     scalingConfig: { numWorkers: workers, useTpu, useGpu, ...(topology !== undefined && { topology }) },
     // Beside what the run itself keeps.
     runConfig: {
-      name: path.basename(path.resolve(output)),
+      name: path.basename(path.resolve(output)).replace(/[^\w.-]+|^[^\w]+/g, '_'),
       storagePath: path.join(output, 'workers'),
       failureConfig: { maxFailures },
     },
