@@ -24,7 +24,7 @@ const numbersIn = (output: string, name: string): number[] =>
     .flatMap((line) => JSON.parse(line)[name] ?? []);
 
 test('two workers have the losses, gradients and perplexities of one, and one summary', async () => {
-  const [alone, together] = [newFolder(), newFolder()];
+  const [alone, together] = [path.join(newFolder(), 'a run'), path.join(newFolder(), 'a run')];
   const [one, two] = await Promise.all([run(alone), run(together, '--workers', '2')]);
   expect(one.status, one.stderr).toBe(0);
   expect(two.status, two.stderr).toBe(0);
