@@ -12,7 +12,7 @@ import type { StepOptions } from '../optim/optimizer.js';
 import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch } from '../spmd/index.js';
 import { batchAxes } from '../spmd/shares.js';
 import { noGrad } from '../tensor/autograd.js';
-import { tensor } from '../tensor/create.js';
+import { fromBuffer, tensor, zeros } from '../tensor/create.js';
 import { currentRegion } from '../tensor/region.js';
 import { step as runStep } from '../tensor/step.js';
 import { sync } from '../tensor/sync.js';
@@ -40,11 +40,24 @@ function placeModel({ context: { mesh } }: Loop, model: Module, { table }: Prepa
 }
 async function shareValues(loop: Loop, model: Module): Promise<void> {
   if (!isExchanged(loop)) return;
-  const values = [...model.parameters(), ...model.buffers()].filter((t) => FLOATS.includes(t.dtype));
+  const values = [...model.parameters(), ...model.buffers()];
   const isFirst = loop.context.rank === 0;
-  const shared = await exchange(loop, 'sum', 'prepareModel', values, (data) => (isFirst ? data : data.fill(0)));
-  noGrad(() => values.forEach((t, i) => void t.copy_(shared[i]!)));
+  const shared = await loop.inTurn(async () => {
+    const sent = await Promise.all(values.map((t) => (isExact(t) ? t : bytesOf(t))));
+    return exchange(loop, 'sum', 'prepareModel', sent, (data) => (isFirst ? data : data.fill(0)));
+  });
+  const first = await Promise.all(values.map((t, i) => (isExact(t) ? shared[i]! : fromBytes(shared[i]!, t))));
+  noGrad(() => values.forEach((t, i) => void t.copy_(first[i]!)));
   await sync(...values);
+}
+const isExact = ({ dtype }: Tensor): boolean => FLOATS.includes(dtype);
+/** What f32 does not hold (integers, booleans, f64), byte by byte. */
+async function bytesOf(t: Tensor): Promise<Tensor> {
+  const { buffer, byteOffset, byteLength } = await t.data();
+  return tensor(Float32Array.from(new Uint8Array(buffer, byteOffset, byteLength)));
+}
+async function fromBytes(bytes: Tensor, { dtype, shape }: Tensor): Promise<Tensor> {
+  return fromBuffer(Uint8Array.from((await bytes.data()) as Float32Array), { dtype, shape });
 }
 
 /** The loader of this worker's batches, each of `batchSize` items: of every worldSize items in its order, one. */
@@ -93,16 +106,15 @@ function checkOutside({ context: { worldSize } }: Loop, what: string): void {
     );
 }
 async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void> {
-  const parameters = [...(Symbol.iterator in of ? of : of.parameters())].filter((p) => p.grad);
-  if (!parameters.length)
+  const parameters = [...(Symbol.iterator in of ? of : of.parameters())].filter((p) => p.requiresGrad || p.grad);
+  if (!parameters.some((p) => p.grad))
     throw new ArgumentError('averageGradients: no parameter has a gradient: call it after loss.backward()');
-  const means = await exchange(
-    loop,
-    'mean',
-    'averageGradients',
-    parameters.map((p) => p.grad!.detach()),
-  );
-  parameters.forEach((p, i) => void (p.grad = means[i]!));
+  // What this worker's loss did not use, another's may have: to the mean it adds 0, as in torch.
+  const gradients = parameters.map((p) => p.grad?.detach() ?? zeros(p.shape, { dtype: p.dtype }));
+  const isUsed = tensor(Float32Array.from(parameters, (p) => (p.grad ? 1 : 0)));
+  const means = await loop.inTurn(() => exchange(loop, 'mean', 'averageGradients', [...gradients, isUsed]));
+  const used = (await means.pop()!.data()) as Float32Array;
+  parameters.forEach((p, i) => void (used[i] && (p.grad = means[i]!)));
 }
 
 /** What is exchanged: as f32, which holds all of them. */
@@ -148,10 +160,8 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
   const loop = currentLoop('averageMetrics');
   if (!isExchanged(loop)) return metrics;
   const names = Object.keys(metrics).sort();
-  const means = await loop.link.reduce(
-    'mean',
-    Float32Array.from(names, (name) => metrics[name]!),
-  );
+  const numbers = Float32Array.from(names, (name) => metrics[name]!);
+  const means = await loop.inTurn(() => loop.link.reduce('mean', numbers));
   return Object.fromEntries(Object.keys(metrics).map((name) => [name, means[names.indexOf(name)]!])) as M;
 }
 
@@ -182,6 +192,11 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O>
   };
   const step = (options?: StepOptions): Promise<void> => {
     checkOutside(loop, 'optimizer.step()');
+    if (options?.skipIf)
+      throw new ArgumentError(
+        "prepareOptimizer: step({ skipIf }), as GradScaler calls it, would be each worker's own decision: " +
+          'await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is',
+      );
     return update(options);
   };
   const zeroGrad: O['zeroGrad'] = (options) => {

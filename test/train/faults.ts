@@ -36,6 +36,54 @@ const LOOPS: Record<string, () => unknown> = {
       await train.report({ loss: Number(await loss.item()) });
     }
   },
+  /** What workers do together where they differ: gradients that one of them lacks, values f32 does not hold, several at once. */
+  async together() {
+    const { rank } = train.getContext();
+    const first = async (t: tx.Tensor) => Number((await t.data())[0]);
+    const parameter = () => new tx.nn.Parameter(tx.zeros([2]));
+    const optimizerOf = (...params: tx.Tensor[]) => train.prepareOptimizer(new tx.optim.SGD(params, { lr: 1 }));
+
+    const [zeroth, second, unused] = [parameter(), parameter(), parameter()];
+    const optimizer = optimizerOf(zeroth, second, unused);
+    const own = rank ? second : zeroth;
+    own
+      .mul(2 * rank + 2)
+      .sum()
+      .backward(); // 2 of worker 0, 4 of worker 1
+    await optimizer.step();
+    const means = { zeroth: await first(zeroth), second: await first(second), unused: Number(unused.grad === null) };
+
+    class Odd extends tx.nn.Module {
+      large = new tx.nn.Buffer(tx.tensor([2 ** 30 + 1 - rank], { dtype: 'i32' }));
+      exact = new tx.nn.Buffer(tx.tensor([0.1 + rank], { dtype: 'f64' }));
+    }
+    const { large, exact } = await train.prepareModel(new Odd());
+
+    const [a, b] = [parameter(), parameter()];
+    a.sum().backward();
+    b.mul(10).sum().backward();
+    await (rank ? a : b).grad!.data(); // so that the other takes longer
+    const steps = [a, b].map((p) => optimizerOf(p).step());
+    const { mean } = await train.averageMetrics({ mean: rank });
+    await Promise.all(steps);
+    const inTurn = { a: await first(a), b: await first(b), mean };
+
+    new tx.optim.GradScaler().scale(zeroth.sum()).backward();
+    const refused = await Promise.resolve()
+      .then(() => new tx.optim.GradScaler().step(optimizer))
+      .catch((e: Error) => e.message);
+    console.log(refused);
+    process.on('exit', () => {
+      const end = Date.now() + 200;
+      while (Date.now() < end); // time enough to be killed in
+      fs.writeFileSync(path.join(storage, `exit-${rank}`), 'in peace');
+    });
+    await train.barrier(); // no worker's are the others': all of them are compared
+    fs.writeFileSync(
+      path.join(storage, `seen-${rank}`),
+      JSON.stringify({ ...means, ...inTurn, large: await first(large), exact: await first(exact) }),
+    );
+  },
   /** Until it is told to end: it may do something before. */
   async waits() {
     fs.writeFileSync(path.join(storage, `pid-${train.getContext().rank}`), String(process.pid));
