@@ -6,7 +6,7 @@ import { plural } from '../base/format.js';
 import { describe } from '../base/tree.js';
 import type { DataLoader } from '../data/index.js';
 import type { Mesh } from '../ir/mesh.js';
-import type { Module } from '../nn/index.js';
+import { Module } from '../nn/index.js';
 import type { Optimizer } from '../optim/index.js';
 import type { StepOptions } from '../optim/optimizer.js';
 import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch } from '../spmd/index.js';
@@ -106,7 +106,7 @@ function checkOutside({ context: { worldSize } }: Loop, what: string): void {
     );
 }
 async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void> {
-  const parameters = [...(Symbol.iterator in of ? of : of.parameters())].filter((p) => p.requiresGrad || p.grad);
+  const parameters = [...(of instanceof Module ? of.parameters() : of)].filter((p) => p.requiresGrad || p.grad);
   if (!parameters.some((p) => p.grad))
     throw new ArgumentError('averageGradients: no parameter has a gradient: call it after loss.backward()');
   // What this worker's loss did not use, another's may have: to the mean it adds 0, as in torch.
@@ -159,10 +159,16 @@ async function exchange(
 export async function averageMetrics<M extends Record<string, number>>(metrics: M): Promise<M> {
   const loop = currentLoop('averageMetrics');
   if (!isExchanged(loop)) return metrics;
+  const { rank, worldSize } = loop.context;
   const names = Object.keys(metrics).sort();
-  const numbers = Float32Array.from(names, (name) => metrics[name]!);
-  const means = await loop.inTurn(() => loop.link.reduce('mean', numbers));
-  return Object.fromEntries(Object.keys(metrics).map((name) => [name, means[names.indexOf(name)]!])) as M;
+  // f32 would round them, and a number of tokens is soon larger than it holds: each worker sends its bytes beside the others'.
+  const own = new Uint8Array(Float64Array.from(names, (name) => metrics[name]!).buffer);
+  const places = new Float32Array(worldSize * own.length);
+  places.set(own, rank * own.length);
+  const bytes = await loop.inTurn(() => loop.link.reduce('sum', places));
+  const all = new Float64Array(Uint8Array.from(bytes).buffer);
+  const mean = (i: number) => all.reduce((sum, n, at) => sum + (at % names.length === i ? n : 0), 0) / worldSize;
+  return Object.fromEntries(Object.keys(metrics).map((name) => [name, mean(names.indexOf(name))])) as M;
 }
 
 /** An optimizer whose step may have to wait for other workers. */

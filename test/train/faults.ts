@@ -64,25 +64,31 @@ const LOOPS: Record<string, () => unknown> = {
     b.mul(10).sum().backward();
     await (rank ? a : b).grad!.data(); // so that the other takes longer
     const steps = [a, b].map((p) => optimizerOf(p).step());
-    const { mean } = await train.averageMetrics({ mean: rank });
+    const { mean, tokens } = await train.averageMetrics({ tokens: 2 ** 40 + 1, mean: rank });
     await Promise.all(steps);
-    const inTurn = { a: await first(a), b: await first(b), mean };
+    const inTurn = { a: await first(a), b: await first(b), mean, tokens };
+
+    const list = new tx.nn.Sequential(new tx.nn.Linear(1, 1)); // which is a list of modules, too
+    list
+      .forward(tx.ones([1, 1]))
+      .mul(rank)
+      .sum()
+      .backward();
+    await train.averageGradients(list);
+    const slope = await first([...list.parameters()][0]!.grad!);
 
     new tx.optim.GradScaler().scale(zeroth.sum()).backward();
     const refused = await Promise.resolve()
       .then(() => new tx.optim.GradScaler().step(optimizer))
       .catch((e: Error) => e.message);
-    console.log(refused);
     process.on('exit', () => {
       const end = Date.now() + 200;
       while (Date.now() < end); // time enough to be killed in
       fs.writeFileSync(path.join(storage, `exit-${rank}`), 'in peace');
     });
-    await train.barrier(); // no worker's are the others': all of them are compared
-    fs.writeFileSync(
-      path.join(storage, `seen-${rank}`),
-      JSON.stringify({ ...means, ...inTurn, large: await first(large), exact: await first(exact) }),
-    );
+    const seen = { ...means, ...inTurn, slope, large: await first(large), exact: await first(exact) };
+    fs.writeFileSync(path.join(storage, `seen-${rank}`), JSON.stringify(seen));
+    console.log(refused, 'at length '.repeat(1e5), `worker ${rank} has said all`);
   },
   /** Until it is told to end: it may do something before. */
   async waits() {

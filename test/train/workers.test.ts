@@ -88,9 +88,10 @@ test('workers that differ: a mean of what only some have, the values of the firs
   for (const rank of [0, 1]) {
     expect(JSON.parse(read(`seen-${rank}`))).toEqual({
       ...{ zeroth: -1, second: -2, unused: 1 },
-      ...{ a: -1, b: -10, mean: 0.5 },
+      ...{ a: -1, b: -10, mean: 0.5, tokens: 2 ** 40 + 1, slope: 0.5 },
       ...{ large: 2 ** 30 + 1, exact: 0.1 },
     });
+    expect(stdout).toContain(`worker ${rank} has said all`);
     expect(read(`exit-${rank}`)).toBe('in peace'); // nobody ends a worker that has come to its end
   }
   expect(stdout).toContain('await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is');
