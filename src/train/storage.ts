@@ -97,6 +97,9 @@ export class RunFolder {
     const name = `checkpoint-${String(number).padStart(6, '0')}`;
     const aside = this.#at(`${UNFINISHED}${randomUUID()}`);
     try {
+      const around = parts.find((part) => !path.relative(part, this.path).startsWith('..'));
+      if (around)
+        throw new Error(`${around} has the run itself in it, and would be kept in itself: use a folder beside it`);
       await fsp.mkdir(aside, { recursive: true });
       for (const part of new Set(parts)) await bring(part, aside, path.dirname(part) === this.#at(SAVING));
       const manifest: Manifest = { number, metrics: encodeMetrics(metrics), reports, files: await sizesIn(aside) };
@@ -244,6 +247,8 @@ async function bring(from: string, to: string, move: boolean): Promise<void> {
   const isKept = typeof readKept(from) !== 'string'; // one of a run: its manifest is not the new one's
   for (const name of await filesIn(from)) {
     if (isKept && name === MANIFEST) continue;
+    if (name === MANIFEST)
+      throw new Error(`${from} has a ${MANIFEST}, which is the run's own file: give yours another name`);
     const [source, target] = [path.join(from, name), path.join(to, name)];
     if (fs.existsSync(target))
       noticeOnce(

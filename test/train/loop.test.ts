@@ -163,6 +163,10 @@ test("a folder of the user's own is copied, and stays the user's", async () => {
   const copy = await result.checkpoint!.toDirectory(folders.newFolder());
   expect(fs.readdirSync(path.join(copy, 'deep'))).toEqual(['a.txt']);
   await expect(result.checkpoint!.load()).rejects.toThrow('has nothing that Checkpoint.save wrote');
+  fs.writeFileSync(path.join(own, 'train.json'), '{}');
+  await expect(runLoop(() => train.report({}, { checkpoint: own }))).rejects.toThrow(
+    "has a train.json, which is the run's own file: give yours another name",
+  );
 });
 
 test('links in a folder are followed, and a checkpoint of a run can be reported again', async () => {
@@ -261,6 +265,15 @@ test.each<[string, () => unknown, string]>([
   ['a text', () => train.report({ loss: '0.1' as never }), "report: loss is '0.1', and metrics are numbers"],
   ['no object', () => train.report(3 as never), 'report: the metrics are the number 3: give numbers by name'],
   ['no folder', () => train.report({}, { checkpoint: '/nowhere' }), 'there is no folder /nowhere'],
+  [
+    'the folder of the run as its checkpoint',
+    () => {
+      const { trialDir } = train.getContext();
+      fs.mkdirSync(trialDir, { recursive: true });
+      return train.report({}, { checkpoint: trialDir });
+    },
+    'has the run itself in it, and would be kept in itself: use a folder beside it',
+  ],
   [
     'no checkpoint',
     () => train.report({}, { checkpoint: 7 as never }),
