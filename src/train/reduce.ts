@@ -94,8 +94,16 @@ export function averageGradients(of: Module | Iterable<Tensor>): Promise<void> {
   loop.isAveraged = true;
   if (!isExchanged(loop)) return Promise.resolve();
   checkOutside(loop, 'averageGradients()');
-  return average(loop, of);
+  if (averaging.get(loop)?.isAwaited === false)
+    throw new ArgumentError(
+      'averageGradients() while nobody waits for the one before: write await averageGradients(model)',
+    );
+  const means = watched(average(loop, of));
+  averaging.set(loop, means);
+  return means;
 }
+/** The last one of a loop. */
+const averaging = new WeakMap<Loop, Watched>();
 /** A program cannot wait: thrown at once, and not into a promise that nobody has. */
 function checkOutside({ context: { worldSize } }: Loop, what: string): void {
   const region = currentRegion();
@@ -171,6 +179,24 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
   return Object.fromEntries(Object.keys(metrics).map((name) => [name, mean(names.indexOf(name))])) as M;
 }
 
+/** Knows whether somebody waits for it. */
+class Watched extends Promise<undefined> {
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise; // whoever waits for what comes after it waits for it
+  }
+  isAwaited = false;
+  // biome-ignore lint/suspicious/noThenProperty: a promise has one
+  override then<A = void, B = never>(
+    onDone?: ((value: undefined) => A | PromiseLike<A>) | null,
+    onFailed?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.isAwaited = true;
+    return super.then(onDone, onFailed);
+  }
+}
+const watched = (work: Promise<void>): Watched =>
+  new Watched((resolve, reject) => void work.then(() => resolve(undefined), reject));
+
 /** An optimizer whose step may have to wait for other workers. */
 export type Prepared<O> = { step(options?: StepOptions): void | Promise<void> } & O;
 /**
@@ -181,7 +207,15 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O>
   const loop = currentLoop('prepareOptimizer');
   loop.isAveraged = true;
   if (!isExchanged(loop)) return optimizer;
+  let last: Watched | undefined;
   let underWay = false;
+  // Gradients of the next batch in the middle of a step would be taken for its own: with one worker nobody would notice.
+  const checkAwaited = (what: string) => {
+    if (underWay || last?.isAwaited === false)
+      throw new ArgumentError(
+        `prepareOptimizer: ${what} while nobody waits for the step before, whose gradients are being averaged: write await optimizer.step()`,
+      );
+  };
   const update = async (options?: StepOptions): Promise<void> => {
     underWay = true;
     try {
@@ -203,13 +237,11 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O>
         "prepareOptimizer: step({ skipIf }), as GradScaler calls it, would be each worker's own decision: " +
           'await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is',
       );
-    return update(options);
+    checkAwaited('step()');
+    return (last = watched(update(options)));
   };
   const zeroGrad: O['zeroGrad'] = (options) => {
-    if (underWay)
-      throw new ArgumentError(
-        'prepareOptimizer: zeroGrad() while the gradients of the step before are being averaged: write await optimizer.step()',
-      );
+    checkAwaited('zeroGrad()');
     optimizer.zeroGrad(options);
   };
   return new Proxy(optimizer, {

@@ -88,6 +88,17 @@ const LOOPS: Record<string, () => unknown> = {
     });
     const seen = { ...means, ...inTurn, slope, large: await first(large), exact: await first(exact) };
     fs.writeFileSync(path.join(storage, `seen-${rank}`), JSON.stringify(seen));
+    const hurried = optimizerOf(parameter());
+    for (const hurry of [() => hurried.step(), () => train.averageGradients([a])]) {
+      hurried.paramGroups[0]!.params[0]!.grad = tx.ones([2]);
+      const first = hurry(); // which is awaited too late
+      try {
+        hurry();
+      } catch (e) {
+        console.log((e as Error).message);
+      }
+      await first;
+    }
     console.log(refused, 'at length '.repeat(1e5), `worker ${rank} has said all`);
   },
   /** Until it is told to end: it may do something before. */

@@ -94,6 +94,10 @@ test('workers that differ: a mean of what only some have, the values of the firs
     expect(stdout).toContain(`worker ${rank} has said all`);
     expect(read(`exit-${rank}`)).toBe('in peace'); // nobody ends a worker that has come to its end
   }
+  expect(
+    stdout.match(/step\(\) while nobody waits for the step before, .*: write await optimizer.step\(\)/g),
+  ).toHaveLength(2);
+  expect(stdout.match(/while nobody waits for the one before: write await averageGradients\(model\)/g)).toHaveLength(2);
   expect(stdout).toContain('await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is');
 });
 
