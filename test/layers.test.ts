@@ -15,7 +15,8 @@ const LAYERS = [
   ['nn', 'optim', 'data', 'io', 'plan', 'ray', 'xm'],
   ['models'],
   ['quant', 'lora', 'distill'],
-  ['recovery', 'backend', 'train'],
+  ['backend', 'train'],
+  ['recovery'],
   ['jobs'],
   ['cli'],
   ['.'], // src/index.ts: re-exports only

@@ -321,3 +321,24 @@ test('a clone of what is not computed yet lives on, though a step changes the te
   await change();
   expect(await tx.allclose(w, c.add(2)).item()).toBe(true);
 });
+
+test.each(['of a step', 'set by the user'])('a step changes gradients %s in place, and clears them', async (whose) => {
+  const w = tx.tensor([3, 4], { dtype: 'f32', requiresGrad: true });
+  const gradients = tx.compile(() => w.mul(w).sum().backward());
+  for (const [norm, left] of [
+    [10, [2.4, 3.2]],
+    [8, [1.8, 2.4]],
+  ] as const) {
+    await gradients();
+    if (whose === 'set by the user') w.grad = tx.tensor(await w.grad!.data());
+    const before = await tx.step(() => {
+      const norm = tx.optim.clipGradNorm([w], 1);
+      tx.noGrad(() => w.sub_(w.grad!));
+      w.grad = null;
+      return norm;
+    });
+    expect(await before.item()).toBeCloseTo(norm, 5);
+    expect(w.grad).toBe(null);
+    (await w.data()).forEach((x, i) => void expect(x).toBeCloseTo(left[i]!, 5));
+  }
+});

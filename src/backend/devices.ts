@@ -1,25 +1,19 @@
 // Which devices there are: as the plugin lists them, or, before it was started, as the machine and the environment tell.
-import fs from 'node:fs';
 import { env, envInteger } from '../base/env.js';
 import type { Device } from '../pjrt/index.js';
 import { parseTopology } from '../plan/topology.js';
 import type { DeviceType } from '../plugins/index.js';
-import { device, virtualDevices } from '../runtime/device.js';
+import { device, filesLike, virtualDevices, visibleGpus } from '../runtime/device.js';
 import { allDone, checkRuns, inTurn } from '../runtime/turn.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
 import { TPUDeviceError } from './errors.js';
-
-const filesLike = (folder: string, pattern: RegExp): number =>
-  fs.existsSync(folder) ? fs.readdirSync(folder).filter((name) => pattern.test(name)).length : 0;
 
 /** Of all processes, by what can be known without starting the plugin. */
 const expected: Readonly<Record<DeviceType, () => number>> = {
   cpu: virtualDevices,
   cuda: () => {
     const processes = envInteger('WORLD_SIZE', 1, 1);
-    return processes > 1
-      ? processes
-      : (env('CUDA_VISIBLE_DEVICES')?.split(',').length ?? filesLike('/dev', /^nvidia\d+$/));
+    return processes > 1 ? processes : visibleGpus();
   },
   tpu: () => {
     const slice = env('TPU_ACCELERATOR_TYPE'); // Cloud TPU's own: v5litepod-16

@@ -3,61 +3,37 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import os from 'node:os';
 import path from 'node:path';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { ArgumentError } from '../base/errors.js';
-import { RAY_ENV, rayAddress } from '../ray/index.js';
-import { addressOption, clusterAt } from './ray-options.js';
+import { rayAddress } from '../ray/index.js';
+import { addressOption, clusterAt, positive, type RayFlags, rayEnv, rayFlags } from './ray-options.js';
 
-interface Options {
+interface Options extends RayFlags {
   readonly address?: string;
   readonly workers?: number;
-  readonly detach?: true;
-  readonly install?: true;
-  readonly modules?: string;
-  readonly include?: string[];
-  readonly python?: string;
-  readonly startTimeout?: number;
-  readonly env?: Record<string, string>;
 }
 
-const positive = (text: string): number => {
-  const n = Number(text);
-  if (!(Number.isSafeInteger(n) && n > 0)) throw new InvalidArgumentError('a whole number, 1 or more');
-  return n;
-};
-const several = (text: string, before: string[] = []): string[] => [...before, text];
-const pair = (text: string, before: Record<string, string> = {}): Record<string, string> => {
-  const at = text.indexOf('=');
-  if (at < 1) throw new InvalidArgumentError('NAME=value');
-  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
-};
-
 export function submitCommand(): Command {
-  return new Command('submit')
+  const command = new Command('submit')
     .description('run a training script on a Ray cluster, with its logs; Ctrl-C ends the run there')
     .argument('<script>', 'a program that calls new TorchTrainer({...}).fit()')
     .argument('[args...]', 'its arguments, behind --')
     .addOption(addressOption())
-    .option('--workers <n>', 'instead of what the script says', positive)
-    .option('--detach', 'leave when the job is submitted: `tsxla logs --follow` shows it then')
-    .option('--install', 'let workers install what they lack: npm packages by the lock file, the plugin')
-    .option('--modules <folder>', 'the node_modules of the workers, if they have them elsewhere than this machine')
-    .option('--include <path>', 'an ignored file or folder of the project that they need (repeatable)', several)
-    .option('--python <command>', "the cluster's Python that has Ray: python unless told")
-    .option('--start-timeout <seconds>', 'how long the cluster may take to place the workers: 60 unless told', positive)
-    .option('--env <NAME=value>', "for the workers' environment (repeatable)", pair)
-    .action(async (script: string, args: string[], { address, workers, ...options }: Options) => {
-      if (!existsSync(script)) throw new ArgumentError(`submit: there is no file ${script}`);
-      await clusterAt(address).version(); // what is wrong with the cluster is said before the script does anything
-      const env = {
-        ...process.env,
-        RAY_ADDRESS: rayAddress(address),
-        [RAY_ENV]: JSON.stringify(options),
-        ...(workers && { TSXLA_TRAIN_WORKERS: String(workers) }),
-      };
-      process.exitCode = await runScript([...loaderFor(script), script, ...args], env);
-    });
+    .option('--workers <n>', 'instead of what the script says', positive);
+  for (const option of rayFlags()) command.addOption(option);
+  return command.action(async (script: string, args: string[], { address, workers, ...options }: Options) => {
+    if (!existsSync(script)) throw new ArgumentError(`submit: there is no file ${script}`);
+    await clusterAt(address).version(); // what is wrong with the cluster is said before the script does anything
+    const env = {
+      ...process.env,
+      RAY_ADDRESS: rayAddress(address),
+      ...rayEnv(options),
+      ...(workers && { TSXLA_TRAIN_WORKERS: String(workers) }),
+    };
+    process.exitCode = await runScript([...loaderFor(script), script, ...args], env);
+  });
 }
 
 /** TypeScript is run by the project's tsx; a Node that takes types away itself needs none. */
@@ -82,7 +58,7 @@ function runScript(command: string[], env: NodeJS.ProcessEnv): Promise<number> {
     child.on('error', reject);
     child.on('exit', (code, signal) => {
       process.off('SIGINT', ignore).off('SIGTERM', forward);
-      resolve(code ?? 128 + (signal === 'SIGINT' ? 2 : signal === 'SIGTERM' ? 15 : 9));
+      resolve(code ?? 128 + os.constants.signals[signal!]);
     });
   });
 }

@@ -1,5 +1,7 @@
 // `tsxla train-recovery-lora`: the main job. Its flags are the table in recovery/options.ts; what it shows are its events.
 import { Command, Option } from 'commander';
+import { env } from '../base/env.js';
+import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, plural, seconds, timeLeft } from '../base/format.js';
 import { notice, say, stand } from '../base/log.js';
 import type { RecoveryEvent, RecoveryOptions, RecoveryResult } from '../recovery/index.js';
@@ -7,8 +9,10 @@ import { FLAGS, type Flag, flagOf } from '../recovery/options.js';
 import { programBytes } from '../runtime/memory.js';
 import { number } from './numbers.js';
 import { type Progress, progress } from './progress.js';
+import { givenFlags, type RayFlags, rayEnv, rayFlags } from './ray-options.js';
 
-type Given = RecoveryOptions & { readonly json?: true; readonly clipGradNorm?: number; readonly fullLogits: boolean };
+type Given = RecoveryOptions &
+  RayFlags & { readonly json?: true; readonly clipGradNorm?: number; readonly fullLogits: boolean };
 
 export function trainRecoveryLoraCommand(): Command {
   const command = new Command('train-recovery-lora').description(
@@ -16,11 +20,18 @@ export function trainRecoveryLoraCommand(): Command {
   );
   for (const [name, flag] of Object.entries(FLAGS))
     for (const option of optionsOf(name, flag)) command.addOption(option);
-  return command
-    .option('--json', 'print the summary as one JSON object')
-    .action(({ json, clipGradNorm: gradClip, fullLogits, ...given }: Given) =>
-      run({ ...given, ...(gradClip !== undefined && { gradClip }), ...(!fullLogits && { compute: 'gather' }) }, json),
+  for (const option of rayFlags()) command.addOption(option.helpGroup(`With ${flagOf('ray')}:`));
+  return command.option('--json', 'print the summary as one JSON object').action((given: Given) => {
+    const { json, clipGradNorm: gradClip, fullLogits, ...others } = given;
+    const { detach, install, modules, include, python, startTimeout, env: _, ...options } = others;
+    const [idle] = given.ray || env('RAY_ADDRESS') ? [] : givenFlags(given);
+    if (idle) throw new ArgumentError(`${flagOf(idle[0])} does nothing without --ray: leave it out`);
+    Object.assign(process.env, rayEnv(given)); // the trainer looks there
+    return run(
+      { ...options, ...(gradClip !== undefined && { gradClip }), ...(!fullLogits && { compute: 'gather' }) },
+      json,
     );
+  });
 }
 
 const VALUES = { text: ' <name>', texts: ' <files...>', number: ' <x>', whole: ' <n>', switch: '' };

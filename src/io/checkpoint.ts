@@ -29,6 +29,14 @@ export interface CheckpointOptions {
   readonly background?: boolean;
   /** `tick` saves when the step's number is a multiple of it. */
   readonly every?: number;
+  /** Nothing is written: for workers of which the first one saves for all. */
+  readonly readOnly?: boolean;
+}
+
+export interface TickOptions {
+  readonly metrics?: Readonly<Record<string, number>>;
+  /** Whether this is the last step; whether the process was told to end, unless told. */
+  readonly stop?: boolean;
 }
 
 export interface LoadOptions {
@@ -53,7 +61,8 @@ export class CheckpointManager {
   #saving: Promise<unknown> = Promise.resolve();
   #writing: Promise<void> = Promise.resolve();
   #failure: Error | undefined;
-  #stop: NodeJS.Signals | undefined;
+  /** Why the process is to end. */
+  #stop: string | undefined;
   #unlisten: (() => void) | undefined;
 
   /** The folder is made if need be. What an earlier run left unfinished in it is removed. */
@@ -61,10 +70,11 @@ export class CheckpointManager {
     readonly dir: string,
     options: CheckpointOptions = {},
   ) {
-    checkOptions('CheckpointManager', ['keep', 'best', 'background', 'every'], options);
-    const { keep = 3, background = true, every = 1000, best } = options;
+    checkOptions('CheckpointManager', ['keep', 'best', 'background', 'every', 'readOnly'], options);
+    const { keep = 3, background = true, every = 1000, readOnly = false, best } = options;
     for (const [name, n] of Object.entries({ keep, every })) checkWhole(`CheckpointManager: ${name}`, n, 1);
-    this.#options = { keep, background, every, best };
+    this.#options = { keep, background, every, readOnly, best };
+    if (readOnly) return;
     try {
       fs.mkdirSync(dir, { recursive: true });
       cleanUp(dir);
@@ -126,6 +136,7 @@ export class CheckpointManager {
         throw new ArgumentError(
           `CheckpointManager.save: ${JSON.stringify(name)} cannot be the name of a file: use letters, digits, _ - and .`,
         );
+    if (this.#options.readOnly) return;
     if (RNG in items)
       throw new ArgumentError(`CheckpointManager.save: ${RNG} is the random generator's: use another name`);
     const values = snapshot(items); // as they are now
@@ -216,18 +227,24 @@ export class CheckpointManager {
 
   /** Whether `tick` would save now. */
   isDue(step: number): boolean {
-    return this.#stop !== undefined || step % this.#options.every === 0;
+    return this.isTold || step % this.#options.every === 0;
+  }
+  /** Whether the process was told to end, since the first `tick`. */
+  get isTold(): boolean {
+    return this.#stop !== undefined;
   }
   /**
    * To be called after every step: saves when it is time to, or when the process was told to end (SIGTERM, SIGINT). Then it
-   * gives true, once all is on the disk: leave the loop.
+   * gives true, once all is on the disk: leave the loop. Workers that must leave it together agree on that, and say so: `stop`.
    */
-  async tick(step: number, items: Items, options: { readonly metrics?: Readonly<Record<string, number>> } = {}) {
+  async tick(step: number, items: Items, options: TickOptions = {}): Promise<boolean> {
     this.#unlisten ??= this.#listen();
-    if (this.isDue(step)) await this.save(step, items, options);
-    if (!this.#stop) return false;
+    const { stop = this.isTold } = options;
+    if (stop || step % this.#options.every === 0) await this.save(step, items, options);
+    if (!stop) return false;
     await this.done();
-    notice(`${this.#stop}: saved the checkpoint of step ${step} in ${this.dir}`);
+    if (!this.#options.readOnly)
+      notice(`${this.#stop ?? 'another worker was told to end'}: saved the checkpoint of step ${step} in ${this.dir}`);
     this.close();
     return true;
   }

@@ -1,6 +1,12 @@
 // Files: arrays in safetensors, torch's and numpy's files, checkpoints, and models of the Hugging Face hub.
 export type { ArraySource, HostArray, NamedArrays } from './array.js';
-export { CheckpointManager, type CheckpointOptions, type LoadOptions, type Restored } from './checkpoint.js';
+export {
+  CheckpointManager,
+  type CheckpointOptions,
+  type LoadOptions,
+  type Restored,
+  type TickOptions,
+} from './checkpoint.js';
 export type { CheckpointInfo } from './checkpoint-files.js';
 export { type HubOptions, hubCache, resolveModel } from './hub.js';
 export { readNpy, readNpz, writeNpy, writeNpz } from './numpy.js';

@@ -188,8 +188,8 @@ export class RayCluster {
     return status === 200;
   }
 
-  async putPackage(name: string, bytes: Uint8Array): Promise<void> {
-    await this.#call('PUT', `/api/packages/gcs/${name}`, { body: bytes });
+  async putPackage(name: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
+    await this.#call('PUT', `/api/packages/gcs/${name}`, { body: bytes, signal });
   }
 
   #headers(): Record<string, string> {
@@ -211,14 +211,19 @@ export class RayCluster {
   async #call(
     method: string,
     path: string,
-    { body, allow = [] }: { body?: string | Uint8Array; allow?: number[] } = {},
+    {
+      body,
+      allow = [],
+      signal,
+    }: { body?: string | Uint8Array; allow?: number[]; signal?: AbortSignal | undefined } = {},
   ) {
     const answer = await new Promise<Answer>((resolve, reject) => {
       const { request } = this.url.protocol === 'https:' ? https : http;
       const type = typeof body === 'string' ? { 'content-type': 'application/json' } : {};
       const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) };
       const headers = { ...this.#headers(), ...type, ...length };
-      const call = request(new URL(path, this.url), { method, headers, timeout: this.#timeout }, (response) => {
+      const options = { method, headers, timeout: this.#timeout, ...(signal && { signal }) };
+      const call = request(new URL(path, this.url), options, (response) => {
         const parts: Buffer[] = [];
         response.on('data', (part: Buffer) => parts.push(part));
         response.on('error', reject);
@@ -228,6 +233,7 @@ export class RayCluster {
       call.on('error', reject);
       call.end(body);
     }).catch((e: NodeJS.ErrnoException) => {
+      signal?.throwIfAborted();
       const why =
         e.code === 'ECONNREFUSED' ? 'nothing listens there' : e.code === 'ENOTFOUND' ? 'no such host' : e.message;
       throw new RayError(

@@ -1,8 +1,9 @@
 // A project as Ray takes it: a zip that is named by its content, so that what was uploaded once is not uploaded again.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import yazl from 'yazl';
@@ -11,6 +12,8 @@ import { bytes as show } from '../base/format.js';
 import type { RayCluster } from './jobs.js';
 
 export interface PackOptions {
+  /** What workers run. Where it is ignored (compiled), the folder of the project that it is in comes along. */
+  readonly script?: string;
   /** Ignored files and folders that are to come along after all: `['dist']`. Relative to the project. */
   readonly include?: readonly string[];
   /** Files that are not in the project: name to content. */
@@ -39,11 +42,37 @@ export function projectOf(file: string): string {
   }
 }
 
+/**
+ * The project that a program's script belongs to, and the script's place there, where workers run it. A script in node_modules
+ * (`npx tsxla`) belongs to who has installed it; one that is installed for the whole machine, to the project one is in.
+ */
+export function placeOf(script: string, cwd = process.cwd()): { readonly project: string; readonly script: string } {
+  const given = path.resolve(cwd, script);
+  const full = statSync(given, { throwIfNoEntry: false })?.isFile() ? given : createRequire(given).resolve(given); // `node .`
+  // A command is a link to a file of its package.
+  const file = lstatSync(full).isSymbolicLink() ? path.resolve(path.dirname(full), readlinkSync(full)) : full;
+  const [, owner, inside] = /^(.*?)[\\/](node_modules[\\/].*)$/.exec(file) ?? [];
+  if (owner === undefined || inside === undefined) return placeIn(projectOf(file), file);
+  const isCache = /[\\/]_npx[\\/]/.test(owner);
+  const projects = [...(isCache ? [] : [owner]), projectOf(path.join(cwd, 'package.json'))];
+  const project = projects.find((p) => [inside, 'package.json'].every((name) => existsSync(path.join(p, name))));
+  if (project) return placeIn(project, path.join(project, inside));
+  const linked = realpathSync(file); // `npm link` links to a project
+  if (!/[\\/]node_modules[\\/]/.test(linked)) return placeIn(projectOf(linked), linked);
+  const name = /^node_modules.((?:@[^\\/]+.)?[^\\/]+)/.exec(inside)![1];
+  throw new ArgumentError(
+    `workers run ${file} again, and it is in no project that could be uploaded to them: npm install ${name} in yours, and start it there, as with npx`,
+  );
+}
+const placeIn = (project: string, file: string) => ({ project, script: slashed(path.relative(project, file)) });
+const slashed = (name: string): string => name.split(path.sep).join('/');
+
 /** Reads a project: what git would commit (or, without git, all), never node_modules, with what is asked for besides. */
 export async function packProject(root: string, options: PackOptions = {}): Promise<Pack> {
-  const { include = [], extra = {}, limit = LIMIT } = options;
+  const { include = [], extra = {}, limit = LIMIT, script } = options;
   const listed = (await gitFiles(root)) ?? (await walk(root));
-  const added = (await Promise.all(include.map((name) => included(root, name)))).flat();
+  const ignored = script !== undefined && !listed.includes(script) && !isNever(script) ? [script.split('/')[0]!] : [];
+  const added = (await Promise.all([...include, ...ignored].map((name) => included(root, name)))).flat();
   const files = [...new Set([...listed, ...added])].filter((name) => !(name in extra)).sort();
   const entries: { name: string; content: Uint8Array; mode: number }[] = [];
   let size = 0;
@@ -69,9 +98,13 @@ export async function packProject(root: string, options: PackOptions = {}): Prom
 }
 
 /** Uploads a pack unless the cluster has it, and gives the address under which jobs name it. */
-export async function upload(cluster: RayCluster, pack: Pack): Promise<{ uri: string; uploaded: boolean }> {
+export async function upload(
+  cluster: RayCluster,
+  pack: Pack,
+  signal?: AbortSignal,
+): Promise<{ uri: string; uploaded: boolean }> {
   const uploaded = !(await cluster.hasPackage(pack.name));
-  if (uploaded) await cluster.putPackage(pack.name, await pack.zip());
+  if (uploaded) await cluster.putPackage(pack.name, await pack.zip(), signal);
   return { uri: `gcs://${pack.name}`, uploaded };
 }
 
@@ -89,11 +122,11 @@ async function zipOf(entries: readonly { name: string; content: Uint8Array; mode
 
 const isNever = (name: string) => name.split('/').some((part) => NEVER.has(part));
 
-/** What git has or would take, relative to the folder; undefined where there is no git. */
+/** What git has or would take, relative to the folder; undefined where there is no git, or one that ignores the folder. */
 async function gitFiles(root: string): Promise<string[] | undefined> {
   const list = ['-C', root, 'ls-files', '--cached', '--others', '--exclude-standard', '-z'];
   const listed = await promisify(execFile)('git', list, { maxBuffer: 2 ** 28 }).catch(() => undefined);
-  return listed?.stdout.split('\0').filter((name) => name && !isNever(name));
+  return listed?.stdout ? listed.stdout.split('\0').filter((name) => name && !isNever(name)) : undefined;
 }
 
 async function walk(root: string, folder = ''): Promise<string[]> {
@@ -109,7 +142,7 @@ async function walk(root: string, folder = ''): Promise<string[]> {
 
 async function included(root: string, name: string): Promise<string[]> {
   const full = path.resolve(root, name);
-  const relative = path.relative(root, full).split(path.sep).join('/');
+  const relative = slashed(path.relative(root, full));
   if (relative.startsWith('..')) throw new ArgumentError(`include: '${name}' is outside of the project ${root}`);
   const info = await stat(full).catch(() => undefined);
   if (!info) throw new ArgumentError(`include: '${name}' is not in the project ${root}`);

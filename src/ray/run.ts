@@ -56,6 +56,8 @@ export interface SubmitOptions {
   readonly startTimeout?: number;
   /** Whether workers are asked for the device's plugin before anything starts. Default true. */
   readonly checkPlugin?: boolean;
+  /** Ends the submission: no job is left then. */
+  readonly signal?: AbortSignal;
 }
 
 /** The variable through which `tsxla submit` tells a script how its runs are to be submitted: JSON. */
@@ -81,6 +83,8 @@ export type RunEvent =
       readonly name: string;
       readonly message: string;
       readonly stack: string;
+      /** It would be the same again: no worker is started for that. */
+      readonly final: boolean;
     }
   | { readonly type: 'crash'; readonly rank: number; readonly how: string }
   | { readonly type: 'failed'; readonly why: FailedWhy; readonly message: string }
@@ -97,11 +101,13 @@ const DRIVER = 'tsxla_driver'; // a folder of the packed project, which Python t
 const REQUEST = 'tsxla_request.json';
 const LONGEST = 2 ** 16; // Linux has 128 KiB for one argument
 const MARK = '@tsxla ';
+/** Seconds that a job has to end when it is told to; then Ray kills it. Workers have them to save, but for the last ten. */
+const GRACE = 30;
 
 /** Uploads the project and submits a run; gives the job's id. */
 export async function submitRun(cluster: RayCluster, request: RunRequest, options: SubmitOptions): Promise<string> {
   await cluster.version();
-  const { project, python = 'python', install = false, startTimeout = 60, checkPlugin = true } = options;
+  const { project, python = 'python', install = false, startTimeout = 60, checkPlugin = true, signal } = options;
   const id = options.id ?? `tsxla-${request.name}-${Date.now().toString(36)}`;
   const full = {
     attempt: 0,
@@ -117,14 +123,18 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
   const text = JSON.stringify(full, (_, x) => (typeof x === 'number' && !Number.isFinite(x) ? String(x) : x));
   const isLong = text.length > LONGEST; // for a command line
   const extra = { ...options.pack?.extra, ...(await driverFiles()), ...(isLong && { [REQUEST]: Buffer.from(text) }) };
-  const { uri } = await upload(cluster, await packProject(project, { ...options.pack, extra }));
-  return cluster.submit({
+  const { uri } = await upload(cluster, await packProject(project, { ...options.pack, extra }), signal);
+  signal?.throwIfAborted();
+  await cluster.submit({
     entrypoint: `${python} -m ${DRIVER}.main ${isLong ? `@${REQUEST}` : quoted(text)}`,
     submission_id: id,
     metadata: { tsxla: 'run', name: request.name, workers: String(request.scaling.num_workers) },
-    runtime_env: { working_dir: uri, env_vars: { PYTHONUNBUFFERED: '1' } },
+    runtime_env: { working_dir: uri, env_vars: { PYTHONUNBUFFERED: '1', RAY_JOB_STOP_WAIT_TIME_S: String(GRACE) } },
     entrypoint_num_cpus: 0,
   });
+  if (signal?.aborted) await stopJob(cluster, id);
+  signal?.throwIfAborted();
+  return id;
 }
 
 async function driverFiles(): Promise<Record<string, Uint8Array>> {
@@ -187,7 +197,7 @@ export function showEvent(event: RunEvent): string | undefined {
 }
 
 /** Stops a job and waits until it has. */
-export async function stopJob(cluster: RayCluster, id: string, { timeout = 30_000 } = {}): Promise<Job> {
+export async function stopJob(cluster: RayCluster, id: string, { timeout = (GRACE + 30) * 1000 } = {}): Promise<Job> {
   const began = performance.now();
   await cluster.stop(id);
   for (;;) {

@@ -6,14 +6,20 @@ import { type Lock, waitForLock } from '../base/lock.js';
 import { messageOf } from '../base/thrown.js';
 import { CheckpointManager } from '../io/index.js';
 import { MetricsFile } from './metrics.js';
-import { fixed, flagOf, type Settings } from './options.js';
+import { defaultOf, fixed, flagOf, type Settings } from './options.js';
+import type { Workers } from './workers.js';
 
 /** What a run leaves in it. */
 const LEFT = { checkpoints: 'checkpoints', adapters: 'adapters', best: 'best', metrics: 'metrics.jsonl' } as const;
+export const pathsIn = ({ output }: Pick<Settings, 'output'>) => ({
+  adapters: path.join(output, LEFT.adapters),
+  best: path.join(output, LEFT.best),
+  metrics: path.join(output, LEFT.metrics),
+});
 /** Where a student is that was quantized on the way; it is made before the run. */
 export const studentIn = ({ output }: Pick<Settings, 'output'>): string => path.join(output, 'student');
 
-/** One run at a time writes to it. */
+/** One run at a time writes to it; of workers that have the same student, the first. */
 export class RunFolder {
   readonly checkpoints: CheckpointManager;
   readonly metrics: MetricsFile;
@@ -23,25 +29,32 @@ export class RunFolder {
   /** Which the adapters are for, where it was quantized on the way. */
   readonly student: string;
 
-  readonly #lock: Lock;
+  readonly #lock: Lock | undefined;
 
-  private constructor(s: Settings, lock: Lock) {
+  private constructor(
+    s: Settings,
+    readonly writes: boolean,
+    lock?: Lock,
+  ) {
     this.#lock = lock;
     this.checkpoints = new CheckpointManager(path.join(s.output, LEFT.checkpoints), {
       keep: s.keepCheckpoints,
       every: s.saveSteps,
       best: { metric: s.evalData ? 'evalLoss' : 'loss' },
+      readOnly: !writes,
     });
-    this.metrics = new MetricsFile(path.join(s.output, LEFT.metrics));
-    this.adapters = path.join(s.output, LEFT.adapters);
-    this.best = path.join(s.output, LEFT.best);
+    const { metrics, adapters, best } = pathsIn(s);
+    this.metrics = new MetricsFile(metrics, writes);
+    this.adapters = adapters;
+    this.best = best;
     this.student = studentIn(s);
   }
   /** A new run does not write over another, and one that goes on must be the same. */
-  static async open(s: Settings): Promise<RunFolder> {
+  static async open(s: Settings, { isFirst, apart }: Workers): Promise<RunFolder> {
+    if (!isFirst) return new RunFolder(s, !apart); // where XLA joins workers, each writes its part
     const lock = await lockOf(s);
     try {
-      const folder = new RunFolder(s, lock);
+      const folder = new RunFolder(s, true, lock);
       if (!s.overwrite) await checkSame(folder.checkpoints, s);
       return folder;
     } catch (e) {
@@ -51,13 +64,14 @@ export class RunFolder {
   }
   /** What another run left goes. */
   async clear(): Promise<void> {
+    if (!this.#lock) return;
     const output = path.dirname(this.checkpoints.dir);
     for (const name of Object.values(LEFT)) await fs.rm(path.join(output, name), { recursive: true, force: true });
     await fs.mkdir(this.checkpoints.dir);
   }
   async [Symbol.asyncDispose](): Promise<void> {
     await this.checkpoints[Symbol.asyncDispose](); // whatever happens, what was saved is on the disk
-    await this.#lock.release();
+    await this.#lock?.release();
   }
 }
 
@@ -82,12 +96,13 @@ async function checkSame(checkpoints: CheckpointManager, s: Settings): Promise<v
   const was = values.settings as Readonly<Record<string, unknown>> | undefined;
   if (!was) throw new CheckpointError(`${at} is of another run: it has no settings: use another --output`);
   const now = fixed(s);
+  const before = (name: string) => (name in was ? was[name] : defaultOf(name)); // older runs do not know of newer flags
   const [first, ...more] = [...new Set([...Object.keys(was), ...Object.keys(now)])].filter(
-    (name) => JSON.stringify(was[name]) !== JSON.stringify(now[name]),
+    (name) => JSON.stringify(before(name)) !== JSON.stringify(now[name]),
   );
   if (!first) return;
   const shown = (x: unknown) => JSON.stringify(x) ?? 'not given';
   throw new CheckpointError(
-    `${at} is of another run: its ${flagOf(first)} was ${shown(was[first])}, here it is ${shown(now[first])}${more.length ? ` (and ${more.length} more differ)` : ''}: use the same, or another --output`,
+    `${at} is of another run: its ${flagOf(first)} was ${shown(before(first))}, here it is ${shown(now[first])}${more.length ? ` (and ${more.length} more differ)` : ''}: use the same, or another --output`,
   );
 }

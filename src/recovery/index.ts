@@ -22,4 +22,5 @@ export {
   type StudentOptions,
   saveStudent,
 } from './student.js';
-export { type RecoveryEvent, type RecoveryResult, trainRecoveryLora } from './train.js';
+export type { RecoveryEvent, RecoveryResult } from './train.js';
+export { trainRecoveryLora } from './trainer.js';

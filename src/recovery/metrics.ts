@@ -22,16 +22,20 @@ export interface EvalMetrics {
 }
 
 export class MetricsFile {
-  constructor(readonly path: string) {}
+  constructor(
+    readonly path: string,
+    readonly writes = true,
+  ) {}
 
   /** Leaves the lines up to a step, or none: those behind it are written again. */
   async goBackTo(step = -1): Promise<void> {
+    if (!this.writes) return;
     const kept = linesOf(this.path).filter((line) => (JSON.parse(line) as Metrics).step <= step);
     const text = kept.map((line) => `${line}\n`).join('');
     await replaceFiles(new Map([[this.path, (write) => write(Buffer.from(text))]]));
   }
   add(line: Metrics | EvalMetrics): void {
-    fs.appendFileSync(this.path, `${JSON.stringify(line)}\n`);
+    if (this.writes) fs.appendFileSync(this.path, `${JSON.stringify(line)}\n`);
   }
 }
 

@@ -31,6 +31,7 @@ const ADAPTERS = 'Adapters';
 const LOSS = 'Loss';
 const TRAINING = 'Training';
 const WATCHING = 'Watching and saving';
+const WORKERS = 'Several processes and machines';
 
 export const PRESETS = ['q2a4', 'q4a4', 'q4a4_r32', 'q2a2'] as const satisfies readonly Preset[];
 const DTYPE_NAMES = ['float32', 'float16', 'bfloat16', 'f32', 'f16', 'bf16'] as const;
@@ -95,6 +96,11 @@ export const FLAGS = {
   gradientCheckpointing: { group: TRAINING, kind: ['none', 'light', 'full'], otherwise: 'full on a TPU, light on a GPU, none on a CPU', text: 'what layers compute again for the gradient instead of keeping it: light, norms and gates; full, everything: less memory, a third more work' },
   scanLayers: { group: TRAINING, kind: 'switch', otherwise: 'not on a GPU', text: 'layers as one loop: compiles as fast as one', off: 'the layers one by one: compiles slower, may run faster' },
 
+  workers: { group: WORKERS, kind: 'whole', least: 1, default: 1, text: 'processes that train one student, each with its share of every batch; on a TPU slice its hosts' },
+  ray: { group: WORKERS, kind: 'text', free: true, otherwise: 'RAY_ADDRESS, where there are several workers', text: 'the address of a Ray cluster that runs them, as http://head:8265; all its machines see the same files' },
+  topology: { group: WORKERS, needs: ['ray'], kind: 'text', free: true, text: 'the TPU slice to reserve there: v6e-16, v4:2x2x2' },
+  maxFailures: { group: WORKERS, kind: 'whole', least: -1, default: 3, free: true, text: 'how often workers that died begin again from the last checkpoint; -1 always' },
+
   logInterval: { group: WATCHING, kind: 'whole', least: 1, default: 50, free: true, text: 'steps between two lines of metrics.jsonl' },
   saveSteps: { group: WATCHING, kind: 'whole', least: 1, default: 500, free: true, text: 'steps between two checkpoints' },
   keepCheckpoints: { group: WATCHING, kind: 'whole', least: 1, default: 3, free: true, text: 'how many of the newest are kept, beside the best' },
@@ -147,6 +153,8 @@ export function settle(given: RecoveryOptions): Settings {
   checkTogether(settings);
   return settings;
 }
+
+export const defaultOf = (name: string): unknown => (FLAGS as Readonly<Record<string, Flag>>)[name]?.default;
 
 /** What must be the same in a run that goes on. */
 export const fixed = (s: Settings): Readonly<Record<string, unknown>> =>

@@ -18,6 +18,7 @@ import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';
 import { flagOf, type Settings } from './options.js';
 import { type AdaptersToTrain, findStudent, loadStudent, type StudentForm, saveStudent } from './student.js';
+import type { Workers } from './workers.js';
 
 export interface Prepared {
   readonly student: Qwen3ForCausalLM;
@@ -30,7 +31,7 @@ export interface Prepared {
 /** Measured with Qwen3-0.6B: on an H200, light takes 2% more time and a third less memory; a TPU has little memory. */
 const CHECKPOINTING = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
 
-export async function prepare(s: Settings): Promise<Prepared> {
+export async function prepare(s: Settings, workers: Workers): Promise<Prepared> {
   const on = device(s.tpu ? 'tpu' : s.device);
   if (s.xlaCacheDir) process.env.XLA_PERSISTENT_CACHE_PATH = s.xlaCacheDir;
   const dtype = s.dtype ? (TORCH[s.dtype] ?? (s.dtype as DType)) : on === 'cpu' || s.mixedPrecision ? 'f32' : 'bf16';
@@ -57,7 +58,7 @@ export async function prepare(s: Settings): Promise<Prepared> {
     ...{ dropout: s.dropout, trainNorms: s.trainNorms },
     ...{ trainEmbeddings: s.trainEmbeddings, trainLmHead: s.trainLmHead },
   };
-  const { model: student } = await loadStudent(s.quantize ? await quantized(folder, s.quantize, s) : name, {
+  const { model: student } = await loadStudent(s.quantize ? await quantized(folder, s.quantize, s, workers) : name, {
     ...source,
     dtype,
     ...layers,
@@ -95,12 +96,15 @@ const missing = (flag: string, name: string): never => {
 };
 
 /** The student is kept beside its adapters, which are nothing without it. A run that goes on finds it there. */
-async function quantized(from: string, preset: Preset, s: Settings): Promise<string> {
+async function quantized(from: string, preset: Preset, s: Settings, workers: Workers): Promise<string> {
   const folder = studentIn(s);
-  if (s.resume && (await fs.stat(path.join(folder, 'config.json')).catch(() => null))) return folder;
-  const model = await Qwen3ForCausalLM.fromPretrained(from);
-  await quantizeModel(model, { preset });
-  await saveStudent(folder, model);
+  const isThere = s.resume && (await fs.stat(path.join(folder, 'config.json')).catch(() => null));
+  if (workers.isFirst && !isThere) {
+    const model = await Qwen3ForCausalLM.fromPretrained(from);
+    await quantizeModel(model, { preset });
+    await saveStudent(folder, model);
+  }
+  await workers.meet(); // the others read what the first one wrote
   return folder;
 }
 

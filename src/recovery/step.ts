@@ -1,13 +1,16 @@
-// One step of the optimizer, as one program: the gradients of all micro-batches in a loop, their norm, the update.
+// One step of the optimizer, as one program: the gradients of all micro-batches in a loop, their norm, the update. Of several
+// workers that XLA does not join it is two programs, between which gradients meet.
 import type { Qwen3ForCausalLM } from '../models/index.js';
 import { clipGradNorm, type Optimizer } from '../optim/index.js';
+import { offLoop } from '../runtime/rules-loop.js';
 import { microBatches } from '../spmd/sharding.js';
 import { accumulate } from '../tensor/accumulate.js';
 import { autocast } from '../tensor/autocast.js';
 import { cond } from '../tensor/control.js';
-import { zeros } from '../tensor/create.js';
-import { type Compiled, compile } from '../tensor/step.js';
+import { tensor, zeros } from '../tensor/create.js';
+import { type Compiled, compile, step } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { averageGradients, averageMetrics } from '../train/index.js';
 import { type Anchor, distanceFrom } from './anchor.js';
 import { type Batch, foreseen, type Lesson } from './lessons.js';
 import type { Settings } from './options.js';
@@ -26,36 +29,68 @@ export interface StepResult {
   /** Of all gradients, before they are clipped. */
   readonly gradNorm: Tensor;
 }
-
 /** Takes accumulationSteps batches as one, [A B, ...]. */
-export function recoveryStep({
-  model,
-  optimizer,
-  lesson,
-  anchor,
-  settings,
-}: StepParts): Compiled<[Batch, Schedule], StepResult> {
-  const { accumulationSteps: A, gradClip, mixedPrecision, anchorInterval } = settings;
-  const parameters = model.parameters().filter((p) => p.requiresGrad);
+type CompiledStep = Compiled<[Batch, Schedule], StepResult>;
+export type Step = Pick<CompiledStep, 'prepare'> & ((...args: Parameters<CompiledStep>) => Promise<StepResult>);
+
+export function recoveryStep(parts: StepParts): CompiledStep {
+  const { backward, update } = passesOf(parts);
   return compile(function train(batch: Batch, now: Schedule) {
-    const all = counted(batch);
-    // Each batch's mean, weighed by how many of all positions it has: the mean of the step, and its gradient.
-    const part = (b: Batch) =>
-      autocast({ dtype: 'bf16', enabled: mixedPrecision }, () => lesson.loss(model, b, now)).mul(counted(b).div(all));
-    const loss = A === 1 ? part(batch) : accumulate(inParts(batch, A), part, { reduction: 'sum' });
-    if (A === 1) loss.backward();
-    if (anchor) {
-      const far = () => distanceFrom(anchor, now.anchor, model).mul(now.anchorWeight);
-      (anchorInterval === 1 ? far() : cond(now.anchorWeight.gt(0), far, () => zeros([]))).backward();
-    }
-    const gradNorm = clipGradNorm(parameters, gradClip || Number.POSITIVE_INFINITY);
-    optimizer.step();
-    optimizer.zeroGrad(); // at the end: gradients are then no results of the step
-    return { loss: loss.detach(), gradNorm };
+    const loss = backward(batch, now, counted(batch).clamp({ min: 1 }));
+    return { loss, gradNorm: update() };
   });
 }
 
-const counted = (batch: Batch): Tensor => foreseen(batch).float().sum().clamp({ min: 1 });
+/** The same of workers with a share of the sequences each: what a share counts depends on what all of them have. */
+export function sharedStep(parts: StepParts): Step {
+  const { parameters, backward, update } = passesOf(parts);
+  const count = compile(counted);
+  const gradients = compile(function gradients(batch: Batch, now: Schedule, positions: Tensor) {
+    return backward(batch, now, positions);
+  });
+  const mean = async (x: Tensor): Promise<number> => {
+    const value = Number(await offLoop(() => x.item()));
+    return (await averageMetrics({ value })).value;
+  };
+  const run = async (...[batch, now]: Parameters<Step>): Promise<StepResult> => {
+    const share = await gradients(batch, now, (await mean(await count(batch as Batch))) || 1);
+    await averageGradients(parameters);
+    const gradNorm = await step(update);
+    return { loss: tensor(await mean(share)), gradNorm };
+  };
+  return Object.assign(run, { prepare: ([batch, now]: Parameters<Step>) => gradients.prepare([batch, now, 1]) });
+}
+
+/** What one step is made of. `positions`: how many count in all, or in the mean share. */
+function passesOf({ model, optimizer, lesson, anchor, settings }: StepParts) {
+  const { accumulationSteps: A, gradClip, mixedPrecision, anchorInterval } = settings;
+  const parameters = model.parameters().filter((p) => p.requiresGrad);
+  return {
+    parameters,
+    backward(batch: Batch, now: Schedule, positions: Tensor): Tensor {
+      // Each batch's mean, weighed by how many of all positions it has: the mean of the step, and its gradient.
+      const part = (b: Batch) =>
+        autocast({ dtype: 'bf16', enabled: mixedPrecision }, () => lesson.loss(model, b, now)).mul(
+          counted(b).div(positions),
+        );
+      const loss = A === 1 ? part(batch) : accumulate(inParts(batch, A), part, { reduction: 'sum' });
+      if (A === 1) loss.backward();
+      if (anchor) {
+        const far = () => distanceFrom(anchor, now.anchor, model).mul(now.anchorWeight);
+        (anchorInterval === 1 ? far() : cond(now.anchorWeight.gt(0), far, () => zeros([]))).backward();
+      }
+      return loss.detach();
+    },
+    update(): Tensor {
+      const gradNorm = clipGradNorm(parameters, gradClip || Number.POSITIVE_INFINITY);
+      optimizer.step();
+      optimizer.zeroGrad(); // at the end: gradients are then no results of the step
+      return gradNorm;
+    },
+  };
+}
+
+const counted = (batch: Batch): Tensor => foreseen(batch).float().sum();
 /** [A B, ...] to [A, B, ...] */
 const inParts = (batch: Batch, A: number): Batch =>
   Object.fromEntries(Object.entries(batch).map(([name, x]) => [name, microBatches(x, A)])) as Batch;

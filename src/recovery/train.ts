@@ -10,7 +10,7 @@ import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
 import { offLoop } from '../runtime/rules-loop.js';
 import { batchFor, type Mesh } from '../spmd/index.js';
-import type { Compiled, Prepared as PreparedProgram } from '../tensor/step.js';
+import type { Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { getMemoryInfo } from '../xm/index.js';
@@ -19,12 +19,13 @@ import { RunFolder } from './folder.js';
 import { type Batch, batchesOf, type Lesson } from './lessons.js';
 import { Meter } from './meter.js';
 import type { EvalMetrics, Metrics } from './metrics.js';
-import { fixed, type RecoveryOptions, type Settings, settle } from './options.js';
+import { fixed, type Settings } from './options.js';
 import { evaluatePerplexity, type Perplexity, perplexityRows } from './perplexity.js';
 import { type Prepared, prepare } from './prepare.js';
-import { rateFactor, type Schedule, scheduleAt } from './schedule.js';
-import { recoveryStep, type StepResult } from './step.js';
+import { rateFactor, scheduleAt } from './schedule.js';
+import { recoveryStep, type Step, type StepResult, sharedStep } from './step.js';
 import type { StudentForm } from './student.js';
+import type { Workers } from './workers.js';
 
 /** What happens in a run, for whoever shows it. */
 export type RecoveryEvent =
@@ -81,19 +82,18 @@ export interface RecoveryResult {
   readonly compiles: number;
 }
 
-type Tell = (event: RecoveryEvent) => void;
+export type Tell = (event: RecoveryEvent) => void;
 
-export async function trainRecoveryLora(options: RecoveryOptions, tell: Tell = () => {}): Promise<RecoveryResult> {
-  const settings = settle(options);
-  await using folder = await RunFolder.open(settings); // whatever happens, what was saved is on the disk
-  const prepared = await prepare(settings);
+export async function recover(settings: Settings, tell: Tell, workers: Workers): Promise<RecoveryResult> {
+  await using folder = await RunFolder.open(settings, workers); // whatever happens, what was saved is on the disk
+  const prepared = await prepare(settings, workers);
   const compiled = counts.compiled;
-  const learner = new Learner(prepared, settings);
+  const learner = new Learner(prepared, settings, workers);
   tell({ kind: 'student', ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype });
   tell({ kind: 'preflight', ...(await learner.preflight()) });
   if (settings.overwrite) await folder.clear(); // not before all else is right
   await learner.fillAnchor(); // from here on data is read
-  const run = new Run(settings, learner, folder, tell);
+  const run = new Run(settings, learner, folder, tell, workers);
   await run.resume();
   await run.train();
   return { ...(await run.finish()), compiles: counts.compiled - compiled };
@@ -110,9 +110,11 @@ class Learner {
   readonly #settings: Settings;
   readonly #anchor: Anchor | undefined;
   readonly #anchors: number;
-  readonly #step: Compiled<[Batch, Schedule], StepResult>;
+  readonly #step: Step;
+  /** What this worker has of a step's sequences. */
+  readonly sequencesPerStep: number;
 
-  constructor({ student, lesson, mesh }: Prepared, s: Settings) {
+  constructor({ student, lesson, mesh }: Prepared, s: Settings, { apart, count }: Workers) {
     this.student = student;
     this.mesh = mesh;
     this.lesson = lesson;
@@ -124,15 +126,14 @@ class Learner {
     this.schedule = new LambdaLR(this.optimizer, (n) => rateFactor(n, s));
     this.#anchors = s.anchorKlWeight ? Math.min(s.anchorSamples, lesson.sequences ?? s.anchorSamples) : 0;
     this.#anchor = this.#anchors ? emptyAnchor(student, this.#anchors, lesson.sequenceLength) : undefined;
-    this.#step = recoveryStep({ model: student, optimizer: this.optimizer, lesson, anchor: this.#anchor, settings: s });
+    this.sequencesPerStep = (s.batchSize * s.accumulationSteps) / (apart ? count : 1);
+    const parts = { model: student, optimizer: this.optimizer, lesson, anchor: this.#anchor, settings: s };
+    this.#step = apart ? sharedStep(parts) : recoveryStep(parts);
   }
   get sizes(): { parameters: number; trained: number } {
     const size = (tensors: readonly Tensor[]) => tensors.reduce((n, t) => n + t.numel(), 0);
     const all = this.student.parameters();
     return { parameters: size(all), trained: size(all.filter((p) => p.requiresGrad)) };
-  }
-  get sequencesPerStep(): number {
-    return this.#settings.batchSize * this.#settings.accumulationSteps;
   }
 
   /** Compiles the step: how long that took, and what it needs. */
@@ -192,6 +193,7 @@ class Run {
   readonly #learner: Learner;
   readonly #folder: RunFolder;
   readonly #tell: Tell;
+  readonly #workers: Workers;
   readonly #batches: DataLoader<Readonly<Record<string, unknown>>, Batch>;
   readonly #meter: Meter;
   /** Steps that were started. */
@@ -203,15 +205,16 @@ class Run {
   #evaluate: (() => Promise<Perplexity>) | undefined;
   #stopped = false;
 
-  constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell) {
+  constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell, workers: Workers) {
     const { lesson, sequencesPerStep: batchSize, mesh } = learner;
     this.#settings = s;
     this.#learner = learner;
     this.#folder = folder;
     this.#tell = tell;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
-    this.#batches = batchesOf(lesson, { batchSize, ...order, ...(mesh && { sharding: mesh }) });
-    this.#meter = new Meter(s.maxSteps, batchSize * lesson.sequenceLength);
+    this.#workers = workers;
+    this.#batches = workers.share(batchesOf(lesson, { batchSize, ...order, ...(mesh && { sharding: mesh }) }));
+    this.#meter = new Meter(s.maxSteps, s.batchSize * s.accumulationSteps * lesson.sequenceLength);
   }
   get #ended(): boolean {
     return this.#step === this.#settings.maxSteps;
@@ -225,6 +228,7 @@ class Run {
       Object.assign(this.#progress, restored.values.progress);
       this.#tell({ kind: 'resumed', step: this.#step });
     }
+    this.#workers.ownRandom(); // all have the first one's until here
     await this.#folder.metrics.goBackTo(restored?.step);
   }
   #states() {
@@ -311,7 +315,7 @@ class Run {
   }
   async #evaluator(): Promise<(() => Promise<Perplexity>) | undefined> {
     const { evalData, evalSamples, textField: field, batchSize } = this.#settings;
-    if (!evalData) return undefined;
+    if (!evalData || !this.#folder.writes) return undefined;
     const { student, lesson } = this.#learner;
     const { sequenceLength } = lesson;
     const maxTokens = evalSamples ? { maxTokens: evalSamples * sequenceLength } : {};
@@ -321,7 +325,7 @@ class Run {
   }
 
   async #keepBest(loss: number): Promise<void> {
-    if (!(loss < this.#progress.best)) return;
+    if (!this.#folder.writes || !(loss < this.#progress.best)) return;
     this.#progress.best = loss;
     await this.#saveAdapters(this.#folder.best);
   }
@@ -332,11 +336,12 @@ class Run {
   /** A checkpoint, when it is time for one. */
   async #save(): Promise<void> {
     const { checkpoints } = this.#folder;
-    if (this.#ended || checkpoints.isDue(this.#step)) await this.#settle();
+    const stop = await this.#workers.any(checkpoints.isTold); // behind the same step, all of them
+    if (this.#ended || stop || checkpoints.isDue(this.#step)) await this.#settle();
     const items = { ...this.#states(), settings: fixed(this.#settings), progress: this.#progress };
     const { loss, latest } = this.#progress;
     const metrics = { ...(loss !== undefined && { loss }), ...(latest && { evalLoss: latest.loss }) };
-    this.#stopped = await checkpoints.tick(this.#step, items, { metrics });
+    this.#stopped = await checkpoints.tick(this.#step, items, { metrics, stop });
     if (this.#ended && !this.#stopped && this.#step % this.#settings.saveSteps)
       await checkpoints.save(this.#step, items, { metrics });
   }
@@ -344,7 +349,7 @@ class Run {
   async finish(): Promise<Omit<RecoveryResult, 'compiles'>> {
     const { adapters, best, metrics, checkpoints } = this.#folder;
     await checkpoints.done();
-    await this.#saveAdapters(adapters);
+    if (this.#folder.writes) await this.#saveAdapters(adapters);
     if (this.#stopped) this.#tell({ kind: 'stopped', step: this.#step });
     const { loss, before, latest, best: lowest } = this.#progress;
     const { tokensPerSecond, seconds, peakMemory } = this.#meter.now;

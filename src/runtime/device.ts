@@ -41,6 +41,13 @@ const present: Readonly<Record<DeviceType, () => boolean>> = {
   tpu: () => exists('/dev/accel0') || (exists('/dev/vfio/0') && hasPciVendor(GOOGLE)), // others use vfio too
 };
 
+/** Files with such names, as drivers make one for each device. */
+export const filesLike = (folder: string, pattern: RegExp): number =>
+  exists(folder) ? fs.readdirSync(folder).filter((name) => pattern.test(name)).length : 0;
+/** GPUs of this machine that this process may see. */
+export const visibleGpus = (): number =>
+  env('CUDA_VISIBLE_DEVICES')?.split(',').length ?? filesLike('/dev', /^nvidia\d+$/);
+
 /** That it has none, and by what one knows. */
 export const absence: Readonly<Record<DeviceType, string>> = {
   cpu: 'this machine has no CPU',

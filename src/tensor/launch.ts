@@ -128,8 +128,11 @@ export function layoutFor(
 
 /** Where the place of a result lies, if that is known: a gradient lies as what it is of. */
 function placeOf(target: Target, values: readonly Value[]): Sharding | undefined {
-  if (target.kind === 'place') return cellOf(target.slot, values)?.sharding;
-  return target.kind === 'grad' ? ownerOf(target.of, values).cell.sharding : undefined;
+  if (target.kind === 'grad') return ownerOf(target.of, values).cell.sharding;
+  if (target.kind !== 'place') return undefined;
+  const { slot } = target;
+  const isCleared = slot.kind === 'grad' && !ownerOf(slot.owner, values).grad; // by the same call, behind the change
+  return isCleared ? ownerOf(slot.owner, values).cell.sharding : cellOf(slot, values)?.sharding;
 }
 
 /** A result is there. Where someone has said meanwhile how it is to lie, it is brought there when it is used. */
@@ -202,6 +205,8 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
   const changes: GradChange[] = [];
   const replaced: Expr[] = [];
   const before = new Map<Expr, Expr>();
+  /** Of gradients that nobody sees any more. */
+  const spent = new Set<Cell>();
   const put = (cell: Cell, now: Expr, owner: Tensor | undefined): void => {
     const was = cell.peek();
     cell.settle(now);
@@ -230,6 +235,7 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
     if (grad) ownGrads.add(grad);
     const old = was && ownGrads.has(was) ? was.peek() : undefined;
     if (old) {
+      spent.add(was!.cell);
       was!.spend(replacedGrad);
       replaced.push(old);
     }
@@ -242,6 +248,8 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
       owner.grad = first.was;
     });
   };
+  // Before gradients are cleared: one of them may be changed first.
+  const cells = t.targets.map((target) => (target.kind === 'place' ? cellOf(target.slot, values) : undefined));
   for (const of of t.cleared) putGrad(ownerOf(of, values), null);
   const futures = t.plan.graph.roots.map(({ aval, source }, i) => {
     const target = t.targets[i]!;
@@ -255,8 +263,8 @@ function promise(t: Trace, values: readonly Value[], revive: boolean) {
     if (target.kind === 'place') {
       const { slot, variable } = target;
       const tensor = slot.kind === 'argument' ? values[slot.index] : target.owner;
-      const cell = cellOf(slot, values);
-      if (cell) put(cell, node, variable && tensor instanceof Tensor ? tensor : undefined);
+      const cell = cells[i];
+      if (cell && !spent.has(cell)) put(cell, node, variable && tensor instanceof Tensor ? tensor : undefined);
     } else if (target.kind === 'grad') {
       putGrad(ownerOf(target.of, values), new Tensor(node));
     } else if (revive && target.kind === 'result' && !t.returned.leaves[target.index]!.peek()) {

@@ -1,15 +1,18 @@
 // What can go wrong with a run.
-import { TsxlaError } from '../base/errors.js';
+import { ArgumentError, CheckpointError, DataError, TsxlaError } from '../base/errors.js';
 import type { Result } from './engine.js';
 
 /** What one worker said or did last. */
 export class WorkerError extends TsxlaError {
+  /** Whether it would be the same again. */
+  readonly final: boolean;
   constructor(
     message: string,
     readonly rank: number,
-    options?: ErrorOptions,
+    { final = false, ...options }: ErrorOptions & { readonly final?: boolean } = {},
   ) {
     super(message, options);
+    this.final = final;
   }
 }
 
@@ -26,3 +29,7 @@ export class TrainingFailedError extends TsxlaError {
     super(message, options);
   }
 }
+
+const MISTAKES = [ArgumentError, DataError, CheckpointError];
+/** What is wrong with what was asked for, or with where it is kept: another attempt would come to the same. */
+export const isMistake = (e: unknown): boolean => MISTAKES.some((kind) => e instanceof kind);

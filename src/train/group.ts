@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
+import { visibleGpus } from '../runtime/device.js';
 import { type Command, ownCommand } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
 import {
@@ -42,7 +43,8 @@ interface Worker {
   isDone: boolean;
 }
 
-const GRACE = 5000; // milliseconds, for workers that are told to end
+const GRACE = 60_000; // milliseconds, for workers that are told to end: a step may be long
+const LEAVE = 5000; // for workers that have come to their end
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export class WorkerGroup {
@@ -72,6 +74,11 @@ export class WorkerGroup {
       throw new ArgumentError(
         `fit: ${workers} workers with useTpu on one machine, where one process has all chips: leave numWorkers out, or give the address of a Ray cluster`,
       );
+    if (device === 'cuda' && visibleGpus() < workers)
+      throw new ArgumentError(
+        `fit: ${workers} workers with useGpu, each with a GPU of its own, and this machine has ${plural(visibleGpus(), 'GPU')}: ` +
+          'leave numWorkers out: one process has all GPUs as a mesh',
+      );
     const own = ownCommand();
     if (own) return own;
     throw new ArgumentError(
@@ -96,7 +103,7 @@ export class WorkerGroup {
     try {
       for (let rank = 0; rank < this.scale.workers; rank++) this.#start(rank, own, specFile, port);
       await over;
-      await this.#gone(GRACE); // they end by themselves: what they do then is theirs
+      await this.#gone(LEAVE); // they end by themselves: what they do then is theirs
     } finally {
       this.#kill();
       await Promise.all(this.#workers.map((w) => w.exited));
@@ -158,7 +165,9 @@ export class WorkerGroup {
         );
     } else if (frame.type === 'error') {
       const cause = Object.assign(new Error(frame.message), { name: frame.name, stack: frame.stack });
-      this.#fail(new WorkerError(`worker ${rank}: ${frame.name}: ${frame.message}`, rank, { cause }));
+      this.#fail(
+        new WorkerError(`worker ${rank}: ${frame.name}: ${frame.message}`, rank, { cause, final: frame.final }),
+      );
     } else if (frame.type === 'report') {
       worker.reported = frame.id;
       if (rank === 0) this.folder.history.push(decodeMetrics(frame.metrics));

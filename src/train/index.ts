@@ -31,6 +31,7 @@ export { TrainingFailedError, WorkerError } from './errors.js';
 export type { Metrics } from './link.js';
 export type { RayOptions } from './ray.js';
 export {
+  anyWorker,
   averageGradients,
   averageMetrics,
   type Prepared,

@@ -56,7 +56,14 @@ export type FromWorker =
     }
   | { readonly type: 'barrier'; readonly id: number }
   | { readonly type: 'done' }
-  | { readonly type: 'error'; readonly name: string; readonly message: string; readonly stack: string };
+  | {
+      readonly type: 'error';
+      readonly name: string;
+      readonly message: string;
+      readonly stack: string;
+      /** It would be the same again. */
+      readonly final: boolean;
+    };
 export type ToWorker =
   | { readonly type: 'ack'; readonly id: number; readonly checkpoint?: string }
   | { readonly type: 'reduced'; readonly id: number; readonly bytes: number }

@@ -1,11 +1,10 @@
 // The engine of this machine: one worker is this process; several are processes of their own, whose failures are theirs. A run
 // that failed begins again, all workers together, from the last checkpoint that was kept.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CheckpointError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import type { Engine, Result, RunRequest } from './engine.js';
-import { StoppedError, TrainingFailedError } from './errors.js';
+import { isMistake, StoppedError, TrainingFailedError, WorkerError } from './errors.js';
 import { WorkerGroup } from './group.js';
 import type { Link, Metrics, WorkerSpec } from './link.js';
 import { lockRun, RunFolder, resultOf } from './storage.js';
@@ -24,10 +23,10 @@ export class LocalEngine implements Engine {
         return resultOf(folder.plain());
       } catch (e) {
         await folder.close();
-        const isFinal = e instanceof CheckpointError || e instanceof StoppedError; // another attempt would not help
+        const isFinal = isMistake(e) || e instanceof StoppedError || (e instanceof WorkerError && e.final);
         if (isFinal || (maxFailures >= 0 && attempt >= maxFailures)) throw failedError(request, attempt, folder, e);
         folder = new RunFolder(request.storage, request.checkpoint); // what is there, and was reported up to it
-        const from = folder.last ? `from ${folder.last.path}` : 'from its beginning: no checkpoint was kept yet';
+        const from = folder.last ? `from ${folder.last.path}` : 'without a checkpoint: none was reported';
         const of = maxFailures < 0 ? '' : ` of ${maxFailures}`;
         notice(`the run failed: ${messageOf(e)}; begins again (${attempt + 1}${of}) ${from}`);
         await sleep(Math.min(10 * 2 ** attempt, 5000)); // milliseconds: what fails at once would do nothing else

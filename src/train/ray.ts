@@ -5,9 +5,10 @@ import { env } from '../base/env.js';
 import { ArgumentError, RayError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
+import { messageOf } from '../base/thrown.js';
 import {
   type Job,
-  projectOf,
+  placeOf,
   RAY_ENV,
   RayCluster,
   type RunRequest as RayRequest,
@@ -48,24 +49,31 @@ export class RayEngine implements Engine {
 
   constructor(address: string, options: RayOptions = {}) {
     checkOptions('ray', OPTIONS, options);
-    this.#options = { ...options, ...JSON.parse(env(RAY_ENV) ?? '{}') };
+    const given = JSON.parse(env(RAY_ENV) ?? '{}') as RayOptions;
+    this.#options = { ...options, ...given, env: { ...options.env, ...given.env } };
     this.#cluster = new RayCluster(address, { token: this.#options.token });
   }
 
-  async run(request: RunRequest): Promise<Result> {
+  run(request: RunRequest): Promise<Result> {
+    return stoppable((signal) => this.#run(request, signal));
+  }
+
+  async #run(request: RunRequest, signal: AbortSignal): Promise<Result> {
     const { include, detach, token: _, env: given = {}, ...submit } = this.#options;
-    const { project, command } = workerCommand(request.scale.workers);
+    const { project, script, command } = workerCommand(request.scale.workers);
     const { maxFailures } = request.failure;
     const record = new RunRecord(request.storage);
     // Restarts of workers are the driver's business; one is left to us: that of a driver which died itself.
     for (let attempt = 0; ; attempt++) {
       const asked = { ...askedOf(request, command, given), attempt: record.attempts };
-      const pack = include && { pack: { include } };
-      const id = await submitRun(this.#cluster, asked, { project, ...pack, ...submit });
+      const pack = { script, ...(include && { include }) };
+      const id = await submitRun(this.#cluster, asked, { project, pack, ...submit, signal }).catch((e) => {
+        throw e === signal.reason ? failedError(request.name, signal.reason, record) : e;
+      });
       const follow = `tsxla logs --follow ${id} --address ${this.#cluster.url.origin}`;
       notice(`the run ${request.name} is the job ${id}${detach ? `; it goes on without this program: ${follow}` : ''}`);
       if (detach) process.exit(0);
-      const error = await watch(this.#cluster, id, record);
+      const error = await watch(this.#cluster, id, record, signal);
       if (!error) return record.result();
       const isLost = error instanceof DriverLostError && (maxFailures < 0 || attempt < maxFailures);
       if (!isLost) throw failedError(request.name, error, record);
@@ -81,38 +89,58 @@ export async function attach(address: string, id: string, options: { readonly to
   const cluster = new RayCluster(address, options);
   const { metadata } = await cluster.job(id); // one that is not there is said, and not waited for
   const record = new RunRecord('');
-  const error = await watch(cluster, id, record, { endsRun: false });
+  const error = await watch(cluster, id, record);
   if (error) throw failedError(metadata?.['name'] ?? id, error, record);
   return record.result();
 }
 
-/** Follows a job to its end, and says why it is not a success. */
-async function watch(
-  cluster: RayCluster,
-  id: string,
-  record: RunRecord,
-  { endsRun = true } = {},
-): Promise<Error | undefined> {
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** Work that a signal ends: the program ends by it then, unless somebody else listens. A second one ends it at once. */
+async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   let told: NodeJS.Signals | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
     told = signal;
-    stop.abort();
+    stop.abort(new StoppedError(`it was stopped by ${signal}`));
   };
-  if (endsRun) process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  for (const signal of SIGNALS) process.once(signal, onSignal);
   try {
-    const events = watchRun(cluster, id, { signal: stop.signal });
+    return await work(stop.signal);
+  } catch (e) {
+    if (told && (e as Error).cause !== stop.signal.reason) notice(messageOf(e)); // nobody may be left to say it
+    throw e;
+  } finally {
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+    if (told && !process.listenerCount(told)) process.kill(process.pid, told);
+  }
+}
+
+/** Follows a job to its end, which a signal may bring about, and says why it is not a success. */
+async function watch(
+  cluster: RayCluster,
+  id: string,
+  record: RunRecord,
+  signal?: AbortSignal,
+): Promise<Error | undefined> {
+  const lost = new AbortController(); // nothing is to be heard of it any more
+  const stop = () => {
+    notice(`stops the job ${id}, whose workers may save first; once more leaves that to the cluster`);
+    stopJob(cluster, id).catch((e) => lost.abort(e));
+  };
+  if (signal?.aborted) stop();
+  signal?.addEventListener('abort', stop, { once: true });
+  try {
+    const events = watchRun(cluster, id, { signal: lost.signal });
     let next = await events.next();
     for (; !next.done; next = await events.next()) record.add(next.value);
-    if (!told) return record.error(id, next.value);
-    notice(`${told}: ending the job ${id}`);
-    await stopJob(cluster, id);
-    return new StoppedError(`${told} ended it`);
+    lost.signal.throwIfAborted();
+    const error = record.error(id, next.value);
+    return error && signal?.aborted ? signal.reason : error;
   } catch (e) {
     if (e instanceof RayError) return e;
     throw e;
   } finally {
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    signal?.removeEventListener('abort', stop);
   }
 }
 
@@ -152,7 +180,9 @@ class RunRecord {
         this.#kept = [{ path: event.path, metrics: decodeMetrics(event.metrics) }];
         break;
       case 'error':
-        this.#worker ??= new WorkerError(`worker ${event.rank}: ${event.name}: ${event.message}`, event.rank);
+        this.#worker ??= new WorkerError(`worker ${event.rank}: ${event.name}: ${event.message}`, event.rank, {
+          final: event.final,
+        });
         break;
       case 'crash':
         this.#worker ??= new WorkerError(`worker ${event.rank} ended with ${event.how}`, event.rank);
@@ -235,15 +265,14 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
 }
 
 /** This program as a worker runs it: from the folder of the project, which is uploaded. */
-function workerCommand(workers: number): { project: string; command: string[] } {
+function workerCommand(workers: number): { project: string; script: string; command: string[] } {
   const own = ownCommand();
   if (!own)
     throw new ArgumentError(
       `fit: ${workers} workers run this program's script again, and it has none: put it in a file`,
     );
-  const project = projectOf(own.script);
-  const script = path.relative(project, path.resolve(own.script)).split(path.sep).join('/');
-  return { project, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
+  const { project, script } = placeOf(own.script);
+  return { project, script, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
 }
 
 /** Node's flags, with tsx by its name and files by their place in the project: other machines have other folders. */

@@ -179,6 +179,14 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
   return Object.fromEntries(Object.keys(metrics).map((name) => [name, mean(names.indexOf(name))])) as M;
 }
 
+/** Whether one of the workers says so: all of them hear the same. */
+export async function anyWorker(says: boolean): Promise<boolean> {
+  const loop = currentLoop('anyWorker');
+  if (loop.context.worldSize === 1) return says;
+  const [count] = await loop.inTurn(() => loop.link.reduce('sum', Float32Array.of(Number(says))));
+  return count! > 0;
+}
+
 /** Knows whether somebody waits for it. */
 class Watched extends Promise<undefined> {
   static override get [Symbol.species](): PromiseConstructor {

@@ -129,6 +129,5 @@ export function saySync({ workers, reduce }: Pick<Scale, 'workers' | 'reduce'>, 
   if (reduce === 'none') return undefined;
   return reduce === 'xla'
     ? `${workers} workers: gradients are summed by XLA's collectives, inside the program`
-    : `${workers} workers: gradients are averaged by ${engine}, between backward and the update: await optimizer.step() of ` +
-        'a prepareOptimizer, or averageGradients()';
+    : `${workers} workers: gradients are averaged by ${engine}, between backward and the update`;
 }

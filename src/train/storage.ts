@@ -166,7 +166,7 @@ export class RunFolder {
 /** A result, of what was recorded of it. */
 export function resultOf({ metrics, history, checkpoints, path }: PlainResult, error?: Error): Result {
   const kept = checkpoints.map((c) => ({
-    checkpoint: Checkpoint.at(c.path),
+    checkpoint: Checkpoint.at(c.path), // a worker may be elsewhere than what earlier runs have kept
     metrics: decodeMetrics(c.metrics),
   }));
   const all = history.map(decodeMetrics); // of JSON, which has no NaN

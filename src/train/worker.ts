@@ -8,6 +8,7 @@ import { device } from '../runtime/device.js';
 import { batchShare, deviceCount, meshFromConfig } from '../spmd/index.js';
 import { Loop, withLoop } from './context.js';
 import { type Datasets, Shards } from './data.js';
+import { isMistake } from './errors.js';
 import type { asWorker, Link, WorkerSpec } from './link.js';
 import { saySync } from './scaling.js';
 
@@ -26,7 +27,7 @@ export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker
     await runLoop(spec, link, of);
   } catch (e) {
     const { name = 'Error', stack = '' } = (e ?? {}) as Partial<Error>;
-    return link.end({ type: 'error', name, message: messageOf(e), stack }, 1);
+    return link.end({ type: 'error', name, message: messageOf(e), stack, final: isMistake(e) }, 1);
   }
   return link.end({ type: 'done' }, 0);
 }

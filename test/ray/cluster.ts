@@ -21,7 +21,8 @@ function ensureRay(): void {
   if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === wanted) return;
   fs.rmSync(venv, { recursive: true, force: true });
   execFileSync('python3', ['-m', 'venv', venv]);
-  execFileSync(path.join(venv, 'bin/pip'), ['install', '--quiet', '-r', requirements], { stdio: 'inherit' });
+  const install = ['install', '--quiet', '--disable-pip-version-check', '-r', requirements];
+  execFileSync(path.join(venv, 'bin/pip'), install, { stdio: 'pipe' }); // an error says what it wrote
   fs.writeFileSync(stamp, wanted);
 }
 
@@ -33,8 +34,8 @@ const freePort = (): Promise<number> =>
     });
   });
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-export async function until<T>(what: string, test: () => T | Promise<T>, seconds = 60): Promise<NonNullable<T>> {
+export const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+export async function until<T>(what: string, test: () => T | Promise<T>, seconds = 180): Promise<NonNullable<T>> {
   for (const end = Date.now() + seconds * 1000; ; await pause(100)) {
     const found = await test();
     if (found) return found;
@@ -162,7 +163,7 @@ export class TestCluster {
       try {
         process.kill(pid, 'SIGKILL');
       } catch {} // ended meanwhile
-    await until('the end of all processes', () => !left().length, 10);
+    await until('the end of all processes', () => !left().length);
     fs.rmSync(this.folder, { recursive: true, force: true });
   }
 }

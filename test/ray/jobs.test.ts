@@ -1,7 +1,13 @@
 // Ray's Jobs API, where the answer is what matters: what an old Ray, a stranger or a connection that breaks say. A real cluster
 // is in test/slow/ray.test.ts.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { RayCluster, rayAddress, watchRun } from 'tsxla/ray';
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
@@ -12,7 +18,8 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-type Answer = (request: http.IncomingMessage, body: string) => [status: number, body: unknown];
+type Answered = [status: number, body: unknown];
+type Answer = (request: http.IncomingMessage, body: string) => Answered | Promise<Answered>;
 interface Served {
   readonly url: string;
   readonly server: http.Server;
@@ -25,7 +32,7 @@ async function serve(answer: Answer): Promise<Served> {
     requests.push(request);
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part);
-    const [status, body] = answer(request, Buffer.concat(parts).toString());
+    const [status, body] = await answer(request, Buffer.concat(parts).toString());
     response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -125,4 +132,40 @@ test('a log whose connection breaks is told once, and to its end', async () => {
     { type: 'log', line: 'five' },
   ]);
   expect(next.value.status).toBe('SUCCEEDED');
+});
+
+test.each([
+  ['the upload', 'PUT', [], 'SIGINT'],
+  ['the submission', 'POST', ['/stop'], 'SIGINT'],
+  ['the submission of `tsxla submit`', 'POST', ['/stop'], 130],
+] as const)('Ctrl-C in %s leaves no job, and the program ends by it', async (what, at, after, how) => {
+  const root = path.join(import.meta.dirname, '../..');
+  const project = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-stop-'));
+  closing.push(() => fs.rmSync(project, { recursive: true }));
+  fs.mkdirSync(path.join(project, 'node_modules'));
+  fs.symlinkSync(root, path.join(project, 'node_modules/tsxla'));
+  fs.writeFileSync(path.join(project, 'package.json'), '{ "type": "module" }');
+  const program = `import { TorchTrainer } from 'tsxla/train';
+    await new TorchTrainer({ trainLoopPerWorker() {}, scalingConfig: { numWorkers: 2 } }).fit();`;
+  fs.writeFileSync(path.join(project, 'train.js'), program);
+
+  const changes: string[] = [];
+  const { url } = await serve(async ({ method, url: asked = '' }) => {
+    if (method !== 'GET') changes.push(`${method} ${asked}`);
+    if (method === at && !asked.endsWith('/stop')) {
+      process.kill(-child.pid!, 'SIGINT'); // as a terminal does: to all of its processes
+      await pause(200);
+    }
+    if (asked.startsWith('/api/packages/')) return [method === 'GET' ? 404 : 200, {}];
+    return [200, { ray_version: '2.60.0', submission_id: 'it', status: 'STOPPED', stopped: true }];
+  });
+  const command = what.includes('tsxla') ? [path.join(root, 'dist/cli/main.js'), 'submit', 'train.js'] : ['train.js'];
+  const env = { ...process.env, RAY_ADDRESS: url };
+  const child = spawn(process.execPath, command, { cwd: project, env, detached: true, stdio: 'ignore' });
+  const [code, signal] = await once(child, 'exit');
+  expect(code ?? signal).toBe(how);
+  const submitted = changes.findIndex((change) => change.startsWith('POST'));
+  expect(changes.slice(submitted < 0 ? changes.length : submitted + 1)).toEqual(
+    after.map((end) => expect.stringMatching(new RegExp(`^POST /api/jobs/tsxla-train-\\S+${end}$`))),
+  );
 });

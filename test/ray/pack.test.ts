@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { packProject, projectOf } from 'tsxla/ray';
+import { packProject, placeOf, projectOf } from 'tsxla/ray';
 import { afterAll, expect, test } from 'vitest';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-pack-'));
@@ -37,6 +37,18 @@ test('what git ignores stays here, unless it is asked for', async () => {
   expect(more.files).toEqual([...own, 'data/large.bin', 'dist/kernel.so', 'dist/train.js'].sort());
   const extra = await packProject(root, { extra: { 'driver.py': Buffer.from('pass') } });
   expect(extra.files).toEqual([...own, 'driver.py'].sort());
+});
+
+test('a script that git ignores comes along, with the folder it is in', async () => {
+  const root = project('compiled');
+  const { files } = await packProject(root, { script: 'dist/train.js' });
+  expect(files).toEqual(['.gitignore', 'dist/kernel.so', 'dist/train.js', 'new.ts', 'package.json', 'src/train.ts']);
+  const { files: plain } = await packProject(root, { script: 'src/train.ts' });
+  const { files: installed } = await packProject(root, { script: 'node_modules/tsx/index.js' });
+  expect([plain, installed]).toEqual([(await packProject(root)).files, plain]);
+
+  const inner = path.join(root, 'dist'); // a folder that a git above it ignores has no git
+  expect((await packProject(inner, { script: 'train.js' })).files).toEqual(['kernel.so', 'train.js']);
 });
 
 test('without git all is taken but node_modules', async () => {
@@ -97,4 +109,43 @@ test('a project is where its package.json is', () => {
   const root = project('nested');
   expect(projectOf(path.join(root, 'src/train.ts'))).toBe(root);
   expect(projectOf('/proc/version')).toBe('/proc');
+});
+
+test('a script is run from the project that it belongs to', () => {
+  const root = fs.realpathSync(project('own'));
+  const place = (script: string, cwd = root) => placeOf(script, cwd);
+  expect(place('dist/train.js')).toEqual({ project: root, script: 'dist/train.js' });
+  expect(place('train', path.join(root, 'dist'))).toEqual({ project: root, script: 'dist/train.js' }); // node train
+
+  // A command of a package, as npm has it: it is the project's, wherever one stands, also where the package is a link.
+  const command = (modules: string, name = 'tsx') => {
+    fs.mkdirSync(path.join(modules, '.bin'), { recursive: true });
+    fs.symlinkSync(`../${name}/index.js`, path.join(modules, '.bin', name));
+    return path.join(modules, '.bin', name);
+  };
+  const own = { project: root, script: 'node_modules/tsx/index.js' };
+  expect(place('node_modules/tsx/index.js')).toEqual(own);
+  expect(place(command(path.join(root, 'node_modules')), scratch)).toEqual(own);
+  fs.symlinkSync(path.join(root, 'src'), path.join(root, 'node_modules/linked'));
+  fs.writeFileSync(path.join(root, 'src/index.js'), '');
+  const linked = { project: root, script: 'node_modules/linked/index.js' };
+  expect(place(command(path.join(root, 'node_modules'), 'linked'))).toEqual(linked);
+
+  // One of the whole machine, or of npx's cache: the project one is in, if it has it.
+  for (const name of ['lib', '_npx/1']) {
+    const everywhere = path.join(scratch, 'machine', name);
+    fs.cpSync(path.join(root, 'node_modules/tsx'), path.join(everywhere, 'node_modules/tsx'), { recursive: true });
+    if (name !== 'lib') fs.writeFileSync(path.join(everywhere, 'package.json'), '{}');
+    const tool = command(path.join(everywhere, 'node_modules'));
+    expect(place(tool)).toEqual(own);
+    expect(() => place(tool, scratch)).toThrow(
+      /^workers run \S+tsx.index.js again, and it is in no project that could be uploaded to them: npm install tsx in yours, and start it there, as with npx$/,
+    );
+    // `npm link`, or npx in the package's own folder: what is linked is a project itself.
+    fs.symlinkSync(path.join(root, 'src'), path.join(everywhere, 'node_modules/linked'));
+    expect(place(command(path.join(everywhere, 'node_modules'), 'linked'), scratch)).toEqual({
+      project: root,
+      script: 'src/index.js',
+    });
+  }
 });

@@ -161,4 +161,9 @@ test('several workers with TPUs on one machine', async () => {
   const failed = trainer({ ...v4, numWorkers: 4 }).fit();
   await expect(failed).rejects.toThrow(tx.ArgumentError);
   await expect(failed).rejects.toThrow('4 workers with useTpu on one machine, where one process has all chips');
+  const gpus = () =>
+    new train.TorchTrainer({ trainLoopPerWorker: () => {}, scalingConfig: { numWorkers: 99, useGpu: true } }).fit();
+  await expect(gpus()).rejects.toThrow(
+    /99 workers with useGpu, each with a GPU of its own, and this machine has \d+ GPU/,
+  );
 });

@@ -108,6 +108,16 @@ test('a loop that fails begins again at the last checkpoint, and its history has
   );
 });
 
+test('a mistake is not made again: no other attempt would mend it', async () => {
+  let attempts = 0;
+  const loop = () => {
+    attempts++;
+    tx.zeros([2, 3]).matmul(tx.zeros([2, 3]));
+  };
+  await expect(runLoop(loop, { failureConfig: { maxFailures: -1 } })).rejects.toThrow(/the run run failed: matmul: /);
+  expect(attempts).toBe(1);
+});
+
 test('numToKeep: the newest; with a score the best, and always the last', async () => {
   const scores = [3, 1, 2, 5, 4];
   const loop = async () => {

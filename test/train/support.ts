@@ -9,9 +9,13 @@ export interface Program {
   /** What it has printed, when it has ended. */
   readonly ended: Promise<{ stdout: string; stderr: string; status: number | null; signal: NodeJS.Signals | null }>;
 }
-export function start(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Program {
-  const script = path.join(import.meta.dirname, file);
-  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), script, ...args], {
+export const start = (file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Program =>
+  startNode(['--import', import.meta.resolve('tsx'), path.join(import.meta.dirname, file), ...args], env);
+/** `tsxla` with its arguments. */
+export const startCommand = (args: readonly string[]): Program => startNode([main, ...args], {});
+const main = path.join(import.meta.dirname, '../../dist/cli/main.js');
+function startNode(args: readonly string[], env: Readonly<Record<string, string>>): Program {
+  const child = spawn(process.execPath, args, {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -46,6 +50,10 @@ export async function killOne(pids: string, within: number): Promise<void> {
   while (both.some(isAlive)) await sleep(10); // the other is ended, too
   for (const file of files) fs.rmSync(file);
 }
+
+/** The processes that a process has started, in order. */
+export const childrenOf = (pid: number): number[] =>
+  fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
 
 export const isAlive = (pid: number): boolean => {
   try {

@@ -6,6 +6,7 @@ It places the workers with ray.train, each of which runs node (worker.py), and p
 know as '@tsxla {json}', the rest as the log.
 """
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -21,26 +22,45 @@ import ray.train as rt  # noqa: E402
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: E402
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
-from .start import Missing, NodeConfig  # noqa: E402
+from .start import Missing, Mistake, NodeConfig  # noqa: E402
 from .worker import texts, work  # noqa: E402
 
 RESOURCES, MISSING = 75, 78  # exit codes: the cluster cannot place the workers; a worker lacks something
+ENDING = 10  # seconds of those that Ray gives us to end, for what comes when the workers have ended
 
 
 class Desk:
-    """An actor beside the driver: what workers print and report, which checkpoint is being saved, and their means."""
+    """An actor beside the driver: what workers print and report, what all of them are to do, and their means."""
 
     def __init__(self, attempt):
         self.events = []
         self.attempt = attempt
         self.changed = asyncio.Condition()
-        self.open = True
+        self.open, self.stopping, self.mistake = True, False, None
+        self._group(0)
+
+    def _group(self, world):
+        self.world, self.orders, self.finished, self.meetings = world, [], set(), {}
 
     async def begin(self, world):
         """A new group of workers."""
-        self.world, self.saves, self.finished, self.meetings = world, [], set(), {}
+        if self.stopping:
+            raise RuntimeError("the run is being stopped")
+        self._group(world)
         self.attempt += 1
         return self.attempt - 1
+
+    async def give_up(self, mistake):
+        """What a worker failed with would be the same again."""
+        self.mistake = mistake
+
+    async def given_up(self):
+        return self.mistake
+
+    async def end(self):
+        """The group is gone."""
+        self._group(0)
+        await self._change()
 
     async def _change(self):
         async with self.changed:
@@ -66,18 +86,30 @@ class Desk:
 
     async def save(self, report, metrics):
         """A rank has a checkpoint of its report with this number: all of them come together to save it."""
-        if all(known != report for known, _ in self.saves):
-            self.saves.append((report, metrics))
-            await self._change()
+        if all(kind != "save" or what[0] != report for kind, what in self.orders):
+            await self._order("save", (report, metrics))
 
-    async def next_save(self, known):
-        """The save after the first `known`, or None when every rank has ended."""
-        await self._until(lambda: len(self.saves) > known or len(self.finished) == self.world)
-        return self.saves[known] if len(self.saves) > known else None
+    async def _order(self, kind, what=None):
+        self.orders.append((kind, what))
+        await self._change()
+
+    async def next_order(self, known):
+        """What all ranks are to do or to know after the first `known`, or None when every rank has ended."""
+        await self._until(lambda: len(self.orders) > known or self._all_ended())
+        return self.orders[known] if len(self.orders) > known else None
+
+    def _all_ended(self):
+        return len(self.finished) >= self.world
 
     async def finish(self, rank):
         self.finished.add(rank)
-        await self._change()
+        await self._order("left")
+
+    async def stop(self):
+        """The workers may save and leave; it returns when they have, and no others will begin."""
+        self.stopping = True
+        await self._order("stop")
+        await self._until(self._all_ended)
 
     async def meet(self, key, array=None):
         """Waits until every rank has come to `key`; gives the sum of their arrays."""
@@ -127,16 +159,29 @@ def main(request):
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(request["start_timeout"])
     if request["device"] == "cpu":  # nobody takes CPUs back early, and the watcher is a process more to start
         os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")
-    # Ray stops a job with SIGTERM; ray.train's own way to end a run in order listens to SIGINT.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     ray.init(log_to_driver=False, logging_level="warning")
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     desk = ray.remote(Desk).options(num_cpus=0, scheduling_strategy=here).remote(request["attempt"])
+
+    def stop(*_):
+        """Ray stops a job with SIGTERM, and kills what is left of it some seconds later. Workers are told first; ray.train's
+        own way to end a run in order listens to SIGINT."""
+        wait = int(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", 3)) - ENDING
+        with contextlib.suppress(ray.exceptions.RayError):  # also that the time is over
+            ray.get(desk.stop.remote(), timeout=max(wait, 0))
+        signal.alarm(ENDING)  # ray.train hears nothing while it starts workers: then all of it ends with this process
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, stop)
     say({"type": "driver", "pid": os.getpid(), "ray": ray.__version__})
     thread = threading.Thread(target=follow, args=(desk, True), daemon=True)
     thread.start()
     try:
-        return fit(request, desk)
+        deaths = 0
+        while (code := fit(request, desk, is_last=0 <= request["max_failures"] <= deaths)) is None:
+            deaths += 1
+        return code
     except Exception as error:  # what ray.train refuses before it begins: a storage that cannot be written, ...
         failed = {"type": "failed", "why": "controller", "message": f"{type(error).__name__}: {error}"}
         ray.get(desk.tell.remote([failed]))
@@ -148,9 +193,9 @@ def main(request):
         thread.join(10)
 
 
-def fit(request, desk):
+def trainer_of(request, desk):
     keep = request["checkpoints"]
-    trainer = DataParallelTrainer(
+    return DataParallelTrainer(
         work,
         train_loop_config={"request": request, "desk": desk},
         backend_config=NodeConfig(request, desk),
@@ -163,6 +208,17 @@ def fit(request, desk):
             failure_config=rt.FailureConfig(max_failures=request["max_failures"], controller_failure_limit=0),
         ),
     )
+
+
+def died_at_start(cause):
+    """Whether a worker died before its training began. ray.train tries that again as often as a request that cannot be
+    satisfied: never. To us it is the death of a worker as any other."""
+    return isinstance(cause, ray.exceptions.RayActorError) or "actors failed to initialize" in str(cause)
+
+
+def fit(request, desk, is_last):
+    """The exit code, or None where a worker died at its start and this was not the last time that it may."""
+    trainer = trainer_of(request, desk)
     try:
         result = trainer.fit()
     except rt.WorkerGroupError as error:
@@ -173,8 +229,14 @@ def fit(request, desk):
         cause = error.controller_failure
         if isinstance(cause, Missing):
             why, message, code = "missing", str(cause), MISSING
+        elif isinstance(cause, Mistake):
+            why, message, code = "workers", str(cause), 1
         elif type(cause).__name__ in ("WorkerGroupStartupTimeoutError", "InsufficientClusterResourcesError"):
             why, message, code = "resources", unplaceable(request, trainer), RESOURCES
+        elif died_at_start(cause):
+            if not is_last:
+                return None
+            why, message, code = "workers", "a worker died before its training began", 1
         else:
             why, message, code = "controller", f"{type(cause).__name__}: {cause}", 1
         ray.get(desk.tell.remote([{"type": "failed", "why": why, "message": message}]))

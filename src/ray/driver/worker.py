@@ -67,8 +67,9 @@ class Node:
         return int(text) if text else None
 
     def end(self):
-        with contextlib.suppress(OSError):
+        if self.life is not None:
             os.close(self.life)
+            self.life = None
 
 
 def work(config):
@@ -96,6 +97,7 @@ class Work:
         self.outbox, self.inbox, self.sums = queue.Queue(), queue.Queue(), queue.Queue()
         self.reports = self.open_history(checkpoint, first=self.attempt == request["attempt"])
         self.reported, self.mine, self.waiting, self.failure = -1, {}, False, None
+        self.stopping, self.left = False, False  # it was told to end; another rank has ended
         self.node = Node(request["command"], env, spec)
 
     def open_history(self, checkpoint, first):
@@ -116,7 +118,7 @@ class Work:
         return before
 
     def run(self):
-        jobs = (self.send_events, self.read_output, self.read_frames, self.sum_up, self.watch_saves)
+        jobs = (self.send_events, self.read_output, self.read_frames, self.sum_up, self.watch_orders)
         threads = [threading.Thread(target=job, daemon=True) for job in jobs]
         try:
             for thread in threads:
@@ -140,6 +142,8 @@ class Work:
                 batch.append(self.outbox.get())
             over = None in batch
             ray.get(self.desk.tell.remote([event for event in batch if event]))
+            for _ in batch:
+                self.outbox.task_done()
 
     def read_output(self):
         for line in self.node.output:
@@ -175,6 +179,7 @@ class Work:
             header, data = item
             if header["type"] == "barrier":
                 ray.get(self.desk.meet.remote(f"barrier {header['id']}"))
+                self.inbox.put(("going on", None))
                 self.node.send({"type": "ack", "id": header["id"]})
                 continue
             total = np.frombuffer(data, dtype="<f4").copy()
@@ -187,18 +192,22 @@ class Work:
             self.inbox.put(("going on", None))
             self.node.send({"type": "reduced", "id": header["id"]}, total.tobytes())
 
-    def watch_saves(self):
+    def watch_orders(self):
         known = 0
-        while (save := ray.get(self.desk.next_save.remote(known))) is not None:
+        while (order := ray.get(self.desk.next_order.remote(known))) is not None:
             known += 1
-            self.inbox.put(("save", save))
+            self.inbox.put(order)
         self.inbox.put(("all ended", None))
 
     def serve(self):
         """One thing after the other, in the thread that ray.train knows: ray.train.report is called here."""
         saves, ended, done, all_ended = [], set(), False, False
         while not all_ended:
-            kind, what = self.inbox.get()
+            try:
+                kind, what = self.inbox.get(timeout=1 if self.stopping and self.left and self.waiting else None)
+            except queue.Empty:
+                self.node.end()  # it waits for a rank that was told to end, and has
+                continue
             if kind == "report":
                 self.report(what)
             elif kind == "save":
@@ -206,7 +215,14 @@ class Work:
             elif kind in ("waiting", "going on"):
                 self.waiting = kind == "waiting"
             elif kind == "error":
-                self.failure = {name: what.get(name) for name in ("name", "message", "stack")}
+                self.failure = {name: what.get(name) for name in ("name", "message", "stack", "final")}
+            elif kind == "stop":
+                self.stopping = True
+                self.node.send({"type": "stop", "why": "SIGTERM"})
+            elif kind == "left":
+                self.left = True
+            elif kind == "sums failed" and self.stopping:
+                self.node.end()
             elif kind == "sums failed":
                 self.tell(type="error", name=type(what).__name__, message=str(what), stack="")
                 raise what
@@ -256,13 +272,17 @@ class Work:
 
     def finish(self, done):
         code = self.node.exit_code()
-        if self.failure:
+        if self.failure and not self.stopping:
             self.tell(type="error", **self.failure)
-            raise WorkerFailed(f"rank {self.rank}: {self.failure['name']}: {self.failure['message']}")
-        if code != 0 or not done:
+            text = f"rank {self.rank}: {self.failure['name']}: {self.failure['message']}"
+            if self.failure["final"]:
+                ray.get(self.desk.give_up.remote(text))
+            raise WorkerFailed(text)
+        if (code != 0 or not done) and not self.stopping:
             how = "its keeper was killed" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
             self.tell(type="crash", how=how)
             raise WorkerFailed(f"rank {self.rank} ended with {how}" + ("" if code else ", before its loop had ended"))
         if self.rank == 0 and self.shared:
             self.history.close()
+        self.outbox.join()  # the run may end before another word comes through
         self.desk.finish.remote(self.rank)

@@ -1,0 +1,105 @@
+// Recovery training as one asks for it: in this process, or by several workers under the trainer, here or on a Ray cluster.
+// What workers keep is the run's own folder: checkpoints, adapters and metrics are those of a run in one process.
+import fs from 'node:fs';
+import path from 'node:path';
+import { env } from '../base/env.js';
+import { ArgumentError } from '../base/errors.js';
+import { getContext, type Metrics, report, TorchTrainer, TrainingFailedError } from '../train/index.js';
+import { pathsIn } from './folder.js';
+import { type RecoveryOptions, type Settings, settle } from './options.js';
+import { type RecoveryResult, recover, type Tell } from './train.js';
+import { ALONE, workersHere } from './workers.js';
+
+/** With several workers `tell` is called in the first of them: each runs the script again up to here. */
+export async function trainRecoveryLora(options: RecoveryOptions, tell: Tell = () => {}): Promise<RecoveryResult> {
+  const settings = settle(options);
+  return settings.workers > 1 || settings.ray ? byWorkers(settings, tell) : recover(settings, tell, ALONE);
+}
+
+/** How workers of a cluster are told what is asked for: their folder is another one, so paths are whole. */
+const ASKED = 'TSXLA_RECOVERY';
+
+async function byWorkers(settings: Settings, tell: Tell): Promise<RecoveryResult> {
+  const { workers, ray: address, topology, maxFailures, output } = settings;
+  const device =
+    (settings.tpu || topology ? 'tpu' : settings.device === 'auto' ? env('PJRT_DEVICE') : settings.device) ?? '';
+  const [useTpu, useGpu] = [/^tpu$/i.test(device), /^cuda$/i.test(device)];
+  if (!useTpu && !useGpu && settings.batchSize % workers)
+    throw new ArgumentError(
+      `--batch-size is ${settings.batchSize}, of which each of ${workers} workers has a share, and ${settings.batchSize} / ${workers} is no whole number: use ${workers * Math.ceil(settings.batchSize / workers)}`,
+    );
+  const asked = env(ASKED);
+  const trainer = new TorchTrainer({
+    trainLoopPerWorker: () => work(asked ? (JSON.parse(asked) as Settings) : settings, tell),
+    scalingConfig: { numWorkers: workers, useTpu, useGpu, ...(topology !== undefined && { topology }) },
+    // Beside what the run itself keeps.
+    runConfig: {
+      name: path.basename(path.resolve(output)),
+      storagePath: path.join(output, 'workers'),
+      failureConfig: { maxFailures },
+    },
+    ...(address !== undefined && { address }),
+    ray: { env: { [ASKED]: JSON.stringify(placed(settings)) } },
+  });
+  const { metrics } = await leavingToWorkers(() => trainer.fit());
+  if (!metrics) throw new ArgumentError(`the workers have ended, and reported nothing: ${output} has what they saved`);
+  return resultOf(metrics, settings);
+}
+
+/** What a worker does. */
+async function work(settings: Settings, tell: Tell): Promise<void> {
+  const workers = workersHere();
+  const goesOn = getContext().attempt > 0;
+  const result = await recover(
+    goesOn ? { ...settings, resume: true, overwrite: false } : settings,
+    workers.isFirst ? tell : () => {},
+    workers,
+  );
+  await report(numbersOf(result));
+}
+
+/** A signal is the workers' affair: they save and leave, and their result is that of a run that was stopped. */
+async function leavingToWorkers(run: () => ReturnType<TorchTrainer['fit']>): ReturnType<TorchTrainer['fit']> {
+  const [signals, ignore] = [['SIGINT', 'SIGTERM'] as const, () => {}];
+  for (const signal of signals) process.on(signal, ignore);
+  try {
+    return await run();
+  } catch (e) {
+    if (e instanceof TrainingFailedError && e.result.metrics?.['finished'] === 0) return e.result;
+    throw e;
+  } finally {
+    for (const signal of signals) process.off(signal, ignore);
+  }
+}
+
+/** A result as workers report it. */
+function numbersOf({ perplexity: p, ...r }: RecoveryResult): Metrics {
+  return {
+    ...{ steps: r.steps, finished: Number(r.finished), hasBest: Number(r.best !== undefined) },
+    ...(r.loss !== undefined && { loss: r.loss }),
+    ...(p && { before: p.before, after: p.after, lowest: p.best }),
+    ...{ seconds: r.seconds, tokensPerSecond: r.tokensPerSecond, peakMemory: r.peakMemory, compiles: r.compiles },
+  };
+}
+function resultOf(m: Metrics, s: Settings): RecoveryResult {
+  const { adapters, best, metrics } = pathsIn(s);
+  return {
+    ...{ steps: m['steps']!, finished: m['finished'] === 1, loss: m['loss'] },
+    ...(m['before'] !== undefined && { perplexity: { before: m['before'], after: m['after']!, best: m['lowest']! } }),
+    ...{ adapters, best: m['hasBest'] ? best : undefined, metrics },
+    ...{ seconds: m['seconds']!, tokensPerSecond: m['tokensPerSecond']! },
+    ...{ peakMemory: m['peakMemory']!, compiles: m['compiles']! },
+  };
+}
+
+const FILES = ['model', 'v2Checkpoint', 'kdCacheDir', 'trainData', 'evalData', 'resumeFrom', 'teacher'] as const;
+/** Files of this machine by their whole paths; what is not there may be a name on the hub. */
+function placed(s: Settings): Settings {
+  const whole = (name: string) => (fs.existsSync(name) ? path.resolve(name) : name);
+  const found = FILES.flatMap((name) => {
+    const value = s[name];
+    return value === undefined ? [] : [[name, typeof value === 'string' ? whole(value) : value.map(whole)]];
+  });
+  const made = (['output', 'xlaCacheDir'] as const).flatMap((name) => (s[name] ? [[name, path.resolve(s[name])]] : []));
+  return { ...s, ...Object.fromEntries([...found, ...made]) };
+}

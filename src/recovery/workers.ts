@@ -1,0 +1,52 @@
+// Who else learns: a run is one process, or one of several workers under the trainer (trainer.ts).
+import type { DataLoader } from '../data/index.js';
+import { tensor } from '../tensor/create.js';
+import { defaultGenerator } from '../tensor/random.js';
+import { currentLoop } from '../train/context.js';
+import { shareLoader } from '../train/data.js';
+import { anyWorker, barrier } from '../train/index.js';
+
+export interface Workers {
+  readonly isFirst: boolean;
+  readonly count: number;
+  /** Each has a student of its own and a share of every batch; gradients meet between programs (CPUs). Else XLA joins them. */
+  readonly apart: boolean;
+  /** This one's share of the batches. */
+  share<T, R>(loader: DataLoader<T, R>): DataLoader<T, R>;
+  /** From here on this one draws its own random numbers. */
+  ownRandom(): void;
+  /** Whether one of them says so. */
+  any(says: boolean): Promise<boolean>;
+  /** Waits until all are here. */
+  meet(): Promise<void>;
+}
+
+export const ALONE: Workers = {
+  isFirst: true,
+  count: 1,
+  apart: false,
+  share: (loader) => loader,
+  ownRandom: () => {},
+  any: async (says) => says,
+  meet: async () => {},
+};
+
+/** Those of the training loop that is under way. */
+export function workersHere(): Workers {
+  const { context, spec } = currentLoop('trainRecoveryLora');
+  const { rank, worldSize: count } = context;
+  const apart = spec.reduce === 'engine';
+  return {
+    isFirst: rank === 0,
+    count,
+    apart,
+    share: (loader) => (apart ? shareLoader(loader, rank, count, undefined) : loader),
+    ownRandom: () => {
+      // The key is another one, the counter that of all.
+      if (apart && rank)
+        defaultGenerator.setState(defaultGenerator.state.add(tensor([0, rank, 0, 0], { dtype: 'u32' })));
+    },
+    any: anyWorker,
+    meet: barrier,
+  };
+}

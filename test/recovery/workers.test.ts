@@ -1,0 +1,49 @@
+// Recovery by several workers: a step of all of them is that of one process.
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeAll, expect, test } from 'vitest';
+import { tsxla } from '../support.js';
+import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
+
+const text = file('train.txt', linesOf(40).join('\n\n'));
+const [student, cache] = [newFolder(), newFolder()];
+beforeAll(async () => {
+  await writeStudentAndCache(student, cache, text, { sequenceLength: 16, topK: 5, negatives: 4, sequences: 24 });
+});
+
+// biome-ignore format: a command
+const run = (output: string, ...args: string[]) => tsxla([
+  'train-recovery-lora', '--model', student, '--kd-cache-dir', cache, '--output', output, '--recovery-r', '2', '--lr', '1e-2', '--batch-size', '4',
+  '--accumulation-steps', '2', '--max-steps', '8', '--log-interval', '1', '--anchor-kl-weight', '0.1', '--anchor-samples', '4', '--eval-data', text, '--eval-samples', '2', ...args,
+], { XLA_FLAGS: '--xla_backend_optimization_level=0' });
+const numbersIn = (output: string, name: string): number[] =>
+  fs
+    .readFileSync(path.join(output, 'metrics.jsonl'), 'utf8')
+    .trim()
+    .split('\n')
+    .flatMap((line) => JSON.parse(line)[name] ?? []);
+
+test('two workers have the losses, gradients and perplexities of one, and one summary', async () => {
+  const [alone, together] = [newFolder(), newFolder()];
+  const [one, two] = await Promise.all([run(alone), run(together, '--workers', '2')]);
+  expect(one.status, one.stderr).toBe(0);
+  expect(two.status, two.stderr).toBe(0);
+  for (const name of ['loss', 'gradNorm', 'evalLoss']) {
+    const [a, b] = [numbersIn(alone, name), numbersIn(together, name)];
+    expect(b).toHaveLength(name === 'evalLoss' ? 2 : 8);
+    a.forEach((x, i) => void expect(b[i]).toBeCloseTo(x, 5));
+  }
+  expect(two.stderr).toContain('[rank 0] tsxla: 2 workers: gradients are averaged by the program that started them');
+  expect(two.stderr).not.toContain('[rank 1] training');
+  const shown = (s: string) => s.replace(/(time|memory|programs) .*|folder-\d+/g, '');
+  expect(shown(two.stdout)).toBe(shown(one.stdout));
+});
+
+test('what cannot be shared, and flags that would do nothing, are said before anything starts', async () => {
+  const odd = await run(newFolder(), '--workers', '3');
+  expect(odd.stderr).toContain(
+    '--batch-size is 4, of which each of 3 workers has a share, and 4 / 3 is no whole number: use 6',
+  );
+  const idle = await run(newFolder(), '--detach');
+  expect(idle.stderr).toContain('--detach does nothing without --ray: leave it out');
+});
