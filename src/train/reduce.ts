@@ -9,6 +9,7 @@ import type { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/index.js';
 import type { Optimizer } from '../optim/index.js';
 import type { StepOptions } from '../optim/optimizer.js';
+import { shared } from '../optim/shared.js';
 import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch } from '../spmd/index.js';
 import { batchAxes } from '../spmd/shares.js';
 import { noGrad } from '../tensor/autograd.js';
@@ -42,11 +43,11 @@ async function shareValues(loop: Loop, model: Module): Promise<void> {
   if (!isExchanged(loop)) return;
   const values = [...model.parameters(), ...model.buffers()];
   const isFirst = loop.context.rank === 0;
-  const shared = await loop.inTurn(async () => {
+  const sums = await loop.inTurn(async () => {
     const sent = await Promise.all(values.map((t) => (isExact(t) ? t : bytesOf(t))));
     return exchange(loop, 'sum', 'prepareModel', sent, (data) => (isFirst ? data : data.fill(0)));
   });
-  const first = await Promise.all(values.map((t, i) => (isExact(t) ? shared[i]! : fromBytes(shared[i]!, t))));
+  const first = await Promise.all(values.map((t, i) => (isExact(t) ? sums[i]! : fromBytes(sums[i]!, t))));
   noGrad(() => values.forEach((t, i) => void t.copy_(first[i]!)));
   await sync(...values);
 }
@@ -122,7 +123,10 @@ async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void>
   const isUsed = tensor(Float32Array.from(parameters, (p) => (p.grad ? 1 : 0)));
   const means = await loop.inTurn(() => exchange(loop, 'mean', 'averageGradients', [...gradients, isUsed]));
   const used = (await means.pop()!.data()) as Float32Array;
-  parameters.forEach((p, i) => void (used[i] && (p.grad = means[i]!)));
+  parameters.forEach((p, i) => {
+    if (used[i]) p.grad = means[i]!;
+    shared.means.add(means[i]!);
+  });
 }
 
 /** What is exchanged: as f32, which holds all of them. */
@@ -215,6 +219,7 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O>
   const loop = currentLoop('prepareOptimizer');
   loop.isAveraged = true;
   if (!isExchanged(loop)) return optimizer;
+  for (const { params } of optimizer.paramGroups) for (const p of params) shared.parameters.add(p);
   let last: Watched | undefined;
   let underWay = false;
   // Gradients of the next batch in the middle of a step would be taken for its own: with one worker nobody would notice.

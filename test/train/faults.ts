@@ -77,29 +77,36 @@ const LOOPS: Record<string, () => unknown> = {
     await train.averageGradients(list);
     const slope = await first([...list.parameters()][0]!.grad!);
 
-    new tx.optim.GradScaler().scale(zeroth.sum()).backward();
-    const refused = await Promise.resolve()
-      .then(() => new tx.optim.GradScaler().step(optimizer))
-      .catch((e: Error) => e.message);
+    const refuse = (run: () => unknown) => {
+      try {
+        run();
+      } catch (e) {
+        console.log((e as Error).message);
+      }
+    };
+    refuse(() => new tx.optim.GradScaler().step(optimizer));
+    const clipped = parameter();
+    const later = optimizerOf(clipped);
+    clipped.grad = tx.full([2], 6.0 * rank + 0.5); // a mean of 3.5
+    refuse(() => tx.optim.clipGradNorm([clipped], 1));
+    await train.averageGradients([clipped]);
+    tx.optim.clipGradValue([clipped], 2);
+    await later.step();
+    for (const hurry of [() => later.step(), () => train.averageGradients([clipped])]) {
+      const awaited = hurry();
+      refuse(hurry);
+      await awaited; // too late
+    }
+
+    const exactly = { large: await first(large), exact: await first(exact) };
+    const seen = { ...means, ...inTurn, slope, clipped: await first(clipped), ...exactly };
+    fs.writeFileSync(path.join(storage, `seen-${rank}`), JSON.stringify(seen));
+    console.log('at length '.repeat(1e5), `worker ${rank} has said all`);
     process.on('exit', () => {
       const end = Date.now() + 200;
       while (Date.now() < end); // time enough to be killed in
       fs.writeFileSync(path.join(storage, `exit-${rank}`), 'in peace');
     });
-    const seen = { ...means, ...inTurn, slope, large: await first(large), exact: await first(exact) };
-    fs.writeFileSync(path.join(storage, `seen-${rank}`), JSON.stringify(seen));
-    const hurried = optimizerOf(parameter());
-    for (const hurry of [() => hurried.step(), () => train.averageGradients([a])]) {
-      hurried.paramGroups[0]!.params[0]!.grad = tx.ones([2]);
-      const first = hurry(); // which is awaited too late
-      try {
-        hurry();
-      } catch (e) {
-        console.log((e as Error).message);
-      }
-      await first;
-    }
-    console.log(refused, 'at length '.repeat(1e5), `worker ${rank} has said all`);
   },
   /** Until it is told to end: it may do something before. */
   async waits() {

@@ -88,7 +88,7 @@ test('workers that differ: a mean of what only some have, the values of the firs
   for (const rank of [0, 1]) {
     expect(JSON.parse(read(`seen-${rank}`))).toEqual({
       ...{ zeroth: -1, second: -2, unused: 1 },
-      ...{ a: -1, b: -10, mean: 0.5, tokens: 2 ** 40 + 1, slope: 0.5 },
+      ...{ a: -1, b: -10, mean: 0.5, tokens: 2 ** 40 + 1, slope: 0.5, clipped: -4 },
       ...{ large: 2 ** 30 + 1, exact: 0.1 },
     });
     expect(stdout).toContain(`worker ${rank} has said all`);
@@ -98,6 +98,7 @@ test('workers that differ: a mean of what only some have, the values of the firs
     stdout.match(/step\(\) while nobody waits for the step before, .*: write await optimizer.step\(\)/g),
   ).toHaveLength(2);
   expect(stdout.match(/while nobody waits for the one before: write await averageGradients\(model\)/g)).toHaveLength(2);
+  expect(stdout).toContain('averaged later, by optimizer.step(): await averageGradients(model) before, outside of');
   expect(stdout).toContain('await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is');
 });
 
