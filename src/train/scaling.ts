@@ -77,8 +77,9 @@ function meshOfOne(mesh: SpmdConfig, workers: number): SpmdConfig {
 
 function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | null): Scale {
   const { topology, acceleratorType, resourcesPerWorker = {} } = scaling;
-  if (workers > 1 && !(topology && acceleratorType)) {
-    const missing = [!topology && "topology: '2x2x2'", !acceleratorType && "acceleratorType: 'TPU-V4'"].filter(Boolean);
+  const isKnown = acceleratorType || (topology && namesChip(topology));
+  if (workers > 1 && !(topology && isKnown)) {
+    const missing = [!topology && "topology: '2x2x2'", !isKnown && "acceleratorType: 'TPU-V4'"].filter(Boolean);
     throw new ArgumentError(
       `ScalingConfig: ${workers} workers with useTpu, and no ${missing.join(' and no ').replace(/: '[^']*'/g, '')}: ` +
         `a slice is reserved as a whole: add ${missing.join(', ')}`,
@@ -92,12 +93,18 @@ function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | nu
   return { ...common, slice, slices, resources: { ...resourcesPerWorker, TPU: chips } };
 }
 
+/** v6e-8 and v4:2x2x2 do, 2x2x2 does not. */
+const namesChip = (topology: string): boolean => /[a-z]\w*[-:]/i.test(topology);
 /** '2x2' of a 'TPU-V4' is v4:2x2x1. */
 function sliceOf(topology: string, type: string | undefined): Slice {
-  if (!type && /[a-z]\w*[-:]/i.test(topology)) return parseTopology(topology); // v6e-8
+  const generation = type?.replace(/^tpu-/i, '');
+  const chip = generation === undefined ? undefined : findChip(generation);
+  if (namesChip(topology)) {
+    const slice = parseTopology(topology);
+    if (!type || chip === slice.chip) return slice;
+    throw new ArgumentError(`ScalingConfig: topology ${topology} is no ${type}: leave acceleratorType out`);
+  }
   if (!type) throw new ArgumentError(`ScalingConfig: topology ${topology} is of no TPU: add acceleratorType: 'TPU-V4'`);
-  const generation = type.replace(/^tpu-/i, '');
-  const chip = findChip(generation);
   const missing = Math.max(0, (chip?.platform === 'tpu' ? chip.ici.dimensions : 0) - topology.split('x').length);
   return parseTopology(`${generation}:${topology}${'x1'.repeat(missing)}`);
 }

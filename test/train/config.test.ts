@@ -119,6 +119,14 @@ describe('what cannot be', () => {
 });
 
 describe('what it means', () => {
+  test('a topology that names its chip needs no acceleratorType, and must agree with one', () => {
+    const scale = (options: object) => trainer({ useTpu: true, numWorkers: 4, ...options }).scale;
+    expect(scale({ topology: 'v6e-16' })).toMatchObject({ slice: { name: 'v6e:4x4' }, resources: { TPU: 4 } });
+    expect(scale({ topology: 'v4:2x2x4', acceleratorType: 'TPU-V4' }).slice?.name).toBe('v4:2x2x4');
+    expect(() => scale({ topology: 'v6e-16', acceleratorType: 'TPU-V4' })).toThrow(
+      'topology v6e-16 is no TPU-V4: leave acceleratorType out',
+    );
+  });
   test.each([
     ['TPU-V4', '2x2x2', 2, 'v4:2x2x2', 4, 'v4-16'],
     ['TPU-V4', '2x2', 4, 'v4:2x2x1', 1, 'v4-8'],
