@@ -20,8 +20,8 @@ export interface WorkerSpec {
   readonly name: string;
   /** How often the run was begun before. */
   readonly attempt: number;
-  /** The folder of the run. */
-  readonly storage: string;
+  /** The folder of the run; null where that is an address, as gs://... is. */
+  readonly storage: string | null;
   /** The last checkpoint that was kept. */
   readonly checkpoint: string | null;
   readonly reduce: Reduce;

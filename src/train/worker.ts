@@ -47,7 +47,7 @@ export async function runLoop<C>(spec: WorkerSpec, link: Link, { loop, config, d
     nodeRank: isAmong ? envInteger('NODE_RANK', 0, 0) : 0,
     mesh: mesh?.shape.some((n) => n > 1) ? mesh : undefined,
     trialName: spec.name,
-    trialDir: spec.storage,
+    trialDir: spec.storage ?? undefined,
     attempt: spec.attempt,
   };
   const said =

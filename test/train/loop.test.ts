@@ -4,6 +4,7 @@ import path from 'node:path';
 import * as tx from 'tsxla';
 import * as train from 'tsxla/train';
 import { expect, test } from 'vitest';
+import { Loop, withLoop } from '../../dist/train/context.js';
 import { scratch } from '../scratch.js';
 
 process.env.CPU_NUM_DEVICES = '4';
@@ -219,4 +220,19 @@ test('outside of a loop there is nothing to ask', async () => {
 
 test('a metric that is no number any more can be reported', async () => {
   expect((await runLoop(() => train.report({ loss: Number.NaN, n: 3n }))).metrics).toEqual({ loss: Number.NaN, n: 3 });
+});
+
+test('where the run is kept at an address, a checkpoint is saved in a folder of this machine, until it is kept', async () => {
+  const seen: string[] = [];
+  const link = {
+    async report(_: train.Metrics, checkpoint: string | null) {
+      expect(fs.readdirSync(checkpoint!).length).toBeGreaterThan(0);
+      seen.push(checkpoint!);
+      return undefined;
+    },
+  };
+  const spec = { name: 'run', attempt: 0, storage: null, checkpoint: null, reduce: 'none' };
+  const loop = new Loop({ rank: 0, worldSize: 1 } as never, spec as never, link as never, {} as never);
+  await withLoop(loop, async () => train.report({ loss: 1 }, { checkpoint: await save({ step: 1 }) }));
+  expect(seen.map((folder) => fs.existsSync(folder))).toEqual([false]);
 });
