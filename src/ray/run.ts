@@ -83,6 +83,8 @@ export type RunEvent =
       readonly name: string;
       readonly message: string;
       readonly stack: string;
+      /** It would be the same again: no worker is started for that. */
+      readonly final: boolean;
     }
   | { readonly type: 'crash'; readonly rank: number; readonly how: string }
   | { readonly type: 'failed'; readonly why: FailedWhy; readonly message: string }

@@ -180,7 +180,9 @@ class RunRecord {
         this.#kept = [{ path: event.path, metrics: decodeMetrics(event.metrics) }];
         break;
       case 'error':
-        this.#worker ??= new WorkerError(`worker ${event.rank}: ${event.name}: ${event.message}`, event.rank);
+        this.#worker ??= new WorkerError(`worker ${event.rank}: ${event.name}: ${event.message}`, event.rank, {
+          final: event.final,
+        });
         break;
       case 'crash':
         this.#worker ??= new WorkerError(`worker ${event.rank} ended with ${event.how}`, event.rank);

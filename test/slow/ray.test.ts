@@ -9,6 +9,7 @@ import { type RunEvent, submitRun, watchRun } from 'tsxla/ray';
 import { TorchTrainer } from 'tsxla/train';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Process, pause, TestCluster, TOKEN, until } from '../ray/cluster.js';
+import { linesOf, writeStudentAndCache } from '../recovery/support.js';
 
 const root = path.join(import.meta.dirname, '../..');
 const main = path.join(root, 'dist/cli/main.js');
@@ -166,6 +167,50 @@ test('a compiled script that git ignores, and workers without torch: the same nu
   const program = new Program([path.join(compiled, 'dist/train.js'), '9', 'compiled']);
   expect(losses(await trained(program))).toEqual(losses(await undisturbed()).slice(0, 9));
   expect(program.output).toContain('gradients are averaged by a Ray actor');
+});
+
+test('recovery by two workers of the cluster: the losses of one process; a mistake ends it at once', async () => {
+  const text = path.join(project, 'train.txt');
+  fs.writeFileSync(text, linesOf(40).join('\n\n'));
+  const sizes = { sequenceLength: 16, topK: 5, negatives: 4, sequences: 24 };
+  await writeStudentAndCache(path.join(project, 'student'), path.join(project, 'cache'), text, sizes);
+  const command = [
+    'node_modules/tsxla/dist/cli/main.js',
+    'train-recovery-lora',
+    '--model',
+    'student',
+    '--recovery-r',
+    '2',
+  ];
+  const recover = (output: string, ...args: string[]) =>
+    new Program([...command, '--output', output, '--max-steps', '8', '--log-interval', '1', '--lr', '1e-2', ...args]);
+  const lossesIn = (output: string): number[] =>
+    fs
+      .readFileSync(path.join(project, output, 'metrics.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).loss);
+  const alone = recover('alone', '--kd-cache-dir', 'cache');
+  expect(await alone.ended, alone.output).toBe(0);
+  const both = recover('both', '--kd-cache-dir', 'cache', '--workers', '2', '--ray', cluster.address);
+  expect(await both.ended, both.output).toBe(0);
+  expect(both.output).toMatch(/steps +8\n +loss +\d/);
+  expect(lossesIn('both')).toHaveLength(8);
+  lossesIn('alone').forEach((loss, i) => void expect(lossesIn('both')[i]).toBeCloseTo(loss, 5));
+
+  const wrong = recover(
+    'wrong',
+    '--kd-cache-dir',
+    'nowhere',
+    '--workers',
+    '2',
+    '--ray',
+    cluster.address,
+    '--max-failures',
+    '-1',
+  );
+  expect(await wrong.ended).toBe(1);
+  expect(wrong.output).toMatch(/error: the run wrong failed: worker \d: \w+: .*nowhere/);
 });
 
 test('the driver killed: the run is submitted again and goes on; where it may not, that is said', async () => {

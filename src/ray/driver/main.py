@@ -22,7 +22,7 @@ import ray.train as rt  # noqa: E402
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: E402
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
-from .start import Missing, NodeConfig  # noqa: E402
+from .start import Missing, Mistake, NodeConfig  # noqa: E402
 from .worker import texts, work  # noqa: E402
 
 RESOURCES, MISSING = 75, 78  # exit codes: the cluster cannot place the workers; a worker lacks something
@@ -36,7 +36,7 @@ class Desk:
         self.events = []
         self.attempt = attempt
         self.changed = asyncio.Condition()
-        self.open, self.stopping = True, False
+        self.open, self.stopping, self.mistake = True, False, None
         self._group(0)
 
     def _group(self, world):
@@ -49,6 +49,13 @@ class Desk:
         self._group(world)
         self.attempt += 1
         return self.attempt - 1
+
+    async def give_up(self, mistake):
+        """What a worker failed with would be the same again."""
+        self.mistake = mistake
+
+    async def given_up(self):
+        return self.mistake
 
     async def end(self):
         """The group is gone."""
@@ -222,6 +229,8 @@ def fit(request, desk, is_last):
         cause = error.controller_failure
         if isinstance(cause, Missing):
             why, message, code = "missing", str(cause), MISSING
+        elif isinstance(cause, Mistake):
+            why, message, code = "workers", str(cause), 1
         elif type(cause).__name__ in ("WorkerGroupStartupTimeoutError", "InsufficientClusterResourcesError"):
             why, message, code = "resources", unplaceable(request, trainer), RESOURCES
         elif died_at_start(cause):

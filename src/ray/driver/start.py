@@ -13,6 +13,10 @@ import ray
 from ray.train.backend import Backend, BackendConfig
 
 
+class Mistake(RuntimeError):
+    """What a worker failed with, and would again."""
+
+
 class Missing(RuntimeError):
     """What the workers lack, a sentence a machine."""
 
@@ -151,6 +155,8 @@ class NodeBackend(Backend):
     """Runs in ray.train's controller at every start of a group of workers."""
 
     def on_start(self, workers, config):
+        if mistake := ray.get(config.desk.given_up.remote()):
+            raise Mistake(mistake)
         places = workers.execute(where, config.request["spec"]["reduce"] == "engine")
         lacks = {}
         for place, problem in zip(places, workers.execute(prepare, config.request)):

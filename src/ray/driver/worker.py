@@ -215,7 +215,7 @@ class Work:
             elif kind in ("waiting", "going on"):
                 self.waiting = kind == "waiting"
             elif kind == "error":
-                self.failure = {name: what.get(name) for name in ("name", "message", "stack")}
+                self.failure = {name: what.get(name) for name in ("name", "message", "stack", "final")}
             elif kind == "stop":
                 self.stopping = True
                 self.node.send({"type": "stop", "why": "SIGTERM"})
@@ -274,7 +274,10 @@ class Work:
         code = self.node.exit_code()
         if self.failure and not self.stopping:
             self.tell(type="error", **self.failure)
-            raise WorkerFailed(f"rank {self.rank}: {self.failure['name']}: {self.failure['message']}")
+            text = f"rank {self.rank}: {self.failure['name']}: {self.failure['message']}"
+            if self.failure["final"]:
+                ray.get(self.desk.give_up.remote(text))
+            raise WorkerFailed(text)
         if (code != 0 or not done) and not self.stopping:
             how = "its keeper was killed" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
             self.tell(type="crash", how=how)
