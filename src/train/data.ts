@@ -65,7 +65,7 @@ export function shardOf<T>(dataset: Shard<T>, index: number, count: number, even
   if (count === 1) return dataset;
   if (dataset instanceof IterableDataset) return new Every(dataset, index, count, even);
   const { length } = dataset as Dataset<T>;
-  const size = even ? Math.floor(length / count) : Math.ceil((length - index) / count);
+  const size = partOf(length, index, count, even);
   if (!size)
     throw new DataError(`getDatasetShard: ${length} items among ${count} workers: worker ${index} has none of them`);
   if (even && length % count)
@@ -75,6 +75,9 @@ export function shardOf<T>(dataset: Shard<T>, index: number, count: number, even
     Uint32Array.from({ length: size }, (_, i) => index + i * count),
   );
 }
+
+const partOf = (length: number, index: number, count: number, even: boolean): number =>
+  even ? Math.floor(length / count) : Math.ceil((length - index) / count);
 
 /** One of every `count` items. It is given when all of them were read: so the place behind it is the same for all workers. */
 class Every<T> extends IterableDataset<T> {
@@ -88,11 +91,7 @@ class Every<T> extends IterableDataset<T> {
   }
   override get length(): number | undefined {
     const { length } = this.source;
-    return length === undefined
-      ? undefined
-      : this.even
-        ? Math.floor(length / this.count)
-        : Math.ceil((length - this.index) / this.count);
+    return length === undefined ? undefined : partOf(length, this.index, this.count, this.even);
   }
   override async *read(epoch: number, from?: State): AsyncIterable<Read<T>> {
     let items: T[] = [];
@@ -129,7 +128,7 @@ export function shareLoader<T, R>(
       ...options,
       ...sharding,
     });
-  const { shuffle = false, seed = 0, sampler, batchSampler, batchSize = 1, ...others } = options;
+  const { shuffle = false, seed = 0, sampler, batchSampler, batchSize = 1, dropLast: _, ...rest } = options;
   const { length } = dataset;
   const items = sampler ?? (shuffle ? new RandomSampler(length, { seed }) : new SequentialSampler(length));
   const order = batchSampler
@@ -139,7 +138,6 @@ export function shareLoader<T, R>(
     throw new DataError(
       `prepareDataLoader: ${items.length} items are no batch of ${batchSize} for each of ${count} workers: use a smaller batchSize`,
     );
-  const { dropLast: _, ...rest } = others;
   return new DataLoader<T, R>(dataset as Dataset<T>, { ...rest, ...sharding, batchSampler: order });
 }
 

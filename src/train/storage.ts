@@ -8,13 +8,13 @@ import fsp from 'node:fs/promises';
 import path from 'node:path';
 import { CheckpointError } from '../base/errors.js';
 import { plural } from '../base/format.js';
+import { jsonOf } from '../base/json.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { flushFolder } from '../io/file.js';
-import { Checkpoint } from './checkpoint.js';
 import type { CheckpointConfig } from './config.js';
-import type { PlainResult, Result } from './engine.js';
-import { decodeMetrics, encodeMetrics, type Metrics } from './link.js';
+import type { PlainResult } from './engine.js';
+import { decodeMetrics, type JsonMetrics, type Metrics } from './link.js';
 
 interface Kept {
   readonly number: number;
@@ -24,7 +24,7 @@ interface Kept {
   readonly reports: number;
 }
 interface Manifest extends Omit<Kept, 'path' | 'metrics'> {
-  readonly metrics: Record<string, number | string>;
+  readonly metrics: JsonMetrics;
   /** Bytes, by the names of files. */
   readonly files: Readonly<Record<string, number>>;
 }
@@ -67,8 +67,7 @@ export class RunFolder {
     const file = this.#at(HISTORY);
     const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
     this.history.push(...lines.slice(0, this.last?.reports ?? 0).map((line) => decodeMetrics(JSON.parse(line))));
-    if (this.history.length < lines.length)
-      fs.writeFileSync(file, this.history.map((m) => `${JSON.stringify(encodeMetrics(m))}\n`).join(''));
+    if (this.history.length < lines.length) fs.writeFileSync(file, linesOf(this.history));
     this.#written = this.history.length;
   }
 
@@ -82,16 +81,16 @@ export class RunFolder {
   }
 
   /** Keeps a checkpoint whose files are in these folders; those in `.saving` are moved, others copied. */
-  async persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<string> {
+  async persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
     const number = this.#last + 1;
     const name = `checkpoint-${String(number).padStart(6, '0')}`;
     const aside = this.#at(`${UNFINISHED}${randomUUID()}`);
     try {
       await fsp.mkdir(aside, { recursive: true });
       for (const part of new Set(parts)) await bring(part, aside, path.dirname(part) === this.#at(SAVING));
-      const manifest: Manifest = { number, metrics: encodeMetrics(metrics), reports, files: await sizesIn(aside) };
-      await writeFlushed(path.join(aside, MANIFEST), 'wx', JSON.stringify(manifest));
-      await this.flushHistory(reports);
+      const manifest: Manifest = { number, metrics, reports, files: await sizesIn(aside) };
+      await writeFlushed(path.join(aside, MANIFEST), 'wx', jsonOf(manifest));
+      await this.#flushHistory(reports);
       await flushFolder(aside);
       await fsp.rename(aside, this.#at(name));
       await flushFolder(this.path);
@@ -103,20 +102,19 @@ export class RunFolder {
     this.#last = number;
     this.#kept.push({ number, path: this.#at(name), metrics, reports });
     await this.#prune();
-    return this.#at(name);
   }
 
   /** The first of the reports, on the disk. */
-  async flushHistory(reports = this.history.length): Promise<void> {
-    const lines = this.history.slice(this.#written, reports).map((m) => `${JSON.stringify(encodeMetrics(m))}\n`);
-    if (lines.length) await writeFlushed(this.#at(HISTORY), 'a', lines.join(''));
+  async #flushHistory(reports = this.history.length): Promise<void> {
+    const lines = linesOf(this.history.slice(this.#written, reports));
+    if (lines) await writeFlushed(this.#at(HISTORY), 'a', lines);
     this.#written = Math.max(this.#written, reports);
   }
 
   /** The end of the run. A disk that is full has been told of. */
   async close(): Promise<void> {
     await fsp.rm(this.#at(SAVING), { recursive: true, force: true });
-    if (this.last) await this.flushHistory().catch((e) => notice(`${this.#at(HISTORY)}: ${messageOf(e)}`));
+    if (this.last) await this.#flushHistory().catch((e) => notice(`${this.#at(HISTORY)}: ${messageOf(e)}`));
   }
 
   async #prune(): Promise<void> {
@@ -139,26 +137,11 @@ export class RunFolder {
   /** What there is of the run now. */
   plain(): PlainResult {
     const checkpoints = this.#kept.map(({ path, metrics }) => ({ path, metrics }));
-    return { metrics: this.history.at(-1) ?? null, history: [...this.history], checkpoints, path: this.path };
+    return { history: [...this.history], checkpoints, path: this.path };
   }
 }
 
-/** A result, of what was recorded of it. */
-export function resultOf({ metrics, history, checkpoints, path }: PlainResult, error?: Error): Result {
-  const kept = checkpoints.map((c) => ({
-    checkpoint: Checkpoint.at(c.path), // a worker may be elsewhere than what earlier runs have kept
-    metrics: decodeMetrics(c.metrics),
-  }));
-  const all = history.map(decodeMetrics); // of JSON, which has no NaN
-  const common = {
-    metrics: metrics ? decodeMetrics(metrics) : undefined,
-    history: all,
-    checkpoint: kept.at(-1)?.checkpoint,
-    checkpoints: kept,
-    path,
-  };
-  return error ? { ...common, error } : common;
-}
+const linesOf = (history: readonly Metrics[]): string => history.map((m) => `${jsonOf(m)}\n`).join('');
 
 /** Said before training begins, and not at the first checkpoint. Nothing is made: a run may have nothing to keep. */
 function checkWritable(folder: string): void {

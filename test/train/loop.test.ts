@@ -228,7 +228,6 @@ test('where the run is kept at an address, a checkpoint is saved in a folder of 
     async report(_: train.Metrics, checkpoint: string | null) {
       expect(fs.readdirSync(checkpoint!).length).toBeGreaterThan(0);
       seen.push(checkpoint!);
-      return undefined;
     },
   };
   const spec = { name: 'run', attempt: 0, storage: null, checkpoint: null, reduce: 'none' };
