@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // The `tsxla` command: parse, call, print.
-import { createRequire } from 'node:module';
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { TsxlaError } from '../base/errors.js';
+import { version } from '../base/version.js';
 import { cacheCommand } from './cache.js';
 import { doctorCommand } from './doctor.js';
 import { evalPerplexityCommand } from './eval-perplexity.js';
@@ -19,8 +19,6 @@ import { quantizeCommand } from './quantize.js';
 import { stopCommand } from './stop.js';
 import { submitCommand } from './submit.js';
 import { trainRecoveryLoraCommand } from './train-recovery-lora.js';
-
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
 const program = new Command('tsxla')
   .description("XLA's compiler and devices from TypeScript")

@@ -1,6 +1,7 @@
 // What the commands that talk to a Ray cluster have in common.
 import { InvalidArgumentError, Option } from 'commander';
 import { RAY_ENV, RayCluster, rayAddress } from '../ray/index.js';
+import type { RayOptions } from '../train/index.js';
 
 export const addressOption = (): Option =>
   new Option('--address <url>', "of the cluster's dashboard, as http://host:8265; RAY_ADDRESS unless told");
@@ -20,15 +21,7 @@ const pair = (text: string, before: Record<string, string> = {}): Record<string,
 };
 
 /** How a run is submitted. */
-export interface RayFlags {
-  readonly detach?: true;
-  readonly install?: true;
-  readonly modules?: string;
-  readonly include?: string[];
-  readonly python?: string;
-  readonly startTimeout?: number;
-  readonly env?: Record<string, string>;
-}
+export type RayFlags = Omit<RayOptions, 'token'>;
 // biome-ignore format: a table
 const FLAGS: readonly (readonly [name: keyof RayFlags, flags: string, help: string, parse?: (text: string, before: never) => unknown])[] = [
   ['detach', '--detach', 'leave when the job is submitted: `tsxla logs --follow` shows it then'],
@@ -45,12 +38,13 @@ export const rayFlags = (): Option[] =>
     return parse ? option.argParser(parse as (text: string, before: unknown) => unknown) : option;
   });
 
-/** Those that were given. */
-export const givenFlags = (given: RayFlags): [string, unknown][] =>
-  FLAGS.flatMap(([name]) => (given[name] === undefined ? [] : [[name, given[name]]]));
-
-/** How they reach the trainer, in this process or in another: through its environment. */
-export function rayEnv(given: RayFlags): Record<string, string> {
-  const own = givenFlags(given);
-  return own.length ? { [RAY_ENV]: JSON.stringify(Object.fromEntries(own)) } : {};
+/** Those that were given, and what else was. */
+export function takeFlags<G extends RayFlags>(given: G): { ray: RayFlags; others: Omit<G, keyof RayFlags> } {
+  const names = new Set<string>(FLAGS.map(([name]) => name));
+  const those = (isRay: boolean) => Object.fromEntries(Object.entries(given).filter(([n]) => names.has(n) === isRay));
+  return { ray: those(true), others: those(false) as Omit<G, keyof RayFlags> };
 }
+
+/** How they reach the trainer in another process: through its environment. */
+export const rayEnv = (flags: RayFlags): Record<string, string> =>
+  Object.keys(flags).length ? { [RAY_ENV]: JSON.stringify(flags) } : {};

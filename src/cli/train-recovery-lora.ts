@@ -1,7 +1,5 @@
 // `tsxla train-recovery-lora`: the main job. Its flags are the table in recovery/options.ts; what it shows are its events.
 import { Command, Option } from 'commander';
-import { env } from '../base/env.js';
-import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, plural, seconds, timeLeft } from '../base/format.js';
 import { notice, say, stand } from '../base/log.js';
 import type { RecoveryEvent, RecoveryOptions, RecoveryResult } from '../recovery/index.js';
@@ -9,7 +7,7 @@ import { FLAGS, type Flag, flagOf } from '../recovery/options.js';
 import { programBytes } from '../runtime/memory.js';
 import { number } from './numbers.js';
 import { type Progress, progress } from './progress.js';
-import { givenFlags, type RayFlags, rayEnv, rayFlags } from './ray-options.js';
+import { type RayFlags, rayFlags, takeFlags } from './ray-options.js';
 
 type Given = RecoveryOptions &
   RayFlags & { readonly json?: true; readonly clipGradNorm?: number; readonly fullLogits: boolean };
@@ -22,14 +20,12 @@ export function trainRecoveryLoraCommand(): Command {
     for (const option of optionsOf(name, flag)) command.addOption(option);
   for (const option of rayFlags()) command.addOption(option.helpGroup(`With ${flagOf('ray')}:`));
   return command.option('--json', 'print the summary as one JSON object').action((given: Given) => {
-    const { json, clipGradNorm: gradClip, fullLogits, ...others } = given;
-    const { detach, install, modules, include, python, startTimeout, env: _, ...options } = others;
-    const [idle] = given.ray || env('RAY_ADDRESS') ? [] : givenFlags(given);
-    if (idle) throw new ArgumentError(`${flagOf(idle[0])} does nothing without --ray: leave it out`);
-    Object.assign(process.env, rayEnv(given)); // the trainer looks there
+    const { ray, others } = takeFlags(given);
+    const { json, clipGradNorm: gradClip, fullLogits, ...options } = others;
     return run(
       { ...options, ...(gradClip !== undefined && { gradClip }), ...(!fullLogits && { compute: 'gather' }) },
       json,
+      ray,
     );
   });
 }
@@ -55,9 +51,9 @@ const helpOf = ({ text, otherwise, default: value }: Flag): string =>
 /** As shells have it for a command that was told to end: what stands behind && is not for half a run. */
 const STOPPED = 130;
 
-async function run(options: RecoveryOptions, json: true | undefined): Promise<void> {
+async function run(options: RecoveryOptions, json: true | undefined, ray: RayFlags): Promise<void> {
   const { trainRecoveryLora } = await import('../recovery/index.js');
-  const result = await trainRecoveryLora(options, shower());
+  const result = await trainRecoveryLora(options, shower(), ray);
   if (!result.finished) process.exitCode = STOPPED;
   process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : summary(result, options));
 }

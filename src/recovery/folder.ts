@@ -9,26 +9,24 @@ import { MetricsFile } from './metrics.js';
 import { defaultOf, fixed, flagOf, type Settings } from './options.js';
 import type { Workers } from './workers.js';
 
-/** What a run leaves in it. */
-const LEFT = { checkpoints: 'checkpoints', adapters: 'adapters', best: 'best', metrics: 'metrics.jsonl' } as const;
+/** What a run leaves in it: the last and the best adapters, and what they came from. */
 export const pathsIn = ({ output }: Pick<Settings, 'output'>) => ({
-  adapters: path.join(output, LEFT.adapters),
-  best: path.join(output, LEFT.best),
-  metrics: path.join(output, LEFT.metrics),
+  checkpoints: path.join(output, 'checkpoints'),
+  adapters: path.join(output, 'adapters'),
+  best: path.join(output, 'best'),
+  metrics: path.join(output, 'metrics.jsonl'),
 });
 /** Where a student is that was quantized on the way; it is made before the run. */
 export const studentIn = ({ output }: Pick<Settings, 'output'>): string => path.join(output, 'student');
+
+/** A file that is there since --overwrite has removed what another run left: workers that begin again go on from then on. */
+export const clearedIn = ({ output }: Pick<Settings, 'output'>): string => path.join(output, '.cleared');
 
 /** One run at a time writes to it; of workers that have the same student, the first. */
 export class RunFolder {
   readonly checkpoints: CheckpointManager;
   readonly metrics: MetricsFile;
-  /** The last adapters. */
-  readonly adapters: string;
-  readonly best: string;
-  /** Which the adapters are for, where it was quantized on the way. */
-  readonly student: string;
-
+  readonly paths: ReturnType<typeof pathsIn>;
   readonly #lock: Lock | undefined;
 
   private constructor(
@@ -37,17 +35,14 @@ export class RunFolder {
     lock?: Lock,
   ) {
     this.#lock = lock;
-    this.checkpoints = new CheckpointManager(path.join(s.output, LEFT.checkpoints), {
+    this.paths = pathsIn(s);
+    this.checkpoints = new CheckpointManager(this.paths.checkpoints, {
       keep: s.keepCheckpoints,
       every: s.saveSteps,
       best: { metric: s.evalData ? 'evalLoss' : 'loss' },
       readOnly: !writes,
     });
-    const { metrics, adapters, best } = pathsIn(s);
-    this.metrics = new MetricsFile(metrics, writes);
-    this.adapters = adapters;
-    this.best = best;
-    this.student = studentIn(s);
+    this.metrics = new MetricsFile(this.paths.metrics, lock !== undefined); // the first one's: all have the same
   }
   /** A new run does not write over another, and one that goes on must be the same. */
   static async open(s: Settings, { isFirst, apart }: Workers): Promise<RunFolder> {
@@ -55,7 +50,8 @@ export class RunFolder {
     const lock = await lockOf(s);
     try {
       const folder = new RunFolder(s, true, lock);
-      if (!s.overwrite) await checkSame(folder.checkpoints, s);
+      if (s.overwrite) await fs.rm(clearedIn(s), { force: true });
+      else await checkSame(folder.checkpoints, s);
       return folder;
     } catch (e) {
       await lock.release();
@@ -63,11 +59,11 @@ export class RunFolder {
     }
   }
   /** What another run left goes. */
-  async clear(): Promise<void> {
+  async clear(s: Settings): Promise<void> {
     if (!this.#lock) return;
-    const output = path.dirname(this.checkpoints.dir);
-    for (const name of Object.values(LEFT)) await fs.rm(path.join(output, name), { recursive: true, force: true });
-    await fs.mkdir(this.checkpoints.dir);
+    for (const left of Object.values(this.paths)) await fs.rm(left, { recursive: true, force: true });
+    await fs.mkdir(this.paths.checkpoints);
+    await fs.writeFile(clearedIn(s), '');
   }
   async [Symbol.asyncDispose](): Promise<void> {
     await this.checkpoints[Symbol.asyncDispose](); // whatever happens, what was saved is on the disk

@@ -1,5 +1,6 @@
 // Every option of recovery training, once: of this table are made the types, the command's flags, its help, the checks and
 // the page of the docs. Names are those of the original's flags, in camelCase.
+import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { shown } from '../base/tree.js';
@@ -150,8 +151,10 @@ export function settle(given: RecoveryOptions): Settings {
     flag.default === undefined ? [] : [[name, flag.default] as const],
   );
   const settings = { ...Object.fromEntries(defaults), ...named } as unknown as Settings;
-  checkTogether(settings);
-  return settings;
+  const ray = settings.ray ?? (settings.workers > 1 ? env('RAY_ADDRESS') : undefined);
+  const all = ray === undefined ? settings : { ...settings, ray };
+  checkTogether(all);
+  return all;
 }
 
 export const defaultOf = (name: string): unknown => (FLAGS as Readonly<Record<string, Flag>>)[name]?.default;
@@ -207,6 +210,10 @@ function checkTogether(s: Settings): void {
       `--lora-mode ${s.loraMode} and --teacher: that is for kd`,
     ],
     [s.tpu && s.device !== 'auto' && s.device !== 'tpu', `--tpu and --device ${s.device}: take one of them`],
+    [
+      s.topology !== undefined && !['auto', 'tpu'].includes(s.device),
+      `--topology is of TPUs, and --device is ${s.device}: take one of them`,
+    ],
     [s.mlpOnly && s.includeKProj, '--mlp-only and --include-k-proj: take one of them'],
     [
       s.freezeAll && (s.trainNorms || s.trainEmbeddings || s.trainLmHead),

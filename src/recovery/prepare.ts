@@ -39,7 +39,7 @@ export async function prepare(s: Settings, workers: Workers): Promise<Prepared> 
     scanLayers: s.scanLayers ?? on !== 'cuda',
     checkpoint: CHECKPOINT[s.gradientCheckpointing ?? CHECKPOINTING[on]],
   };
-  const mesh = await meshFor(s);
+  const mesh = await meshFor(s, workers);
   const split = (model: Qwen3ForCausalLM) => (mesh ? parallelize(model, mesh, QWEN3_TENSOR_PARALLEL) : model);
   const name = s.v2Checkpoint ?? s.model;
   const source = s.v2Checkpoint ? { base: s.model } : {};
@@ -73,7 +73,7 @@ export async function prepare(s: Settings, workers: Workers): Promise<Prepared> 
 }
 
 /** The mesh that is asked for; none: one device. */
-async function meshFor({ mesh, batchSize }: Settings): Promise<Mesh | undefined> {
+async function meshFor({ mesh, batchSize }: Settings, { apart, count }: Workers): Promise<Mesh | undefined> {
   if (!mesh && !useSpmd()) return undefined;
   const devices = await deviceCount();
   const made = mesh
@@ -84,10 +84,10 @@ async function meshFor({ mesh, batchSize }: Settings): Promise<Mesh | undefined>
     throw new ArgumentError(
       `the mesh ${made} has an axis ${idle}, along which nothing is split here: use ${PARALLEL_AXES.join(', ')}`,
     );
-  const shares = made.sizeOf(batchAxes(made));
+  const shares = made.sizeOf(batchAxes(made)) * (apart ? count : 1); // each worker has such a mesh
   if (batchSize % shares)
     throw new ArgumentError(
-      `--batch-size is ${batchSize}, and in the mesh ${made} ${shares} groups of devices have sequences of their own: ${batchSize} / ${shares} is no whole number: use ${shares * Math.ceil(batchSize / shares)}`,
+      `--batch-size is ${batchSize}, and in the mesh ${made}${apart ? ` of each of ${count} workers` : ''} ${shares} groups of devices have sequences of their own: ${batchSize} / ${shares} is no whole number: use ${shares * Math.ceil(batchSize / shares)}`,
     );
   return made.size > 1 ? made : undefined;
 }

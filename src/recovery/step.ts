@@ -16,7 +16,7 @@ import { type Batch, foreseen, type Lesson } from './lessons.js';
 import type { Settings } from './options.js';
 import type { Schedule } from './schedule.js';
 
-export interface StepParts {
+interface StepParts {
   readonly model: Qwen3ForCausalLM;
   readonly optimizer: Pick<Optimizer, 'step' | 'zeroGrad'>;
   readonly lesson: Pick<Lesson, 'loss'>;

@@ -15,7 +15,7 @@ import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { getMemoryInfo } from '../xm/index.js';
 import { type Anchor, emptyAnchor, fillAnchor } from './anchor.js';
-import { RunFolder } from './folder.js';
+import { RunFolder, studentIn } from './folder.js';
 import { type Batch, batchesOf, type Lesson } from './lessons.js';
 import { Meter } from './meter.js';
 import type { EvalMetrics, Metrics } from './metrics.js';
@@ -91,7 +91,7 @@ export async function recover(settings: Settings, tell: Tell, workers: Workers):
   const learner = new Learner(prepared, settings, workers);
   tell({ kind: 'student', ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype });
   tell({ kind: 'preflight', ...(await learner.preflight()) });
-  if (settings.overwrite) await folder.clear(); // not before all else is right
+  if (settings.overwrite) await folder.clear(settings); // not before all else is right
   await learner.fillAnchor(); // from here on data is read
   const run = new Run(settings, learner, folder, tell, workers);
   await run.resume();
@@ -327,11 +327,11 @@ class Run {
   async #keepBest(loss: number): Promise<void> {
     if (!this.#folder.writes || !(loss < this.#progress.best)) return;
     this.#progress.best = loss;
-    await this.#saveAdapters(this.#folder.best);
+    await this.#saveAdapters(this.#folder.paths.best);
   }
   #saveAdapters(folder: string): Promise<void> {
     const { quantize, model } = this.#settings;
-    return saveAdapters(this.#learner.student, folder, { baseModel: quantize ? this.#folder.student : model });
+    return saveAdapters(this.#learner.student, folder, { baseModel: quantize ? studentIn(this.#settings) : model });
   }
   /** A checkpoint, when it is time for one. */
   async #save(): Promise<void> {
@@ -347,8 +347,8 @@ class Run {
   }
 
   async finish(): Promise<Omit<RecoveryResult, 'compiles'>> {
-    const { adapters, best, metrics, checkpoints } = this.#folder;
-    await checkpoints.done();
+    const { adapters, best, metrics } = this.#folder.paths;
+    await this.#folder.checkpoints.done();
     if (this.#folder.writes) await this.#saveAdapters(adapters);
     if (this.#stopped) this.#tell({ kind: 'stopped', step: this.#step });
     const { loss, before, latest, best: lowest } = this.#progress;
@@ -360,7 +360,7 @@ class Run {
       ...(latest && { perplexity: { before: before!, after: latest.perplexity, best: Math.exp(lowest) } }),
       adapters,
       best: Number.isFinite(lowest) ? best : undefined,
-      metrics: metrics.path,
+      metrics,
       seconds,
       tokensPerSecond,
       peakMemory,

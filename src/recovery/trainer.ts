@@ -4,42 +4,59 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
-import { getContext, type Metrics, report, TorchTrainer, TrainingFailedError } from '../train/index.js';
-import { pathsIn } from './folder.js';
-import { type RecoveryOptions, type Settings, settle } from './options.js';
+import { deviceNamed } from '../runtime/device.js';
+import {
+  getContext,
+  type Metrics,
+  type RayOptions,
+  report,
+  TorchTrainer,
+  TrainingFailedError,
+} from '../train/index.js';
+import { clearedIn, pathsIn } from './folder.js';
+import { flagOf, type RecoveryOptions, type Settings, settle } from './options.js';
 import { type RecoveryResult, recover, type Tell } from './train.js';
 import { ALONE, workersHere } from './workers.js';
-
-/** With several workers `tell` is called in the first of them: each runs the script again up to here. */
-export async function trainRecoveryLora(options: RecoveryOptions, tell: Tell = () => {}): Promise<RecoveryResult> {
-  const settings = settle(options);
-  return settings.workers > 1 || settings.ray ? byWorkers(settings, tell) : recover(settings, tell, ALONE);
-}
 
 /** How workers of a cluster are told what is asked for: their folder is another one, so paths are whole. */
 const ASKED = 'TSXLA_RECOVERY';
 
-async function byWorkers(settings: Settings, tell: Tell): Promise<RecoveryResult> {
+/**
+ * With several workers `tell` is called in the first of them: each runs the script again up to here. `ray`: how the run is
+ * submitted to a cluster.
+ */
+export async function trainRecoveryLora(
+  options: RecoveryOptions,
+  tell: Tell = () => {},
+  ray: RayOptions = {},
+): Promise<RecoveryResult> {
+  const asked = env(ASKED);
+  const settings = asked ? (JSON.parse(asked) as Settings) : settle(options);
+  const [idle] = settings.ray ? [] : Object.keys(ray);
+  if (idle) throw new ArgumentError(`${flagOf(idle)} does nothing without --ray: leave it out`);
+  return settings.workers > 1 || settings.ray ? byWorkers(settings, tell, ray) : recover(settings, tell, ALONE);
+}
+
+async function byWorkers(settings: Settings, tell: Tell, ray: RayOptions): Promise<RecoveryResult> {
   const { workers, ray: address, topology, maxFailures, output } = settings;
-  const device =
-    (settings.tpu || topology ? 'tpu' : settings.device === 'auto' ? env('PJRT_DEVICE') : settings.device) ?? '';
-  const [useTpu, useGpu] = [/^tpu$/i.test(device), /^cuda$/i.test(device)];
+  const asked = settings.tpu || topology ? 'tpu' : settings.device === 'auto' ? env('PJRT_DEVICE') : settings.device;
+  const device = deviceNamed(asked ?? 'cpu');
+  const [useTpu, useGpu] = [device === 'tpu', device === 'cuda'];
   if (!useTpu && !useGpu && settings.batchSize % workers)
     throw new ArgumentError(
       `--batch-size is ${settings.batchSize}, of which each of ${workers} workers has a share, and ${settings.batchSize} / ${workers} is no whole number: use ${workers * Math.ceil(settings.batchSize / workers)}`,
     );
-  const asked = env(ASKED);
   const trainer = new TorchTrainer({
-    trainLoopPerWorker: () => work(asked ? (JSON.parse(asked) as Settings) : settings, tell),
+    trainLoopPerWorker: () => work(settings, tell),
     scalingConfig: { numWorkers: workers, useTpu, useGpu, ...(topology !== undefined && { topology }) },
     // Beside what the run itself keeps.
     runConfig: {
-      name: path.basename(path.resolve(output)).replace(/[^\w.-]+|^[^\w]+/g, '_'),
+      name: path.basename(path.resolve(output)).replace(/[^\w.-]+|^\W+/g, '_'),
       storagePath: path.join(output, 'workers'),
       failureConfig: { maxFailures },
     },
     ...(address !== undefined && { address }),
-    ray: { env: { [ASKED]: JSON.stringify(placed(settings)) } },
+    ray: { ...ray, env: { ...ray.env, [ASKED]: JSON.stringify(placed(settings)) } },
   });
   const { metrics } = await leavingToWorkers(() => trainer.fit());
   if (!metrics) throw new ArgumentError(`the workers have ended, and reported nothing: ${output} has what they saved`);
@@ -49,7 +66,7 @@ async function byWorkers(settings: Settings, tell: Tell): Promise<RecoveryResult
 /** What a worker does. */
 async function work(settings: Settings, tell: Tell): Promise<void> {
   const workers = workersHere();
-  const goesOn = getContext().attempt > 0;
+  const goesOn = getContext().attempt > 0 && (!settings.overwrite || fs.existsSync(clearedIn(settings)));
   const result = await recover(
     goesOn ? { ...settings, resume: true, overwrite: false } : settings,
     workers.isFirst ? tell : () => {},

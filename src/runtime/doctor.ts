@@ -1,7 +1,6 @@
 // What works on this machine: asked of the plugins themselves, each in a process of its own.
 import { existsSync } from 'node:fs';
 import fs from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 import { cacheDir, env, platform } from '../base/env.js';
@@ -9,6 +8,7 @@ import { PluginNotFoundError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { isolated } from '../base/isolated.js';
 import { messageOf } from '../base/thrown.js';
+import { version } from '../base/version.js';
 import { Api, type Client, type Device, type DeviceMemory } from '../pjrt/index.js';
 import {
   DEVICE_TYPES,
@@ -66,7 +66,6 @@ export async function diagnose(options: { onProgress?: (done: number, total: num
   for (const device of DEVICE_TYPES)
     devices.push(await diagnoseDevice(device, device === defaultDevice.device, options));
   const chosen = devices.find((d) => d.device === defaultDevice.device)!;
-  const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
   return {
     ok: chosen.state === 'ok',
     tsxla: version,

@@ -1,4 +1,6 @@
 // What a training loop can ask and do: who it is among the workers, its checkpoint, its data, and reporting.
+import fs from 'node:fs/promises';
+import os from 'node:os';
 import path from 'node:path';
 import { ArgumentError } from '../base/errors.js';
 import { noticeOnce } from '../base/log.js';
@@ -21,9 +23,9 @@ export interface TrainContext {
   readonly nodeRank: number;
   /** All devices, where XLA joins the workers; else this worker's. Undefined where there is one device. */
   readonly mesh: Mesh | undefined;
-  /** The run's name and folder. */
+  /** The run's name and folder; undefined where that is an address, as gs://... is. */
   readonly trialName: string;
-  readonly trialDir: string;
+  readonly trialDir: string | undefined;
   /** How often the run was begun before. */
   readonly attempt: number;
 }
@@ -31,6 +33,8 @@ export interface TrainContext {
 /** A loop that is under way in this process. */
 export class Loop {
   #folders = 0;
+  /** Folders of this machine, whose files are kept elsewhere. */
+  readonly #temporary = new Set<string>();
   /** Whether gradients are averaged, where each worker has its own. */
   isAveraged = false;
   #turn: Promise<unknown> = Promise.resolve();
@@ -49,6 +53,7 @@ export class Loop {
           'use prepareOptimizer, or averageGradients',
       );
     await this.link.report(metrics, folder ? path.resolve(folder.path) : null);
+    if (folder && this.#temporary.delete(folder.path)) await fs.rm(folder.path, { recursive: true, force: true });
   }
 
   /** What workers do together, one after the other: the order in which a loop asks is the same in all of them. */
@@ -62,7 +67,11 @@ export class Loop {
   newFolder(): string | undefined {
     const { spec, context } = this;
     if (spec.reduce === 'engine' && context.rank) return undefined;
-    return path.join(spec.storage, SAVING, `${spec.attempt}-${this.#folders++}`);
+    const name = `${spec.attempt}-${this.#folders++}`;
+    if (spec.storage !== null) return path.join(spec.storage, SAVING, name);
+    const folder = path.join(os.tmpdir(), `tsxla-saving-${process.pid}-${name}`);
+    this.#temporary.add(folder);
+    return folder;
   }
 }
 

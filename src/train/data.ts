@@ -65,7 +65,7 @@ export function shardOf<T>(dataset: Shard<T>, index: number, count: number, even
   if (count === 1) return dataset;
   if (dataset instanceof IterableDataset) return new Every(dataset, index, count, even);
   const { length } = dataset as Dataset<T>;
-  const size = even ? Math.floor(length / count) : Math.ceil((length - index) / count);
+  const size = partOf(length, index, count, even);
   if (!size)
     throw new DataError(`getDatasetShard: ${length} items among ${count} workers: worker ${index} has none of them`);
   if (even && length % count)
@@ -79,6 +79,9 @@ export function shardOf<T>(dataset: Shard<T>, index: number, count: number, even
 class Part<T> extends Subset<T> {
   readonly whole = this.dataset.length;
 }
+
+const partOf = (length: number, index: number, count: number, even: boolean): number =>
+  even ? Math.floor(length / count) : Math.ceil((length - index) / count);
 
 /** One of every `count` items. It is given when all of them were read: so the place behind it is the same for all workers. */
 class Every<T> extends IterableDataset<T> {
@@ -95,11 +98,7 @@ class Every<T> extends IterableDataset<T> {
   }
   override get length(): number | undefined {
     const { length } = this.source;
-    return length === undefined
-      ? undefined
-      : this.even
-        ? Math.floor(length / this.count)
-        : Math.ceil((length - this.index) / this.count);
+    return length === undefined ? undefined : partOf(length, this.index, this.count, this.even);
   }
   override async *read(epoch: number, from?: State): AsyncIterable<Read<T>> {
     let items: T[] = [];
@@ -141,7 +140,7 @@ export function shareLoader<T, R>(
       ...options,
       ...sharding,
     });
-  const { shuffle = false, seed = 0, sampler, batchSampler, batchSize = 1, ...others } = options;
+  const { shuffle = false, seed = 0, sampler, batchSampler, batchSize = 1, dropLast: _, ...rest } = options;
   const { length } = dataset;
   const items = sampler ?? (shuffle ? new RandomSampler(length, { seed }) : new SequentialSampler(length));
   const order = batchSampler
@@ -151,7 +150,6 @@ export function shareLoader<T, R>(
     throw new DataError(
       `prepareDataLoader: ${items.length} items are no batch of ${batchSize} for each of ${count} workers: use a smaller batchSize`,
     );
-  const { dropLast: _, ...rest } = others;
   return new DataLoader<T, R>(dataset as Dataset<T>, { ...rest, ...sharding, batchSampler: order });
 }
 

@@ -1,7 +1,9 @@
 // Engines: what runs the workers of a run, on this machine (local.ts) or on a Ray cluster (ray.ts).
-import type { Checkpoint } from './checkpoint.js';
+import { messageOf } from '../base/thrown.js';
+import { Checkpoint } from './checkpoint.js';
 import type { CheckpointConfig, FailureConfig, ScalingConfig } from './config.js';
-import type { Link, Metrics, WorkerSpec } from './link.js';
+import { TrainingFailedError } from './errors.js';
+import { decodeMetrics, type JsonMetrics, type Link, type Metrics, type WorkerSpec } from './link.js';
 import type { Scale } from './scaling.js';
 
 /** What a run came to. */
@@ -25,12 +27,34 @@ export interface KeptCheckpoint {
 }
 /** A result as JSON has it, with paths of checkpoints. */
 export interface PlainResult {
-  readonly metrics: Metrics | null;
-  readonly history: readonly Metrics[];
-  readonly checkpoints: readonly { readonly path: string; readonly metrics: Metrics }[];
+  readonly history: readonly JsonMetrics[];
+  readonly checkpoints: readonly { readonly path: string; readonly metrics: JsonMetrics }[];
   readonly path: string;
   /** Why it failed. */
   readonly error?: string;
+}
+export const plainOf = ({ history, checkpoints, path }: Result): PlainResult => ({
+  history,
+  checkpoints: checkpoints.map(({ checkpoint, metrics }) => ({ path: checkpoint.path, metrics })),
+  path,
+});
+export function resultOf(plain: PlainResult, error?: Error): Result {
+  const history = plain.history.map(decodeMetrics);
+  const checkpoints = plain.checkpoints.map((kept) => ({
+    checkpoint: Checkpoint.at(kept.path), // a worker may be elsewhere than what earlier runs have kept
+    metrics: decodeMetrics(kept.metrics),
+  }));
+  const last = { metrics: history.at(-1), checkpoint: checkpoints.at(-1)?.checkpoint };
+  return { ...last, history, checkpoints, path: plain.path, ...(error && { error }) };
+}
+
+/** The error of a run that was begun so many times, and what there is of it. */
+export function failedError(name: string, begun: number, plain: PlainResult, e: unknown): TrainingFailedError {
+  const error = e instanceof Error ? e : new Error(String(e));
+  const result = resultOf(plain, error);
+  const times = begun > 1 ? `, the last of ${begun} times that it was begun` : '';
+  const kept = result.checkpoint ? `; its last checkpoint is ${result.checkpoint.path}` : '';
+  return new TrainingFailedError(`the run ${name} failed${times}: ${messageOf(e)}${kept}`, result, { cause: error });
 }
 
 export interface RunRequest {

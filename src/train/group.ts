@@ -10,6 +10,7 @@ import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
+import { jsonOf } from '../base/json.js';
 import { notice } from '../base/log.js';
 import { visibleGpus } from '../runtime/device.js';
 import { type Command, ownCommand } from './engine.js';
@@ -91,8 +92,7 @@ export class WorkerGroup {
     const own = WorkerGroup.check(this.scale);
     const scratch = await fs.mkdtemp(path.join(os.tmpdir(), 'tsxla-train-'));
     const specFile = path.join(scratch, 'spec.json');
-    const finite = (_: string, x: unknown) => (typeof x === 'number' && !Number.isFinite(x) ? String(x) : x);
-    await fs.writeFile(specFile, JSON.stringify(this.spec, finite));
+    await fs.writeFile(specFile, jsonOf(this.spec));
     const port = await freePort();
     const over = new Promise<void>((resolve, reject) => {
       this.#end = { resolve, reject };
@@ -224,8 +224,8 @@ export class WorkerGroup {
   async #persist(id: number, parts: ReadonlyMap<Worker, string>): Promise<void> {
     const reports = this.#before + id / 2; // their numbers are even
     const metrics = this.folder.history[reports - 1] ?? {};
-    const checkpoint = await this.folder.persist([...parts.values()], metrics, reports);
-    for (const { to } of parts.keys()) send(to, { type: 'ack', id, checkpoint });
+    await this.folder.persist([...parts.values()], metrics, reports);
+    for (const { to } of parts.keys()) send(to, { type: 'ack', id });
   }
 
   #fail(e: unknown): void {
@@ -239,7 +239,7 @@ export class WorkerGroup {
     }
     this.#stopping = signal;
     notice(`${signal}: stops ${plural(this.#workers.length, 'worker')}; once more ends them now`);
-    for (const { to } of this.#workers) send(to, { type: 'stop', why: signal });
+    for (const { to } of this.#workers) send(to, { type: 'stop' });
     void this.#gone(GRACE).then(() => this.#end.reject(new StoppedError(`it was stopped by ${signal}`)));
   }
   #gone(milliseconds: number): Promise<unknown> {

@@ -1,17 +1,17 @@
 // How a worker and the engine that started it talk: a frame is a line of JSON and, if it has `bytes`, so many raw bytes behind
 // it. The worker writes to file 3 and reads from file 4.
-import fs from 'node:fs';
 import net from 'node:net';
 import type { Readable, Writable } from 'node:stream';
-import { env } from '../base/env.js';
 import { FileError } from '../base/errors.js';
-import { messageOf } from '../base/thrown.js';
+import { jsonOf } from '../base/json.js';
 import type { SpmdConfig } from '../spmd/index.js';
 import type { PlainResult } from './engine.js';
 import type { Reduce } from './scaling.js';
 
 export const PROTOCOL = 1;
 export type Metrics = Readonly<Record<string, number>>;
+/** As `jsonOf` writes them: what is not finite is a text. */
+export type JsonMetrics = Readonly<Record<string, number | string>>;
 
 /** What a worker is told before it begins: the JSON file that TSXLA_TRAIN_SPEC names. */
 export interface WorkerSpec {
@@ -20,8 +20,8 @@ export interface WorkerSpec {
   readonly name: string;
   /** How often the run was begun before. */
   readonly attempt: number;
-  /** The folder of the run. */
-  readonly storage: string;
+  /** The folder of the run; null where that is an address, as gs://... is. */
+  readonly storage: string | null;
   /** The last checkpoint that was kept. */
   readonly checkpoint: string | null;
   readonly reduce: Reduce;
@@ -34,26 +34,15 @@ export interface WorkerSpec {
 }
 
 export type FromWorker =
-  | {
-      readonly type: 'hello';
-      readonly rank: number;
-      readonly pid: number;
-      readonly tsxla: string;
-      readonly protocol: number;
-    }
+  | { readonly type: 'hello'; readonly tsxla: string; readonly protocol: number }
   | {
       readonly type: 'report';
       readonly id: number;
-      readonly metrics: Record<string, number | string>;
+      readonly metrics: JsonMetrics;
       readonly checkpoint: string | null;
     }
-  | {
-      readonly type: 'reduce';
-      readonly id: number;
-      readonly op: 'mean' | 'sum';
-      readonly dtype: 'f32';
-      readonly bytes: number;
-    }
+  /** Of numbers in f32. */
+  | { readonly type: 'reduce'; readonly id: number; readonly op: 'mean' | 'sum'; readonly bytes: number }
   | { readonly type: 'barrier'; readonly id: number }
   | { readonly type: 'done' }
   | {
@@ -65,18 +54,15 @@ export type FromWorker =
       readonly final: boolean;
     };
 export type ToWorker =
-  | { readonly type: 'ack'; readonly id: number; readonly checkpoint?: string }
+  | { readonly type: 'ack'; readonly id: number }
   | { readonly type: 'reduced'; readonly id: number; readonly bytes: number }
-  | { readonly type: 'stop'; readonly why: string };
+  | { readonly type: 'stop' };
 
-/** JSON has no NaN and no infinity, and a loss may be one. */
-export const encodeMetrics = (metrics: Metrics): Record<string, number | string> =>
-  Object.fromEntries(Object.entries(metrics).map(([name, n]) => [name, Number.isFinite(n) ? n : String(n)]));
-export const decodeMetrics = (metrics: Readonly<Record<string, number | string>>): Metrics =>
+export const decodeMetrics = (metrics: JsonMetrics): Metrics =>
   Object.fromEntries(Object.entries(metrics).map(([name, n]) => [name, Number(n)]));
 
 export const send = (to: Writable, frame: FromWorker | ToWorker, data?: Uint8Array): void => {
-  to.write(`${JSON.stringify(frame)}\n`);
+  to.write(`${jsonOf(frame)}\n`);
   if (data) to.write(data);
 };
 
@@ -145,8 +131,8 @@ export const floats = (bytes: Uint8Array): Float32Array => new Float32Array(new 
 
 /** What a loop needs of whoever runs it. */
 export interface Link {
-  /** With a checkpoint it resolves when that is kept, with where. */
-  report(metrics: Metrics, checkpoint: string | null): Promise<string | undefined>;
+  /** With a checkpoint it resolves when that is kept. */
+  report(metrics: Metrics, checkpoint: string | null): Promise<void>;
   /** The sum or the mean over all workers. */
   reduce(op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array>;
   barrier(): Promise<void>;
@@ -159,7 +145,7 @@ export class WorkerLink implements Link {
   /** Reports have even numbers and what all do together odd ones: an answer names one of them. */
   #reports = 0;
   #together = -1;
-  readonly #waiting = new Map<number, (answer: { frame: ToWorker; data: Uint8Array }) => void>();
+  readonly #waiting = new Map<number, (data: Uint8Array) => void>();
   /** Ends this process where the engine has ended, whatever it is doing. */
   #stops = true;
   #interrupted = false;
@@ -176,11 +162,11 @@ export class WorkerLink implements Link {
     void this.#listen();
   }
   async #listen(): Promise<void> {
-    for await (const answer of framesOf<ToWorker>(this.#from)) {
-      if (answer.frame.type === 'stop') this.#stop();
+    for await (const { frame, data } of framesOf<ToWorker>(this.#from)) {
+      if (frame.type === 'stop') this.#stop();
       else {
-        this.#waiting.get(answer.frame.id)?.(answer);
-        this.#waiting.delete(answer.frame.id);
+        this.#waiting.get(frame.id)?.(data);
+        this.#waiting.delete(frame.id);
         if (!this.#waiting.size) this.#from.unref();
       }
     }
@@ -195,29 +181,26 @@ export class WorkerLink implements Link {
     if (!isToldAlready) process.kill(process.pid, 'SIGTERM');
   }
 
-  hello(rank: number, version: string): void {
-    send(this.#to, { type: 'hello', rank, pid: process.pid, tsxla: version, protocol: PROTOCOL });
+  hello(tsxla: string): void {
+    send(this.#to, { type: 'hello', tsxla, protocol: PROTOCOL });
   }
-  async report(metrics: Metrics, checkpoint: string | null): Promise<string | undefined> {
+  async report(metrics: Metrics, checkpoint: string | null): Promise<void> {
     const id = (this.#reports += 2);
-    send(this.#to, { type: 'report', id, metrics: encodeMetrics(metrics), checkpoint });
-    if (checkpoint === null) return undefined;
-    const { frame } = await this.#answer(id);
-    return frame.type === 'ack' ? frame.checkpoint : undefined;
+    send(this.#to, { type: 'report', id, metrics, checkpoint });
+    if (checkpoint !== null) await this.#answer(id);
   }
   async reduce(op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array> {
     const id = (this.#together += 2);
     const raw = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    send(this.#to, { type: 'reduce', id, op, dtype: 'f32', bytes: raw.length }, raw);
-    const { data: reduced } = await this.#answer(id);
-    return floats(reduced);
+    send(this.#to, { type: 'reduce', id, op, bytes: raw.length }, raw);
+    return floats(await this.#answer(id));
   }
   async barrier(): Promise<void> {
     const id = (this.#together += 2);
     send(this.#to, { type: 'barrier', id });
     await this.#answer(id);
   }
-  #answer(id: number): Promise<{ frame: ToWorker; data: Uint8Array }> {
+  #answer(id: number): Promise<Uint8Array> {
     this.#from.ref();
     return new Promise((resolve) => this.#waiting.set(id, resolve));
   }
@@ -231,23 +214,5 @@ export class WorkerLink implements Link {
     send(this.#to, last);
     await new Promise<void>((resolve) => this.#to.end(resolve));
     process.exit(status);
-  }
-}
-
-/**
- * What this process is told, and by whom, if an engine started it. The link is opened when this module is: the engine may end
- * before fit(), too. The variable is taken away: threads and processes that this one starts are no workers.
- */
-export const asWorker: { readonly spec: WorkerSpec; readonly link: WorkerLink } | undefined = beWorker();
-function beWorker() {
-  const file = env('TSXLA_TRAIN_SPEC');
-  if (!file) return undefined;
-  delete process.env.TSXLA_TRAIN_SPEC;
-  process.env.TSXLA_TRAIN_WORKER = '1';
-  try {
-    return { spec: JSON.parse(fs.readFileSync(file, 'utf8')) as WorkerSpec, link: new WorkerLink() };
-  } catch (e) {
-    const why = `${messageOf(e)}: an engine sets it, for its workers`;
-    throw new FileError(`TSXLA_TRAIN_SPEC=${file} cannot be read: ${why}`, { cause: e });
   }
 }

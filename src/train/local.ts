@@ -3,11 +3,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
-import type { Engine, Result, RunRequest } from './engine.js';
-import { isMistake, StoppedError, TrainingFailedError, WorkerError } from './errors.js';
+import { type Engine, failedError, type Result, type RunRequest, resultOf } from './engine.js';
+import { isMistake, StoppedError, WorkerError } from './errors.js';
 import { WorkerGroup } from './group.js';
 import type { Link, Metrics, WorkerSpec } from './link.js';
-import { lockRun, RunFolder, resultOf } from './storage.js';
+import { lockRun, RunFolder } from './storage.js';
 
 export class LocalEngine implements Engine {
   async run(request: RunRequest): Promise<Result> {
@@ -24,7 +24,8 @@ export class LocalEngine implements Engine {
       } catch (e) {
         await folder.close();
         const isFinal = isMistake(e) || e instanceof StoppedError || (e instanceof WorkerError && e.final);
-        if (isFinal || (maxFailures >= 0 && attempt >= maxFailures)) throw failedError(request, attempt, folder, e);
+        if (isFinal || (maxFailures >= 0 && attempt >= maxFailures))
+          throw failedError(request.name, attempt + 1, folder.plain(), e);
         folder = new RunFolder(request.storage, request.checkpoint); // what is there, and was reported up to it
         const from = folder.last ? `from ${folder.last.path}` : 'without a checkpoint: none was reported';
         const of = maxFailures < 0 ? '' : ` of ${maxFailures}`;
@@ -33,14 +34,6 @@ export class LocalEngine implements Engine {
       }
     }
   }
-}
-
-function failedError({ name }: RunRequest, attempt: number, folder: RunFolder, e: unknown): TrainingFailedError {
-  const times = attempt ? `, the last of ${attempt + 1} times that it was begun` : '';
-  const kept = folder.last ? `; its last checkpoint is ${folder.last.path}` : '';
-  const error = e instanceof Error ? e : new Error(String(e));
-  const message = `the run ${name} failed${times}: ${messageOf(e)}${kept}`;
-  return new TrainingFailedError(message, resultOf(folder.plain(), error), { cause: error });
 }
 
 async function runOnce(request: RunRequest, attempt: number, folder: RunFolder): Promise<void> {
@@ -64,9 +57,9 @@ async function runOnce(request: RunRequest, attempt: number, folder: RunFolder):
 /** The link of a loop that runs here: nobody else is asked. */
 class OwnLink implements Link {
   constructor(readonly folder: RunFolder) {}
-  async report(metrics: Metrics, checkpoint: string | null): Promise<string | undefined> {
-    this.folder.history.push(metrics);
-    return checkpoint === null ? undefined : this.folder.persist([checkpoint], metrics, this.folder.history.length);
+  async report(metrics: Metrics, checkpoint: string | null): Promise<void> {
+    const reports = this.folder.history.push(metrics);
+    if (checkpoint !== null) await this.folder.persist([checkpoint], metrics, reports);
   }
   async reduce(_op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array> {
     return data;

@@ -77,9 +77,9 @@ function meshOfOne(mesh: SpmdConfig, workers: number): SpmdConfig {
 
 function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | null): Scale {
   const { topology, acceleratorType, resourcesPerWorker = {} } = scaling;
-  const isTyped = acceleratorType || NAMED.test(topology ?? '');
-  if (workers > 1 && !(topology && isTyped)) {
-    const missing = [!topology && "topology: '2x2x2'", !isTyped && "acceleratorType: 'TPU-V4'"].filter(Boolean);
+  const isKnown = acceleratorType || (topology && namesChip(topology));
+  if (workers > 1 && !(topology && isKnown)) {
+    const missing = [!topology && "topology: '2x2x2'", !isKnown && "acceleratorType: 'TPU-V4'"].filter(Boolean);
     throw new ArgumentError(
       `ScalingConfig: ${workers} workers with useTpu, and no ${missing.join(' and no ').replace(/: '[^']*'/g, '')}: ` +
         `a slice is reserved as a whole: say which, as in ${missing.join(', ')}`,
@@ -93,25 +93,25 @@ function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | nu
   return { ...common, slice, slices, resources: { ...resourcesPerWorker, TPU: chips } };
 }
 
-/** A topology that says of what: v6e-16, v4:2x2x2. */
-const NAMED = /^\s*[a-z]\w*[-:]/i;
-
+/** v6e-8 and v4:2x2x2 do, 2x2x2 does not. */
+const namesChip = (topology: string): boolean => /^\s*[a-z]\w*[-:]/i.test(topology);
 /** '2x2' of a 'TPU-V4' is v4:2x2x1. */
 function sliceOf(topology: string, type: string | undefined): Slice {
-  const refuse = (why: string): never => {
-    throw new ArgumentError(`ScalingConfig: ${why}`);
-  };
   const generation = type?.replace(/^tpu-/i, '');
   const chip = generation === undefined ? undefined : findChip(generation);
-  if (NAMED.test(topology)) {
+  if (namesChip(topology)) {
     const slice = parseTopology(topology);
-    if (type && chip !== slice.chip)
-      refuse(`topology is '${topology}', and acceleratorType is '${type}': leave acceleratorType out`);
-    return slice;
+    if (!type || chip === slice.chip) return slice;
+    throw new ArgumentError(`ScalingConfig: topology ${topology} is no ${type}: leave acceleratorType out`);
   }
   if (!/^\d+(x\d+)*$/.test(topology))
-    refuse(`topology is '${topology}': it must be sizes in chips, as in '2x2x2', or a slice, as in 'v6e-16'`);
-  if (!type) refuse(`topology is '${topology}', of no TPU: say of which, as in acceleratorType: 'TPU-V4'`);
+    throw new ArgumentError(
+      `ScalingConfig: topology is '${topology}': it must be sizes in chips, as in '2x2x2', or a slice, as in 'v6e-16'`,
+    );
+  if (!type)
+    throw new ArgumentError(
+      `ScalingConfig: topology ${topology} is of no TPU: say of which, as in acceleratorType: 'TPU-V4'`,
+    );
   const missing = Math.max(0, (chip?.platform === 'tpu' ? chip.ici.dimensions : 0) - topology.split('x').length);
   return parseTopology(`${generation}:${topology}${'x1'.repeat(missing)}`);
 }

@@ -9,13 +9,13 @@ import net from 'node:net';
 import path from 'node:path';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { plural } from '../base/format.js';
+import { jsonOf } from '../base/json.js';
 import { notice, noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { flushFolder } from '../io/file.js';
-import { Checkpoint } from './checkpoint.js';
 import type { CheckpointConfig } from './config.js';
-import type { PlainResult, Result } from './engine.js';
-import { decodeMetrics, encodeMetrics, type Metrics } from './link.js';
+import type { PlainResult } from './engine.js';
+import { decodeMetrics, type JsonMetrics, type Metrics } from './link.js';
 
 interface Kept {
   readonly number: number;
@@ -25,7 +25,7 @@ interface Kept {
   readonly reports: number;
 }
 interface Manifest extends Omit<Kept, 'path' | 'metrics'> {
-  readonly metrics: Record<string, number | string>;
+  readonly metrics: JsonMetrics;
   /** Bytes, by the names of files. */
   readonly files: Readonly<Record<string, number>>;
 }
@@ -87,12 +87,12 @@ export class RunFolder {
   }
 
   /** Keeps a checkpoint whose files are in these folders; those in `.saving` are moved, others copied. One at a time. */
-  persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<string> {
+  persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
     const kept = this.#keeping.then(() => this.#persist(parts, metrics, reports));
     this.#keeping = kept.catch(() => {}); // whoever has reported it is told
     return kept;
   }
-  async #persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<string> {
+  async #persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
     const number = this.#last + 1;
     const name = `checkpoint-${String(number).padStart(6, '0')}`;
     const aside = this.#at(`${UNFINISHED}${randomUUID()}`);
@@ -102,9 +102,9 @@ export class RunFolder {
         throw new Error(`${around} has the run itself in it, and would be kept in itself: use a folder beside it`);
       await fsp.mkdir(aside, { recursive: true });
       for (const part of new Set(parts)) await bring(part, aside, path.dirname(part) === this.#at(SAVING));
-      const manifest: Manifest = { number, metrics: encodeMetrics(metrics), reports, files: await sizesIn(aside) };
-      await writeFlushed(path.join(aside, MANIFEST), 'wx', JSON.stringify(manifest));
-      await this.flushHistory(reports);
+      const manifest: Manifest = { number, metrics, reports, files: await sizesIn(aside) };
+      await writeFlushed(path.join(aside, MANIFEST), 'wx', jsonOf(manifest));
+      await this.#flushHistory(reports);
       await flushFolder(aside);
       await fsp.rename(aside, this.#at(name));
       await flushFolder(this.path);
@@ -116,11 +116,10 @@ export class RunFolder {
     this.#last = number;
     this.#kept.push({ number, path: this.#at(name), metrics, reports });
     await this.#prune();
-    return this.#at(name);
   }
 
   /** The first of the reports, on the disk. */
-  async flushHistory(reports = this.history.length): Promise<void> {
+  async #flushHistory(reports = this.history.length): Promise<void> {
     const file = this.#at(HISTORY);
     const text = linesOf(this.history.slice(fs.existsSync(file) ? this.#written : 0, reports));
     if (text) await writeFlushed(file, 'a', text);
@@ -131,7 +130,7 @@ export class RunFolder {
   async close(): Promise<void> {
     await this.#keeping;
     await fsp.rm(this.#at(SAVING), { recursive: true, force: true });
-    if (this.last) await this.flushHistory().catch((e) => notice(`${this.#at(HISTORY)}: ${messageOf(e)}`));
+    if (this.last) await this.#flushHistory().catch((e) => notice(`${this.#at(HISTORY)}: ${messageOf(e)}`));
   }
 
   async #prune(): Promise<void> {
@@ -159,26 +158,11 @@ export class RunFolder {
   plain(): PlainResult {
     const there = this.#kept.filter((c) => fs.existsSync(c.path)); // somebody may have removed some by hand
     const checkpoints = there.map(({ path, metrics }) => ({ path, metrics }));
-    return { metrics: this.history.at(-1) ?? null, history: [...this.history], checkpoints, path: this.path };
+    return { history: [...this.history], checkpoints, path: this.path };
   }
 }
 
-/** A result, of what was recorded of it. */
-export function resultOf({ metrics, history, checkpoints, path }: PlainResult, error?: Error): Result {
-  const kept = checkpoints.map((c) => ({
-    checkpoint: Checkpoint.at(c.path), // a worker may be elsewhere than what earlier runs have kept
-    metrics: decodeMetrics(c.metrics),
-  }));
-  const all = history.map(decodeMetrics); // of JSON, which has no NaN
-  const common = {
-    metrics: metrics ? decodeMetrics(metrics) : undefined,
-    history: all,
-    checkpoint: kept.at(-1)?.checkpoint,
-    checkpoints: kept,
-    path,
-  };
-  return error ? { ...common, error } : common;
-}
+const linesOf = (history: readonly Metrics[]): string => history.map((m) => `${jsonOf(m)}\n`).join('');
 
 /**
  * Two programs in one folder would remove what the other is about to keep. A name among Linux's sockets, which have no files, is
@@ -223,9 +207,6 @@ function readKept(folder: string): Kept | string {
     return `is no whole checkpoint: ${messageOf(e)}`;
   }
 }
-
-const linesOf = (history: readonly Metrics[]): string =>
-  history.map((m) => `${JSON.stringify(encodeMetrics(m))}\n`).join('');
 
 /** By their paths in the folder, those behind links, too. */
 async function filesIn(folder: string, under = ''): Promise<string[]> {

@@ -14,14 +14,13 @@ import {
   type TorchOptions,
 } from './config.js';
 import type { Datasets } from './data.js';
-import type { Engine, PlainResult, Result, RunRequest } from './engine.js';
+import { type Engine, type PlainResult, plainOf, type Result, type RunRequest, resultOf } from './engine.js';
 import { TrainingFailedError } from './errors.js';
-import { asWorker, type WorkerSpec } from './link.js';
+import type { WorkerSpec } from './link.js';
 import { LocalEngine } from './local.js';
 import type { RayOptions } from './ray.js';
 import { type Scale, scaleOf } from './scaling.js';
-import { resultOf } from './storage.js';
-import { runAsWorker, runLoop } from './worker.js';
+import { asWorker, runAsWorker, runLoop } from './worker.js';
 
 export interface TrainerOptions<C> {
   /** The training loop, which every worker runs. It may be async. */
@@ -141,10 +140,3 @@ function earlierResult({ earlier }: WorkerSpec, run: number): Result {
   if (plain.error) throw new TrainingFailedError(plain.error, resultOf(plain));
   return resultOf(plain);
 }
-
-const plainOf = ({ metrics, history, checkpoints, path }: Result): PlainResult => ({
-  metrics: metrics ?? null,
-  history,
-  checkpoints: checkpoints.map(({ checkpoint, metrics }) => ({ path: checkpoint.path, metrics })),
-  path,
-});

@@ -1,19 +1,38 @@
 // A loop, run by one worker: in a process that an engine started for it, or in the program's own.
 import fs from 'node:fs';
-import { envInteger } from '../base/env.js';
-import { ArgumentError } from '../base/errors.js';
+import { env, envInteger } from '../base/env.js';
+import { FileError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
+import { version } from '../base/version.js';
 import { device } from '../runtime/device.js';
 import { batchShare, deviceCount, meshFromConfig } from '../spmd/index.js';
 import { Loop, withLoop } from './context.js';
 import { type Datasets, Shards } from './data.js';
 import { isMistake } from './errors.js';
-import type { asWorker, Link, WorkerSpec } from './link.js';
+import { type Link, WorkerLink, type WorkerSpec } from './link.js';
 import { saySync } from './scaling.js';
 
+/**
+ * What this process is told, and by whom, if an engine started it. The link is opened when this module is: the engine may end
+ * before fit(), too. The variable is taken away: threads and processes that this one starts are no workers.
+ */
+export const asWorker: { readonly spec: WorkerSpec; readonly link: WorkerLink } | undefined = beWorker();
+function beWorker() {
+  const file = env('TSXLA_TRAIN_SPEC');
+  if (!file) return undefined;
+  delete process.env.TSXLA_TRAIN_SPEC;
+  process.env.TSXLA_TRAIN_WORKER = '1';
+  try {
+    return { spec: JSON.parse(fs.readFileSync(file, 'utf8')) as WorkerSpec, link: new WorkerLink() };
+  } catch (e) {
+    const why = `${messageOf(e)}: an engine sets it, for its workers`;
+    throw new FileError(`TSXLA_TRAIN_SPEC=${file} cannot be read: ${why}`, { cause: e });
+  }
+}
+
 /** What the user has written. */
-export interface LoopOf<C> {
+interface LoopOf<C> {
   readonly loop: (config: C) => unknown;
   readonly config: C;
   readonly datasets: Datasets;
@@ -21,8 +40,7 @@ export interface LoopOf<C> {
 
 /** Runs the loop and ends the process: what comes after fit() is for the program that started it. */
 export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker>, of: LoopOf<C>): Promise<never> {
-  const { version } = JSON.parse(fs.readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
-  link.hello(envInteger('RANK', 0, 0), version);
+  link.hello(version);
   try {
     await runLoop(spec, link, of);
   } catch (e) {
@@ -33,21 +51,20 @@ export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker
 }
 
 export async function runLoop<C>(spec: WorkerSpec, link: Link, { loop, config, datasets }: LoopOf<C>): Promise<void> {
-  const [rank, worldSize] =
-    spec.reduce === 'none' ? [0, 1] : [envInteger('RANK', 0, 0), envInteger('WORLD_SIZE', 1, 1)];
   if (spec.devices !== 'auto') device(spec.devices);
   const devices = await deviceCount();
   const mesh = devices > 1 || spec.mesh ? meshFromConfig(spec.mesh ?? {}, devices) : undefined;
-  const isAmong = worldSize > 1;
+  const among = (name: string, alone: number) => (spec.reduce === 'none' ? alone : envInteger(name, alone, alone));
+  const [rank, worldSize] = [among('RANK', 0), among('WORLD_SIZE', 1)];
   const context = {
     rank,
     worldSize,
-    localRank: isAmong ? envInteger('LOCAL_RANK', 0, 0) : 0,
-    localWorldSize: isAmong ? envInteger('LOCAL_WORLD_SIZE', 1, 1) : 1,
-    nodeRank: isAmong ? envInteger('NODE_RANK', 0, 0) : 0,
+    localRank: among('LOCAL_RANK', 0),
+    localWorldSize: among('LOCAL_WORLD_SIZE', 1),
+    nodeRank: among('NODE_RANK', 0),
     mesh: mesh?.shape.some((n) => n > 1) ? mesh : undefined,
     trialName: spec.name,
-    trialDir: spec.storage,
+    trialDir: spec.storage ?? undefined,
     attempt: spec.attempt,
   };
   const said =
@@ -57,6 +74,5 @@ export async function runLoop<C>(spec: WorkerSpec, link: Link, { loop, config, d
   const share =
     spec.reduce === 'xla' && context.mesh ? await batchShare(context.mesh) : { index: rank, count: worldSize };
   const shards = await Shards.open(datasets, share.index, share.count);
-  if (typeof loop !== 'function') throw new ArgumentError('fit: trainLoopPerWorker is no function');
   await withLoop(new Loop(context, spec, link, shards), () => loop(config));
 }

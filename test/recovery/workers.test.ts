@@ -2,7 +2,11 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
+import { RunFolder } from '../../dist/recovery/folder.js';
+import { settle } from '../../dist/recovery/options.js';
+import { ALONE } from '../../dist/recovery/workers.js';
 import { tsxla } from '../support.js';
+import { childrenOf, startCommand } from '../train/support.js';
 import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
 
 const text = file('train.txt', linesOf(40).join('\n\n'));
@@ -11,11 +15,15 @@ beforeAll(async () => {
   await writeStudentAndCache(student, cache, text, { sequenceLength: 16, topK: 5, negatives: 4, sequences: 24 });
 });
 
+const run = (output: string, ...args: string[]) => runWith({}, output, ...args);
+const runWith = (env: Record<string, string>, output: string, ...args: string[]) =>
+  tsxla(command(output, ...args), { ...XLA, ...env });
+const XLA = { XLA_FLAGS: '--xla_backend_optimization_level=0' };
 // biome-ignore format: a command
-const run = (output: string, ...args: string[]) => tsxla([
+const command = (output: string, ...args: string[]) => [
   'train-recovery-lora', '--model', student, '--kd-cache-dir', cache, '--output', output, '--recovery-r', '2', '--lr', '1e-2', '--batch-size', '4',
   '--accumulation-steps', '2', '--max-steps', '8', '--log-interval', '1', '--anchor-kl-weight', '0.1', '--anchor-samples', '4', '--eval-data', text, '--eval-samples', '2', ...args,
-], { XLA_FLAGS: '--xla_backend_optimization_level=0' });
+];
 const numbersIn = (output: string, name: string): number[] =>
   fs
     .readFileSync(path.join(output, 'metrics.jsonl'), 'utf8')
@@ -46,4 +54,66 @@ test('what cannot be shared, and flags that would do nothing, are said before an
   );
   const idle = await run(newFolder(), '--detach');
   expect(idle.stderr).toContain('--detach does nothing without --ray: leave it out');
+});
+
+test('a mesh is of each worker: all of them together share a batch', async () => {
+  const output = path.join(newFolder(), 'my run'); // no name of a run as such
+  const odd = await runWith(
+    { CPU_NUM_DEVICES: '2' },
+    output,
+    '--workers',
+    '2',
+    '--batch-size',
+    '2',
+    '--mesh',
+    'data=2',
+  );
+  expect(odd.stderr).toMatch(
+    /--batch-size is 2, and in the mesh .* of each of 2 workers 4 groups of devices have .*: 2 \/ 4 is no whole number: use 4/,
+  );
+});
+
+test('PJRT_DEVICE names the device of workers, too', async () => {
+  const gpus = await runWith({ PJRT_DEVICE: 'gpu' }, newFolder(), '--workers', '99');
+  expect(gpus.stderr).toContain('99 workers with useGpu');
+});
+
+test('RAY_ADDRESS is --ray for several workers; on the cluster, what was asked for is', async () => {
+  const base = { model: student, kdCacheDir: cache, output: newFolder(), topology: 'v6e-16' };
+  process.env.RAY_ADDRESS = 'http://127.0.0.1:1';
+  try {
+    expect(settle({ ...base, workers: 4 }).ray).toBe('http://127.0.0.1:1');
+    expect(() => settle(base)).toThrow('--topology does nothing without --ray');
+    expect(() => settle({ ...base, workers: 4, device: 'cpu' })).toThrow(
+      '--topology is of TPUs, and --device is cpu: take one of them',
+    );
+  } finally {
+    delete process.env.RAY_ADDRESS;
+  }
+  const asked = { ...settle({ ...base, topology: undefined }), workers: 2, ray: 'http://127.0.0.1:1' };
+  const there = await runWith({ TSXLA_RECOVERY: JSON.stringify(asked) }, newFolder(), '--workers', '2', '--install');
+  expect(there.stderr).toContain('no Ray cluster at http://127.0.0.1:1');
+});
+
+test('of workers that XLA joins the first one writes the metrics', async () => {
+  const settings = settle({ model: student, kdCacheDir: cache, output: newFolder() });
+  await using other = await RunFolder.open(settings, { ...ALONE, isFirst: false, count: 2 });
+  expect([other.writes, other.metrics.writes]).toEqual([true, false]);
+});
+
+test('--overwrite: workers that die before the old run is gone do not go on with it', async () => {
+  const output = newFolder();
+  const old = await run(output, '--max-steps', '2');
+  expect(old.status, old.stderr).toBe(0);
+  const again = startCommand(command(output, '--workers', '2', '--max-steps', '3', '--overwrite'));
+  let isKilled = false;
+  again.child.stderr!.on('data', (text) => {
+    if (isKilled || !String(text).includes('parameters are trained')) return; // before the step is compiled
+    isKilled = true;
+    process.kill(childrenOf(again.child.pid!)[1]!, 'SIGKILL');
+  });
+  const { status, stderr } = await again.ended;
+  expect(stderr).toContain('begins again (1 of 3)');
+  expect(status, stderr).toBe(0);
+  expect(numbersIn(output, 'loss')).toHaveLength(3);
 });

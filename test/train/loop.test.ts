@@ -5,6 +5,7 @@ import { inspect } from 'node:util';
 import * as tx from 'tsxla';
 import * as train from 'tsxla/train';
 import { expect, test } from 'vitest';
+import { Loop, withLoop } from '../../dist/train/context.js';
 import { scratch } from '../scratch.js';
 
 process.env.CPU_NUM_DEVICES = '4';
@@ -288,7 +289,7 @@ test.each<[string, () => unknown, string]>([
     'the folder of the run as its checkpoint',
     () => {
       const { trialDir } = train.getContext();
-      fs.mkdirSync(trialDir, { recursive: true });
+      fs.mkdirSync(trialDir!, { recursive: true });
       return train.report({}, { checkpoint: trialDir });
     },
     'has the run itself in it, and would be kept in itself: use a folder beside it',
@@ -317,4 +318,18 @@ test('outside of a loop there is nothing to ask', async () => {
 
 test('a metric that is no number any more can be reported', async () => {
   expect((await runLoop(() => train.report({ loss: Number.NaN, n: 3n }))).metrics).toEqual({ loss: Number.NaN, n: 3 });
+});
+
+test('where the run is kept at an address, a checkpoint is saved in a folder of this machine, until it is kept', async () => {
+  const seen: string[] = [];
+  const link = {
+    async report(_: train.Metrics, checkpoint: string | null) {
+      expect(fs.readdirSync(checkpoint!).length).toBeGreaterThan(0);
+      seen.push(checkpoint!);
+    },
+  };
+  const spec = { name: 'run', attempt: 0, storage: null, checkpoint: null, reduce: 'none' };
+  const loop = new Loop({ rank: 0, worldSize: 1 } as never, spec as never, link as never, {} as never);
+  await withLoop(loop, async () => train.report({ loss: 1 }, { checkpoint: await save({ step: 1 }) }));
+  expect(seen.map((folder) => fs.existsSync(folder))).toEqual([false]);
 });

@@ -9,9 +9,8 @@ const { storage } = JSON.parse(fs.readFileSync(process.env.TSXLA_TRAIN_SPEC, 'ut
 const answers = new net.Socket({ fd: 4 });
 const next = () => new Promise((resolve) => answers.once('data', resolve));
 const send = (frame, data = '') => fs.writeSync(3, `${JSON.stringify(frame)}\n${data}`);
-const hello = (protocol = 1) => send({ type: 'hello', rank, pid: process.pid, tsxla: '0.0.1', protocol });
-const mean = (id, count) =>
-  send({ type: 'reduce', id, op: 'mean', dtype: 'f32', bytes: 4 * count }, '\0'.repeat(4 * count));
+const hello = (protocol = 1) => send({ type: 'hello', tsxla: '0.0.1', protocol });
+const mean = (id, count) => send({ type: 'reduce', id, op: 'mean', bytes: 4 * count }, '\0'.repeat(4 * count));
 const end = () => {
   send({ type: 'done' });
   process.exit(0);
@@ -29,7 +28,9 @@ hello(name === 'older' ? 0 : 1);
 const CASES = {
   async exits() {
     send({ type: 'report', id: 2, metrics: { step: 1 }, checkpoint: null });
-    if (rank) setTimeout(() => process.exit(17), 100);
+    send({ type: 'barrier', id: 1 }); // both have reported
+    await next();
+    if (rank) process.exit(17);
     await next();
   },
   async throws() {

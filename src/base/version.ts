@@ -1,0 +1,4 @@
+// Which tsxla this is.
+import { createRequire } from 'node:module';
+
+export const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
