@@ -101,8 +101,8 @@ const DRIVER = 'tsxla_driver'; // a folder of the packed project, which Python t
 const REQUEST = 'tsxla_request.json';
 const LONGEST = 2 ** 16; // Linux has 128 KiB for one argument
 const MARK = '@tsxla ';
-/** Seconds that a job has to end when it is told to; then Ray kills it. Workers have them to save, but for the last ten. */
-const GRACE = 30;
+/** Seconds that a job has to end when it is told to; then Ray kills it. Workers have all but ten of them to save. */
+const GRACE = 70;
 
 /** Uploads the project and submits a run; gives the job's id. */
 export async function submitRun(cluster: RayCluster, request: RunRequest, options: SubmitOptions): Promise<string> {

@@ -66,6 +66,18 @@ function processes(): Process[] {
     });
 }
 
+/** Ray's answer to a question for what it has. */
+interface Listed {
+  readonly data: {
+    readonly result: {
+      readonly result: readonly {
+        readonly state: string;
+        readonly bundles: readonly { readonly unit_resources: Record<string, number> }[];
+      }[];
+    };
+  };
+}
+
 export class TestCluster {
   readonly folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-ray-'));
   address = '';
@@ -121,16 +133,13 @@ export class TestCluster {
     fs.closeSync(log);
   }
 
-  /** Runs Python on the cluster's head and reads the JSON it prints. */
-  ask<T>(code: string): T {
-    const program = `import json, ray\nray.init(address='127.0.0.1:${this.#gcs}', log_to_driver=False, logging_level='error')\n${code}`;
-    const env = { ...process.env, RAY_AUTH_MODE: 'token', RAY_AUTH_TOKEN: TOKEN };
-    const printed = execFileSync(path.join(venv, 'bin/python'), ['-c', program], {
-      env,
-      encoding: 'utf8',
-      stdio: 'pipe',
-    });
-    return JSON.parse(printed.trim().split('\n').at(-1)!) as T;
+  /** The placement groups that are there: what each of their parts has. */
+  async groups(): Promise<Record<string, number>[][]> {
+    const url = `${this.address}/api/v0/placement_groups?detail=true`;
+    const { data } = (await (await fetch(url, { headers: { authorization: `Bearer ${TOKEN}` } })).json()) as Listed;
+    return data.result.result
+      .filter(({ state }) => state !== 'REMOVED')
+      .map(({ bundles }) => bundles.map((bundle) => bundle.unit_resources));
   }
 
   /** What the cluster has started: its nodes' descendants, and what has left them but inherited a variable of theirs. */

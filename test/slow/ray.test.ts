@@ -80,11 +80,7 @@ const checkpoints = (name: string): number =>
 async function expectNothingLeft(): Promise<void> {
   await until('the end of all workers', () => !workers().length && !driver());
   await until('no temporary folder', () => temporary().every((name) => before.has(name)));
-  const groups = () =>
-    cluster.ask<string[]>(
-      "print(json.dumps([g['state'] for g in ray.util.placement_group_table().values() if g['state'] != 'REMOVED']))",
-    );
-  await until('no placement group', () => !groups().length);
+  await until('no placement group', async () => !(await cluster.groups()).length);
   expect(cluster.processes('tsxla_driver')).toEqual([]);
 }
 
@@ -315,13 +311,10 @@ test("a TPU slice is reserved by Ray's own facility, and ranks follow the slice'
   } as const;
   const id = await submitRun(cluster.client(), request, { project, checkPlugin: false });
   await until('both workers', () => workers().length === 2);
-  const groups = cluster.ask<Record<string, Record<string, number>>[]>(
-    "print(json.dumps([g['bundles'] for g in ray.util.placement_group_table().values() if g['state'] == 'CREATED']))",
-  );
+  const groups = await cluster.groups();
   // The slice's head is reserved first, which keeps others from parts of the slice; then a bundle for each machine.
-  const bundles = groups.map((group) => Object.values(group));
-  expect(bundles).toContainEqual([{ 'TPU-v4-16-head': 1 }]);
-  expect(bundles).toContainEqual([expect.objectContaining({ TPU: 4 }), expect.objectContaining({ TPU: 4 })]);
+  expect(groups).toContainEqual([{ 'TPU-v4-16-head': 1 }]);
+  expect(groups).toContainEqual([expect.objectContaining({ TPU: 4 }), expect.objectContaining({ TPU: 4 })]);
 
   const said = (await eventsOf(id)).flatMap((e) =>
     e.type === 'log' ? [e.line.match(/^\[rank (\d)\] environment (.*)$/)] : [],

@@ -22,7 +22,7 @@ import ray.train as rt  # noqa: E402
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: E402
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
-from .start import Missing, Mistake, NodeConfig  # noqa: E402
+from .start import Missing, NodeConfig, Over  # noqa: E402
 from .worker import texts, work  # noqa: E402
 
 RESOURCES, MISSING = 75, 78  # exit codes: the cluster cannot place the workers; a worker lacks something
@@ -36,26 +36,23 @@ class Desk:
         self.events = []
         self.attempt = attempt
         self.changed = asyncio.Condition()
-        self.open, self.stopping, self.mistake = True, False, None
+        self.open, self.over = True, None  # why no other workers may begin
         self._group(0)
 
     def _group(self, world):
         self.world, self.orders, self.finished, self.meetings = world, [], set(), {}
 
     async def begin(self, world):
-        """A new group of workers."""
-        if self.stopping:
-            raise RuntimeError("the run is being stopped")
+        """A new group of workers: its number, or why there is none."""
+        if self.over:
+            return self.over
         self._group(world)
         self.attempt += 1
         return self.attempt - 1
 
-    async def give_up(self, mistake):
-        """What a worker failed with would be the same again."""
-        self.mistake = mistake
-
-    async def given_up(self):
-        return self.mistake
+    async def state(self):
+        """The number of the next group, and why there is to be none."""
+        return self.attempt, self.over
 
     async def end(self):
         """The group is gone."""
@@ -72,6 +69,9 @@ class Desk:
 
     async def tell(self, events):
         self.events += events
+        for event in events:
+            if event.get("final"):  # a mistake, which would be one again
+                self.over = f"rank {event['rank']}: {event['name']}: {event['message']}"
         await self._change()
 
     async def listen(self):
@@ -107,7 +107,7 @@ class Desk:
 
     async def stop(self):
         """The workers may save and leave; it returns when they have, and no others will begin."""
-        self.stopping = True
+        self.over = "it was stopped"
         await self._order("stop")
         await self._until(self._all_ended)
 
@@ -159,6 +159,15 @@ def main(request):
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(request["start_timeout"])
     if request["device"] == "cpu":  # nobody takes CPUs back early, and the watcher is a process more to start
         os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")
+    deaths = 0
+    while (code := run(request, is_last=0 <= request["max_failures"] <= deaths)) is None:
+        deaths += 1
+    return code
+
+
+def run(request, is_last):
+    """The exit code, or None where a worker died at its start and this was not the last time that it may."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     ray.init(log_to_driver=False, logging_level="warning")
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -178,10 +187,7 @@ def main(request):
     thread = threading.Thread(target=follow, args=(desk, True), daemon=True)
     thread.start()
     try:
-        deaths = 0
-        while (code := fit(request, desk, is_last=0 <= request["max_failures"] <= deaths)) is None:
-            deaths += 1
-        return code
+        return fit(request, desk, is_last)
     except Exception as error:  # what ray.train refuses before it begins: a storage that cannot be written, ...
         failed = {"type": "failed", "why": "controller", "message": f"{type(error).__name__}: {error}"}
         ray.get(desk.tell.remote([failed]))
@@ -191,6 +197,7 @@ def main(request):
             shutil.rmtree(os.path.join(request["storage"], request["name"], ".saving"), ignore_errors=True)
         ray.get(desk.close.remote())
         thread.join(10)
+        ray.shutdown()  # ends what ray.train leaves of workers that it could not start
 
 
 def trainer_of(request, desk):
@@ -217,7 +224,7 @@ def died_at_start(cause):
 
 
 def fit(request, desk, is_last):
-    """The exit code, or None where a worker died at its start and this was not the last time that it may."""
+    """As `run`."""
     trainer = trainer_of(request, desk)
     try:
         result = trainer.fit()
@@ -227,14 +234,15 @@ def fit(request, desk, is_last):
         return 1
     except rt.ControllerError as error:
         cause = error.controller_failure
-        if isinstance(cause, Missing):
-            why, message, code = "missing", str(cause), MISSING
-        elif isinstance(cause, Mistake):
+        if isinstance(cause, Over):
             why, message, code = "workers", str(cause), 1
+        elif isinstance(cause, Missing):
+            why, message, code = "missing", str(cause), MISSING
         elif type(cause).__name__ in ("WorkerGroupStartupTimeoutError", "InsufficientClusterResourcesError"):
             why, message, code = "resources", unplaceable(request, trainer), RESOURCES
         elif died_at_start(cause):
-            if not is_last:
+            request["attempt"], over = ray.get(desk.state.remote())
+            if not is_last and not over:
                 return None
             why, message, code = "workers", "a worker died before its training began", 1
         else:

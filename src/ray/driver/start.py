@@ -13,8 +13,8 @@ import ray
 from ray.train.backend import Backend, BackendConfig
 
 
-class Mistake(RuntimeError):
-    """What a worker failed with, and would again."""
+class Over(RuntimeError):
+    """Why no other workers may begin."""
 
 
 class Missing(RuntimeError):
@@ -155,8 +155,6 @@ class NodeBackend(Backend):
     """Runs in ray.train's controller at every start of a group of workers."""
 
     def on_start(self, workers, config):
-        if mistake := ray.get(config.desk.given_up.remote()):
-            raise Mistake(mistake)
         places = workers.execute(where, config.request["spec"]["reduce"] == "engine")
         lacks = {}
         for place, problem in zip(places, workers.execute(prepare, config.request)):
@@ -165,6 +163,8 @@ class NodeBackend(Backend):
         if lacks:
             raise Missing("; ".join(f"{host}: {problem}" for host, problem in lacks.items()))
         attempt = ray.get(config.desk.begin.remote(len(places)))
+        if isinstance(attempt, str):
+            raise Over(attempt)
         gloo = "1" if all(place["torch"] for place in places) else ""
         for i, env in enumerate(environments(places, config.request, attempt)):
             workers.execute_single(i, set_environment, {**env, "TSXLA_GLOO": gloo})

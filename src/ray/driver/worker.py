@@ -274,10 +274,7 @@ class Work:
         code = self.node.exit_code()
         if self.failure and not self.stopping:
             self.tell(type="error", **self.failure)
-            text = f"rank {self.rank}: {self.failure['name']}: {self.failure['message']}"
-            if self.failure["final"]:
-                ray.get(self.desk.give_up.remote(text))
-            raise WorkerFailed(text)
+            raise WorkerFailed(f"rank {self.rank}: {self.failure['name']}: {self.failure['message']}")
         if (code != 0 or not done) and not self.stopping:
             how = "its keeper was killed" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
             self.tell(type="crash", how=how)
