@@ -10,6 +10,8 @@ import { permutation } from './random.js';
 /** Any object with a length and get(i) is a dataset. */
 export interface Dataset<T> {
   readonly length: number;
+  /** How many items there are in all, if this is a worker's part of them. */
+  readonly whole?: number | undefined;
   get(index: number): T | Promise<T>;
 }
 

@@ -140,7 +140,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
       if (!batchSampler) this.#checkDropped(order.length);
     }
     this.#kind = {
-      length: this.#dataset?.length ?? this.#stream?.length ?? null,
+      length: wholeLength(this.#dataset ?? this.#stream!) ?? null,
       batchSize: batchSampler ? null : batchSize,
       seed: this.#order?.seed ?? null,
       order:
@@ -390,6 +390,10 @@ function streamOf<T>(
     );
   return IterableDataset.from(dataset);
 }
+
+/** Of a part, that of the whole: parts of different lengths are at the same place. */
+const wholeLength = (dataset: { readonly whole?: number | undefined; readonly length: number | undefined }) =>
+  dataset.whole ?? dataset.length;
 
 function isHost(device: { toString(): string } = 'xla:0'): boolean {
   if (String(device) === 'host') return true;

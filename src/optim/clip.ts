@@ -14,6 +14,7 @@ import { detach } from '../ops/variable.js';
 import { afterStep } from '../tensor/closures.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkList } from './optimizer.js';
+import { shared } from './shared.js';
 
 export interface ClipOptions {
   /** The order of the norm; Infinity for the largest element. */
@@ -24,7 +25,15 @@ export interface ClipOptions {
 type Given = Tensor | Iterable<Tensor>;
 
 const gradsOf = (params: Given): Tensor[] =>
-  [...(params instanceof Tensor ? [params] : checkList('clipping', params))].flatMap((p) => (p.grad ? [p.grad] : []));
+  [...(params instanceof Tensor ? [params] : checkList('clipping', params))].flatMap((p) => {
+    if (!p.grad) return [];
+    if (shared.parameters.has(p) && !shared.means.has(p.grad))
+      throw new ArgumentError(
+        "clipping: these gradients are this worker's own, and are averaged later, by optimizer.step(): " +
+          'await averageGradients(model) before, outside of the program that computes them',
+      );
+    return [p.grad];
+  });
 const wide = (x: Tensor): Expr => convert(detach(x.expr), wideType(x.dtype));
 
 /** The norm of all of a list, as if they were one vector. */

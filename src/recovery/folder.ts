@@ -19,6 +19,9 @@ export const pathsIn = ({ output }: Pick<Settings, 'output'>) => ({
 /** Where a student is that was quantized on the way; it is made before the run. */
 export const studentIn = ({ output }: Pick<Settings, 'output'>): string => path.join(output, 'student');
 
+/** A file that is there since --overwrite has removed what another run left: workers that begin again go on from then on. */
+export const clearedIn = ({ output }: Pick<Settings, 'output'>): string => path.join(output, '.cleared');
+
 /** One run at a time writes to it; of workers that have the same student, the first. */
 export class RunFolder {
   readonly checkpoints: CheckpointManager;
@@ -47,7 +50,8 @@ export class RunFolder {
     const lock = await lockOf(s);
     try {
       const folder = new RunFolder(s, true, lock);
-      if (!s.overwrite) await checkSame(folder.checkpoints, s);
+      if (s.overwrite) await fs.rm(clearedIn(s), { force: true });
+      else await checkSame(folder.checkpoints, s);
       return folder;
     } catch (e) {
       await lock.release();
@@ -55,10 +59,11 @@ export class RunFolder {
     }
   }
   /** What another run left goes. */
-  async clear(): Promise<void> {
+  async clear(s: Settings): Promise<void> {
     if (!this.#lock) return;
     for (const left of Object.values(this.paths)) await fs.rm(left, { recursive: true, force: true });
     await fs.mkdir(this.paths.checkpoints);
+    await fs.writeFile(clearedIn(s), '');
   }
   async [Symbol.asyncDispose](): Promise<void> {
     await this.checkpoints[Symbol.asyncDispose](); // whatever happens, what was saved is on the disk

@@ -91,7 +91,7 @@ export async function recover(settings: Settings, tell: Tell, workers: Workers):
   const learner = new Learner(prepared, settings, workers);
   tell({ kind: 'student', ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype });
   tell({ kind: 'preflight', ...(await learner.preflight()) });
-  if (settings.overwrite) await folder.clear(); // not before all else is right
+  if (settings.overwrite) await folder.clear(settings); // not before all else is right
   await learner.fillAnchor(); // from here on data is read
   const run = new Run(settings, learner, folder, tell, workers);
   await run.resume();

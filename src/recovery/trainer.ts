@@ -13,7 +13,7 @@ import {
   TorchTrainer,
   TrainingFailedError,
 } from '../train/index.js';
-import { pathsIn } from './folder.js';
+import { clearedIn, pathsIn } from './folder.js';
 import { flagOf, type RecoveryOptions, type Settings, settle } from './options.js';
 import { type RecoveryResult, recover, type Tell } from './train.js';
 import { ALONE, workersHere } from './workers.js';
@@ -66,7 +66,7 @@ async function byWorkers(settings: Settings, tell: Tell, ray: RayOptions): Promi
 /** What a worker does. */
 async function work(settings: Settings, tell: Tell): Promise<void> {
   const workers = workersHere();
-  const goesOn = getContext().attempt > 0;
+  const goesOn = getContext().attempt > 0 && (!settings.overwrite || fs.existsSync(clearedIn(settings)));
   const result = await recover(
     goesOn ? { ...settings, resume: true, overwrite: false } : settings,
     workers.isFirst ? tell : () => {},

@@ -36,6 +36,7 @@ export class Loop {
   readonly #temporary = new Set<string>();
   /** Whether gradients are averaged, where each worker has its own. */
   isAveraged = false;
+  #turn: Promise<unknown> = Promise.resolve();
   constructor(
     readonly context: TrainContext,
     readonly spec: WorkerSpec,
@@ -52,6 +53,13 @@ export class Loop {
       );
     await this.link.report(metrics, folder ? path.resolve(folder.path) : null);
     if (folder && this.#temporary.delete(folder.path)) await fs.rm(folder.path, { recursive: true, force: true });
+  }
+
+  /** What workers do together, one after the other: the order in which a loop asks is the same in all of them. */
+  inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => {});
+    return done;
   }
 
   /** For a checkpoint of this worker; of all together, where XLA's devices are one mesh; none where the first worker's will do. */
@@ -122,7 +130,10 @@ function checkMetrics(metrics: Record<string, number | bigint>): Metrics {
 }
 
 /** Waits until all workers are here. */
-export const barrier = (): Promise<void> => currentLoop('barrier').link.barrier();
+export const barrier = async (): Promise<void> => {
+  const loop = currentLoop('barrier');
+  await loop.inTurn(() => loop.link.barrier());
+};
 
 /** This worker's part of a dataset that the trainer was given: no item is in two of them, and none is left out. */
 export const getDatasetShard: Shards['shard'] = (name, options) =>

@@ -70,10 +70,14 @@ export function shardOf<T>(dataset: Shard<T>, index: number, count: number, even
     throw new DataError(`getDatasetShard: ${length} items among ${count} workers: worker ${index} has none of them`);
   if (even && length % count)
     noticeOnce(`the last ${length % count} of ${length} items are left out: ${count} workers have equally many`);
-  return new Subset(
+  return new Part(
     dataset as Dataset<T>,
     Uint32Array.from({ length: size }, (_, i) => index + i * count),
   );
+}
+/** A worker's items. */
+class Part<T> extends Subset<T> {
+  readonly whole = this.dataset.length;
 }
 
 const partOf = (length: number, index: number, count: number, even: boolean): number =>
@@ -88,6 +92,9 @@ class Every<T> extends IterableDataset<T> {
     readonly even: boolean,
   ) {
     super();
+  }
+  get whole(): number | undefined {
+    return this.source.length;
   }
   override get length(): number | undefined {
     const { length } = this.source;
@@ -119,6 +126,11 @@ export function shareLoader<T, R>(
   const { dataset, options } = loader.origin as { dataset: Shard<T> | readonly T[]; options: DataLoaderOptions<T, R> };
   const sharding = mesh && !options.sharding ? { sharding: mesh } : {};
   if (count === 1) return mesh ? new DataLoader<T, R>(dataset as Dataset<T>, { ...options, ...sharding }) : loader;
+  if (dataset instanceof Part || dataset instanceof Every)
+    throw new ArgumentError(
+      `prepareDataLoader: its dataset is this worker's part already, of getDatasetShard, and it would load one item of ${count} of that: ` +
+        'use the loader as it is, or give it the whole dataset',
+    );
   if (options.dropLast === false)
     throw new ArgumentError(
       `prepareDataLoader: dropLast is false, and a last batch that is shorter cannot be shared evenly by ${count} workers: leave it out`,

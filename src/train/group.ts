@@ -45,6 +45,7 @@ interface Worker {
 }
 
 const GRACE = 60_000; // milliseconds, for workers that are told to end: a step may be long
+const LEAVE = 5000; // for workers that have come to their end
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export class WorkerGroup {
@@ -53,6 +54,8 @@ export class WorkerGroup {
   readonly #parts = new Map<number, Map<Worker, string>>();
   #persisting: Promise<void> = Promise.resolve();
   readonly #logs: Promise<void>[] = [];
+  /** Until all that a worker has said was taken: what comes later would be of another attempt. */
+  readonly #served: Promise<void>[] = [];
   /** Reports that were there before this attempt. */
   readonly #before: number;
   #end!: { readonly resolve: () => void; readonly reject: (e: unknown) => void };
@@ -96,11 +99,12 @@ export class WorkerGroup {
     try {
       for (let rank = 0; rank < this.scale.workers; rank++) this.#start(rank, own, specFile, port);
       await over;
+      await this.#gone(LEAVE); // they end by themselves: what they do then is theirs
     } finally {
       this.#kill();
       await Promise.all(this.#workers.map((w) => w.exited));
       await this.#persisting;
-      await Promise.race([Promise.all(this.#logs), sleep(1000, undefined, { ref: false })]); // processes of theirs may hold them
+      await within(1000, [...this.#logs, ...this.#served]); // processes of theirs may hold what they write to
       await fs.rm(scratch, { recursive: true, force: true });
       process.off('exit', kill);
       for (const signal of SIGNALS) process.off(signal, stop);
@@ -132,7 +136,7 @@ export class WorkerGroup {
     });
     const worker: Worker = { rank, child, to, exited, waits: [], reported: 0, isConnected: false, isDone: false };
     this.#workers.push(worker);
-    this.#serve(worker, from).catch((e) => this.#fail(e));
+    this.#served.push(this.#serve(worker, from).catch((e) => this.#fail(e)));
   }
 
   /** All that one worker says. */
@@ -232,15 +236,22 @@ export class WorkerGroup {
     this.#stopping = signal;
     notice(`${signal}: stops ${plural(this.#workers.length, 'worker')}; once more ends them now`);
     for (const { to } of this.#workers) send(to, { type: 'stop' });
-    const gone = Promise.all(this.#workers.map((w) => w.exited));
-    void Promise.race([gone, sleep(GRACE, undefined, { ref: false })]).then(() =>
-      this.#end.reject(new StoppedError(`it was stopped by ${signal}`)),
+    void this.#gone(GRACE).then(() => this.#end.reject(new StoppedError(`it was stopped by ${signal}`)));
+  }
+  #gone(milliseconds: number): Promise<unknown> {
+    return within(
+      milliseconds,
+      this.#workers.map((w) => w.exited),
     );
   }
   #kill(): void {
     for (const { child } of this.#workers) child.kill('SIGKILL');
   }
 }
+
+/** Waits for all of them, and no longer than that. */
+const within = (milliseconds: number, all: readonly Promise<unknown>[]): Promise<unknown> =>
+  Promise.race([Promise.all(all), sleep(milliseconds, undefined, { ref: false })]);
 
 /** Resolves when all was shown. */
 const showLines = (rank: number, input: Readable, to: Writable): Promise<void> =>

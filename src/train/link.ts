@@ -207,6 +207,8 @@ export class WorkerLink implements Link {
 
   /** The last word, and the end of the process. */
   async end(last: FromWorker, status: number): Promise<never> {
+    const printed = [process.stdout, process.stderr].map((s) => new Promise<void>((done) => s.write('', () => done())));
+    await Promise.all(printed); // an exit would not wait for it
     this.#stops = false;
     this.#to.ref();
     send(this.#to, last);

@@ -7,13 +7,14 @@ import { type Engine, failedError, type Result, type RunRequest, resultOf } from
 import { isMistake, StoppedError, WorkerError } from './errors.js';
 import { WorkerGroup } from './group.js';
 import type { Link, Metrics, WorkerSpec } from './link.js';
-import { RunFolder } from './storage.js';
+import { lockRun, RunFolder } from './storage.js';
 
 export class LocalEngine implements Engine {
   async run(request: RunRequest): Promise<Result> {
     const { maxFailures } = request.failure;
     if (request.scale.workers > 1) WorkerGroup.check(request.scale);
-    const folder = new RunFolder(request.storage, request.checkpoint);
+    await using _ = await lockRun(request.storage);
+    let folder = new RunFolder(request.storage, request.checkpoint);
     if (folder.last) notice(`the run ${request.name} goes on from ${folder.last.path}`);
     for (let attempt = 0; ; attempt++) {
       try {
@@ -21,12 +22,11 @@ export class LocalEngine implements Engine {
         await folder.close();
         return resultOf(folder.plain());
       } catch (e) {
+        await folder.close();
         const isFinal = isMistake(e) || e instanceof StoppedError || (e instanceof WorkerError && e.final);
-        if (isFinal || (maxFailures >= 0 && attempt >= maxFailures)) {
-          await folder.close();
+        if (isFinal || (maxFailures >= 0 && attempt >= maxFailures))
           throw failedError(request.name, attempt + 1, folder.plain(), e);
-        }
-        folder.rollBack();
+        folder = new RunFolder(request.storage, request.checkpoint); // what is there, and was reported up to it
         const from = folder.last ? `from ${folder.last.path}` : 'without a checkpoint: none was reported';
         const of = maxFailures < 0 ? '' : ` of ${maxFailures}`;
         notice(`the run failed: ${messageOf(e)}; begins again (${attempt + 1}${of}) ${from}`);

@@ -6,13 +6,14 @@ import { plural } from '../base/format.js';
 import { describe } from '../base/tree.js';
 import type { DataLoader } from '../data/index.js';
 import type { Mesh } from '../ir/mesh.js';
-import type { Module } from '../nn/index.js';
+import { Module } from '../nn/index.js';
 import type { Optimizer } from '../optim/index.js';
 import type { StepOptions } from '../optim/optimizer.js';
+import { shared } from '../optim/shared.js';
 import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch } from '../spmd/index.js';
 import { batchAxes } from '../spmd/shares.js';
 import { noGrad } from '../tensor/autograd.js';
-import { tensor } from '../tensor/create.js';
+import { fromBuffer, tensor, zeros } from '../tensor/create.js';
 import { currentRegion } from '../tensor/region.js';
 import { step as runStep } from '../tensor/step.js';
 import { sync } from '../tensor/sync.js';
@@ -40,11 +41,24 @@ function placeModel({ context: { mesh } }: Loop, model: Module, { table }: Prepa
 }
 async function shareValues(loop: Loop, model: Module): Promise<void> {
   if (!isExchanged(loop)) return;
-  const values = [...model.parameters(), ...model.buffers()].filter((t) => FLOATS.includes(t.dtype));
+  const values = [...model.parameters(), ...model.buffers()];
   const isFirst = loop.context.rank === 0;
-  const shared = await exchange(loop, 'sum', 'prepareModel', values, (data) => (isFirst ? data : data.fill(0)));
-  noGrad(() => values.forEach((t, i) => void t.copy_(shared[i]!)));
+  const sums = await loop.inTurn(async () => {
+    const sent = await Promise.all(values.map((t) => (isExact(t) ? t : bytesOf(t))));
+    return exchange(loop, 'sum', 'prepareModel', sent, (data) => (isFirst ? data : data.fill(0)));
+  });
+  const first = await Promise.all(values.map((t, i) => (isExact(t) ? sums[i]! : fromBytes(sums[i]!, t))));
+  noGrad(() => values.forEach((t, i) => void t.copy_(first[i]!)));
   await sync(...values);
+}
+const isExact = ({ dtype }: Tensor): boolean => FLOATS.includes(dtype);
+/** What f32 does not hold (integers, booleans, f64), byte by byte. */
+async function bytesOf(t: Tensor): Promise<Tensor> {
+  const { buffer, byteOffset, byteLength } = await t.data();
+  return tensor(Float32Array.from(new Uint8Array(buffer, byteOffset, byteLength)));
+}
+async function fromBytes(bytes: Tensor, { dtype, shape }: Tensor): Promise<Tensor> {
+  return fromBuffer(Uint8Array.from((await bytes.data()) as Float32Array), { dtype, shape });
 }
 
 /** The loader of this worker's batches, each of `batchSize` items: of every worldSize items in its order, one. */
@@ -81,8 +95,16 @@ export function averageGradients(of: Module | Iterable<Tensor>): Promise<void> {
   loop.isAveraged = true;
   if (!isExchanged(loop)) return Promise.resolve();
   checkOutside(loop, 'averageGradients()');
-  return average(loop, of);
+  if (averaging.get(loop)?.isAwaited === false)
+    throw new ArgumentError(
+      'averageGradients() while nobody waits for the one before: write await averageGradients(model)',
+    );
+  const means = watched(average(loop, of));
+  averaging.set(loop, means);
+  return means;
 }
+/** The last one of a loop. */
+const averaging = new WeakMap<Loop, Watched>();
 /** A program cannot wait: thrown at once, and not into a promise that nobody has. */
 function checkOutside({ context: { worldSize } }: Loop, what: string): void {
   const region = currentRegion();
@@ -93,16 +115,18 @@ function checkOutside({ context: { worldSize } }: Loop, what: string): void {
     );
 }
 async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void> {
-  const parameters = [...(Symbol.iterator in of ? of : of.parameters())].filter((p) => p.grad);
-  if (!parameters.length)
+  const parameters = [...(of instanceof Module ? of.parameters() : of)].filter((p) => p.requiresGrad || p.grad);
+  if (!parameters.some((p) => p.grad))
     throw new ArgumentError('averageGradients: no parameter has a gradient: call it after loss.backward()');
-  const means = await exchange(
-    loop,
-    'mean',
-    'averageGradients',
-    parameters.map((p) => p.grad!.detach()),
-  );
-  parameters.forEach((p, i) => void (p.grad = means[i]!));
+  // What this worker's loss did not use, another's may have: to the mean it adds 0, as in torch.
+  const gradients = parameters.map((p) => p.grad?.detach() ?? zeros(p.shape, { dtype: p.dtype }));
+  const isUsed = tensor(Float32Array.from(parameters, (p) => (p.grad ? 1 : 0)));
+  const means = await loop.inTurn(() => exchange(loop, 'mean', 'averageGradients', [...gradients, isUsed]));
+  const used = (await means.pop()!.data()) as Float32Array;
+  parameters.forEach((p, i) => {
+    if (used[i]) p.grad = means[i]!;
+    shared.means.add(means[i]!);
+  });
 }
 
 /** What is exchanged: as f32, which holds all of them. */
@@ -147,21 +171,43 @@ async function exchange(
 export async function averageMetrics<M extends Record<string, number>>(metrics: M): Promise<M> {
   const loop = currentLoop('averageMetrics');
   if (!isExchanged(loop)) return metrics;
+  const { rank, worldSize } = loop.context;
   const names = Object.keys(metrics).sort();
-  const means = await loop.link.reduce(
-    'mean',
-    Float32Array.from(names, (name) => metrics[name]!),
-  );
-  return Object.fromEntries(Object.keys(metrics).map((name) => [name, means[names.indexOf(name)]!])) as M;
+  // f32 would round them, and a number of tokens is soon larger than it holds: each worker sends its bytes beside the others'.
+  const own = new Uint8Array(Float64Array.from(names, (name) => metrics[name]!).buffer);
+  const places = new Float32Array(worldSize * own.length);
+  places.set(own, rank * own.length);
+  const bytes = await loop.inTurn(() => loop.link.reduce('sum', places));
+  const all = new Float64Array(Uint8Array.from(bytes).buffer);
+  const mean = (i: number) => all.reduce((sum, n, at) => sum + (at % names.length === i ? n : 0), 0) / worldSize;
+  return Object.fromEntries(Object.keys(metrics).map((name) => [name, mean(names.indexOf(name))])) as M;
 }
 
 /** Whether one of the workers says so: all of them hear the same. */
 export async function anyWorker(says: boolean): Promise<boolean> {
-  const { link, context } = currentLoop('anyWorker');
-  if (context.worldSize === 1) return says;
-  const [count] = await link.reduce('sum', Float32Array.of(Number(says)));
+  const loop = currentLoop('anyWorker');
+  if (loop.context.worldSize === 1) return says;
+  const [count] = await loop.inTurn(() => loop.link.reduce('sum', Float32Array.of(Number(says))));
   return count! > 0;
 }
+
+/** Knows whether somebody waits for it. */
+class Watched extends Promise<undefined> {
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise; // whoever waits for what comes after it waits for it
+  }
+  isAwaited = false;
+  // biome-ignore lint/suspicious/noThenProperty: a promise has one
+  override then<A = void, B = never>(
+    onDone?: ((value: undefined) => A | PromiseLike<A>) | null,
+    onFailed?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.isAwaited = true;
+    return super.then(onDone, onFailed);
+  }
+}
+const watched = (work: Promise<void>): Watched =>
+  new Watched((resolve, reject) => void work.then(() => resolve(undefined), reject));
 
 /** An optimizer whose step may have to wait for other workers. */
 export type Prepared<O> = { step(options?: StepOptions): void | Promise<void> } & O;
@@ -173,7 +219,16 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O>
   const loop = currentLoop('prepareOptimizer');
   loop.isAveraged = true;
   if (!isExchanged(loop)) return optimizer;
+  for (const { params } of optimizer.paramGroups) for (const p of params) shared.parameters.add(p);
+  let last: Watched | undefined;
   let underWay = false;
+  // Gradients of the next batch in the middle of a step would be taken for its own: with one worker nobody would notice.
+  const checkAwaited = (what: string) => {
+    if (underWay || last?.isAwaited === false)
+      throw new ArgumentError(
+        `prepareOptimizer: ${what} while nobody waits for the step before, whose gradients are being averaged: write await optimizer.step()`,
+      );
+  };
   const update = async (options?: StepOptions): Promise<void> => {
     underWay = true;
     try {
@@ -190,13 +245,16 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O>
   };
   const step = (options?: StepOptions): Promise<void> => {
     checkOutside(loop, 'optimizer.step()');
-    return update(options);
+    if (options?.skipIf)
+      throw new ArgumentError(
+        "prepareOptimizer: step({ skipIf }), as GradScaler calls it, would be each worker's own decision: " +
+          'await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is',
+      );
+    checkAwaited('step()');
+    return (last = watched(update(options)));
   };
   const zeroGrad: O['zeroGrad'] = (options) => {
-    if (underWay)
-      throw new ArgumentError(
-        'prepareOptimizer: zeroGrad() while the gradients of the step before are being averaged: write await optimizer.step()',
-      );
+    checkAwaited('zeroGrad()');
     optimizer.zeroGrad(options);
   };
   return new Proxy(optimizer, {

@@ -2,14 +2,15 @@
 //     runs/first/checkpoint-000003/...              the loop's own files
 //                checkpoint-000003/train.json       its number, metrics, and the size of every file
 //                history.jsonl                      a line a report
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
+import net from 'node:net';
 import path from 'node:path';
-import { CheckpointError } from '../base/errors.js';
+import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { jsonOf } from '../base/json.js';
-import { notice } from '../base/log.js';
+import { notice, noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { flushFolder } from '../io/file.js';
 import type { CheckpointConfig } from './config.js';
@@ -43,6 +44,8 @@ export class RunFolder {
   #last = 0;
   /** How many lines of the history are in its file. */
   #written = 0;
+  /** The checkpoint that is being kept. */
+  #keeping: Promise<unknown> = Promise.resolve();
 
   /** What is there of the run. What was left unfinished is removed, and a checkpoint that is not whole is left out. */
   constructor(
@@ -53,9 +56,10 @@ export class RunFolder {
     const names = fs.existsSync(path) ? fs.readdirSync(path) : [];
     for (const name of names)
       if (name.startsWith(UNFINISHED) || name === SAVING) fs.rmSync(this.#at(name), { recursive: true, force: true });
-    for (const name of names.filter((n) => FOLDER.test(n)).sort()) {
+    const numberOf = (name: string) => Number(FOLDER.exec(name)?.[1]);
+    for (const name of names.filter(numberOf).sort((a, b) => numberOf(a) - numberOf(b))) {
       const kept = readKept(this.#at(name));
-      this.#last = Math.max(this.#last, Number(FOLDER.exec(name)![1]));
+      this.#last = numberOf(name);
       if (typeof kept === 'string') notice(`${this.#at(name)} ${kept}; it is left out`);
       else this.#kept.push(kept);
     }
@@ -66,26 +70,36 @@ export class RunFolder {
   #readHistory(): void {
     const file = this.#at(HISTORY);
     const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
-    this.history.push(...lines.slice(0, this.last?.reports ?? 0).map((line) => decodeMetrics(JSON.parse(line))));
-    if (this.history.length < lines.length) fs.writeFileSync(file, linesOf(this.history));
+    try {
+      for (const line of lines.slice(0, this.last?.reports ?? 0)) this.history.push(decodeMetrics(JSON.parse(line)));
+    } catch (e) {
+      notice(`${file}: line ${this.history.length + 1} cannot be read (${messageOf(e)}): the history ends before it`);
+    }
     this.#written = this.history.length;
+    if (this.#written === lines.length) return;
+    const aside = this.#at(`${UNFINISHED}${randomUUID()}`);
+    fs.writeFileSync(aside, linesOf(this.history), { flush: true });
+    fs.renameSync(aside, file);
   }
 
   get last(): Kept | undefined {
     return this.#kept.at(-1);
   }
 
-  /** What was reported behind the last checkpoint is forgotten: it will be again. */
-  rollBack(): void {
-    this.history.length = this.last?.reports ?? 0;
+  /** Keeps a checkpoint whose files are in these folders; those in `.saving` are moved, others copied. One at a time. */
+  persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
+    const kept = this.#keeping.then(() => this.#persist(parts, metrics, reports));
+    this.#keeping = kept.catch(() => {}); // whoever has reported it is told
+    return kept;
   }
-
-  /** Keeps a checkpoint whose files are in these folders; those in `.saving` are moved, others copied. */
-  async persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
+  async #persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
     const number = this.#last + 1;
     const name = `checkpoint-${String(number).padStart(6, '0')}`;
     const aside = this.#at(`${UNFINISHED}${randomUUID()}`);
     try {
+      const around = parts.find((part) => !path.relative(part, this.path).startsWith('..'));
+      if (around)
+        throw new Error(`${around} has the run itself in it, and would be kept in itself: use a folder beside it`);
       await fsp.mkdir(aside, { recursive: true });
       for (const part of new Set(parts)) await bring(part, aside, path.dirname(part) === this.#at(SAVING));
       const manifest: Manifest = { number, metrics, reports, files: await sizesIn(aside) };
@@ -106,13 +120,15 @@ export class RunFolder {
 
   /** The first of the reports, on the disk. */
   async #flushHistory(reports = this.history.length): Promise<void> {
-    const lines = linesOf(this.history.slice(this.#written, reports));
-    if (lines) await writeFlushed(this.#at(HISTORY), 'a', lines);
+    const file = this.#at(HISTORY);
+    const text = linesOf(this.history.slice(fs.existsSync(file) ? this.#written : 0, reports));
+    if (text) await writeFlushed(file, 'a', text);
     this.#written = Math.max(this.#written, reports);
   }
 
-  /** The end of the run. A disk that is full has been told of. */
+  /** The end of the run, once all that was reported is kept. A disk that is full has been told of. */
   async close(): Promise<void> {
+    await this.#keeping;
     await fsp.rm(this.#at(SAVING), { recursive: true, force: true });
     if (this.last) await this.#flushHistory().catch((e) => notice(`${this.#at(HISTORY)}: ${messageOf(e)}`));
   }
@@ -128,20 +144,40 @@ export class RunFolder {
     const spared = new Set([...best, this.last]);
     for (const { path: folder } of this.#kept.filter((c) => !spared.has(c))) {
       const aside = this.#at(`${UNFINISHED}${randomUUID()}`); // half of one is never seen
-      await fsp.rename(folder, aside);
-      await fsp.rm(aside, { recursive: true, force: true });
+      try {
+        await fsp.rename(folder, aside);
+        await fsp.rm(aside, { recursive: true, force: true });
+      } catch (e) {
+        if (fs.existsSync(folder)) notice(`${folder} cannot be removed: ${messageOf(e)}`); // else somebody else has
+      }
     }
     this.#kept = this.#kept.filter((c) => spared.has(c));
   }
 
   /** What there is of the run now. */
   plain(): PlainResult {
-    const checkpoints = this.#kept.map(({ path, metrics }) => ({ path, metrics }));
+    const there = this.#kept.filter((c) => fs.existsSync(c.path)); // somebody may have removed some by hand
+    const checkpoints = there.map(({ path, metrics }) => ({ path, metrics }));
     return { history: [...this.history], checkpoints, path: this.path };
   }
 }
 
 const linesOf = (history: readonly Metrics[]): string => history.map((m) => `${jsonOf(m)}\n`).join('');
+
+/**
+ * Two programs in one folder would remove what the other is about to keep. A name among Linux's sockets, which have no files, is
+ * free again when its process is gone, however it ended; elsewhere, and between machines, nothing is known of others.
+ */
+export async function lockRun(folder: string): Promise<AsyncDisposable> {
+  const server = net.createServer().unref();
+  const name = `\0tsxla-train-${createHash('sha256').update(folder).digest('hex')}`;
+  const failed = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+    server.once('error', resolve).listen(name, () => resolve(undefined));
+  });
+  if (failed?.code === 'EADDRINUSE')
+    throw new ArgumentError(`fit: a run is under way in ${folder}: wait until it is done, or use another name`);
+  return { [Symbol.asyncDispose]: () => new Promise((resolve) => void server.close(() => resolve())) };
+}
 
 /** Said before training begins, and not at the first checkpoint. Nothing is made: a run may have nothing to keep. */
 function checkWritable(folder: string): void {
@@ -172,10 +208,15 @@ function readKept(folder: string): Kept | string {
   }
 }
 
-const filesIn = async (folder: string): Promise<string[]> => {
-  const entries = await fsp.readdir(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((e) => e.isFile()).map((e) => path.relative(folder, path.join(e.parentPath, e.name)));
-};
+/** By their paths in the folder, those behind links, too. */
+async function filesIn(folder: string, under = ''): Promise<string[]> {
+  const found = (await fsp.readdir(path.join(folder, under))).map(async (entry) => {
+    const name = path.join(under, entry);
+    const about = await fsp.stat(path.join(folder, name));
+    return about.isDirectory() ? filesIn(folder, name) : about.isFile() ? [name] : [];
+  });
+  return (await Promise.all(found)).flat();
+}
 async function sizesIn(folder: string): Promise<Record<string, number>> {
   const names = (await filesIn(folder)).sort();
   const sizes = await Promise.all(names.map(async (name) => (await fsp.stat(path.join(folder, name))).size));
@@ -184,8 +225,16 @@ async function sizesIn(folder: string): Promise<Record<string, number>> {
 
 /** The files of a folder, moved or copied into another and flushed. */
 async function bring(from: string, to: string, move: boolean): Promise<void> {
+  const isKept = typeof readKept(from) !== 'string'; // one of a run: its manifest is not the new one's
   for (const name of await filesIn(from)) {
+    if (isKept && name === MANIFEST) continue;
+    if (name === MANIFEST)
+      throw new Error(`${from} has a ${MANIFEST}, which is the run's own file: give yours another name`);
     const [source, target] = [path.join(from, name), path.join(to, name)];
+    if (fs.existsSync(target))
+      noticeOnce(
+        `${name} is in the checkpoints of several workers, and the last one's is kept: give files other names`,
+      );
     await fsp.mkdir(path.dirname(target), { recursive: true });
     if (move)
       await fsp.rename(source, target); // written and flushed by CheckpointManager

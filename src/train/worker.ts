@@ -44,7 +44,7 @@ export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker
   try {
     await runLoop(spec, link, of);
   } catch (e) {
-    const { name = 'Error', stack = '' } = e as Partial<Error>;
+    const { name = 'Error', stack = '' } = (e ?? {}) as Partial<Error>;
     return link.end({ type: 'error', name, message: messageOf(e), stack, final: isMistake(e) }, 1);
   }
   return link.end({ type: 'done' }, 0);

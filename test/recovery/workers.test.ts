@@ -6,6 +6,7 @@ import { RunFolder } from '../../dist/recovery/folder.js';
 import { settle } from '../../dist/recovery/options.js';
 import { ALONE } from '../../dist/recovery/workers.js';
 import { tsxla } from '../support.js';
+import { childrenOf, startCommand } from '../train/support.js';
 import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
 
 const text = file('train.txt', linesOf(40).join('\n\n'));
@@ -15,11 +16,14 @@ beforeAll(async () => {
 });
 
 const run = (output: string, ...args: string[]) => runWith({}, output, ...args);
+const runWith = (env: Record<string, string>, output: string, ...args: string[]) =>
+  tsxla(command(output, ...args), { ...XLA, ...env });
+const XLA = { XLA_FLAGS: '--xla_backend_optimization_level=0' };
 // biome-ignore format: a command
-const runWith = (env: Record<string, string>, output: string, ...args: string[]) => tsxla([
+const command = (output: string, ...args: string[]) => [
   'train-recovery-lora', '--model', student, '--kd-cache-dir', cache, '--output', output, '--recovery-r', '2', '--lr', '1e-2', '--batch-size', '4',
   '--accumulation-steps', '2', '--max-steps', '8', '--log-interval', '1', '--anchor-kl-weight', '0.1', '--anchor-samples', '4', '--eval-data', text, '--eval-samples', '2', ...args,
-], { XLA_FLAGS: '--xla_backend_optimization_level=0', ...env });
+];
 const numbersIn = (output: string, name: string): number[] =>
   fs
     .readFileSync(path.join(output, 'metrics.jsonl'), 'utf8')
@@ -95,4 +99,21 @@ test('of workers that XLA joins the first one writes the metrics', async () => {
   const settings = settle({ model: student, kdCacheDir: cache, output: newFolder() });
   await using other = await RunFolder.open(settings, { ...ALONE, isFirst: false, count: 2 });
   expect([other.writes, other.metrics.writes]).toEqual([true, false]);
+});
+
+test('--overwrite: workers that die before the old run is gone do not go on with it', async () => {
+  const output = newFolder();
+  const old = await run(output, '--max-steps', '2');
+  expect(old.status, old.stderr).toBe(0);
+  const again = startCommand(command(output, '--workers', '2', '--max-steps', '3', '--overwrite'));
+  let isKilled = false;
+  again.child.stderr!.on('data', (text) => {
+    if (isKilled || !String(text).includes('parameters are trained')) return; // before the step is compiled
+    isKilled = true;
+    process.kill(childrenOf(again.child.pid!)[1]!, 'SIGKILL');
+  });
+  const { status, stderr } = await again.ended;
+  expect(stderr).toContain('begins again (1 of 3)');
+  expect(status, stderr).toBe(0);
+  expect(numbersIn(output, 'loss')).toHaveLength(3);
 });

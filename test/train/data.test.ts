@@ -72,6 +72,20 @@ describe('parts of a dataset are disjoint and complete', () => {
     return { read };
   };
 
+  test('parts that differ by an item have loaders whose states are good for each other', async () => {
+    const whole = [new tx.data.ArrayDataset(items), IterableDataset.from(items)];
+    for (const source of whole) {
+      const [first, second] = [0, 1].map(
+        (index) => new DataLoader(shardOf(source, index, 2) as never, { batchSize: 5 }),
+      );
+      for await (const _ of first!) break;
+      second!.load(first!.state());
+      let rest = 0;
+      for await (const _ of second!) rest++;
+      expect(rest).toBe(1);
+    }
+  });
+
   test('what cannot be opened', async () => {
     const open = (source: unknown) => Shards.open({ train: source as string }, 0, 1);
     await expect(open('/nowhere.jsonl')).rejects.toThrow("the dataset 'train': there is no /nowhere.jsonl");
@@ -132,6 +146,10 @@ describe('batches', () => {
       '23 items are no batch of 12 for each of 2 workers: use a smaller batchSize',
     );
     expect(() => shareLoader(new DataLoader(items, { batchSize: 4 }), 0, 1, undefined)).not.toThrow();
+    for (const source of [new tx.data.ArrayDataset(items), IterableDataset.from(items)])
+      expect(() => shareLoader(new DataLoader(shardOf(source, 0, 2) as never), 0, 2, undefined)).toThrow(
+        "its dataset is this worker's part already, of getDatasetShard, and it would load one item of 2 of that",
+      );
   });
 });
 

@@ -36,6 +36,78 @@ const LOOPS: Record<string, () => unknown> = {
       await train.report({ loss: Number(await loss.item()) });
     }
   },
+  /** What workers do together where they differ: gradients that one of them lacks, values f32 does not hold, several at once. */
+  async together() {
+    const { rank } = train.getContext();
+    const first = async (t: tx.Tensor) => Number((await t.data())[0]);
+    const parameter = () => new tx.nn.Parameter(tx.zeros([2]));
+    const optimizerOf = (...params: tx.Tensor[]) => train.prepareOptimizer(new tx.optim.SGD(params, { lr: 1 }));
+
+    const [zeroth, second, unused] = [parameter(), parameter(), parameter()];
+    const optimizer = optimizerOf(zeroth, second, unused);
+    const own = rank ? second : zeroth;
+    own
+      .mul(2 * rank + 2)
+      .sum()
+      .backward(); // 2 of worker 0, 4 of worker 1
+    await optimizer.step();
+    const means = { zeroth: await first(zeroth), second: await first(second), unused: Number(unused.grad === null) };
+
+    class Odd extends tx.nn.Module {
+      large = new tx.nn.Buffer(tx.tensor([2 ** 30 + 1 - rank], { dtype: 'i32' }));
+      exact = new tx.nn.Buffer(tx.tensor([0.1 + rank], { dtype: 'f64' }));
+    }
+    const { large, exact } = await train.prepareModel(new Odd());
+
+    const [a, b] = [parameter(), parameter()];
+    a.sum().backward();
+    b.mul(10).sum().backward();
+    await (rank ? a : b).grad!.data(); // so that the other takes longer
+    const steps = [a, b].map((p) => optimizerOf(p).step());
+    const { mean, tokens } = await train.averageMetrics({ tokens: 2 ** 40 + 1, mean: rank });
+    await Promise.all(steps);
+    const inTurn = { a: await first(a), b: await first(b), mean, tokens };
+
+    const list = new tx.nn.Sequential(new tx.nn.Linear(1, 1)); // which is a list of modules, too
+    list
+      .forward(tx.ones([1, 1]))
+      .mul(rank)
+      .sum()
+      .backward();
+    await train.averageGradients(list);
+    const slope = await first([...list.parameters()][0]!.grad!);
+
+    const refuse = (run: () => unknown) => {
+      try {
+        run();
+      } catch (e) {
+        console.log((e as Error).message);
+      }
+    };
+    refuse(() => new tx.optim.GradScaler().step(optimizer));
+    const clipped = parameter();
+    const later = optimizerOf(clipped);
+    clipped.grad = tx.full([2], 6.0 * rank + 0.5); // a mean of 3.5
+    refuse(() => tx.optim.clipGradNorm([clipped], 1));
+    await train.averageGradients([clipped]);
+    tx.optim.clipGradValue([clipped], 2);
+    await later.step();
+    for (const hurry of [() => later.step(), () => train.averageGradients([clipped])]) {
+      const awaited = hurry();
+      refuse(hurry);
+      await awaited; // too late
+    }
+
+    const exactly = { large: await first(large), exact: await first(exact) };
+    const seen = { ...means, ...inTurn, slope, clipped: await first(clipped), ...exactly };
+    fs.writeFileSync(path.join(storage, `seen-${rank}`), JSON.stringify(seen));
+    console.log('at length '.repeat(1e5), `worker ${rank} has said all`);
+    process.on('exit', () => {
+      const end = Date.now() + 200;
+      while (Date.now() < end); // time enough to be killed in
+      fs.writeFileSync(path.join(storage, `exit-${rank}`), 'in peace');
+    });
+  },
   /** Until it is told to end: it may do something before. */
   async waits() {
     fs.writeFileSync(path.join(storage, `pid-${train.getContext().rank}`), String(process.pid));

@@ -174,6 +174,86 @@ test("a folder of the user's own is copied, and stays the user's", async () => {
   const copy = await result.checkpoint!.toDirectory(folders.newFolder());
   expect(fs.readdirSync(path.join(copy, 'deep'))).toEqual(['a.txt']);
   await expect(result.checkpoint!.load()).rejects.toThrow('has nothing that Checkpoint.save wrote');
+  fs.writeFileSync(path.join(own, 'train.json'), '{}');
+  await expect(runLoop(() => train.report({}, { checkpoint: own }))).rejects.toThrow(
+    "has a train.json, which is the run's own file: give yours another name",
+  );
+});
+
+test('links in a folder are followed, and a checkpoint of a run can be reported again', async () => {
+  const own = folders.newFolder();
+  fs.mkdirSync(path.join(own, 'deep'), { recursive: true });
+  fs.writeFileSync(path.join(own, 'deep/a.txt'), 'one');
+  fs.symlinkSync('deep/a.txt', path.join(own, 'latest'));
+  fs.symlinkSync('deep', path.join(own, 'also'));
+  const { checkpoint } = await runLoop(() => train.report({ step: 1 }, { checkpoint: own }));
+  const again = (await runLoop(() => train.report({ step: 2 }, { checkpoint: checkpoint! }))).checkpoints[0]!;
+  expect(again.metrics).toEqual({ step: 2 });
+  for (const name of ['deep/a.txt', 'latest', 'also/a.txt'])
+    expect(fs.readFileSync(path.join(again.checkpoint.path, name), 'utf8')).toBe('one');
+});
+
+test('reports that nobody waited for are kept, one after the other', async () => {
+  const result = await runLoop(async () => {
+    for (let step = 1; step <= 3; step++) void train.report({ step }, { checkpoint: await save({ step }) });
+  });
+  expect(result.checkpoints.map((c) => c.metrics.step)).toEqual([1, 2, 3]);
+});
+
+test('checkpoints that were removed by hand are not missed: the run goes on from the last that is there', async () => {
+  const storagePath = folders.newFolder();
+  const remove = (n: number) => fs.rmSync(path.join(storagePath, `run/checkpoint-00000${n}`), { recursive: true });
+  const from: number[] = [];
+  const loop = async () => {
+    let step = Number((await train.getCheckpoint()?.load())?.step ?? 0);
+    from.push(step);
+    for (step++; step <= 6; step++) {
+      await train.report({ step }, { checkpoint: await save({ step }) });
+      if (step === 3) remove(2); // which would be removed next
+      if (step === 5 && from.length === 1) {
+        remove(5);
+        throw new Error('and then it fails');
+      }
+    }
+  };
+  const keep = { failureConfig: { maxFailures: 1 }, checkpointConfig: { numToKeep: 2 } };
+  const result = await runLoop(loop, { storagePath, ...keep });
+  expect(from).toEqual([0, 4]);
+  expect(result.history.map((m) => m.step)).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(result.checkpoints.map((c) => c.metrics.step)).toEqual([5, 6]);
+});
+
+test.each<[string, (text: string) => string | undefined, number[]]>([
+  ['cut within a line', (text) => text.slice(0, text.indexOf('2')), [1, 4]],
+  ['gone', () => undefined, [4]],
+])('a history that is %s: the run goes on, with what can be read', async (_, cut, steps) => {
+  const storagePath = folders.newFolder();
+  await runLoop(
+    async () => {
+      for (let step = 1; step <= 3; step++) await train.report({ step }, { checkpoint: await save({ step }) });
+    },
+    { storagePath },
+  );
+  const file = path.join(storagePath, 'run/history.jsonl');
+  const text = cut(fs.readFileSync(file, 'utf8'));
+  if (text === undefined) fs.rmSync(file);
+  else fs.writeFileSync(file, text);
+  let fails = 1;
+  const more = async () => {
+    if (fails--) throw new Error('once more');
+    await train.report({ step: 4 }, { checkpoint: await save({ step: 4 }) });
+  };
+  const { history } = await runLoop(more, { storagePath, failureConfig: { maxFailures: 1 } });
+  expect(history).toEqual(steps.map((step) => ({ step })));
+  expect(fs.readFileSync(file, 'utf8')).toBe(steps.map((step) => `{"step":${step}}\n`).join(''));
+});
+
+test('a run is kept by one program at a time', async () => {
+  const storagePath = folders.newFolder();
+  await expect(runLoop(() => runLoop(() => {}, { storagePath }), { storagePath })).rejects.toThrow(
+    /a run is under way in .*: wait until it is done, or use another name/,
+  );
+  await runLoop(() => {}, { storagePath });
 });
 
 test('storage that cannot be written is said before training begins', async () => {
@@ -196,6 +276,15 @@ test.each<[string, () => unknown, string]>([
   ['a text', () => train.report({ loss: '0.1' as never }), "report: loss is '0.1', and metrics are numbers"],
   ['no object', () => train.report(3 as never), 'report: the metrics are the number 3: give numbers by name'],
   ['no folder', () => train.report({}, { checkpoint: '/nowhere' }), 'there is no folder /nowhere'],
+  [
+    'the folder of the run as its checkpoint',
+    () => {
+      const { trialDir } = train.getContext();
+      fs.mkdirSync(trialDir!, { recursive: true });
+      return train.report({}, { checkpoint: trialDir });
+    },
+    'has the run itself in it, and would be kept in itself: use a folder beside it',
+  ],
   [
     'no checkpoint',
     () => train.report({}, { checkpoint: 7 as never }),

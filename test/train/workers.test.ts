@@ -81,6 +81,27 @@ test('a plain loop gives the same in one process and in two', async () => {
   expect(both!.loss).toBeCloseTo(alone!.loss, 6); // other programs: the last bit may differ
 });
 
+test('workers that differ: a mean of what only some have, the values of the first, one exchange after the other', async () => {
+  const storage = newFolder();
+  const { stdout } = await start('faults.ts', ['together', storage]).ended;
+  const read = (name: string) => fs.readFileSync(path.join(storage, name), 'utf8');
+  for (const rank of [0, 1]) {
+    expect(JSON.parse(read(`seen-${rank}`))).toEqual({
+      ...{ zeroth: -1, second: -2, unused: 1 },
+      ...{ a: -1, b: -10, mean: 0.5, tokens: 2 ** 40 + 1, slope: 0.5, clipped: -4 },
+      ...{ large: 2 ** 30 + 1, exact: 0.1 },
+    });
+    expect(stdout).toContain(`worker ${rank} has said all`);
+    expect(read(`exit-${rank}`)).toBe('in peace'); // nobody ends a worker that has come to its end
+  }
+  expect(
+    stdout.match(/step\(\) while nobody waits for the step before, .*: write await optimizer.step\(\)/g),
+  ).toHaveLength(2);
+  expect(stdout.match(/while nobody waits for the one before: write await averageGradients\(model\)/g)).toHaveLength(2);
+  expect(stdout).toContain('averaged later, by optimizer.step(): await averageGradients(model) before, outside of');
+  expect(stdout).toContain('await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is');
+});
+
 test.each(['SIGINT', 'SIGKILL'] as const)('%s to the program: no process and no file is left', async (signal) => {
   const [storage, temporary] = [newFolder(), newFolder()];
   const program = start('faults.ts', ['waits', storage], { TMPDIR: temporary });
