@@ -2,17 +2,13 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { RAY_ENV, RayCluster, rayAddress } from '../ray/index.js';
 import type { RayOptions } from '../train/index.js';
+import { count } from './numbers.js';
 
 export const addressOption = (): Option =>
   new Option('--address <url>', "of the cluster's dashboard, as http://host:8265; RAY_ADDRESS unless told");
 
 export const clusterAt = (address: string | undefined): RayCluster => new RayCluster(rayAddress(address));
 
-export const positive = (text: string): number => {
-  const n = Number(text);
-  if (!(Number.isSafeInteger(n) && n > 0)) throw new InvalidArgumentError('a whole number, 1 or more');
-  return n;
-};
 const several = (text: string, before: string[] = []): string[] => [...before, text];
 const pair = (text: string, before: Record<string, string> = {}): Record<string, string> => {
   const at = text.indexOf('=');
@@ -29,7 +25,7 @@ const FLAGS: readonly (readonly [name: keyof RayFlags, flags: string, help: stri
   ['modules', '--modules <folder>', 'the node_modules of the workers, if they have them elsewhere than this machine'],
   ['include', '--include <path>', 'an ignored file or folder of the project that they need (repeatable)', several],
   ['python', '--python <command>', "the cluster's Python that has Ray: python unless told"],
-  ['startTimeout', '--start-timeout <seconds>', 'how long the cluster may take to place the workers: 60 unless told', positive],
+  ['startTimeout', '--start-timeout <seconds>', 'how long the cluster may take to place the workers: 60 unless told', count],
   ['env', '--env <NAME=value>', "for the workers' environment (repeatable)", pair],
 ];
 export const rayFlags = (): Option[] =>

@@ -8,7 +8,8 @@ import path from 'node:path';
 import { Command } from 'commander';
 import { ArgumentError } from '../base/errors.js';
 import { rayAddress } from '../ray/index.js';
-import { addressOption, clusterAt, positive, type RayFlags, rayEnv, rayFlags } from './ray-options.js';
+import { count } from './numbers.js';
+import { addressOption, clusterAt, type RayFlags, rayEnv, rayFlags } from './ray-options.js';
 
 interface Options extends RayFlags {
   readonly address?: string;
@@ -21,7 +22,7 @@ export function submitCommand(): Command {
     .argument('<script>', 'a program that calls new TorchTrainer({...}).fit()')
     .argument('[args...]', 'its arguments, behind --')
     .addOption(addressOption())
-    .option('--workers <n>', 'instead of what the script says', positive);
+    .option('--workers <n>', 'instead of what the script says', count);
   for (const option of rayFlags()) command.addOption(option);
   return command.action(async (script: string, args: string[], { address, workers, ...options }: Options) => {
     if (!existsSync(script)) throw new ArgumentError(`submit: there is no file ${script}`);

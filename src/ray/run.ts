@@ -1,8 +1,10 @@
 // A run of workers on a cluster: what our driver (driver/main.py) is asked for, and what it says while it runs.
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { RayError } from '../base/errors.js';
-import type { Job, RayCluster } from './jobs.js';
+import { jsonOf } from '../base/json.js';
+import { isFinal, type Job, type RayCluster } from './jobs.js';
 import { type PackOptions, packProject, upload } from './pack.js';
 
 /** What the driver is asked for. Amounts and names as ray.train has them; a worker reads the rest in its spec. */
@@ -119,8 +121,7 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
     check: checkPlugin ? request.device : null,
     start_timeout: startTimeout,
   };
-  // JSON has no NaN, and what earlier runs reported may be one.
-  const text = JSON.stringify(full, (_, x) => (typeof x === 'number' && !Number.isFinite(x) ? String(x) : x));
+  const text = jsonOf(full); // what earlier runs reported may be NaN
   const isLong = text.length > LONGEST; // for a command line
   const extra = { ...options.pack?.extra, ...(await driverFiles()), ...(isLong && { [REQUEST]: Buffer.from(text) }) };
   const { uri } = await upload(cluster, await packProject(project, { ...options.pack, extra }), signal);
@@ -202,12 +203,12 @@ export async function stopJob(cluster: RayCluster, id: string, { timeout = (GRAC
   await cluster.stop(id);
   for (;;) {
     const job = await cluster.job(id);
-    if (job.status !== 'PENDING' && job.status !== 'RUNNING') return job;
+    if (isFinal(job.status)) return job;
     if (performance.now() - began > timeout)
       throw new RayError(
         `the job ${id} is still ${job.status.toLowerCase()}, ${timeout / 1000} s after it was told to stop`,
       );
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await sleep(200);
   }
 }
 

@@ -1,4 +1,5 @@
 // Engines: what runs the workers of a run, on this machine (local.ts) or on a Ray cluster (ray.ts).
+import { ArgumentError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { Checkpoint } from './checkpoint.js';
 import type { CheckpointConfig, FailureConfig, ScalingConfig } from './config.js';
@@ -83,10 +84,13 @@ export interface Command {
   readonly script: string;
   readonly args: readonly string[];
 }
-/** Undefined where there is no script (node -e, the REPL). */
-export function ownCommand(): Command | undefined {
+/** There may be no script (node -e, the REPL): `otherwise` says what one can do besides writing one. */
+export function ownCommand(workers: number, otherwise = ''): Command {
   const [, script, ...args] = process.argv;
   const isCode = process.execArgv.some((a) => /^(-e|--eval|-p|--print|-i|--interactive|-pe)\b/.test(a));
   const execArgv = process.execArgv.filter((a) => !/^--inspect/.test(a));
-  return script && script !== '-' && !isCode ? { execArgv, script, args } : undefined;
+  if (script && script !== '-' && !isCode) return { execArgv, script, args };
+  throw new ArgumentError(
+    `fit: ${workers} workers run this program's script again, and it has none: put it in a file${otherwise}`,
+  );
 }

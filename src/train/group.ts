@@ -80,11 +80,7 @@ export class WorkerGroup {
         `fit: ${workers} workers with useGpu, each with a GPU of its own, and this machine has ${plural(visibleGpus(), 'GPU')}: ` +
           'leave numWorkers out: one process has all GPUs as a mesh',
       );
-    const own = ownCommand();
-    if (own) return own;
-    throw new ArgumentError(
-      `fit: ${workers} workers run this program's script again, and it has none: put it in a file, or leave numWorkers out`,
-    );
+    return ownCommand(workers, ', or leave numWorkers out');
   }
 
   /** Resolves when every worker has come to the end of its loop. */

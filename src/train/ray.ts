@@ -2,7 +2,7 @@
 // and what is kept are ray.train's. Here we watch it, and end it when we are told to end.
 import path from 'node:path';
 import { env } from '../base/env.js';
-import { ArgumentError, RayError } from '../base/errors.js';
+import { RayError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
@@ -18,10 +18,17 @@ import {
   submitRun,
   watchRun,
 } from '../ray/index.js';
-import { Checkpoint } from './checkpoint.js';
-import { type Engine, ownCommand, type Result, type RunRequest } from './engine.js';
-import { StoppedError, TrainingFailedError, WorkerError } from './errors.js';
-import { decodeMetrics, type Metrics } from './link.js';
+import {
+  type Engine,
+  failedError,
+  ownCommand,
+  type PlainResult,
+  type Result,
+  type RunRequest,
+  resultOf,
+} from './engine.js';
+import { StoppedError, WorkerError } from './errors.js';
+import type { JsonMetrics } from './link.js';
 
 export interface RayOptions {
   /** For a cluster that asks for one; else RAY_AUTH_TOKEN. */
@@ -68,15 +75,15 @@ export class RayEngine implements Engine {
       const asked = { ...askedOf(request, command, given), attempt: record.attempts };
       const pack = { script, ...(include && { include }) };
       const id = await submitRun(this.#cluster, asked, { project, pack, ...submit, signal }).catch((e) => {
-        throw e === signal.reason ? failedError(request.name, signal.reason, record) : e;
+        throw e === signal.reason ? failedError(request.name, record.attempts, record.plain(), signal.reason) : e;
       });
       const follow = `tsxla logs --follow ${id} --address ${this.#cluster.url.origin}`;
       notice(`the run ${request.name} is the job ${id}${detach ? `; it goes on without this program: ${follow}` : ''}`);
       if (detach) process.exit(0);
       const error = await watch(this.#cluster, id, record, signal);
-      if (!error) return record.result();
+      if (!error) return resultOf(record.plain());
       const isLost = error instanceof DriverLostError && (maxFailures < 0 || attempt < maxFailures);
-      if (!isLost) throw failedError(request.name, error, record);
+      if (!isLost) throw failedError(request.name, record.attempts, record.plain(), error);
       notice(`${error.message}. That is done now`);
     }
   }
@@ -90,8 +97,8 @@ export async function attach(address: string, id: string, options: { readonly to
   const { metadata } = await cluster.job(id); // one that is not there is said, and not waited for
   const record = new RunRecord('');
   const error = await watch(cluster, id, record);
-  if (error) throw failedError(metadata?.['name'] ?? id, error, record);
-  return record.result();
+  if (error) throw failedError(metadata?.['name'] ?? id, record.attempts, record.plain(), error);
+  return resultOf(record.plain());
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -147,8 +154,8 @@ async function watch(
 /** What is known of a run by what its job has said. */
 class RunRecord {
   attempts = 0;
-  readonly #history: Metrics[] = [];
-  #kept: { path: string; metrics: Metrics }[] = [];
+  #history: JsonMetrics[] = [];
+  #kept: PlainResult['checkpoints'] = [];
   #path: string;
   #worker: WorkerError | undefined;
   #failed: Extract<RunEvent, { type: 'failed' }> | undefined;
@@ -171,13 +178,13 @@ class RunRecord {
         if (event.attempt >= this.attempts) this.#begin(event);
         break;
       case 'history':
-        this.#history.splice(0, this.#history.length, ...event.metrics.map(decodeMetrics));
+        this.#history = [...event.metrics];
         break;
       case 'report':
-        this.#history.push(decodeMetrics(event.metrics));
+        this.#history.push(event.metrics);
         break;
       case 'checkpoint':
-        this.#kept = [{ path: event.path, metrics: decodeMetrics(event.metrics) }];
+        this.#kept = [event];
         break;
       case 'error':
         this.#worker ??= new WorkerError(`worker ${event.rank}: ${event.name}: ${event.message}`, event.rank, {
@@ -193,7 +200,7 @@ class RunRecord {
       case 'result':
         this.#isDone = true;
         this.#path = event.path;
-        this.#kept = event.checkpoints.map((c) => ({ path: c.path, metrics: decodeMetrics(c.metrics) }));
+        this.#kept = event.checkpoints;
     }
   }
 
@@ -220,18 +227,9 @@ class RunRecord {
     return new DriverLostError(`the driver of the job ${id} died: ${how}${said}${this.#path && again}`);
   }
 
-  result(error?: Error): Result {
-    const checkpoints = this.#kept.map(({ path, metrics }) => ({ checkpoint: Checkpoint.at(path), metrics }));
-    const common = { history: this.#history, metrics: this.#history.at(-1), path: this.#path };
-    return { ...common, checkpoints, checkpoint: checkpoints.at(-1)?.checkpoint, ...(error && { error }) };
+  plain(): PlainResult {
+    return { history: this.#history, checkpoints: this.#kept, path: this.#path };
   }
-}
-
-function failedError(name: string, error: Error, record: RunRecord): TrainingFailedError {
-  const result = record.result(error);
-  const times = record.attempts > 1 ? `, the last of ${record.attempts} times that it was begun` : '';
-  const kept = result.checkpoint ? `; its last checkpoint is ${result.checkpoint.path}` : '';
-  return new TrainingFailedError(`the run ${name} failed${times}: ${error.message}${kept}`, result, { cause: error });
 }
 
 /** In the words of ray.train. */
@@ -266,11 +264,7 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
 
 /** This program as a worker runs it: from the folder of the project, which is uploaded. */
 function workerCommand(workers: number): { project: string; script: string; command: string[] } {
-  const own = ownCommand();
-  if (!own)
-    throw new ArgumentError(
-      `fit: ${workers} workers run this program's script again, and it has none: put it in a file`,
-    );
+  const own = ownCommand(workers);
   const { project, script } = placeOf(own.script);
   return { project, script, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
 }
