@@ -1,7 +1,7 @@
 // `tsxla jobs`: what runs and ran on a Ray cluster.
 import { Command } from 'commander';
 import pc from 'picocolors';
-import { columns, seconds } from '../base/format.js';
+import { columns, plural, seconds } from '../base/format.js';
 import type { Job, JobStatus } from '../ray/index.js';
 import { addressOption, clusterAt } from './ray-options.js';
 
@@ -27,6 +27,6 @@ export function jobsCommand(): Command {
 
 function row({ submission_id: id, status, start_time: began, end_time: ended, metadata }: Job): string[] {
   const took = began === null ? '' : seconds(((ended || Date.now()) - began) / 1000);
-  const workers = metadata?.['workers'] ? `${metadata['workers']} workers` : '';
+  const workers = metadata?.['workers'] ? plural(Number(metadata['workers']), 'worker') : '';
   return [id, COLORS[status](status), workers, began === null ? '' : new Date(began).toISOString(), took];
 }

@@ -1,7 +1,7 @@
 // `tsxla submit`: runs a script whose fit() trains on a Ray cluster. The script is started here, as `node script` would, and what
 // is asked for on the command line reaches it through its environment.
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
@@ -25,7 +25,8 @@ export function submitCommand(): Command {
     .option('--workers <n>', 'instead of what the script says', count);
   for (const option of rayFlags()) command.addOption(option);
   return command.action(async (script: string, args: string[], { address, workers, ...options }: Options) => {
-    if (!existsSync(script)) throw new ArgumentError(`submit: there is no file ${script}`);
+    if (!statSync(script, { throwIfNoEntry: false })?.isFile())
+      throw new ArgumentError(`submit: there is no file ${script}: give the program that calls fit()`);
     await clusterAt(address).version(); // what is wrong with the cluster is said before the script does anything
     const env = {
       ...process.env,

@@ -2,7 +2,8 @@
 import http from 'node:http';
 import https from 'node:https';
 import WebSocket from 'ws';
-import { ArgumentError, RayError } from '../base/errors.js';
+import { RayError } from '../base/errors.js';
+import { parseAddress } from './address.js';
 
 /** A job's life: the last three are final. */
 export type JobStatus = 'PENDING' | 'RUNNING' | 'STOPPED' | 'SUCCEEDED' | 'FAILED';
@@ -45,7 +46,6 @@ interface Answer {
 }
 
 const OLDEST = [2, 60] as const; // what our driver was written for, and is tested with
-const DEFAULT_PORT = 8265;
 
 /** A Ray cluster, by the address of its dashboard: `http://host:8265`. */
 export class RayCluster {
@@ -234,8 +234,7 @@ export class RayCluster {
       call.end(body);
     }).catch((e: NodeJS.ErrnoException) => {
       signal?.throwIfAborted();
-      const why =
-        e.code === 'ECONNREFUSED' ? 'nothing listens there' : e.code === 'ENOTFOUND' ? 'no such host' : e.message;
+      const why = whyNot(e);
       throw new RayError(
         `no Ray cluster at ${this.url.origin}: ${why}. Start one with \`ray start --head\`, or give the address of its dashboard`,
         { cause: e },
@@ -250,6 +249,19 @@ export class RayCluster {
   }
 }
 
+const NOT_HTTP = 'what listens there is no dashboard, whose port is 8265 by default';
+/** In plain words. */
+const whyNot = ({ code = '', message }: NodeJS.ErrnoException): string =>
+  code === 'ECONNREFUSED'
+    ? 'nothing listens there'
+    : code === 'ENOTFOUND'
+      ? 'no such host'
+      : code.startsWith('HPE_') || code === 'ECONNRESET'
+        ? NOT_HTTP
+        : code.startsWith('ERR_SSL') || code === 'EPROTO'
+          ? 'it does not speak https: write http://'
+          : message;
+
 /** Resolves after a time, or as soon as the signal comes. */
 const pause = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -262,21 +274,3 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
     }
     signal.addEventListener('abort', done);
   });
-
-function parseAddress(address: string): URL {
-  const text = /^https?:\/\//.test(address) ? address : undefined;
-  const url = text && URL.canParse(text) ? new URL(text) : undefined;
-  if (!url)
-    throw new ArgumentError(
-      `the Ray address '${address}' is no address of a dashboard: write http://host:${DEFAULT_PORT}`,
-    );
-  if (!url.port && url.protocol === 'http:') url.port = String(DEFAULT_PORT);
-  return url;
-}
-
-/** The address that is given, or that RAY_API_SERVER_ADDRESS or RAY_ADDRESS says. */
-export function rayAddress(given?: string): string {
-  const address = given ?? process.env['RAY_API_SERVER_ADDRESS'] ?? process.env['RAY_ADDRESS'];
-  if (address) return address;
-  throw new ArgumentError(`which Ray cluster? Give its address, or set RAY_ADDRESS=http://host:${DEFAULT_PORT}`);
-}

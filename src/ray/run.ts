@@ -38,6 +38,8 @@ export interface RunRequest {
     readonly reduce: 'none' | 'engine' | 'xla';
     readonly [more: string]: unknown;
   };
+  /** Which language workers must speak (train/link.ts); any, unless told. */
+  readonly protocol?: number;
   /** How often the run was begun before. Default 0. */
   readonly attempt?: number;
 }

@@ -1,10 +1,10 @@
 // Every option of recovery training, once: of this table are made the types, the command's flags, its help, the checks and
 // the page of the docs. Names are those of the original's flags, in camelCase.
-import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { shown } from '../base/tree.js';
 import type { Preset } from '../quant/index.js';
+import { addressFromEnv } from '../ray/address.js';
 
 type Kind = 'text' | 'texts' | 'number' | 'whole' | 'switch' | readonly string[];
 export interface Flag {
@@ -151,7 +151,7 @@ export function settle(given: RecoveryOptions): Settings {
     flag.default === undefined ? [] : [[name, flag.default] as const],
   );
   const settings = { ...Object.fromEntries(defaults), ...named } as unknown as Settings;
-  const ray = settings.ray ?? (settings.workers > 1 ? env('RAY_ADDRESS') : undefined);
+  const ray = settings.ray ?? (settings.workers > 1 ? addressFromEnv() : undefined);
   const all = ray === undefined ? settings : { ...settings, ray };
   checkTogether(all);
   return all;

@@ -10,14 +10,14 @@ interface Field {
   readonly is: (x: never) => boolean;
   readonly must: string;
 }
-type Fields<O> = { readonly [K in keyof Required<O>]: Field };
+export type Fields<O> = { readonly [K in keyof Required<O>]: Field };
 
-const whole = (least: number, also = ''): Field => ({
+export const whole = (least: number, also = ''): Field => ({
   is: (x: unknown) => Number.isSafeInteger(x) && (x as number) >= least,
   must: `a whole number, ${least} or more${also}`,
 });
-const text: Field = { is: (x: unknown) => typeof x === 'string' && x !== '', must: 'a text that is not empty' };
-const flag: Field = { is: (x: unknown) => typeof x === 'boolean', must: 'true or false' };
+export const text: Field = { is: (x: unknown) => typeof x === 'string' && x !== '', must: 'a text that is not empty' };
+export const flag: Field = { is: (x: unknown) => typeof x === 'boolean', must: 'true or false' };
 const oneOf = (...names: readonly string[]): Field => ({
   is: (x: string) => names.includes(x),
   must: `${names.slice(0, -1).join(', ')}${names.length > 1 ? ' or ' : ''}${names.at(-1)}`,
@@ -30,11 +30,11 @@ const share: Field = { is: (x: unknown) => x === -1 || size.is(x as never), must
 abstract class Config<O extends object> {
   constructor(fields: Fields<O>, options: O | undefined, defaults: Partial<O> = {}) {
     const what = new.target.name;
-    check(what, fields, options instanceof Config ? { ...options } : (options ?? ({} as O)));
+    checkFields(what, fields, options instanceof Config ? { ...options } : (options ?? ({} as O)));
     Object.assign(this, defaults, given(options ?? {}));
   }
 }
-function check<O extends object>(what: string, fields: Fields<O>, options: O): void {
+export function checkFields<O extends object>(what: string, fields: Fields<O>, options: O): void {
   checkOptions(what, Object.keys(fields) as (keyof O & string)[], options);
   for (const [name, value] of Object.entries(options)) {
     const { is, must } = fields[name as keyof O];
@@ -204,6 +204,6 @@ export class TorchConfig extends Config<TorchOptions> implements TorchOptions {
   declare readonly xlaSpmdConfig?: XlaSpmdConfig;
   constructor(options?: TorchOptions) {
     super(TORCH, options);
-    if (this.xlaSpmdConfig) check('TorchConfig: xlaSpmdConfig', SPMD, this.xlaSpmdConfig);
+    if (this.xlaSpmdConfig) checkFields('TorchConfig: xlaSpmdConfig', SPMD, this.xlaSpmdConfig);
   }
 }

@@ -144,7 +144,8 @@ export class WorkerGroup {
     for await (const { frame, data } of framesOf<FromWorker>(from)) this.#take(worker, frame, data);
     const how = await worker.exited;
     if (worker.isDone || this.#stopping) return;
-    const before = worker.isConnected ? '' : ' before it came to fit()';
+    const isKilled = worker.child.signalCode !== null;
+    const before = !worker.isConnected ? ' before it came to fit()' : isKilled ? '' : ' before its loop had ended';
     this.#fail(new WorkerError(`worker ${worker.rank} ${how}${before}`, worker.rank));
   }
 

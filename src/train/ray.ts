@@ -4,8 +4,8 @@ import path from 'node:path';
 import { env } from '../base/env.js';
 import { RayError } from '../base/errors.js';
 import { notice } from '../base/log.js';
-import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
+import { isPlain } from '../base/tree.js';
 import {
   type Job,
   placeOf,
@@ -18,6 +18,7 @@ import {
   submitRun,
   watchRun,
 } from '../ray/index.js';
+import { checkFields, type Fields, flag, text, whole } from './config.js';
 import {
   type Engine,
   failedError,
@@ -28,7 +29,7 @@ import {
   resultOf,
 } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
-import type { JsonMetrics } from './link.js';
+import { type JsonMetrics, PROTOCOL } from './link.js';
 
 export interface RayOptions {
   /** For a cluster that asks for one; else RAY_AUTH_TOKEN. */
@@ -48,14 +49,24 @@ export interface RayOptions {
   /** The program ends when the job is submitted: `tsxla logs --follow` and TorchTrainer.attach show it then. */
   readonly detach?: boolean;
 }
-const OPTIONS = ['token', 'install', 'modules', 'include', 'python', 'startTimeout', 'env', 'detach'] as const;
+const texts = (values: readonly unknown[]): boolean => values.every((x) => typeof x === 'string');
+const FIELDS: Fields<RayOptions> = {
+  token: text,
+  install: flag,
+  modules: text,
+  include: { is: (x: unknown) => Array.isArray(x) && texts(x), must: "a list of paths, as in ['data']" },
+  python: text,
+  startTimeout: whole(1),
+  env: { is: (x: unknown) => isPlain(x) && texts(Object.values(x)), must: "texts by name, as in { MODE: 'test' }" },
+  detach: flag,
+};
 
 export class RayEngine implements Engine {
   readonly #options: RayOptions;
   readonly #cluster: RayCluster;
 
   constructor(address: string, options: RayOptions = {}) {
-    checkOptions('ray', OPTIONS, options);
+    checkFields('ray', FIELDS, options);
     const given = JSON.parse(env(RAY_ENV) ?? '{}') as RayOptions;
     this.#options = { ...options, ...given, env: { ...options.env, ...given.env } };
     this.#cluster = new RayCluster(address, { token: this.#options.token });
@@ -232,6 +243,9 @@ class RunRecord {
   }
 }
 
+/** Chips that Ray calls otherwise. */
+const RAY_NAMES: Readonly<Record<string, string>> = { v5e: 'V5LITEPOD', tpu7x: 'V7X' };
+
 /** In the words of ray.train. */
 function askedOf(request: RunRequest, command: readonly string[], given: Readonly<Record<string, string>>): RayRequest {
   const { name, run, earlier, storage, scale, scaling, failure, checkpoint } = request;
@@ -250,7 +264,10 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
       resources_per_worker: scale.resources,
       ...(device === 'cuda' && { use_gpu: true }),
       ...(device === 'tpu' && { use_tpu: true }),
-      ...(slice && { topology: slice.shape.join('x'), accelerator_type: `TPU-${slice.chip.name.toUpperCase()}` }),
+      ...(slice && {
+        topology: slice.shape.join('x'),
+        accelerator_type: `TPU-${RAY_NAMES[slice.chip.name] ?? slice.chip.name.toUpperCase()}`,
+      }),
       ...(scaling.placementStrategy && { placement_strategy: scaling.placementStrategy }),
     },
     max_failures: failure.maxFailures,
@@ -258,6 +275,7 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
       ...(numToKeep !== undefined && { num_to_keep: numToKeep }),
       ...(attribute !== undefined && { checkpoint_score_attribute: attribute, checkpoint_score_order: order }),
     },
+    protocol: PROTOCOL,
     spec: { run, name, reduce: scale.reduce, mesh: scale.mesh, devices: device, earlier },
   };
 }

@@ -5,6 +5,7 @@ import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { describe, isPlain } from '../base/tree.js';
+import { addressFromEnv } from '../ray/address.js';
 import {
   RunConfig,
   type RunOptions,
@@ -22,10 +23,12 @@ import type { RayOptions } from './ray.js';
 import { type Scale, scaleOf } from './scaling.js';
 import { asWorker, runAsWorker, runLoop } from './worker.js';
 
-export interface TrainerOptions<C> {
+/** A loop that takes something must be given it. */
+export type TrainerOptions<C> = CommonOptions<C> &
+  (undefined extends C ? { readonly trainLoopConfig?: C } : { readonly trainLoopConfig: C });
+interface CommonOptions<C> {
   /** The training loop, which every worker runs. It may be async. */
   readonly trainLoopPerWorker: (config: C) => unknown;
-  readonly trainLoopConfig?: C;
   readonly scalingConfig?: ScalingOptions;
   readonly runConfig?: RunOptions;
   readonly torchConfig?: TorchOptions;
@@ -95,7 +98,7 @@ export class TorchTrainer<C = undefined> {
     const of = { loop, config: config as C, datasets };
     if (asWorker) return run === asWorker.spec.run ? runAsWorker(asWorker, of) : earlierResult(asWorker.spec, run);
     const { name = `train-${new Date().toISOString().replace(/[:.]/g, '-')}`, storagePath } = this.runConfig;
-    const address = this.#options.address ?? env('RAY_ADDRESS');
+    const address = this.#options.address ?? addressFromEnv();
     const isRemote = /^\w+:\/\//.test(storagePath);
     if (isRemote && !address)
       throw new ArgumentError(

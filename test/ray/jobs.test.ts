@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -51,6 +51,24 @@ test('an address is of a dashboard', () => {
   vi.stubEnv('RAY_ADDRESS', 'http://head:1');
   expect(rayAddress()).toBe('http://head:1');
   expect(rayAddress('http://other:2')).toBe('http://other:2');
+  vi.stubEnv('RAY_ADDRESS', 'ray://head:10001');
+  expect(() => rayAddress()).toThrow(
+    'RAY_ADDRESS=ray://head:10001 is no address of a dashboard: set it to http://host:8265, or unset it to train on this machine',
+  );
+});
+
+test('what listens there may be something else', async () => {
+  const server = net.createServer((socket) => void socket.on('error', () => {}).end('no http')).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await expect(new RayCluster(`http://127.0.0.1:${port}`).version()).rejects.toThrow(
+    'what listens there is no dashboard, whose port is 8265 by default',
+  );
+  server.close();
+  const { url } = await serve(() => [200, {}]);
+  await expect(new RayCluster(url.replace('http', 'https')).version()).rejects.toThrow(
+    'it does not speak https: write http://',
+  );
 });
 
 test('where nothing listens, that is said', async () => {

@@ -171,6 +171,13 @@ describe('what it means', () => {
 test('Ray is asked for by an address', async () => {
   const other = new train.TorchTrainer({ trainLoopPerWorker: loop, address: 'http://127.0.0.1:1' });
   await expect(other.fit()).rejects.toThrow(/Ray|127\.0\.0\.1:1/);
+  const options = (ray: object) =>
+    new train.TorchTrainer({ trainLoopPerWorker: loop, address: 'http://a:1', ray }).fit();
+  await expect(options({ env: { A: 1 } })).rejects.toThrow(/ray: env is .*: it must be texts by name/);
+  await expect(options({ include: 'dist' })).rejects.toThrow("ray: include is 'dist': it must be a list of paths");
+  await expect(options({ startTimeout: '5' })).rejects.toThrow(
+    "ray: startTimeout is '5': it must be a whole number, 1",
+  );
 });
 
 test('several workers with TPUs on one machine', async () => {

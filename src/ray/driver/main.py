@@ -7,6 +7,7 @@ know as '@tsxla {json}', the rest as the log.
 """
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -101,9 +102,10 @@ class Desk:
     def _all_ended(self):
         return len(self.finished) >= self.world
 
-    async def finish(self, rank):
+    async def finish(self, rank, met):
+        """A rank has ended, which had waited for the others so often."""
         self.finished.add(rank)
-        await self._order("left")
+        await self._order("left", (rank, met))
 
     async def stop(self):
         """The workers may save and leave; it returns when they have, and no others will begin."""
@@ -217,6 +219,14 @@ def trainer_of(request, desk):
     )
 
 
+def make_storage(storage):
+    """Ray would say it in thirty lines."""
+    if storage and "://" not in storage:
+        os.makedirs(storage, exist_ok=True)
+        if not os.access(storage, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def died_at_start(cause):
     """Whether a worker died before its training began. ray.train tries that again as often as a request that cannot be
     satisfied: never. To us it is the death of a worker as any other."""
@@ -227,7 +237,12 @@ def fit(request, desk, is_last):
     """As `run`."""
     trainer = trainer_of(request, desk)
     try:
+        make_storage(request.get("storage"))
         result = trainer.fit()
+    except OSError as error:
+        message = f"{request['storage']} cannot keep checkpoints: {error.strerror or error}: choose another storagePath"
+        ray.get(desk.tell.remote([{"type": "failed", "why": "controller", "message": message}]))
+        return 1
     except rt.WorkerGroupError as error:
         failures = [str(failure).strip().splitlines()[-1] for failure in error.worker_failures.values()]
         ray.get(desk.tell.remote([{"type": "failed", "why": "workers", "message": "; ".join(failures)}]))

@@ -97,7 +97,9 @@ class Work:
         self.outbox, self.inbox, self.sums = queue.Queue(), queue.Queue(), queue.Queue()
         self.reports = self.open_history(checkpoint, first=self.attempt == request["attempt"])
         self.reported, self.mine, self.waiting, self.failure = -1, {}, False, None
-        self.stopping, self.left = False, False  # it was told to end; another rank has ended
+        self.stopping = False  # it was told to end
+        self.met, self.left = 0, {}  # how often it waited for the others, and how often those had that have ended
+        self.protocol = request.get("protocol")
         self.node = Node(request["command"], env, spec)
 
     def open_history(self, checkpoint, first):
@@ -214,13 +216,14 @@ class Work:
                 saves.append(what)
             elif kind in ("waiting", "going on"):
                 self.waiting = kind == "waiting"
+                self.met += self.waiting
             elif kind == "error":
                 self.failure = {name: what.get(name) for name in ("name", "message", "stack", "final")}
             elif kind == "stop":
                 self.stopping = True
-                self.node.send({"type": "stop", "why": "SIGTERM"})
+                self.node.send({"type": "stop"})
             elif kind == "left":
-                self.left = True
+                self.left.update([what])
             elif kind == "sums failed" and self.stopping:
                 self.node.end()
             elif kind == "sums failed":
@@ -233,11 +236,24 @@ class Work:
                 if len(ended) == 2:
                     self.finish(done)
             elif kind == "hello":
+                if self.protocol and what["protocol"] != self.protocol:
+                    self.fail(f"it has tsxla {what['tsxla']}, which speaks another language than the program that submitted "
+                              "the run: install the same version in both")
                 self.tell(type="hello", attempt=self.attempt, reports=self.reports, tsxla=what.get("tsxla"))
             all_ended = kind == "all ended"
+            gone = [rank for rank, met in self.left.items() if met < self.met]
+            if gone and self.waiting and not self.stopping:
+                self.fail(f"it waits for worker {gone[0]}, which has come to its end: workers must take the same number of "
+                          "steps: prepareDataLoader gives all of them equally many batches")
             # A rank comes along when its own part of the save is known: it has reported that far, or cannot any more.
             while saves and (self.reported >= saves[0][0] or self.waiting or len(ended) == 2):
                 self.save(*saves.pop(0))
+
+    def fail(self, why):
+        """What would be the same again."""
+        self.tell(type="error", name="WorkerError", message=why, stack="", final=True)
+        self.outbox.join()
+        raise WorkerFailed(f"rank {self.rank}: {why}")
 
     def report(self, header):
         self.reported = header["id"]
@@ -268,7 +284,7 @@ class Work:
             if common and part:
                 shutil.rmtree(folder, ignore_errors=True)
             self.tell(type="checkpoint", path=path, metrics=mine["metrics"])
-            self.node.send({"type": "ack", "id": report, "checkpoint": path})
+            self.node.send({"type": "ack", "id": report})
 
     def finish(self, done):
         code = self.node.exit_code()
@@ -282,4 +298,4 @@ class Work:
         if self.rank == 0 and self.shared:
             self.history.close()
         self.outbox.join()  # the run may end before another word comes through
-        self.desk.finish.remote(self.rank)
+        self.desk.finish.remote(self.rank, self.met)
