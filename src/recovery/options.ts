@@ -3,6 +3,7 @@
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { shown } from '../base/tree.js';
+import { parseTopology } from '../plan/topology.js';
 import type { Preset } from '../quant/index.js';
 import { addressFromEnv } from '../ray/address.js';
 
@@ -97,7 +98,7 @@ export const FLAGS = {
   gradientCheckpointing: { group: TRAINING, kind: ['none', 'light', 'full'], otherwise: 'full on a TPU, light on a GPU, none on a CPU', text: 'what layers compute again for the gradient instead of keeping it: light, norms and gates; full, everything: less memory, a third more work' },
   scanLayers: { group: TRAINING, kind: 'switch', otherwise: 'not on a GPU', text: 'layers as one loop: compiles as fast as one', off: 'the layers one by one: compiles slower, may run faster' },
 
-  workers: { group: WORKERS, kind: 'whole', least: 1, default: 1, text: 'processes that train one student, each with its share of every batch; on a TPU slice its hosts' },
+  workers: { group: WORKERS, kind: 'whole', least: 1, default: 1, otherwise: '1; with --topology its hosts', text: 'processes that train one student, each with its share of every batch; on CPUs, unless --device says otherwise' },
   ray: { group: WORKERS, kind: 'text', free: true, otherwise: 'RAY_ADDRESS, where there are several workers', text: 'the address of a Ray cluster that runs them, as http://head:8265; all its machines see the same files' },
   topology: { group: WORKERS, needs: ['ray'], kind: 'text', free: true, text: 'the TPU slice to reserve there: v6e-16, v4:2x2x2' },
   maxFailures: { group: WORKERS, kind: 'whole', least: -1, default: 3, free: true, text: 'how often workers that died begin again from the last checkpoint; -1 always' },
@@ -151,10 +152,11 @@ export function settle(given: RecoveryOptions): Settings {
     flag.default === undefined ? [] : [[name, flag.default] as const],
   );
   const settings = { ...Object.fromEntries(defaults), ...named } as unknown as Settings;
-  const ray = settings.ray ?? (settings.workers > 1 ? addressFromEnv() : undefined);
+  const { topology, workers } = settings;
+  const ray = settings.ray ?? (workers > 1 || topology ? addressFromEnv() : undefined);
   const all = ray === undefined ? settings : { ...settings, ray };
   checkTogether(all);
-  return all;
+  return topology ? { ...all, workers: Math.max(workers, parseTopology(topology).hosts) } : all;
 }
 
 export const defaultOf = (name: string): unknown => (FLAGS as Readonly<Record<string, Flag>>)[name]?.default;

@@ -135,6 +135,11 @@ export class RunFolder {
 
   async #prune(): Promise<void> {
     const { numToKeep = Number.POSITIVE_INFINITY, checkpointScoreAttribute: metric, checkpointScoreOrder } = this.keep;
+    const { metrics = {} } = this.last ?? {};
+    if (metric !== undefined && metrics[metric] === undefined)
+      noticeOnce(
+        `checkpointScoreAttribute is '${metric}', and a checkpoint was reported without it (with ${Object.keys(metrics).join(', ') || 'nothing'}): it counts as the worst`,
+      );
     const sign = checkpointScoreOrder === 'min' ? -1 : 1;
     const score = (c: Kept) => {
       const n = metric === undefined ? c.number : sign * (c.metrics[metric] ?? Number.NaN);

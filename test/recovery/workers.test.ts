@@ -83,7 +83,7 @@ test('RAY_ADDRESS is --ray for several workers; on the cluster, what was asked f
   process.env.RAY_ADDRESS = 'http://127.0.0.1:1';
   try {
     expect(settle({ ...base, workers: 4 }).ray).toBe('http://127.0.0.1:1');
-    expect(() => settle(base)).toThrow('--topology does nothing without --ray');
+    expect(settle(base).workers).toBe(4);
     expect(() => settle({ ...base, workers: 4, device: 'cpu' })).toThrow(
       '--topology is of TPUs, and --device is cpu: take one of them',
     );
