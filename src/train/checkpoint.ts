@@ -6,7 +6,9 @@ import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { describe } from '../base/tree.js';
 import { CheckpointManager, type Items } from '../io/index.js';
-import { currentLoop } from './context.js';
+import { cat } from '../tensor/functions.js';
+import { defaultGenerator } from '../tensor/random.js';
+import { currentLoop, isSavedFor } from './context.js';
 
 export class Checkpoint {
   private constructor(readonly path: string) {}
@@ -47,9 +49,12 @@ export class Checkpoint {
 
   /** Gives these the states that `save` wrote; what it gives are the plain values that were saved. */
   async load(items: Items = {}): Promise<Readonly<Record<string, unknown>>> {
-    const found = await new CheckpointManager(this.path).load(items);
+    const { state: before } = defaultGenerator;
+    const found = await new CheckpointManager(this.path, { readOnly: true }).load(items);
     if (!found)
       throw new CheckpointError(`${this.path} has nothing that Checkpoint.save wrote: read its files yourself`);
+    // A worker that has a seed of its own keeps it, and has drawn as often as the first one, whose state was saved.
+    if (isSavedFor()) defaultGenerator.setState(cat([before.narrow(0, 0, 2), defaultGenerator.state.narrow(0, 2, 2)]));
     return found.values;
   }
 

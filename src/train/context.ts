@@ -81,6 +81,8 @@ export function currentLoop(what: string): Loop {
   if (current) return current;
   throw new ArgumentError(`${what}: there is no training loop: call it inside trainLoopPerWorker, while fit() runs it`);
 }
+/** Whether this is a worker for which the first one saves. */
+export const isSavedFor = (): boolean => current?.spec.reduce === 'engine' && current.context.rank > 0;
 /** Runs a loop: one at a time in a process. */
 export async function withLoop(loop: Loop, run: () => unknown): Promise<void> {
   if (current) throw new ArgumentError('fit: a loop is under way in this process already: await it first');

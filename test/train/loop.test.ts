@@ -333,3 +333,23 @@ test('where the run is kept at an address, a checkpoint is saved in a folder of 
   await withLoop(loop, async () => train.report({ loss: 1 }, { checkpoint: await save({ step: 1 }) }));
   expect(seen.map((folder) => fs.existsSync(folder))).toEqual([false]);
 });
+
+test('after a restart each worker draws as it would have: from its own seed', async () => {
+  const folder = folders.newFolder();
+  const saves = new tx.io.CheckpointManager(folder);
+  const draw = () => tx.rand([2]).tolist();
+  tx.manualSeed(7);
+  await draw();
+  await saves.save(0, { step: 1 }); // the first worker's, whose seed is another
+  await saves.done();
+  tx.manualSeed(8);
+  await draw();
+  const next = await draw();
+  const spec = { name: 'run', attempt: 1, storage: folder, checkpoint: folder, reduce: 'engine' };
+  const loop = new Loop({ rank: 1, worldSize: 2 } as never, spec as never, {} as never, {} as never);
+  await withLoop(loop, async () => {
+    tx.manualSeed(8);
+    await train.getCheckpoint()!.load();
+    expect(await draw()).toEqual(next);
+  });
+});

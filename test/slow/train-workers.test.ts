@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { scratch } from '../scratch.js';
-import { isAlive, killOne, lastLine, numberIn, start } from './support.js';
+import { isAlive, killOne, lastLine, numberIn, start } from '../train/support.js';
 
 const folders = scratch('train');
 const newFolder = (): string => {
@@ -36,7 +36,7 @@ test('two workers give the loss curve of one with the same global batch', async 
   expect(Math.min(...both)).toBeLessThan(0.6 * both[0]!); // and it does learn
 });
 
-test('a worker killed at a random moment: every loss is that of a run that was left alone (test/slow kills more)', async () => {
+test('a worker killed at a random moment: every loss is that of a run that was left alone', async () => {
   const [pids, storage] = [newFolder(), newFolder()];
   const program = regression({ workers: 2, steps: 20, storage, maxFailures: 1, pids, pause: 20 });
   await killOne(pids, 200);
@@ -118,7 +118,7 @@ test.each(['SIGINT', 'SIGKILL'] as const)('%s to the program: no process and no 
 
 test('a disk that is full: an error that says so, and the last checkpoint stays', async () => {
   const storage = newFolder();
-  const script = path.join(import.meta.dirname, 'faults.ts');
+  const script = path.join(import.meta.dirname, '../train/faults.ts');
   const command = `trap '' XFSZ; ulimit -f 1024; exec "${process.execPath}" --import tsx ${script} full ${storage} 1`;
   const { stdout } = await promisify(execFile)('bash', ['-c', command]);
   expect(lastLine(stdout)).toMatchObject({ name: 'TrainingFailedError', cause: 'CheckpointError', last: { step: 1 } });
