@@ -33,9 +33,8 @@ export const ALONE: Workers = {
 
 /** Those of the training loop that is under way. */
 export function workersHere(): Workers {
-  const { context, spec } = currentLoop('trainRecoveryLora');
+  const { context, isApart: apart } = currentLoop('trainRecoveryLora');
   const { rank, worldSize: count } = context;
-  const apart = spec.reduce === 'engine';
   return {
     isFirst: rank === 0,
     count,

@@ -47,13 +47,22 @@ export class Loop {
 
   async report(metrics: Metrics, checkpoint: Checkpoint | string | undefined): Promise<void> {
     const folder = typeof checkpoint === 'string' ? Checkpoint.fromDirectory(checkpoint) : checkpoint;
-    if (this.spec.reduce === 'engine' && !this.isAveraged && !this.context.rank)
+    if (this.isApart && !this.isAveraged && !this.context.rank)
       noticeOnce(
         `${this.context.worldSize} workers report, and gradients were never averaged: each trains a model of its own: ` +
           'use prepareOptimizer, or averageGradients',
       );
     await this.link.report(metrics, folder ? path.resolve(folder.path) : null);
     if (folder && this.#temporary.delete(folder.path)) await fs.rm(folder.path, { recursive: true, force: true });
+  }
+
+  /** Whether each worker has a model of its own, and the engine joins them. */
+  get isApart(): boolean {
+    return this.spec.reduce === 'engine';
+  }
+  /** Whether the first worker saves for this one. */
+  get isSavedFor(): boolean {
+    return this.isApart && this.context.rank > 0;
   }
 
   /** What workers do together, one after the other: the order in which a loop asks is the same in all of them. */
@@ -65,8 +74,8 @@ export class Loop {
 
   /** For a checkpoint of this worker; of all together, where XLA's devices are one mesh; none where the first worker's will do. */
   newFolder(): string | undefined {
-    const { spec, context } = this;
-    if (spec.reduce === 'engine' && context.rank) return undefined;
+    const { spec } = this;
+    if (this.isSavedFor) return undefined;
     const name = `${spec.attempt}-${this.#folders++}`;
     if (spec.storage !== null) return path.join(spec.storage, SAVING, name);
     const folder = path.join(os.tmpdir(), `tsxla-saving-${process.pid}-${name}`);
@@ -82,7 +91,7 @@ export function currentLoop(what: string): Loop {
   throw new ArgumentError(`${what}: there is no training loop: call it inside trainLoopPerWorker, while fit() runs it`);
 }
 /** Whether this is a worker for which the first one saves. */
-export const isSavedFor = (): boolean => current?.spec.reduce === 'engine' && current.context.rank > 0;
+export const isSavedFor = (): boolean => current?.isSavedFor ?? false;
 /** Runs a loop: one at a time in a process. */
 export async function withLoop(loop: Loop, run: () => unknown): Promise<void> {
   if (current) throw new ArgumentError('fit: a loop is under way in this process already: await it first');

@@ -78,6 +78,9 @@ export interface Engine {
   run(request: RunRequest): Promise<Result>;
 }
 
+/** What tells a program to end: the engine ends its workers in order. */
+export const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
 /** What runs this program again, as each worker does, behind `node`. */
 export interface Command {
   readonly execArgv: readonly string[];

@@ -13,7 +13,7 @@ import { plural } from '../base/format.js';
 import { jsonOf } from '../base/json.js';
 import { notice } from '../base/log.js';
 import { visibleGpus } from '../runtime/device.js';
-import { type Command, ownCommand } from './engine.js';
+import { type Command, ownCommand, SIGNALS } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
 import {
   decodeMetrics,
@@ -46,7 +46,6 @@ interface Worker {
 
 const GRACE = 60_000; // milliseconds, for workers that are told to end: a step may be long
 const LEAVE = 5000; // for workers that have come to their end
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export class WorkerGroup {
   readonly #workers: Worker[] = [];

@@ -27,6 +27,7 @@ import {
   type Result,
   type RunRequest,
   resultOf,
+  SIGNALS,
 } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
 import { type JsonMetrics, PROTOCOL } from './link.js';
@@ -112,7 +113,6 @@ export async function attach(address: string, id: string, options: { readonly to
   return resultOf(record.plain());
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Work that a signal ends: the program ends by it then, unless somebody else listens. A second one ends it at once. */
 async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();

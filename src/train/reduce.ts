@@ -23,7 +23,6 @@ import { shareLoader } from './data.js';
 
 /** Numbers in one message: what is larger goes in several. */
 const MESSAGE = 2 ** 24;
-const isExchanged = (loop: Loop): boolean => loop.spec.reduce === 'engine';
 
 export interface PrepareModelOptions {
   /** Which parameters are split along the axis model: as `parallelize` takes it. */
@@ -40,7 +39,7 @@ function placeModel({ context: { mesh } }: Loop, model: Module, { table }: Prepa
   if (mesh) parallelize(model, mesh, table);
 }
 async function shareValues(loop: Loop, model: Module): Promise<void> {
-  if (!isExchanged(loop)) return;
+  if (!loop.isApart) return;
   const values = [...model.parameters(), ...model.buffers()];
   const isFirst = loop.context.rank === 0;
   const sums = await loop.inTurn(async () => {
@@ -93,7 +92,7 @@ async function placeRows(t: Tensor, mesh: Mesh): Promise<Tensor> {
 export function averageGradients(of: Module | Iterable<Tensor>): Promise<void> {
   const loop = currentLoop('averageGradients');
   loop.isAveraged = true;
-  if (!isExchanged(loop)) return Promise.resolve();
+  if (!loop.isApart) return Promise.resolve();
   checkOutside(loop, 'averageGradients()');
   if (averaging.get(loop)?.isAwaited === false)
     throw new ArgumentError(
@@ -170,7 +169,7 @@ async function exchange(
 /** The mean of each number over all workers: of a loss, that of the whole batch. */
 export async function averageMetrics<M extends Record<string, number>>(metrics: M): Promise<M> {
   const loop = currentLoop('averageMetrics');
-  if (!isExchanged(loop)) return metrics;
+  if (!loop.isApart) return metrics;
   const { rank, worldSize } = loop.context;
   const names = Object.keys(metrics).sort();
   // f32 would round them, and a number of tokens is soon larger than it holds: each worker sends its bytes beside the others'.
@@ -218,7 +217,7 @@ export type Prepared<O> = { step(options?: StepOptions): void | Promise<void> } 
 export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O> {
   const loop = currentLoop('prepareOptimizer');
   loop.isAveraged = true;
-  if (!isExchanged(loop)) return optimizer;
+  if (!loop.isApart) return optimizer;
   for (const { params } of optimizer.paramGroups) for (const p of params) shared.parameters.add(p);
   let last: Watched | undefined;
   let underWay = false;
