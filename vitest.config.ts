@@ -8,7 +8,8 @@ export default defineConfig({
     execArgv: ['--expose-gc'],
     pool: 'forks', // one process a file: each loads its own copy of XLA
     maxWorkers: 2,
-    env: { TSXLA_CACHE: 'off' }, // what is counted as compiled must not depend on earlier runs
+    // What is counted as compiled must not depend on earlier runs, nor what a program prints on where it runs.
+    env: { TSXLA_CACHE: 'off', NO_COLOR: '1', FORCE_COLOR: '0' },
     testTimeout: 300_000,
     hookTimeout: 120_000,
     server: { deps: { external: [/\/dist\//] } },

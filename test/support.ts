@@ -26,10 +26,7 @@ const main = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
 /** Runs `tsxla ARGS` as a user would. */
 export const tsxla = (args: readonly string[], env: Record<string, string | undefined> = {}): Promise<Ran> =>
   new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [main, ...args],
-      { env: { ...process.env, NO_COLOR: '1', ...env } },
-      (error, stdout, stderr) => resolve({ status: error ? Number(error.code ?? 1) : 0, stdout, stderr }),
+    execFile(process.execPath, [main, ...args], { env: { ...process.env, ...env } }, (error, stdout, stderr) =>
+      resolve({ status: error ? Number(error.code ?? 1) : 0, stdout, stderr }),
     );
   });

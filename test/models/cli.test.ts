@@ -32,7 +32,7 @@ test('the tokens of transformers as JSON, with what they took', async () => {
 test('a question that is piped in is answered, and the speed is told', async () => {
   const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
   const args = [main, 'generate', '--model', model, '--chat', '--system', 'Be brief.', '-n', '4', '--seed', '1'];
-  const child = spawn(process.execPath, args, { env: { ...process.env, NO_COLOR: '1' } });
+  const child = spawn(process.execPath, args);
   child.stdin.end('hello there');
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   expect(stdout).toMatch(/.\n$/s);
