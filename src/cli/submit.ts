@@ -28,6 +28,7 @@ export function submitCommand(): Command {
     if (!statSync(script, { throwIfNoEntry: false })?.isFile())
       throw new ArgumentError(`submit: there is no file ${script}: give the program that calls fit()`);
     await clusterAt(address).version(); // what is wrong with the cluster is said before the script does anything
+    const before = await jobsAt(address);
     const env = {
       ...process.env,
       RAY_ADDRESS: rayAddress(address),
@@ -35,8 +36,15 @@ export function submitCommand(): Command {
       ...(workers && { TSXLA_TRAIN_WORKERS: String(workers) }),
     };
     process.exitCode = await runScript([...loaderFor(script), script, ...args], env);
+    if (process.exitCode === 0 && (await jobsAt(address)).every((id) => before.includes(id)))
+      throw new ArgumentError(
+        `submit: ${script} has ended, and has submitted nothing to ${rayAddress(address)}: it must call new TorchTrainer({...}).fit()`,
+      );
   });
 }
+
+const jobsAt = async (address: string | undefined): Promise<string[]> =>
+  (await clusterAt(address).jobs()).map((job) => job.submission_id);
 
 /** TypeScript is run by the project's tsx; a Node that takes types away itself needs none. */
 function loaderFor(script: string): string[] {

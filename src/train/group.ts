@@ -46,6 +46,7 @@ interface Worker {
 
 const GRACE = 60_000; // milliseconds, for workers that are told to end: a step may be long
 const LEAVE = 5000; // for workers that have come to their end
+const PATIENCE = 30_000; // with those that go on then
 
 export class WorkerGroup {
   readonly #workers: Worker[] = [];
@@ -59,6 +60,7 @@ export class WorkerGroup {
   readonly #before: number;
   #end!: { readonly resolve: () => void; readonly reject: (e: unknown) => void };
   #stopping: NodeJS.Signals | undefined;
+  #reminder: NodeJS.Timeout | undefined;
 
   constructor(
     readonly spec: WorkerSpec,
@@ -100,6 +102,7 @@ export class WorkerGroup {
       await over;
       await this.#gone(LEAVE); // they end by themselves: what they do then is theirs
     } finally {
+      clearTimeout(this.#reminder);
       this.#kill();
       await Promise.all(this.#workers.map((w) => w.exited));
       await this.#persisting;
@@ -171,8 +174,10 @@ export class WorkerGroup {
         const parts = this.#parts.get(frame.id) ?? new Map<Worker, string>();
         this.#parts.set(frame.id, parts.set(worker, frame.checkpoint));
       }
-    } else if (frame.type === 'done') worker.isDone = true;
-    else worker.waits.push({ ...frame, data });
+    } else if (frame.type === 'done') {
+      worker.isDone = true;
+      this.#reminder ??= setTimeout(() => this.#remind(rank), PATIENCE).unref();
+    } else worker.waits.push({ ...frame, data });
     this.#meet();
     this.#keep();
     if (this.#workers.every((w) => w.isDone)) void this.#persisting.then(() => this.#end.resolve());
@@ -188,6 +193,7 @@ export class WorkerGroup {
           new WorkerError(
             `worker 0 is at ${nameOf(all[0]!)}, and worker ${odd} at ${nameOf(all[odd]!)}: workers must do the same in the same order, with tensors of the same sizes`,
             odd,
+            { final: true },
           ),
         );
         return;
@@ -205,6 +211,7 @@ export class WorkerGroup {
           `worker ${gone.rank} has come to its end, and worker ${waiting.rank} waits for it at ${nameOf(waiting.waits[0]!)}: ` +
             'workers must take the same number of steps: prepareDataLoader gives all of them equally many batches',
           gone.rank,
+          { final: true },
         ),
       );
   }
@@ -222,6 +229,16 @@ export class WorkerGroup {
     const metrics = this.folder.history[reports - 1] ?? {};
     await this.folder.persist([...parts.values()], metrics, reports);
     for (const { to } of parts.keys()) send(to, { type: 'ack', id });
+  }
+
+  /** A program of XLA's that waits for a worker which has ended says nothing. */
+  #remind(gone: number): void {
+    const still = this.#workers.find((w) => !w.isDone);
+    if (still && this.scale.reduce === 'xla')
+      notice(
+        `worker ${gone} came to its end ${PATIENCE / 1000} s ago, and worker ${still.rank} has not: if it waits for the other in a program, ` +
+          'stop the run, and let all workers take the same number of steps, as prepareDataLoader does',
+      );
   }
 
   #fail(e: unknown): void {

@@ -10,7 +10,7 @@ import { Module } from '../nn/index.js';
 import type { Optimizer } from '../optim/index.js';
 import type { StepOptions } from '../optim/optimizer.js';
 import { shared } from '../optim/shared.js';
-import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch } from '../spmd/index.js';
+import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch, shardingOf } from '../spmd/index.js';
 import { batchAxes } from '../spmd/shares.js';
 import { noGrad } from '../tensor/autograd.js';
 import { fromBuffer, tensor, zeros } from '../tensor/create.js';
@@ -80,6 +80,7 @@ export async function toDevice(...all: readonly unknown[]): Promise<unknown> {
   return all.length === 1 ? placed[0] : placed;
 }
 async function placeRows(t: Tensor, mesh: Mesh): Promise<Tensor> {
+  if (shardingOf(t)?.mesh === mesh) return t; // as a prepared loader gives it
   if ((await processCount()) > 1) return fromLocal(t, mesh);
   const isShared = t.ndim > 0 && t.shape[0]! % mesh.sizeOf(batchAxes(mesh)) === 0;
   return isShared ? shardBatch(t, mesh) : t;
@@ -169,8 +170,8 @@ async function exchange(
 /** The mean of each number over all workers: of a loss, that of the whole batch. */
 export async function averageMetrics<M extends Record<string, number>>(metrics: M): Promise<M> {
   const loop = currentLoop('averageMetrics');
-  if (!loop.isApart) return metrics;
   const { rank, worldSize } = loop.context;
+  if (worldSize === 1) return metrics;
   const names = Object.keys(metrics).sort();
   // f32 would round them, and a number of tokens is soon larger than it holds: each worker sends its bytes beside the others'.
   const own = new Uint8Array(Float64Array.from(names, (name) => metrics[name]!).buffer);

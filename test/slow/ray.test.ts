@@ -195,12 +195,20 @@ test('recovery by two workers of the cluster: the losses of one process', async 
   lossesIn('alone').forEach((loss, i) => void expect(lossesIn('both')[i]).toBeCloseTo(loss, 5));
 });
 
-test('a worker that ends while another waits for it: a mistake, which is said and not made again', async () => {
-  const program = new Program(['early.js']);
+test.each([
+  ['leaves', 'worker 1: WorkerError: it waits for worker 0, which has come to its end: workers must take'],
+  ['sums', 'worker 0 is at the sum 1 of 16 numbers, and worker 1 at the sum 1 of 32 numbers: workers must do the same'],
+  ['meets', 'worker 0 is at barrier 1, and worker 1 at the sum 1 of 16 numbers: workers must do the same'],
+])('workers that do not do the same, as one that %s: a mistake, which is said and not made again', async (how, why) => {
+  const withoutTorch = how === 'meets';
+  if (withoutTorch) fs.writeFileSync(path.join(project, 'sitecustomize.py'), WITHOUT_TORCH);
+  const program = new Program(['early.js', how]);
   expect(await program.ended).toBe(1);
-  expect(program.output).toContain(
-    'the run early failed: worker 1: WorkerError: it waits for worker 0, which has come to its end: workers must take',
-  );
+  fs.rmSync(path.join(project, 'sitecustomize.py'), { force: true });
+  expect(program.output).toContain('the run early failed: worker ');
+  expect(program.output).toContain(why);
+  if (how !== 'leaves')
+    expect(program.output).toContain(withoutTorch ? 'averaged by a Ray actor' : 'ray.util.collective with gloo');
   await expectNothingLeft();
 });
 
@@ -412,7 +420,7 @@ test('with install: true workers install what the lock file says, once a machine
   expect(fs.existsSync(path.join(cache, 'ray', folder!, 'node_modules/tsxla/package.json'))).toBe(true);
 });
 
-test('no cluster, and a token that is wrong', async () => {
+test('no cluster, a token that is wrong, and a script that submits nothing', async () => {
   const nowhere = new Program([main, 'submit', 'train.js', '--address', 'http://127.0.0.1:9']);
   expect(await nowhere.ended).toBe(1);
   expect(nowhere.output).toContain('error: no Ray cluster at http://127.0.0.1:9: nothing listens there.');
@@ -420,6 +428,12 @@ test('no cluster, and a token that is wrong', async () => {
   expect(await wrong.ended).toBe(1);
   expect(wrong.output).toContain('refuses the token: RAY_AUTH_TOKEN is not the one it has');
   await expect(cluster.client({ token: '' }).version()).rejects.toThrow('wants a token: set RAY_AUTH_TOKEN');
+  fs.writeFileSync(path.join(project, 'idle.js'), 'console.log(1 + 1);');
+  const idle = new Program([main, 'submit', 'idle.js']);
+  expect([await idle.ended, idle.output]).toEqual([
+    1,
+    `2\nerror: submit: idle.js has ended, and has submitted nothing to ${cluster.address}: it must call new TorchTrainer({...}).fit()\n`,
+  ]);
 });
 
 /** Numbers in [0, 1): the same ones every time. */

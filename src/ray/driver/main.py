@@ -24,7 +24,7 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: 
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
 from .start import Missing, NodeConfig, Over  # noqa: E402
-from .worker import texts, work  # noqa: E402
+from .worker import REPORTS, texts, work  # noqa: E402
 
 RESOURCES, MISSING = 75, 78  # exit codes: the cluster cannot place the workers; a worker lacks something
 ENDING = 10  # seconds of those that Ray gives us to end, for what comes when the workers have ended
@@ -41,7 +41,7 @@ class Desk:
         self._group(0)
 
     def _group(self, world):
-        self.world, self.orders, self.finished, self.meetings = world, [], set(), {}
+        self.world, self.orders, self.finished, self.meeting = world, [], set(), ({}, [])
 
     async def begin(self, world):
         """A new group of workers: its number, or why there is none."""
@@ -113,20 +113,17 @@ class Desk:
         await self._order("stop")
         await self._until(self._all_ended)
 
-    async def meet(self, key, array=None):
-        """Waits until every rank has come to `key`; gives the sum of their arrays."""
-        met = self.meetings.setdefault(key, {"came": 0, "left": 0, "sum": None})
-        met["came"] += 1
-        if array is not None:
-            if met["sum"] is not None and met["sum"].size != array.size:
-                raise ValueError(f"reduce {key}: ranks sent {met['sum'].size} and {array.size} numbers; they must send the same")
-            met["sum"] = array.copy() if met["sum"] is None else met["sum"] + array
+    async def meet(self, rank, place, array=None):
+        """Waits until every rank has come; gives the places where they are, and the sum of their arrays if that is one place."""
+        came, met = self.meeting
+        came[rank] = place, array
+        if len(came) == self.world:
+            places, arrays = zip(*(came[rank] for rank in range(self.world)))
+            met.append((places, sum(arrays) if array is not None and len(set(places)) == 1 else None))
+            self.meeting = {}, []
         await self._change()
-        await self._until(lambda: met["came"] == self.world)
-        met["left"] += 1
-        if met["left"] == self.world:
-            del self.meetings[key]
-        return met["sum"]
+        await self._until(lambda: met)
+        return met[0]
 
 
 def say(event):
@@ -266,6 +263,8 @@ def fit(request, desk, is_last):
         return code
     # Ray lists them by their score: by their names they are in the order in which they were kept.
     kept = sorted(result.best_checkpoints or [], key=lambda pair: pair[0].path)
+    for _, metrics in kept:
+        metrics.pop(REPORTS)
     checkpoints = [{"path": checkpoint.path, "metrics": texts(metrics)} for checkpoint, metrics in kept]
     ray.get(desk.tell.remote([{"type": "result", "checkpoints": checkpoints, "path": result.path}]))
     return 0

@@ -17,11 +17,23 @@ import ray
 import ray.train as rt
 
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
-COUNT = "train.json"  # in a checkpoint: how many reports came before
+REPORTS = "tsxla_reports"  # among the metrics of a checkpoint: how many reports there were with its own
+PATIENCE = 30  # seconds, with a rank that goes on when another has ended
+KINDS = ("barrier", "sum", "mean")  # what ranks do together
 
 
 class WorkerFailed(RuntimeError):
     """A node process that threw, or died."""
+
+
+class Mistake(RuntimeError):
+    """What would be the same again."""
+
+
+def shown(place):
+    """Where a rank is among what all do together, in words."""
+    number, kind, size = place
+    return f"{KINDS[kind]} {number}" if not kind else f"the {KINDS[kind]} {number} of {size} number{'s' * (size != 1)}"
 
 
 def numbers(metrics):
@@ -33,6 +45,12 @@ def texts(metrics):
     """And goes as one."""
     return {name: value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN")
             for name, value in metrics.items()}
+
+
+def reports_until(kept):
+    """How many reports there were before a run goes on from this checkpoint."""
+    known = rt.get_all_reported_checkpoints(consistency_mode=rt.CheckpointConsistencyMode.COMMITTED) if kept else []
+    return next((int(one.metrics[REPORTS]) for one in known if one.checkpoint.path == kept.path), 0)
 
 
 def read_frames(stream):
@@ -76,16 +94,17 @@ def work(config):
     """ray.train's train function: starts node, and does for it what the frames ask, until all ranks have ended."""
     with contextlib.ExitStack() as stack:
         kept = rt.get_checkpoint()
-        Work(config, kept and stack.enter_context(kept.as_directory())).run()
+        Work(config, kept and stack.enter_context(kept.as_directory()), reports_until(kept)).run()
 
 
 class Work:
-    def __init__(self, config, checkpoint):
+    def __init__(self, config, checkpoint, before):
         self.desk, request = config["desk"], config["request"]
         env = dict(os.environ)
         self.rank, self.world, self.attempt = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "TSXLA_ATTEMPT"))
         self.gloo = bool(env.pop("TSXLA_GLOO")) and self.world > 1 and request["spec"]["reduce"] == "engine"
         self.group = f"tsxla-{request['job']}-{self.attempt}"
+        self.joined = request["spec"]["reduce"] == "xla"
         storage = rt.get_context().get_storage().experiment_fs_path
         self.shared = storage if os.path.isabs(storage) else None  # a folder that all machines see
         actor = "a Ray actor (Ray's gloo needs torch in the workers' Python, and it is not there)"
@@ -95,29 +114,24 @@ class Work:
         for name in ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR", "TSXLA_ATTEMPT"):
             env.pop(name, None)
         self.outbox, self.inbox, self.sums = queue.Queue(), queue.Queue(), queue.Queue()
-        self.reports = self.open_history(checkpoint, first=self.attempt == request["attempt"])
+        self.before = before
+        if self.rank == 0 and self.shared:
+            self.open_history(first=self.attempt == request["attempt"])
         self.reported, self.mine, self.waiting, self.failure = -1, {}, False, None
         self.stopping = False  # it was told to end
         self.met, self.left = 0, {}  # how often it waited for the others, and how often those had that have ended
         self.protocol = request.get("protocol")
         self.node = Node(request["command"], env, spec)
 
-    def open_history(self, checkpoint, first):
-        """What was reported is kept beside the checkpoints, a line a report; each of those says how many there were. A run
+    def open_history(self, first):
+        """What was reported is kept beside the checkpoints, a line a report; each of those knows how many there were. A run
         that goes on forgets what came behind. A driver's first workers tell what was before: the engine may not know."""
-        before = 0
-        if checkpoint and os.path.exists(os.path.join(checkpoint, COUNT)):
-            with open(os.path.join(checkpoint, COUNT)) as file:
-                before = json.load(file)["reports"]
-        if self.rank == 0 and self.shared:
-            path = os.path.join(self.shared, "history.jsonl")
-            self.history = open(path, "a+")
-            self.history.seek(0)
-            lines = self.history.readlines()[:before]
-            self.history.truncate(sum(len(line.encode()) for line in lines))
-            if first and lines:
-                self.tell(type="history", metrics=[json.loads(line) for line in lines])
-        return before
+        self.history = open(os.path.join(self.shared, "history.jsonl"), "a+")
+        self.history.seek(0)
+        lines = self.history.readlines()[:self.before]
+        self.history.truncate(sum(len(line.encode()) for line in lines))
+        if first and lines:
+            self.tell(type="history", metrics=[json.loads(line) for line in lines])
 
     def run(self):
         jobs = (self.send_events, self.read_output, self.read_frames, self.sum_up, self.watch_orders)
@@ -179,20 +193,31 @@ class Work:
             collective.init_collective_group(self.world, self.rank, "gloo", self.group)
         while (item := self.sums.get()) is not None:
             header, data = item
-            if header["type"] == "barrier":
-                ray.get(self.desk.meet.remote(f"barrier {header['id']}"))
-                self.inbox.put(("going on", None))
-                self.node.send({"type": "ack", "id": header["id"]})
-                continue
-            total = np.frombuffer(data, dtype="<f4").copy()
+            array = np.frombuffer(data, dtype="<f4").copy() if header["type"] == "reduce" else None
+            place = (header["id"], KINDS.index(header.get("op", "barrier")), 0 if array is None else array.size)
             if self.gloo:
-                collective.allreduce(total, self.group)
+                places = np.zeros((self.world, len(place)))
+                places[self.rank] = place
+                collective.allreduce(places, self.group)
+                self.check_places([tuple(map(int, row)) for row in places])
+                if array is not None:
+                    collective.allreduce(array, self.group)
             else:
-                total = ray.get(self.desk.meet.remote(header["id"], total))
-            if header["op"] == "mean":
-                total = total / np.float32(self.world)
+                places, array = ray.get(self.desk.meet.remote(self.rank, place, array))
+                self.check_places(places)
             self.inbox.put(("going on", None))
-            self.node.send({"type": "reduced", "id": header["id"]}, total.tobytes())
+            if array is None:
+                self.node.send({"type": "ack", "id": header["id"]})
+            else:
+                total = array / np.float32(self.world) if header["op"] == "mean" else array
+                self.node.send({"type": "reduced", "id": header["id"]}, total.tobytes())
+
+    def check_places(self, places):
+        """A rank that is elsewhere would be waited for without end."""
+        odd = next((rank for rank, place in enumerate(places) if place != places[0]), None)
+        if odd is not None:
+            raise Mistake(f"worker 0 is at {shown(places[0])}, and worker {odd} at {shown(places[odd])}: workers must do the same "
+                          "in the same order, with tensors of the same sizes")
 
     def watch_orders(self):
         known = 0
@@ -224,8 +249,12 @@ class Work:
                 self.node.send({"type": "stop"})
             elif kind == "left":
                 self.left.update([what])
+                if self.joined and len(self.left) == 1:
+                    threading.Thread(target=self.remind, args=what[:1], daemon=True).start()
             elif kind == "sums failed" and self.stopping:
                 self.node.end()
+            elif kind == "sums failed" and isinstance(what, Mistake):
+                self.fail(str(what))
             elif kind == "sums failed":
                 self.tell(type="error", name=type(what).__name__, message=str(what), stack="")
                 raise what
@@ -239,7 +268,7 @@ class Work:
                 if self.protocol and what["protocol"] != self.protocol:
                     self.fail(f"it has tsxla {what['tsxla']}, which speaks another language than the program that submitted "
                               "the run: install the same version in both")
-                self.tell(type="hello", attempt=self.attempt, reports=self.reports, tsxla=what.get("tsxla"))
+                self.tell(type="hello", attempt=self.attempt, reports=self.before, tsxla=what.get("tsxla"))
             all_ended = kind == "all ended"
             gone = [rank for rank, met in self.left.items() if met < self.met]
             if gone and self.waiting and not self.stopping:
@@ -249,6 +278,14 @@ class Work:
             while saves and (self.reported >= saves[0][0] or self.waiting or len(ended) == 2):
                 self.save(*saves.pop(0))
 
+    def remind(self, gone):
+        """A program of XLA's that waits for a rank which has ended says nothing."""
+        time.sleep(PATIENCE)
+        if self.rank not in self.left and self.node.life is not None:
+            self.tell(type="log", line=f"tsxla: worker {gone} came to its end {PATIENCE} s ago, and this one has not: if it waits "
+                      "for the other in a program, stop the run, and let all workers take the same number of steps, as "
+                      "prepareDataLoader does")
+
     def fail(self, why):
         """What would be the same again."""
         self.tell(type="error", name="WorkerError", message=why, stack="", final=True)
@@ -257,15 +294,12 @@ class Work:
 
     def report(self, header):
         self.reported = header["id"]
-        self.reports += 1
         if self.rank == 0:
             self.tell(type="report", metrics=header["metrics"])
         if self.rank == 0 and self.shared:
             self.history.write(json.dumps(header["metrics"]) + "\n")
         if header.get("checkpoint"):
             self.mine[header["id"]] = header
-            with open(os.path.join(header["checkpoint"], COUNT), "w") as file:
-                json.dump({"reports": self.reports}, file)
             self.desk.save.remote(header["id"], header["metrics"])
 
     def save(self, report, metrics):
@@ -277,7 +311,8 @@ class Work:
         part = rt.Checkpoint.from_directory(folder) if folder and not (common and self.rank) else None
         if self.rank == 0 and self.shared:
             self.history.flush()
-        rt.report(numbers(mine["metrics"] if mine else metrics), checkpoint=part)
+        reports = {REPORTS: self.before + report // 2}  # their numbers are even
+        rt.report({**numbers(mine["metrics"] if mine else metrics), **reports}, checkpoint=part)
         if mine:
             done = rt.get_all_reported_checkpoints(consistency_mode=rt.CheckpointConsistencyMode.COMMITTED)
             path = done[-1].checkpoint.path

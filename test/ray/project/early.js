@@ -1,10 +1,13 @@
-// The first worker leaves, and the other waits for it.
-import { barrier, getContext, TorchTrainer } from 'tsxla/train';
+// The first worker leaves, or is elsewhere when the other waits for it.
+import { averageMetrics, barrier, getContext, TorchTrainer } from 'tsxla/train';
 
+const loops = {
+  leaves: [async () => {}, barrier],
+  sums: [() => averageMetrics({ loss: 1 }), () => averageMetrics({ loss: 1, tokens: 2 })],
+  meets: [barrier, () => averageMetrics({ loss: 1 })],
+};
 await new TorchTrainer({
-  trainLoopPerWorker: async () => {
-    if (getContext().rank) await barrier();
-  },
+  trainLoopPerWorker: () => loops[process.argv[2]][getContext().rank](),
   scalingConfig: { numWorkers: 2 },
   runConfig: { name: 'early', storagePath: process.env.STORAGE, failureConfig: { maxFailures: -1 } },
 })
