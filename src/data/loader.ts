@@ -100,7 +100,8 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #onHost: boolean;
   /** How batches are split over devices; MpDeviceLoader says it in its own way. */
   split: Split | undefined;
-  readonly #kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast' | 'batches'>;
+  /** What its state says of it: a state of another kind is refused. A share of a loader is of the kind of all shares together. */
+  kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast' | 'batches'>;
   #position: Position = { epoch: 0, batch: 0 };
   /** Whether the next loop goes on from the position, and does not begin a new epoch. */
   #resumes = true;
@@ -139,7 +140,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
       this.#order = batchSampler ?? new BatchSampler(order, batchSize, dropLast);
       if (!batchSampler) this.#checkDropped(order.length);
     }
-    this.#kind = {
+    this.kind = {
       length: wholeLength(this.#dataset ?? this.#stream!) ?? null,
       batchSize: batchSampler ? null : batchSize,
       seed: this.#order?.seed ?? null,
@@ -164,12 +165,12 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
 
   /** Where the loader is: after the last batch that was taken, whatever was fetched ahead. */
   state(): LoaderState {
-    return { ...this.#kind, ...this.#position };
+    return { ...this.kind, ...this.#position };
   }
 
   /** The next loop goes on where the loader was that gave this state. */
   load(state: LoaderState): void {
-    for (const [key, value] of Object.entries(this.#kind)) {
+    for (const [key, value] of Object.entries(this.kind)) {
       const theirs = state?.[key as keyof LoaderState];
       if (theirs !== value && !(key === 'batches' && theirs === undefined))
         throw new ArgumentError(

@@ -14,9 +14,12 @@ import {
   type SafetensorsFile,
   writeSafetensors,
 } from '../io/index.js';
+import { processes } from '../io/state.js';
 import type { Module } from '../nn/module.js';
 import type { Projection } from '../nn/projection.js';
+import { replicate, shardingOf } from '../spmd/index.js';
 import type { StateEntry } from '../tensor/state.js';
+import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { adaptersOf, addLora, namesOf, type Target } from './adapters.js';
 import { type AdapterOptions, isAdaptable, type LoraLinear } from './linear.js';
@@ -85,22 +88,31 @@ export interface SaveOptions {
 }
 /**
  * Writes the adapters alone: to a folder as PEFT does, or to a file NAME.safetensors under the names of the state dict, as
- * the original of recovery LoRA has them.
+ * the original of recovery LoRA has them. Of several processes all call it, and the first writes.
  */
 export async function saveAdapters(model: Module, to: string, { baseModel }: SaveOptions = {}): Promise<void> {
   const adapters = adaptersOf(model);
   if (!adapters.size)
     throw new FileError(`saveAdapters: ${model.constructor.name} has no adapters: addLora makes them`);
-  const state = stateArrays(adapterEntries(model));
+  const config = peftConfig(model, adapters, baseModel ?? null);
+  const entries = adapterEntries(model).map((entry) => ({ ...entry, tensor: unsplit(entry.tensor) }));
+  await compute('saveAdapters', ...entries.map((e) => e.tensor));
+  if ((await processes()).index) return;
+  const state = stateArrays(entries);
   if (to.endsWith('.safetensors')) {
     const { alpha } = [...adapters.values()][0]!;
     return writeSafetensors(to, state, { metadata: { [ALPHA]: String(alpha) } });
   }
-  const config = peftConfig(model, adapters, baseModel ?? null);
   await fs.mkdir(to, { recursive: true });
   const named = new Map([...state].map(([name, t]) => [toPeft(name), t]));
   await writeSafetensors(path.join(to, WEIGHTS), named, { metadata: { format: 'pt' } });
   await fs.writeFile(path.join(to, CONFIG), `${JSON.stringify(config, null, 2)}\n`);
+}
+
+/** What is split between devices, whole on each of them: others may be another process's. */
+function unsplit(t: Tensor): Tensor {
+  const sharding = shardingOf(t);
+  return !sharding || sharding.isReplicated ? t : replicate(t.detach(), sharding.mesh);
 }
 
 // ---- reading

@@ -46,7 +46,7 @@ export const FLAGS = {
   output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', free: true, text: 'the folder of the run: adapters, checkpoints, metrics' },
   device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', free: true, text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
   tpu: { group: MODEL, kind: 'switch', default: false, free: true, text: 'the same as --device tpu' },
-  mesh: { group: MODEL, kind: 'text', free: true, otherwise: 'one device; with XLA_USE_SPMD=1 what XLA_MESH_SHAPE and others say', text: 'how all devices share the work: data=2,fsdp=4, or model=2; -1 is what remains' },
+  mesh: { group: MODEL, kind: 'text', free: true, otherwise: 'one device; of several workers on GPUs or TPUs, and of a --topology, data=-1; with XLA_USE_SPMD=1 what XLA_MESH_SHAPE and others say', text: 'how all devices share the work: data=2,fsdp=4, or model=2; -1 is what remains' },
   dtype: { group: MODEL, kind: DTYPE_NAMES, otherwise: 'bf16, on a CPU f32', text: 'of weights and activations; adapters and their optimizer are f32' },
   mixedPrecision: { group: MODEL, kind: 'switch', default: false, text: 'weights stay f32, products are computed in bf16' },
   xlaCacheDir: { group: MODEL, kind: 'text', free: true, text: 'keep compiled programs in this folder' },
@@ -98,7 +98,7 @@ export const FLAGS = {
   gradientCheckpointing: { group: TRAINING, kind: ['none', 'light', 'full'], otherwise: 'full on a TPU, light on a GPU, none on a CPU', text: 'what layers compute again for the gradient instead of keeping it: light, norms and gates; full, everything: less memory, a third more work' },
   scanLayers: { group: TRAINING, kind: 'switch', otherwise: 'not on a GPU', text: 'layers as one loop: compiles as fast as one', off: 'the layers one by one: compiles slower, may run faster' },
 
-  workers: { group: WORKERS, kind: 'whole', least: 1, default: 1, otherwise: '1; with --topology its hosts', text: 'processes that train one student, each with its share of every batch; on CPUs, unless --device says otherwise' },
+  workers: { group: WORKERS, kind: 'whole', least: 1, default: 1, free: true, otherwise: '1; with --topology its hosts', text: 'processes that train one student, each with its share of every batch; on CPUs, unless --device says otherwise' },
   ray: { group: WORKERS, kind: 'text', free: true, otherwise: 'RAY_ADDRESS, where there are several workers', text: 'the address of a Ray cluster that runs them, as http://head:8265; all its machines see the same files' },
   topology: { group: WORKERS, needs: ['ray'], kind: 'text', free: true, text: 'the TPU slice to reserve there: v6e-16, v4:2x2x2' },
   maxFailures: { group: WORKERS, kind: 'whole', least: -1, default: 3, free: true, text: 'how often workers that died begin again from the last checkpoint; -1 always' },

@@ -10,7 +10,7 @@ import { type DocumentOptions, documentsOf, endOfText, sourcesOf } from '../dist
 import { inChunks, tokenLoss, wide } from '../distill/losses.js';
 import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import type { Module } from '../nn/module.js';
-import { batchFor } from '../spmd/index.js';
+import { batchFor, readableFor } from '../spmd/index.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
 import { type Compiled, compile } from '../tensor/step.js';
@@ -110,7 +110,7 @@ function programOf(model: Qwen3ForCausalLM): Run {
         const { loss } = inChunks('evaluatePerplexity', hidden, rows, undefined, vocabSize, ({ h, next }) => ({
           loss: tokenLoss(wide(model.lmHead.forward(h)), next),
         }));
-        return loss.mul(mask.narrow(1, 1, L - 1).to(loss.dtype)).sum(-1);
+        return readableFor(model, loss.mul(mask.narrow(1, 1, L - 1).to(loss.dtype)).sum(-1));
       }),
     { name: 'evaluatePerplexity' },
   );

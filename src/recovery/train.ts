@@ -9,10 +9,11 @@ import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
 import { offLoop } from '../runtime/rules-loop.js';
-import { batchFor, type Mesh } from '../spmd/index.js';
+import { batchFor, type Mesh, type Share } from '../spmd/index.js';
 import type { Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
+import { shareLoader } from '../train/data.js';
 import { getMemoryInfo } from '../xm/index.js';
 import { type Anchor, emptyAnchor, fillAnchor } from './anchor.js';
 import { RunFolder, studentIn } from './folder.js';
@@ -104,6 +105,7 @@ export async function recover(settings: Settings, tell: Tell, workers: Workers):
 class Learner {
   readonly student: Qwen3ForCausalLM;
   readonly mesh: Mesh | undefined;
+  readonly share: Share;
   readonly lesson: Lesson;
   readonly optimizer: AdamW;
   readonly schedule: LambdaLR;
@@ -111,12 +113,13 @@ class Learner {
   readonly #anchor: Anchor | undefined;
   readonly #anchors: number;
   readonly #step: Step;
-  /** What this worker has of a step's sequences. */
-  readonly sequencesPerStep: number;
+  /** Of a step's sequences, those that this worker's program takes. */
+  readonly #sequences: number;
 
-  constructor({ student, lesson, mesh }: Prepared, s: Settings, { apart, count }: Workers) {
+  constructor({ student, lesson, mesh, share }: Prepared, s: Settings, { apart, count }: Workers) {
     this.student = student;
     this.mesh = mesh;
+    this.share = share;
     this.lesson = lesson;
     this.#settings = s;
     this.optimizer = new AdamW(
@@ -126,7 +129,7 @@ class Learner {
     this.schedule = new LambdaLR(this.optimizer, (n) => rateFactor(n, s));
     this.#anchors = s.anchorKlWeight ? Math.min(s.anchorSamples, lesson.sequences ?? s.anchorSamples) : 0;
     this.#anchor = this.#anchors ? emptyAnchor(student, this.#anchors, lesson.sequenceLength) : undefined;
-    this.sequencesPerStep = (s.batchSize * s.accumulationSteps) / (apart ? count : 1);
+    this.#sequences = (s.batchSize * s.accumulationSteps) / (apart ? count : 1);
     const parts = { model: student, optimizer: this.optimizer, lesson, anchor: this.#anchor, settings: s };
     this.#step = apart ? sharedStep(parts) : recoveryStep(parts);
   }
@@ -139,7 +142,7 @@ class Learner {
   /** Compiles the step: how long that took, and what it needs. */
   async preflight(): Promise<PreparedProgram> {
     await compute('setup', ...this.student.parameters(), ...tensorsIn(this.optimizer.stateDict()));
-    const batch = batchFor(this.student, this.lesson.placeholder(this.sequencesPerStep));
+    const batch = batchFor(this.student, this.lesson.placeholder(this.#sequences));
     return this.#step.prepare([batch, this.#scheduleAt(0)]);
   }
   async fillAnchor(): Promise<void> {
@@ -206,15 +209,17 @@ class Run {
   #stopped = false;
 
   constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell, workers: Workers) {
-    const { lesson, sequencesPerStep: batchSize, mesh } = learner;
+    const { lesson, share, mesh } = learner;
     this.#settings = s;
     this.#learner = learner;
     this.#folder = folder;
     this.#tell = tell;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
     this.#workers = workers;
-    this.#batches = workers.share(batchesOf(lesson, { batchSize, ...order, ...(mesh && { sharding: mesh }) }));
-    this.#meter = new Meter(s.maxSteps, s.batchSize * s.accumulationSteps * lesson.sequenceLength);
+    const sequences = s.batchSize * s.accumulationSteps;
+    const own = { batchSize: sequences / share.count, ...order, ...(mesh && { sharding: mesh }) };
+    this.#batches = shareLoader(batchesOf(lesson, own), share.index, share.count, undefined);
+    this.#meter = new Meter(s.maxSteps, sequences * lesson.sequenceLength);
   }
   get #ended(): boolean {
     return this.#step === this.#settings.maxSteps;

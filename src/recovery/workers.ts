@@ -1,9 +1,9 @@
 // Who else learns: a run is one process, or one of several workers under the trainer (trainer.ts).
-import type { DataLoader } from '../data/index.js';
+import type { Mesh } from '../ir/mesh.js';
+import { batchShare, type Share } from '../spmd/index.js';
 import { tensor } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import { currentLoop } from '../train/context.js';
-import { shareLoader } from '../train/data.js';
 import { anyWorker, barrier } from '../train/index.js';
 
 export interface Workers {
@@ -11,8 +11,8 @@ export interface Workers {
   readonly count: number;
   /** Each has a student of its own and a share of every batch; gradients meet between programs (CPUs). Else XLA joins them. */
   readonly apart: boolean;
-  /** This one's share of the batches. */
-  share<T, R>(loader: DataLoader<T, R>): DataLoader<T, R>;
+  /** Which part of every batch this one loads. */
+  share(mesh: Mesh | undefined): Promise<Share>;
   /** From here on this one draws its own random numbers. */
   ownRandom(): void;
   /** Whether one of them says so. */
@@ -25,7 +25,7 @@ export const ALONE: Workers = {
   isFirst: true,
   count: 1,
   apart: false,
-  share: (loader) => loader,
+  share: async () => ({ index: 0, count: 1 }),
   ownRandom: () => {},
   any: async (says) => says,
   meet: async () => {},
@@ -39,7 +39,7 @@ export function workersHere(): Workers {
     isFirst: rank === 0,
     count,
     apart,
-    share: (loader) => (apart ? shareLoader(loader, rank, count, undefined) : loader),
+    share: async (mesh) => (apart || !mesh ? { index: rank, count } : batchShare(mesh)),
     ownRandom: () => {
       // The key is another one, the counter that of all.
       if (apart && rank)

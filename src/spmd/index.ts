@@ -37,6 +37,7 @@ export {
   fsdp,
   type ParallelTable,
   parallelize,
+  readableFor,
   shardBatch,
   tensorParallel,
 } from './parallel.js';

@@ -6,7 +6,7 @@ import { describe, flatten } from '../base/tree.js';
 import type { Mesh, PartitionSpec } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
-import { checkMesh, mark, shardingOf } from './sharding.js';
+import { checkMesh, mark, replicate, shardingOf } from './sharding.js';
 import { BATCH_AXES, batchAxes } from './shares.js';
 
 /** A module, as far as it matters here. */
@@ -113,6 +113,12 @@ export function batchFor<T>(model: Splittable, batch: T): T {
   if (!mesh) return batch;
   const shares = mesh.sizeOf(batchAxes(mesh));
   return tensorsIn(batch).every((t) => t.ndim && t.shape[0]! % shares === 0) ? shardBatch(batch, mesh) : batch;
+}
+
+/** A result that every process can read: whole on all devices of the mesh of a model that was parallelized. */
+export function readableFor(model: Splittable, result: Tensor): Tensor {
+  const mesh = meshes.get(model);
+  return mesh ? replicate(result, mesh) : result;
 }
 
 /** Splits tensors, in any tree, over a mesh: the batch (dimension 0) along the axes that share work, a sequence along its own. */

@@ -135,11 +135,16 @@ export function shareLoader<T, R>(
     throw new ArgumentError(
       `prepareDataLoader: dropLast is false, and a last batch that is shorter cannot be shared evenly by ${count} workers: leave it out`,
     );
-  if (!Array.isArray(dataset) && !isDataset(dataset))
-    return new DataLoader<T, R>(new Every(dataset as IterableDataset<T>, index, count, true), {
-      ...options,
-      ...sharding,
-    });
+  /** Of its kind, whatever the number of workers is: with another, a run may go on. */
+  const oneOf = (part: DataLoader<T, R>): DataLoader<T, R> => {
+    const { batchSize } = loader.kind;
+    part.kind = { ...loader.kind, batchSize: batchSize && batchSize * count, batches: part.kind.batches ?? null };
+    return part;
+  };
+  if (!Array.isArray(dataset) && !isDataset(dataset)) {
+    const every = new Every(dataset as IterableDataset<T>, index, count, true);
+    return oneOf(new DataLoader<T, R>(every, { ...options, ...sharding }));
+  }
   const { shuffle = false, seed = 0, sampler, batchSampler, batchSize = 1, dropLast: _, ...rest } = options;
   const { length } = dataset;
   const items = sampler ?? (shuffle ? new RandomSampler(length, { seed }) : new SequentialSampler(length));
@@ -150,7 +155,7 @@ export function shareLoader<T, R>(
     throw new DataError(
       `prepareDataLoader: ${items.length} items are no batch of ${batchSize} for each of ${count} workers: use a smaller batchSize`,
     );
-  return new DataLoader<T, R>(dataset as Dataset<T>, { ...rest, ...sharding, batchSampler: order });
+  return oneOf(new DataLoader<T, R>(dataset as Dataset<T>, { ...rest, ...sharding, batchSampler: order }));
 }
 
 /** Of what a sampler gives, one of every `count` items; all workers have equally many. */

@@ -4,7 +4,11 @@ process.env.TSXLA_LOG = 'quiet';
 process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 
 import { type RecoveryEvent, type RecoveryOptions, trainRecoveryLora } from 'tsxla/recovery';
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { settle } from '../../dist/recovery/options.js';
+import { recover } from '../../dist/recovery/train.js';
+import { ALONE } from '../../dist/recovery/workers.js';
+import { ShardedArray } from '../../dist/runtime/sharded.js';
 import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
 
 const lines = linesOf(60);
@@ -12,9 +16,13 @@ const text = file('train.txt', lines.join('\n\n'));
 const [student, cache] = [newFolder(), newFolder()];
 let alone: number[];
 
-async function losses(options: Partial<RecoveryOptions>, stopAt?: number): Promise<number[]> {
+async function losses(
+  options: Partial<RecoveryOptions>,
+  stopAt?: number,
+  train: (...args: Parameters<typeof trainRecoveryLora>) => Promise<unknown> = trainRecoveryLora,
+): Promise<number[]> {
   const found: number[] = [];
-  await trainRecoveryLora(
+  await train(
     {
       ...{ model: student, kdCacheDir: cache, recoveryR: 2, lr: 1e-2, batchSize: 8, accumulationSteps: 2 },
       ...{
@@ -46,6 +54,36 @@ test.each(['data=8', 'fsdp=8', 'data=2,fsdp=2,model=2'])('--mesh %s', async (mes
   expect(found.length).toBe(alone.length);
   found.forEach((x, i) => void expect(Math.abs(x - alone[i]!) / alone[i]!).toBeLessThan(1e-4));
 });
+
+test.each([
+  [undefined, 'data=8'],
+  ['fsdp=8', 'fsdp=8'],
+  ['data=4,model=2', 'data=4, model=2'],
+])(
+  'workers that XLA joins, --mesh %s: all devices, and nothing is read of which others have a part',
+  async (mesh, made) => {
+    const whole = ShardedArray.prototype.toHost;
+    const read = vi.spyOn(ShardedArray.prototype, 'toHost').mockImplementation(function (this: ShardedArray) {
+      if (!this.sharding.isReplicated) throw new Error(`${this.aval} is ${this.sharding}`);
+      return whole.call(this);
+    });
+    let used = '';
+    const share = async (all: unknown) => {
+      used = String(all);
+      return { index: 0, count: 1 };
+    };
+    try {
+      const found = await losses(mesh ? { mesh } : {}, undefined, (options, tell) =>
+        recover(settle(options), tell!, { ...ALONE, count: 2, share }),
+      );
+      expect(used).toBe(made);
+      expect(found.length).toBe(alone.length);
+      found.forEach((x, i) => void expect(Math.abs(x - alone[i]!) / alone[i]!).toBeLessThan(1e-4));
+    } finally {
+      read.mockRestore();
+    }
+  },
+);
 
 test('stopped on one mesh and resumed on another, with an anchor: the losses of a run that was never stopped', async () => {
   const options = { anchorKlWeight: 0.3, anchorSamples: 3, trainNorms: true, shuffle: true, evalSteps: 2 };

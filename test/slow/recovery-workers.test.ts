@@ -5,6 +5,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { RunFolder } from '../../dist/recovery/folder.js';
 import { settle } from '../../dist/recovery/options.js';
 import { ALONE } from '../../dist/recovery/workers.js';
+import { until } from '../ray/cluster.js';
 import { file, linesOf, newFolder, writeStudentAndCache } from '../recovery/support.js';
 import { tsxla } from '../support.js';
 import { childrenOf, startCommand } from '../train/support.js';
@@ -116,4 +117,30 @@ test('--overwrite: workers that die before the old run is gone do not go on with
   expect(stderr).toContain('begins again (1 of 3)');
   expect(status, stderr).toBe(0);
   expect(numbersIn(output, 'loss')).toHaveLength(3);
+});
+
+test.each([
+  [2, 1],
+  [1, 2],
+])('begun with --workers %i and resumed with %i: the losses of a run that was never stopped', async (before, after) => {
+  const [whole, output] = [newFolder(), newFolder()];
+  const steps = ['--max-steps', '60'];
+  const started = startCommand(command(output, ...steps, '--workers', String(before)));
+  const metrics = path.join(output, 'metrics.jsonl');
+  await until('some steps', () => fs.existsSync(metrics) && fs.readFileSync(metrics, 'utf8').split('\n').length > 6);
+  started.child.kill('SIGINT');
+  const { status, stderr } = await started.ended;
+  expect(status, stderr).toBe(130);
+  const stoppedAt = numbersIn(output, 'loss').length;
+  expect(stoppedAt).toBeLessThan(60);
+  const [one, resumed] = await Promise.all([
+    run(whole, ...steps),
+    run(output, ...steps, '--workers', String(after), '--resume'),
+  ]);
+  expect([one.status, resumed.status], resumed.stderr).toEqual([0, 0]);
+  for (const name of ['loss', 'gradNorm']) {
+    const [a, b] = [numbersIn(whole, name), numbersIn(output, name)];
+    expect(b).toHaveLength(60);
+    a.forEach((x, i) => void expect(Math.abs(b[i]! - x) / x).toBeLessThan(1e-3));
+  }
 });

@@ -126,6 +126,14 @@ describe('batches', () => {
       for await (const _ of shares[0]!) break;
       shares[1]!.load(shares[0]!.state());
       expect(await batches(shares[1]!)).toHaveLength(2);
+      // So it is for more or fewer workers whose batches are together as large.
+      const [rest, ...thirds] = [of(6), ...[0, 1, 2].map((index) => shareLoader(of(2), index, 3, undefined))];
+      for await (const _ of shares[0]!) break;
+      for (const loader of [rest!, ...thirds]) loader.load(shares[0]!.state());
+      const [one, ...three] = await Promise.all([rest!, ...thirds].map(batches));
+      expect(one).toHaveLength(2);
+      for (const [n, ids] of one!.entries()) expect(numbers(three.map((b) => b[n]!))).toEqual(numbers([ids]));
+      expect(() => of(3).load(shares[0]!.state())).toThrow('its batchSize is 6, here it is 3');
     },
   );
 

@@ -50,6 +50,7 @@ test('a loop on a mesh gives what one device gives', async () => {
       const seamless = new train.SeamlessTPUTrainer(model);
       [x, y] = await seamless.toDevice(x, y);
       expect(tx.spmd.shardingOf(x)!.shardShape(x.shape)).toEqual([2, 2]);
+      expect(await train.toDevice(x)).toBe(x); // as a prepared loader gives it
     }
     const list: number[] = [];
     for (let i = 0; i < 3; i++) {
