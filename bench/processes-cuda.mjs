@@ -1,5 +1,5 @@
-// Two processes that find each other through the key-value store, both on GPU 0: what each sees, computes alone, and is told when it
-// asks for a collective (NCCL wants a GPU for each).
+// Two processes that find each other through the key-value store, both on GPU 0: what each sees, what it computes alone, and a sum
+// over both. NCCL wants a GPU for each process of a machine: it is told that they are on two, and goes over the network.
 //   node bench/processes-cuda.mjs            after npm run build; PJRT_DEVICE=CPU tries it anywhere, each process alone
 import { spawn } from 'node:child_process';
 import net from 'node:net';
@@ -24,7 +24,7 @@ async function parent() {
   };
   const codes = await Promise.all(
     Array.from({ length: WORLD }, (_, RANK) => {
-      const env = { PJRT_DEVICE: 'CUDA', ...process.env, ...shared, RANK };
+      const env = { PJRT_DEVICE: 'CUDA', ...process.env, ...shared, RANK, NCCL_HOSTID: `machine ${RANK}` };
       const one = spawn(process.execPath, [fileURLToPath(import.meta.url)], { env, stdio: ['ignore', 'pipe', 'pipe'] });
       for (const stream of [one.stdout, one.stderr])
         createInterface({ input: stream }).on('line', (line) => console.log(`[${RANK}] ${line}`));
@@ -94,7 +94,7 @@ async function child(rank) {
   });
   await attempt('their sum, a collective', async () => {
     const total = tx.compile((x) => x.sum());
-    return (await total(whole)).item(); // 120 where each process has a GPU
+    return (await total(whole)).item(); // 120
   });
   process.exit(0);
 }

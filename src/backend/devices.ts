@@ -13,7 +13,7 @@ const expected: Readonly<Record<DeviceType, () => number>> = {
   cpu: virtualDevices,
   cuda: () => {
     const processes = envInteger('WORLD_SIZE', 1, 1);
-    return processes > 1 ? processes : visibleGpus();
+    return processes > 1 ? processes : visibleGpus().length;
   },
   tpu: () => {
     const slice = env('TPU_ACCELERATOR_TYPE'); // Cloud TPU's own: v5litepod-16

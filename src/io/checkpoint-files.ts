@@ -249,8 +249,12 @@ export function cleanUp(dir: string): void {
     const left = path.join(dir, name);
     const step = /\.(\d+)-former$/.exec(name)?.[1];
     const target = step && folderOf(dir, Number(step));
-    if (target && !fs.existsSync(target)) fs.renameSync(left, target);
-    else fs.rmSync(left, { recursive: true });
+    try {
+      if (target && !fs.existsSync(target)) fs.renameSync(left, target);
+      else fs.rmSync(left, { recursive: true, force: true });
+    } catch (e) {
+      if (fs.existsSync(left)) throw e; // else another process has done it
+    }
   }
 }
 /** Folders that are being written by this process. */

@@ -58,6 +58,7 @@ async function byWorkers(settings: Settings, tell: Tell, ray: RayOptions): Promi
     ...(address !== undefined && { address }),
     ray: { ...ray, env: { ...ray.env, [ASKED]: JSON.stringify(placed(settings)) } },
   });
+  fs.rmSync(clearedIn(settings), { force: true }); // of an earlier run
   const { metrics } = await leavingToWorkers(() => trainer.fit());
   if (!metrics) throw new ArgumentError(`the workers have ended, and reported nothing: ${output} has what they saved`);
   return resultOf(metrics, settings);

@@ -44,9 +44,10 @@ const present: Readonly<Record<DeviceType, () => boolean>> = {
 /** Files with such names, as drivers make one for each device. */
 export const filesLike = (folder: string, pattern: RegExp): number =>
   exists(folder) ? fs.readdirSync(folder).filter((name) => pattern.test(name)).length : 0;
-/** GPUs of this machine that this process may see. */
-export const visibleGpus = (): number =>
-  env('CUDA_VISIBLE_DEVICES')?.split(',').length ?? filesLike('/dev', /^nvidia\d+$/);
+/** GPUs of this machine that this process may see, as CUDA_VISIBLE_DEVICES has them. */
+export const visibleGpus = (): string[] =>
+  env('CUDA_VISIBLE_DEVICES')?.split(',') ??
+  Array.from({ length: filesLike('/dev', /^nvidia\d+$/) }, (_, i) => String(i));
 
 /** That it has none, and by what one knows. */
 export const absence: Readonly<Record<DeviceType, string>> = {

@@ -1,4 +1,5 @@
 // Several processes that compute together: what the environment says of them, in the words of torchrun, JAX and Cloud TPU.
+import { createHash } from 'node:crypto';
 import { env, envInteger } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { notice } from '../base/log.js';
@@ -31,7 +32,7 @@ function coordinator(world: number): { host: string; port: number } {
   throw new ArgumentError(`${name ?? 'MASTER_ADDR:MASTER_PORT'}=${text} is no address: write host:port`);
 }
 
-let callbacks: Promise<KeyValueCallbacks> | undefined; // a process joins once
+let joined: Promise<{ store: KeyValueStore; callbacks: KeyValueCallbacks; member: Member }> | undefined; // a process joins once
 /** Joins the other processes where the plugin needs help with that, and what the plugin is to be told. */
 export async function joinOthers(device: DeviceType): Promise<{ options?: Options; callbacks?: KeyValueCallbacks }> {
   if (device === 'tpu') checkPod();
@@ -41,17 +42,46 @@ export async function joinOthers(device: DeviceType): Promise<{ options?: Option
     notice(`WORLD_SIZE=${world}: XLA's CPU has no way to compute with other processes: each computes alone`);
   const member = device === 'cuda' ? memberFromEnv() : undefined;
   if (!member) return {};
-  callbacks ??= KeyValueStore.join(member).then((store) => store.callbacks());
-  callbacks.catch(() => (callbacks = undefined)); // the next one tries again
+  joined ??= KeyValueStore.join(member).then(async (store) => ({ store, callbacks: await store.callbacks(), member }));
+  joined.catch(() => (joined = undefined)); // the next one tries again
   const { rank: node_id, world: num_nodes } = member;
-  return { options: { node_id, num_nodes, ...ownGpu() }, callbacks: await callbacks };
+  return { options: { node_id, num_nodes, ...ownGpu() }, callbacks: (await joined).callbacks };
 }
 
-/** Of a machine with several processes, each has the GPU of its LOCAL_RANK, unless it sees a single one anyway. */
+const PATIENCE = 30_000; // milliseconds
+/**
+ * What a program of several processes is, for the others. One that another process does not run waits for it without a word, in
+ * XLA: so who has not compiled it after a while is named.
+ */
+export async function announce(name: string, text: string, patience = PATIENCE): Promise<void> {
+  if (!joined) return; // TPUs: libtpu has a store of its own
+  const { store, member } = await joined;
+  const hash = createHash('sha256').update(text).digest('hex');
+  const keyOf = (rank: number) => `tsxla program ${hash} of ${rank}`;
+  await store.put(keyOf(member.rank), Buffer.of(1)).catch(() => {}); // it was compiled before
+  const others = Array.from({ length: member.world }, (_, rank) => rank).filter((rank) => rank !== member.rank);
+  const late = await Promise.all(
+    others.map((rank) =>
+      store.get(keyOf(rank), patience).then(
+        () => [],
+        () => [rank],
+      ),
+    ),
+  );
+  if (late.flat().length)
+    notice(
+      `${name} is being compiled or run here, and ${patience / 1000} s later not in process ${late.flat().join(', ')}: processes that ` +
+        'compute together must run the same programs in the same order, on batches of the same shapes and dtypes',
+    );
+}
+
+/** Of a machine with several processes, each has the GPU of its LOCAL_RANK, unless it sees none but its own anyway. */
 function ownGpu(): { visible_devices?: number[] } {
-  const alone = envInteger('LOCAL_WORLD_SIZE', 0, 0) === 1 || env('CUDA_VISIBLE_DEVICES')?.split(',').length === 1;
+  const seen = env('CUDA_VISIBLE_DEVICES')?.split(',');
+  const alone = envInteger('LOCAL_WORLD_SIZE', 0, 0) === 1 || seen?.length === 1;
+  const isGiven = seen && env('TSXLA_TRAIN_WORKER'); // by the engine
   const local = envInteger('LOCAL_RANK', -1, -1);
-  return local < 0 || alone ? {} : { visible_devices: [local] };
+  return local < 0 || alone || isGiven ? {} : { visible_devices: [local] };
 }
 
 /** libtpu joins the processes of a pod itself, by these or by what the machine's metadata says. */

@@ -78,6 +78,10 @@ export class Loop {
     if (this.isSavedFor) return undefined;
     const name = `${spec.attempt}-${this.#folders++}`;
     if (spec.storage !== null) return path.join(spec.storage, SAVING, name);
+    if (spec.reduce === 'xla')
+      throw new ArgumentError(
+        'Checkpoint.save: the devices of all workers are one mesh, and each writes its part into one folder: choose a storagePath that is a folder of all machines, not an address',
+      );
     const folder = path.join(os.tmpdir(), `tsxla-saving-${process.pid}-${name}`);
     this.#temporary.add(folder);
     return folder;

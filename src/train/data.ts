@@ -12,6 +12,7 @@ import {
   DataLoader,
   type DataLoaderOptions,
   type Dataset,
+  DistributedSampler,
   IterableDataset,
   JsonlDataset,
   ParquetDataset,
@@ -130,6 +131,10 @@ export function shareLoader<T, R>(
     throw new ArgumentError(
       `prepareDataLoader: its dataset is this worker's part already, of getDatasetShard, and it would load one item of ${count} of that: ` +
         'use the loader as it is, or give it the whole dataset',
+    );
+  if (options.sampler instanceof DistributedSampler)
+    throw new ArgumentError(
+      `prepareDataLoader: its sampler is a DistributedSampler, whose part would be shared by ${count} workers again: leave the sampler out, or use the loader as it is`,
     );
   if (options.dropLast === false)
     throw new ArgumentError(

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { jsonOf } from '../base/json.js';
-import { notice } from '../base/log.js';
+import { notice, noticeOnce } from '../base/log.js';
 import { visibleGpus } from '../runtime/device.js';
 import { type Command, ownCommand, SIGNALS } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
@@ -60,7 +60,7 @@ export class WorkerGroup {
   readonly #before: number;
   #end!: { readonly resolve: () => void; readonly reject: (e: unknown) => void };
   #stopping: NodeJS.Signals | undefined;
-  #reminder: NodeJS.Timeout | undefined;
+  readonly #reminders: NodeJS.Timeout[] = [];
 
   constructor(
     readonly spec: WorkerSpec,
@@ -71,14 +71,15 @@ export class WorkerGroup {
   }
 
   /** Why such workers cannot be, on this machine or of this program: said before a run is begun. */
-  static check({ workers, device }: Scale): Command {
+  static check({ workers, device, resources: { GPU = 1 } }: Scale): Command {
     if (device === 'tpu')
       throw new ArgumentError(
         `fit: ${workers} workers with useTpu on one machine, where one process has all chips: leave numWorkers out, or give the address of a Ray cluster`,
       );
-    if (device === 'cuda' && visibleGpus() < workers)
+    const gpus = visibleGpus().length;
+    if (device === 'cuda' && gpus < workers * GPU)
       throw new ArgumentError(
-        `fit: ${workers} workers with useGpu, each with a GPU of its own, and this machine has ${plural(visibleGpus(), 'GPU')}: ` +
+        `fit: ${workers} workers with useGpu, each with ${GPU > 1 ? `${GPU} GPUs` : 'a GPU'} of its own, and this machine has ${plural(gpus, 'GPU')}: ` +
           'leave numWorkers out: one process has all GPUs as a mesh',
       );
     return ownCommand(workers, ', or leave numWorkers out');
@@ -102,7 +103,7 @@ export class WorkerGroup {
       await over;
       await this.#gone(LEAVE); // they end by themselves: what they do then is theirs
     } finally {
-      clearTimeout(this.#reminder);
+      for (const reminder of this.#reminders) clearTimeout(reminder);
       this.#kill();
       await Promise.all(this.#workers.map((w) => w.exited));
       await this.#persisting;
@@ -115,7 +116,9 @@ export class WorkerGroup {
   }
 
   #start(rank: number, own: Command, specFile: string, port: number): void {
-    const { workers: world, device } = this.scale;
+    const { workers: world, device, resources } = this.scale;
+    const { GPU = 1 } = resources;
+    const gpus = visibleGpus().slice(rank * GPU, (rank + 1) * GPU);
     const child = spawn(process.execPath, [...own.execArgv, own.script, ...own.args], {
       env: {
         ...process.env,
@@ -123,6 +126,7 @@ export class WorkerGroup {
         ...numbered({ MASTER_PORT: port, PJRT_LOCAL_PROCESS_RANK: rank }), // of the last, 0 speaks for all
         MASTER_ADDR: '127.0.0.1',
         PJRT_DEVICE: device.toUpperCase(),
+        ...(device === 'cuda' && { CUDA_VISIBLE_DEVICES: gpus.join() }),
         TSXLA_TRAIN_SPEC: specFile,
       },
       stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
@@ -173,10 +177,21 @@ export class WorkerGroup {
       if (frame.checkpoint !== null) {
         const parts = this.#parts.get(frame.id) ?? new Map<Worker, string>();
         this.#parts.set(frame.id, parts.set(worker, frame.checkpoint));
+        this.#remind(
+          () => this.#parts.has(frame.id) && this.#workers.find((w) => w.reported < frame.id),
+          (late) =>
+            `worker ${rank} reported a checkpoint, and worker ${late} has not come to that report: if it waits for the other in a program, ` +
+            'stop the run, and let all workers report equally often',
+        );
       }
     } else if (frame.type === 'done') {
       worker.isDone = true;
-      this.#reminder ??= setTimeout(() => this.#remind(rank), PATIENCE).unref();
+      this.#remind(
+        () => this.#workers.find((w) => !w.isDone),
+        (late) =>
+          `worker ${rank} came to its end, and worker ${late} has not: if it waits for the other in a program, ` +
+          'stop the run, and let all workers take the same number of steps, as prepareDataLoader does',
+      );
     } else worker.waits.push({ ...frame, data });
     this.#meet();
     this.#keep();
@@ -231,14 +246,14 @@ export class WorkerGroup {
     for (const { to } of parts.keys()) send(to, { type: 'ack', id });
   }
 
-  /** A program of XLA's that waits for a worker which has ended says nothing. */
-  #remind(gone: number): void {
-    const still = this.#workers.find((w) => !w.isDone);
-    if (still && this.scale.reduce === 'xla')
-      notice(
-        `worker ${gone} came to its end ${PATIENCE / 1000} s ago, and worker ${still.rank} has not: if it waits for the other in a program, ` +
-          'stop the run, and let all workers take the same number of steps, as prepareDataLoader does',
-      );
+  /** A program of XLA's that waits for a worker which is elsewhere says nothing: what is still so after a while is told. */
+  #remind(find: () => Worker | false | undefined, text: (late: number) => string): void {
+    if (this.scale.reduce !== 'xla') return;
+    const look = () => {
+      const late = find();
+      if (late) noticeOnce(`${PATIENCE / 1000} s ago ${text(late.rank)}`);
+    };
+    this.#reminders.push(setTimeout(look, PATIENCE).unref());
   }
 
   #fail(e: unknown): void {

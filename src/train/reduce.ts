@@ -1,5 +1,6 @@
 // One model among workers. Where XLA joins their devices, a model is split over the mesh and its program sums gradients itself.
 // On CPUs a program cannot wait for another process: gradients are averaged between backward and the update.
+import { createHash } from 'node:crypto';
 import { type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
@@ -10,19 +11,30 @@ import { Module } from '../nn/index.js';
 import type { Optimizer } from '../optim/index.js';
 import type { StepOptions } from '../optim/optimizer.js';
 import { shared } from '../optim/shared.js';
-import { fromLocal, type ParallelTable, parallelize, processCount, shardBatch, shardingOf } from '../spmd/index.js';
+import {
+  fromLocal,
+  type ParallelTable,
+  parallelize,
+  processCount,
+  replicate,
+  shardBatch,
+  shardingOf,
+} from '../spmd/index.js';
 import { batchAxes } from '../spmd/shares.js';
 import { noGrad } from '../tensor/autograd.js';
 import { fromBuffer, tensor, zeros } from '../tensor/create.js';
+import { defaultGenerator } from '../tensor/random.js';
 import { currentRegion } from '../tensor/region.js';
 import { step as runStep } from '../tensor/step.js';
-import { sync } from '../tensor/sync.js';
+import { compute, sync } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { currentLoop, type Loop } from './context.js';
 import { shareLoader } from './data.js';
 
 /** Numbers in one message: what is larger goes in several. */
 const MESSAGE = 2 ** 24;
+/** Elements of a tensor by which one knows it. */
+const SAMPLE = 64;
 
 export interface PrepareModelOptions {
   /** Which parameters are split along the axis model: as `parallelize` takes it. */
@@ -39,9 +51,14 @@ function placeModel({ context: { mesh } }: Loop, model: Module, { table }: Prepa
   if (mesh) parallelize(model, mesh, table);
 }
 async function shareValues(loop: Loop, model: Module): Promise<void> {
-  if (!loop.isApart) return;
-  const values = [...model.parameters(), ...model.buffers()];
-  const isFirst = loop.context.rank === 0;
+  const { rank, worldSize } = loop.context;
+  if (worldSize === 1) return;
+  const all = [...model.parameters(), ...model.buffers()];
+  // Where XLA joins workers, what is split has each worker's part; what is whole, and the generator, must be alike in all.
+  const { state } = defaultGenerator;
+  const values = loop.isApart ? all : [state, ...all.filter(isWhole)];
+  if (!loop.isApart && (await areAlike(loop, values))) return;
+  const isFirst = rank === 0;
   const sums = await loop.inTurn(async () => {
     const sent = await Promise.all(values.map((t) => (isExact(t) ? t : bytesOf(t))));
     return exchange(loop, 'sum', 'prepareModel', sent, (data) => (isFirst ? data : data.fill(0)));
@@ -49,6 +66,24 @@ async function shareValues(loop: Loop, model: Module): Promise<void> {
   const first = await Promise.all(values.map((t, i) => (isExact(t) ? sums[i]! : fromBytes(sums[i]!, t))));
   noGrad(() => values.forEach((t, i) => void t.copy_(first[i]!)));
   await sync(...values);
+  if (!loop.isApart) defaultGenerator.setState(state);
+}
+const isWhole = (t: Tensor): boolean => shardingOf(t)?.isReplicated ?? true;
+/** Whether the beginnings of these are the same in all workers. */
+async function areAlike(loop: Loop, values: readonly Tensor[]): Promise<boolean> {
+  const { rank, worldSize, mesh } = loop.context;
+  const sample = values.map((t) => {
+    const beginning = t.detach().flatten().narrow(0, 0, Math.min(t.numel(), SAMPLE));
+    return mesh ? replicate(beginning, mesh) : beginning;
+  });
+  await compute('prepareModel', ...sample);
+  const hash = createHash('sha256');
+  for (const t of sample) hash.update((await t.data()) as Uint8Array);
+  const own = hash.digest();
+  const all = new Float32Array(worldSize * own.length);
+  all.set(own, rank * own.length);
+  const found = await loop.inTurn(() => loop.link.reduce('sum', all));
+  return found.every((byte, i) => byte === found[i % own.length]);
 }
 const isExact = ({ dtype }: Tensor): boolean => FLOATS.includes(dtype);
 /** What f32 does not hold (integers, booleans, f64), byte by byte. */
@@ -80,8 +115,12 @@ export async function toDevice(...all: readonly unknown[]): Promise<unknown> {
   return all.length === 1 ? placed[0] : placed;
 }
 async function placeRows(t: Tensor, mesh: Mesh): Promise<Tensor> {
-  if (shardingOf(t)?.mesh === mesh) return t; // as a prepared loader gives it
-  if ((await processCount()) > 1) return fromLocal(t, mesh);
+  const isPlaced = () => shardingOf(t)?.mesh === mesh; // as a prepared loader gives it
+  if (isPlaced()) return t;
+  if ((await processCount()) > 1) {
+    await sync(t); // it may be computed from something that is
+    return isPlaced() ? t : fromLocal(t, mesh);
+  }
   const isShared = t.ndim > 0 && t.shape[0]! % mesh.sizeOf(batchAxes(mesh)) === 0;
   return isShared ? shardBatch(t, mesh) : t;
 }

@@ -1,12 +1,12 @@
 // A loop, run by one worker: in a process that an engine started for it, or in the program's own.
 import fs from 'node:fs';
 import { env, envInteger } from '../base/env.js';
-import { FileError } from '../base/errors.js';
+import { FileError, RendezvousError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { version } from '../base/version.js';
 import { device } from '../runtime/device.js';
-import { batchShare, deviceCount, meshFromConfig } from '../spmd/index.js';
+import { batchShare, deviceCount, meshFromConfig, processCount } from '../spmd/index.js';
 import { Loop, withLoop } from './context.js';
 import { type Datasets, Shards } from './data.js';
 import { isMistake } from './errors.js';
@@ -50,9 +50,20 @@ export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker
   return link.end({ type: 'done' }, 0);
 }
 
+/** Each would train a model of its own, and nothing would tell. */
+async function checkJoined(): Promise<void> {
+  const [found, wanted] = [await processCount(), envInteger('WORLD_SIZE', 1, 1)];
+  if (found !== wanted)
+    throw new RendezvousError(
+      `${wanted} workers, and the device knows of ${found}: on TPUs TPU_WORKER_HOSTNAMES and TPU_PROCESS_BOUNDS join them, on GPUs WORLD_SIZE and MASTER_ADDR`,
+      'FAILED_PRECONDITION',
+    );
+}
+
 export async function runLoop<C>(spec: WorkerSpec, link: Link, { loop, config, datasets }: LoopOf<C>): Promise<void> {
   if (spec.devices !== 'auto') device(spec.devices);
   const devices = await deviceCount();
+  if (spec.reduce === 'xla') await checkJoined();
   const mesh = devices > 1 || spec.mesh ? meshFromConfig(spec.mesh ?? {}, devices) : undefined;
   const among = (name: string, alone: number) => (spec.reduce === 'none' ? alone : envInteger(name, alone, alone));
   const [rank, worldSize] = [among('RANK', 0), among('WORLD_SIZE', 1)];

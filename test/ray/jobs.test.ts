@@ -175,6 +175,7 @@ test.each([
       await pause(200);
     }
     if (asked.startsWith('/api/packages/')) return [method === 'GET' ? 404 : 200, {}];
+    if (method === 'GET' && asked.endsWith('/api/jobs/')) return [200, []];
     return [200, { ray_version: '2.60.0', submission_id: 'it', status: 'STOPPED', stopped: true }];
   });
   const command = what.includes('tsxla') ? [path.join(root, 'dist/cli/main.js'), 'submit', 'train.js'] : ['train.js'];

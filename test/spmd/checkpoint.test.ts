@@ -3,11 +3,12 @@ process.env.CPU_NUM_DEVICES = '8';
 
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type * as TX from 'tsxla';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { Snapshot } from '../../dist/io/state.js';
 import type { ShardedArray } from '../../dist/runtime/sharded.js';
 import { scratch } from '../scratch.js';
@@ -295,6 +296,16 @@ test('layers of a stack that are whole, each in another process, are saved by th
   );
   const { values } = (await new CheckpointManager(dir).load({}, { rng: false }))!;
   expect([...(values.stack as Map<string, TX.io.HostArray>).values()].map((a) => a.data)).toEqual(rows);
+});
+
+test('what a run left unfinished may be removed by another process at the same time', () => {
+  const dir = newFolder();
+  const host = os.hostname().replace(/\W/g, '_');
+  const gone = [`.unfinished-${host}-4194305-x.5`, `.unfinished-${host}-4194305-y.5-former`]; // no process has such a number
+  const listed = vi.spyOn(fs, 'readdirSync').mockReturnValueOnce(gone as never);
+  new CheckpointManager(dir);
+  expect(listed).toHaveBeenCalled();
+  listed.mockRestore();
 });
 
 test('a process that is gone while all save: the others say so, and the last good checkpoint stays', async () => {

@@ -1,6 +1,7 @@
 // Several processes find each other through the key-value store: real processes, real sockets, and the plugin's side of it called
 // as C calls it, from another thread and from the main one.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -10,7 +11,7 @@ import koffi from 'koffi';
 import { type KeyValueCallbacks, KeyValueStore, type Member } from 'tsxla/pjrt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { readString, Struct } from '../../dist/pjrt/struct.js';
-import { joinOthers, memberFromEnv } from '../../dist/runtime/processes.js';
+import { announce, joinOthers, memberFromEnv } from '../../dist/runtime/processes.js';
 import { startCpu } from '../support.js';
 
 const HOST = '127.0.0.1';
@@ -261,5 +262,16 @@ describe('the environment', () => {
     expect(callbacks!.kv_get_callback).toBeGreaterThan(0n);
     given({ LOCAL_WORLD_SIZE: '1' });
     expect((await joinOthers('cuda')).options).toEqual({ node_id: 0, num_nodes: 2 }); // and it does not join again
+    // What others have not compiled is told, and what they have is not.
+    const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    given({ TSXLA_LOG: '' });
+    const hash = createHash('sha256').update('a text').digest('hex');
+    await other.tell('put', `tsxla program ${hash} of 1`, '1');
+    await announce('train', 'a text', 5000);
+    expect(said).not.toHaveBeenCalled();
+    await announce('train', 'another text', 100);
+    expect(said.mock.calls.join()).toContain('train is being compiled or run here, and 0.1 s later not in process 1: ');
+    given({ LOCAL_WORLD_SIZE: '2', CUDA_VISIBLE_DEVICES: '2,3', TSXLA_TRAIN_WORKER: '1' }); // all that an engine gave it
+    expect((await joinOthers('cuda')).options).toEqual({ node_id: 0, num_nodes: 2 });
   });
 });

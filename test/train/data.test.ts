@@ -137,6 +137,13 @@ describe('batches', () => {
     },
   );
 
+  test('a sampler that shares already', () => {
+    const sampler = new tx.data.DistributedSampler(23, { rank: 0, world: 2 });
+    expect(() => shareLoader(new DataLoader(items, { sampler, collate }), 0, 2, undefined)).toThrow(
+      'its sampler is a DistributedSampler, whose part would be shared by 2 workers again',
+    );
+  });
+
   test('a batchSampler: its batches in turn', async () => {
     const batchSampler = new tx.data.BatchSampler(new tx.data.SequentialSampler(23), 5);
     const shares = [0, 1].map((index) =>

@@ -1,20 +1,23 @@
 // The engine of this machine and its workers, as processes that say what real ones might.
 import fs from 'node:fs';
 import path from 'node:path';
-import { TorchTrainer, TrainingFailedError, WorkerError } from 'tsxla/train';
-import { afterEach, expect, test } from 'vitest';
+import { type ScalingOptions, TorchTrainer, TrainingFailedError, WorkerError } from 'tsxla/train';
+import { afterEach, expect, test, vi } from 'vitest';
 import { scratch } from '../scratch.js';
 
 const folders = scratch('group');
 const { argv, execArgv } = process;
-afterEach(() => void Object.assign(process, { argv, execArgv }));
+afterEach(() => {
+  Object.assign(process, { argv, execArgv });
+  vi.unstubAllEnvs();
+});
 /** A run whose two workers are raw-worker.mjs. */
-const run = (name: string, storagePath = folders.newFolder()) => {
+const run = (name: string, storagePath = folders.newFolder(), scaling: ScalingOptions = {}) => {
   process.argv = [argv[0]!, path.join(import.meta.dirname, 'raw-worker.mjs'), name];
   process.execArgv = [];
   const trainer = new TorchTrainer({
     trainLoopPerWorker: () => {},
-    scalingConfig: { numWorkers: 2 },
+    scalingConfig: { numWorkers: 2, ...scaling },
     runConfig: { name: 'raw', storagePath },
   });
   return trainer.fit();
@@ -53,6 +56,33 @@ test('parts of all workers are one checkpoint; a worker that waits for others ho
   const first = await run('first');
   expect(fs.readdirSync(first.checkpoint!.path).sort()).toEqual(['own', 'train.json']);
   expect(first.metrics).toEqual({ loss: Number.NaN });
+});
+
+test('each worker has as many GPUs of this machine as it asks for', async () => {
+  vi.stubEnv('CUDA_VISIBLE_DEVICES', '4,5,6,7');
+  const gpus = { useGpu: true, resourcesPerWorker: { GPU: 2 } };
+  const { checkpoint } = await run('gpus', undefined, gpus);
+  expect(fs.readdirSync(checkpoint!.path).sort()).toEqual(['gpus 4,5', 'gpus 6,7', 'train.json']);
+  await expect(run('gpus', undefined, { ...gpus, numWorkers: 3 })).rejects.toThrow(
+    'fit: 3 workers with useGpu, each with 2 GPUs of its own, and this machine has 4 GPUs: leave numWorkers out',
+  );
+});
+
+test.each([
+  ['late', '30 s ago worker 0 came to its end, and worker 1 has not: if it waits for the other in a program'],
+  ['reports', '30 s ago worker 0 reported a checkpoint, and worker 1 has not come to that report'],
+])('workers that XLA joins, one of which %s: who may wait for whom is said', async (name, said) => {
+  vi.stubEnv('CUDA_VISIBLE_DEVICES', '0,1');
+  const { setTimeout: later } = globalThis;
+  vi.spyOn(globalThis, 'setTimeout').mockImplementation(((f: () => void, ms: number) =>
+    later(f, ms === 30_000 ? 100 : ms)) as never);
+  const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  try {
+    await run(name, undefined, { useGpu: true });
+    expect(told.mock.calls.join()).toContain(said);
+  } finally {
+    vi.restoreAllMocks();
+  }
 });
 
 test('a program without a script cannot be run again', async () => {

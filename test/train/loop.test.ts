@@ -4,8 +4,9 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import * as tx from 'tsxla';
 import * as train from 'tsxla/train';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Loop, withLoop } from '../../dist/train/context.js';
+import { runLoop as asLoop } from '../../dist/train/worker.js';
 import { scratch } from '../scratch.js';
 
 process.env.CPU_NUM_DEVICES = '4';
@@ -352,5 +353,68 @@ test('after a restart each worker draws as it would have: from its own seed', as
     tx.manualSeed(8);
     await train.getCheckpoint()!.load();
     expect(await draw()).toEqual(next);
+  });
+});
+
+test.each(['xla', 'engine'])('averageMetrics: the mean over workers, whoever sums gradients: %s', async (reduce) => {
+  // The other worker's numbers lie behind this one's, byte by byte.
+  const other = new Uint8Array(Float64Array.of(3, 2 ** 40 + 2).buffer);
+  const link = {
+    reduce: async (_: string, own: Float32Array) => own.map((n, i) => n + (i < other.length ? 0 : other[i - 16]!)),
+  };
+  const loop = new Loop({ rank: 0, worldSize: 2 } as never, { reduce } as never, link as never, {} as never);
+  await withLoop(loop, async () => {
+    expect(await train.averageMetrics({ loss: 1, tokens: 2 ** 40 })).toEqual({ loss: 2, tokens: 2 ** 40 + 1 });
+  });
+});
+
+test("workers that XLA joins: what is whole is the first one's, and so are the random numbers", async () => {
+  const made = (seed: number) => {
+    tx.manualSeed(seed);
+    return new tx.nn.Linear(2, 3);
+  };
+  const first = made(1);
+  const [weight, bias] = await Promise.all(first.parameters().map((p) => p.data()));
+  const state = new Uint8Array((await tx.defaultGenerator.getState().data()).buffer);
+  const draws = await tx.rand([3]).tolist();
+  const sizes: number[] = [];
+  const whole = Float32Array.from([...state, ...weight!, ...bias!], Number);
+  const link = {
+    async reduce(_: string, data: Float32Array) {
+      sizes.push(data.length);
+      return data.length === 64 ? data.map((byte, i) => (i < 32 ? 7 : byte)) : whole; // who they are; their values
+    },
+  };
+  const mesh = new tx.spmd.Mesh([4], ['data']);
+  const loop = new Loop(
+    { rank: 1, worldSize: 2, mesh } as never,
+    { reduce: 'xla' } as never,
+    link as never,
+    {} as never,
+  );
+  await withLoop(loop, async () => {
+    const model = await train.prepareModel(made(2));
+    expect(await model.weight.data()).toEqual(weight);
+    expect(await model.bias!.data()).toEqual(bias);
+    expect(await tx.rand([3]).tolist()).toEqual(draws);
+    link.reduce = async (_, data) => data.map((_, i) => data[32 + (i % 32)]!); // they are alike
+    await train.prepareModel(made(2));
+  });
+  expect(sizes).toEqual([64, whole.length]);
+});
+
+test('workers that XLA should have joined, and has not; a storage that they cannot write together', async () => {
+  vi.stubEnv('WORLD_SIZE', '2');
+  const spec = { reduce: 'xla', devices: 'cpu', storage: null, attempt: 0 };
+  try {
+    await expect(asLoop(spec as never, {} as never, {} as never)).rejects.toThrow(
+      '2 workers, and the device knows of 1',
+    );
+  } finally {
+    vi.unstubAllEnvs();
+  }
+  const loop = new Loop({ rank: 1, worldSize: 2 } as never, spec as never, {} as never, {} as never);
+  await withLoop(loop, async () => {
+    await expect(save({})).rejects.toThrow('choose a storagePath that is a folder of all machines');
   });
 });

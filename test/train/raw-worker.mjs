@@ -73,6 +73,24 @@ const CASES = {
     await next();
     end();
   },
+  /** The GPUs that it is given. */
+  async gpus() {
+    const file = `gpus ${process.env.CUDA_VISIBLE_DEVICES}`;
+    send({ type: 'report', id: 2, metrics: {}, checkpoint: folder(file) });
+    await next();
+    end();
+  },
+  /** The other one is late: to its end, to the report of a checkpoint. */
+  async late() {
+    if (rank) await new Promise((resolve) => setTimeout(resolve, 500));
+    end();
+  },
+  async reports() {
+    if (rank) await new Promise((resolve) => setTimeout(resolve, 500));
+    send({ type: 'report', id: 2, metrics: {}, checkpoint: folder('part') });
+    await next();
+    end();
+  },
   async older() {
     await next();
   },

@@ -264,7 +264,7 @@ def fit(request, desk, is_last):
     # Ray lists them by their score: by their names they are in the order in which they were kept.
     kept = sorted(result.best_checkpoints or [], key=lambda pair: pair[0].path)
     for _, metrics in kept:
-        metrics.pop(REPORTS)
+        metrics.pop(REPORTS, None)
     checkpoints = [{"path": checkpoint.path, "metrics": texts(metrics)} for checkpoint, metrics in kept]
     ray.get(desk.tell.remote([{"type": "result", "checkpoints": checkpoints, "path": result.path}]))
     return 0

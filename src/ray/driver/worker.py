@@ -19,7 +19,6 @@ import ray.train as rt
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
 REPORTS = "tsxla_reports"  # among the metrics of a checkpoint: how many reports there were with its own
 PATIENCE = 30  # seconds, with a rank that goes on when another has ended
-KINDS = ("barrier", "sum", "mean")  # what ranks do together
 
 
 class WorkerFailed(RuntimeError):
@@ -33,7 +32,7 @@ class Mistake(RuntimeError):
 def shown(place):
     """Where a rank is among what all do together, in words."""
     number, kind, size = place
-    return f"{KINDS[kind]} {number}" if not kind else f"the {KINDS[kind]} {number} of {size} number{'s' * (size != 1)}"
+    return f"barrier {number}" if kind == "barrier" else f"the {kind} {number} of {size} number{'s' * (size != 1)}"
 
 
 def numbers(metrics):
@@ -50,7 +49,7 @@ def texts(metrics):
 def reports_until(kept):
     """How many reports there were before a run goes on from this checkpoint."""
     known = rt.get_all_reported_checkpoints(consistency_mode=rt.CheckpointConsistencyMode.COMMITTED) if kept else []
-    return next((int(one.metrics[REPORTS]) for one in known if one.checkpoint.path == kept.path), 0)
+    return next((int(one.metrics.get(REPORTS, 0)) for one in known if one.checkpoint.path == kept.path), 0)
 
 
 def read_frames(stream):
@@ -194,23 +193,19 @@ class Work:
         while (item := self.sums.get()) is not None:
             header, data = item
             array = np.frombuffer(data, dtype="<f4").copy() if header["type"] == "reduce" else None
-            place = (header["id"], KINDS.index(header.get("op", "barrier")), 0 if array is None else array.size)
-            if self.gloo:
-                places = np.zeros((self.world, len(place)))
-                places[self.rank] = place
-                collective.allreduce(places, self.group)
-                self.check_places([tuple(map(int, row)) for row in places])
-                if array is not None:
-                    collective.allreduce(array, self.group)
-            else:
-                places, array = ray.get(self.desk.meet.remote(self.rank, place, array))
-                self.check_places(places)
+            place = (header["id"], header.get("op", "barrier"), 0 if array is None else array.size)
+            # The desk waits for as long as it takes, where gloo would not, and knows who is elsewhere.
+            places, total = ray.get(self.desk.meet.remote(self.rank, place, None if self.gloo else array))
+            self.check_places(places)
+            if self.gloo and array is not None:
+                collective.allreduce(array, self.group)
+                total = array
             self.inbox.put(("going on", None))
             if array is None:
                 self.node.send({"type": "ack", "id": header["id"]})
             else:
-                total = array / np.float32(self.world) if header["op"] == "mean" else array
-                self.node.send({"type": "reduced", "id": header["id"]}, total.tobytes())
+                result = total / np.float32(self.world) if header["op"] == "mean" else total
+                self.node.send({"type": "reduced", "id": header["id"]}, result.tobytes())
 
     def check_places(self, places):
         """A rank that is elsewhere would be waited for without end."""
@@ -239,6 +234,8 @@ class Work:
                 self.report(what)
             elif kind == "save":
                 saves.append(what)
+                self.remind(lambda what=what: what in saves, "a worker reported a checkpoint, and this one has not come to that "
+                            "report: if it waits for the other in a program, stop the run, and let all workers report equally often")
             elif kind in ("waiting", "going on"):
                 self.waiting = kind == "waiting"
                 self.met += self.waiting
@@ -249,8 +246,10 @@ class Work:
                 self.node.send({"type": "stop"})
             elif kind == "left":
                 self.left.update([what])
-                if self.joined and len(self.left) == 1:
-                    threading.Thread(target=self.remind, args=what[:1], daemon=True).start()
+                if len(self.left) == 1:
+                    self.remind(lambda: self.rank not in self.left, f"worker {what[0]} came to its end, and this one has not: if it "
+                                "waits for the other in a program, stop the run, and let all workers take the same number of steps, "
+                                "as prepareDataLoader does")
             elif kind == "sums failed" and self.stopping:
                 self.node.end()
             elif kind == "sums failed" and isinstance(what, Mistake):
@@ -278,13 +277,15 @@ class Work:
             while saves and (self.reported >= saves[0][0] or self.waiting or len(ended) == 2):
                 self.save(*saves.pop(0))
 
-    def remind(self, gone):
-        """A program of XLA's that waits for a rank which has ended says nothing."""
-        time.sleep(PATIENCE)
-        if self.rank not in self.left and self.node.life is not None:
-            self.tell(type="log", line=f"tsxla: worker {gone} came to its end {PATIENCE} s ago, and this one has not: if it waits "
-                      "for the other in a program, stop the run, and let all workers take the same number of steps, as "
-                      "prepareDataLoader does")
+    def remind(self, is_so, line):
+        """A program of XLA's that waits for a rank which is elsewhere says nothing: what is still so after a while is told."""
+        def look():
+            time.sleep(PATIENCE)
+            if is_so() and self.node.life is not None:
+                self.tell(type="log", line=f"tsxla: {PATIENCE} s ago {line}")
+
+        if self.joined:
+            threading.Thread(target=look, daemon=True).start()
 
     def fail(self, why):
         """What would be the same again."""
@@ -311,11 +312,11 @@ class Work:
         part = rt.Checkpoint.from_directory(folder) if folder and not (common and self.rank) else None
         if self.rank == 0 and self.shared:
             self.history.flush()
-        reports = {REPORTS: self.before + report // 2}  # their numbers are even
-        rt.report({**numbers(mine["metrics"] if mine else metrics), **reports}, checkpoint=part)
+        reports = self.before + report // 2  # their numbers are even
+        rt.report({**numbers(mine["metrics"] if mine else metrics), REPORTS: reports}, checkpoint=part)
         if mine:
             done = rt.get_all_reported_checkpoints(consistency_mode=rt.CheckpointConsistencyMode.COMMITTED)
-            path = done[-1].checkpoint.path
+            path = next(one.checkpoint.path for one in done if one.metrics.get(REPORTS) == reports)
             if common and part:
                 shutil.rmtree(folder, ignore_errors=True)
             self.tell(type="checkpoint", path=path, metrics=mine["metrics"])
