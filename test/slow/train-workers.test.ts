@@ -50,16 +50,25 @@ test('a worker killed at a random moment: every loss is that of a run that was l
   ]);
 });
 
-test('the program killed: run again, it goes on from the last checkpoint, and its history is whole', async () => {
-  const storage = newFolder();
-  const first = regression({ workers: 1, steps: 20, storage, pause: 30 });
-  while (!fs.existsSync(path.join(storage, 'regression/checkpoint-000002'))) await sleep(10);
-  first.child.kill('SIGKILL');
-  await first.ended;
-  const { stdout, stderr } = await regression({ workers: 1, steps: 20, storage }).ended;
-  expect(stderr).toMatch(/the run regression goes on from .*checkpoint-00000\d/);
-  expect(lastLine<Outcome>(stdout).losses).toEqual((await one).losses);
-});
+test.each([
+  [1, 1],
+  [2, 1],
+  [1, 2],
+])(
+  'the program killed, with %i: run again with %i, it goes on from the last checkpoint, and its history is whole',
+  async (before, workers) => {
+    const storage = newFolder();
+    const first = regression({ workers: before, steps: 20, storage, pause: 30 });
+    while (!fs.existsSync(path.join(storage, 'regression/checkpoint-000002'))) await sleep(10);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    const { stdout, stderr } = await regression({ workers, steps: 20, storage }).ended;
+    expect(stderr).toMatch(/the run regression goes on from .*checkpoint-00000\d/);
+    const [whole, found] = [(await one).losses, lastLine<Outcome>(stdout).losses];
+    expect(found).toHaveLength(whole.length);
+    whole.forEach((loss, i) => void expect(Math.abs(loss - found[i]!)).toBeLessThan(before === workers ? 1e-12 : 1e-4));
+  },
+);
 
 test('reporting costs less than 5 ms a step; how gradients are averaged is said once; a program cannot wait for that', async () => {
   const { stdout, stderr } = await start('faults.ts', ['costs', newFolder()]).ended;
