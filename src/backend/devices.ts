@@ -4,6 +4,7 @@ import type { Device } from '../pjrt/index.js';
 import { parseTopology } from '../plan/topology.js';
 import type { DeviceType } from '../plugins/index.js';
 import { device, filesLike, virtualDevices, visibleGpus } from '../runtime/device.js';
+import { ownGpu } from '../runtime/processes.js';
 import { allDone, checkRuns, inTurn } from '../runtime/turn.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
 import { TPUDeviceError } from './errors.js';
@@ -13,7 +14,7 @@ const expected: Readonly<Record<DeviceType, () => number>> = {
   cpu: virtualDevices,
   cuda: () => {
     const processes = envInteger('WORLD_SIZE', 1, 1);
-    return processes > 1 ? processes : visibleGpus().length;
+    return processes * (processes > 1 ? (ownGpu().visible_devices ?? visibleGpus()) : visibleGpus()).length;
   },
   tpu: () => {
     const slice = env('TPU_ACCELERATOR_TYPE'); // Cloud TPU's own: v5litepod-16

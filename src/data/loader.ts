@@ -53,7 +53,7 @@ export interface LoaderState {
   readonly seed: number | null;
   readonly order: string;
   readonly dropLast: boolean;
-  /** Of an epoch, where it is known: among more or fewer processes a batch's number is another place. Older states lack it. */
+  /** Of an epoch, where it is known: it tells apart what batchSize does not, as shares of a batchSampler's. Older states lack it. */
   readonly batches?: number | null;
   /** The place in an iterable dataset. */
   readonly source?: State;
@@ -100,8 +100,8 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #onHost: boolean;
   /** How batches are split over devices; MpDeviceLoader says it in its own way. */
   split: Split | undefined;
-  /** What its state says of it: a state of another kind is refused. A share of a loader is of the kind of all shares together. */
-  kind: Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast' | 'batches'>;
+  #kind: Required<Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast' | 'batches'>>;
+  #shares = 1;
   #position: Position = { epoch: 0, batch: 0 };
   /** Whether the next loop goes on from the position, and does not begin a new epoch. */
   #resumes = true;
@@ -140,7 +140,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
       this.#order = batchSampler ?? new BatchSampler(order, batchSize, dropLast);
       if (!batchSampler) this.#checkDropped(order.length);
     }
-    this.kind = {
+    this.#kind = {
       length: wholeLength(this.#dataset ?? this.#stream!) ?? null,
       batchSize: batchSampler ? null : batchSize,
       seed: this.#order?.seed ?? null,
@@ -165,16 +165,27 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
 
   /** Where the loader is: after the last batch that was taken, whatever was fetched ahead. */
   state(): LoaderState {
-    return { ...this.kind, ...this.#position };
+    return { ...this.#kind, ...this.#position };
+  }
+
+  /**
+   * Makes it one of `count` shares that are together `whole` with as many times its batch: their state is one, and good for any
+   * number of shares.
+   */
+  asShareOf(whole: DataLoader<T, R>, count: number): this {
+    const { batchSize } = whole.#kind;
+    this.#kind = { ...whole.#kind, batchSize: batchSize && batchSize * count, batches: this.#kind.batches };
+    this.#shares = count;
+    return this;
   }
 
   /** The next loop goes on where the loader was that gave this state. */
   load(state: LoaderState): void {
-    for (const [key, value] of Object.entries(this.kind)) {
+    for (const [key, value] of Object.entries(this.#kind)) {
       const theirs = state?.[key as keyof LoaderState];
       if (theirs !== value && !(key === 'batches' && theirs === undefined))
         throw new ArgumentError(
-          `DataLoader: the state is of another loader: its ${NAMES[key as keyof typeof NAMES]} is ${theirs}, here it is ${value}`,
+          `DataLoader: the state is of another loader: its ${NAMES[key as keyof typeof NAMES]} is ${theirs}, here it is ${value}${key === 'batchSize' ? this.#ofWorkers(theirs) : ''}`,
         );
     }
     const { epoch, batch, source } = state;
@@ -185,6 +196,13 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     this.#position = { epoch, batch, ...(source !== undefined && { source }) };
     this.#resumes = true;
     this.#loop = undefined;
+  }
+
+  #ofWorkers(wanted: unknown): string {
+    const n = this.#shares;
+    const [each, whole] = [Number(this.#kind.batchSize) / n, Number(wanted) / n];
+    if (n === 1) return '';
+    return `, ${n} workers with ${each} each: use ${Number.isSafeInteger(whole) ? whole : `a number of workers that divides ${wanted}`}`;
   }
 
   /** The batches of one epoch: the rest of it after load(), else a new one. */

@@ -1,6 +1,5 @@
 // Batches that arrive split over the devices of a mesh: every device is sent its own rows.
 import { ArgumentError } from '../base/errors.js';
-import { noticeOnce } from '../base/log.js';
 import { describe, isPlain, leafName } from '../base/tree.js';
 import { Mesh, type PartitionSpec } from '../ir/mesh.js';
 import type { BatchOptions } from '../spmd/parallel.js';
@@ -32,17 +31,7 @@ export function splitRows(sharding: LoaderSharding): Split {
     throw new ArgumentError(`DataLoader: sharding is ${describe(sharding)}: give a Mesh, or { mesh, axes, sequence }`);
   const rows = axes ?? batchAxes(mesh);
   const spec: PartitionSpec = sequence ? [rows, sequence] : [rows];
-  const before = new Map<string, string>();
-  return eachTensor(async (t, what) => {
-    const whole = await wholeOf(t, mesh, spec.slice(0, t.ndim), `DataLoader: ${what}`);
-    const [was, now] = [before.get(what), String(t.aval)];
-    before.set(what, now);
-    if (was && was !== now && whole.shape[0] !== t.shape[0])
-      noticeOnce(
-        `${what} of one of several processes was ${was} and is now ${now}: it must change in all of them at the same step, or they run other programs and wait for each other`,
-      );
-    return whole;
-  });
+  return eachTensor((t, what) => wholeOf(t, mesh, spec.slice(0, t.ndim), `DataLoader: ${what}`));
 }
 
 /** MpDeviceLoader's. */

@@ -14,10 +14,9 @@ import {
   type SafetensorsFile,
   writeSafetensors,
 } from '../io/index.js';
-import { processes } from '../io/state.js';
 import type { Module } from '../nn/module.js';
 import type { Projection } from '../nn/projection.js';
-import { replicate, shardingOf } from '../spmd/index.js';
+import { processIndex, replicate, shardingOf } from '../spmd/index.js';
 import type { StateEntry } from '../tensor/state.js';
 import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -94,15 +93,15 @@ export async function saveAdapters(model: Module, to: string, { baseModel }: Sav
   const adapters = adaptersOf(model);
   if (!adapters.size)
     throw new FileError(`saveAdapters: ${model.constructor.name} has no adapters: addLora makes them`);
-  const config = peftConfig(model, adapters, baseModel ?? null);
   const entries = adapterEntries(model).map((entry) => ({ ...entry, tensor: unsplit(entry.tensor) }));
   await compute('saveAdapters', ...entries.map((e) => e.tensor));
-  if ((await processes()).index) return;
+  if (await processIndex()) return;
   const state = stateArrays(entries);
   if (to.endsWith('.safetensors')) {
     const { alpha } = [...adapters.values()][0]!;
     return writeSafetensors(to, state, { metadata: { [ALPHA]: String(alpha) } });
   }
+  const config = peftConfig(model, adapters, baseModel ?? null);
   await fs.mkdir(to, { recursive: true });
   const named = new Map([...state].map(([name, t]) => [toPeft(name), t]));
   await writeSafetensors(path.join(to, WEIGHTS), named, { metadata: { format: 'pt' } });

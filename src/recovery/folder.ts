@@ -6,7 +6,7 @@ import { type Lock, waitForLock } from '../base/lock.js';
 import { messageOf } from '../base/thrown.js';
 import { CheckpointManager } from '../io/index.js';
 import { MetricsFile } from './metrics.js';
-import { defaultOf, fixed, flagOf, type Settings } from './options.js';
+import { defaultOf, fixed, flagOf, placed, type Settings } from './options.js';
 import type { Workers } from './workers.js';
 
 /** What a run leaves in it: the last and the best adapters, and what they came from. */
@@ -89,9 +89,9 @@ async function checkSame(checkpoints: CheckpointManager, s: Settings): Promise<v
       `${s.output} has a run already, at step ${latest.step}: pass --resume to go on with it, --overwrite to begin anew, or another --output`,
     );
   const { path: at, values } = (await checkpoints.load({}, { rng: false }))!;
-  const was = values.settings as Readonly<Record<string, unknown>> | undefined;
-  if (!was) throw new CheckpointError(`${at} is of another run: it has no settings: use another --output`);
-  const now = fixed(s);
+  const saved = values.settings as Readonly<Record<string, unknown>> | undefined;
+  if (!saved) throw new CheckpointError(`${at} is of another run: it has no settings: use another --output`);
+  const [was, now] = [placed(saved), placed(fixed(s))]; // a folder has many names
   const before = (name: string) => (name in was ? was[name] : defaultOf(name)); // older runs do not know of newer flags
   const [first, ...more] = [...new Set([...Object.keys(was), ...Object.keys(now)])].filter(
     (name) => JSON.stringify(before(name)) !== JSON.stringify(now[name]),

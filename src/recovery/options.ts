@@ -1,5 +1,7 @@
 // Every option of recovery training, once: of this table are made the types, the command's flags, its help, the checks and
 // the page of the docs. Names are those of the original's flags, in camelCase.
+import fs from 'node:fs';
+import path from 'node:path';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { shown } from '../base/tree.js';
@@ -240,4 +242,16 @@ function checkTogether(s: Settings): void {
     if (!needs || value === undefined || value === otherwise || needs.some((other) => s[other as Name])) continue;
     throw new ArgumentError(`${flagOf(name)} does nothing without ${needs.map(flagOf).join(' or ')}: leave it out`);
   }
+}
+
+const FILES = ['model', 'v2Checkpoint', 'kdCacheDir', 'trainData', 'evalData', 'resumeFrom', 'teacher'] as const;
+/** Files of this machine by their whole paths; what is not there may be a name on the hub. */
+export function placed<S extends Partial<Settings>>(s: S): S {
+  const whole = (name: string) => (fs.existsSync(name) ? path.resolve(name) : name);
+  const found = FILES.flatMap((name) => {
+    const value = s[name];
+    return value === undefined ? [] : [[name, typeof value === 'string' ? whole(value) : value.map(whole)]];
+  });
+  const made = (['output', 'xlaCacheDir'] as const).flatMap((name) => (s[name] ? [[name, path.resolve(s[name])]] : []));
+  return { ...s, ...Object.fromEntries([...found, ...made]) };
 }

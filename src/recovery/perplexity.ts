@@ -10,7 +10,7 @@ import { type DocumentOptions, documentsOf, endOfText, sourcesOf } from '../dist
 import { inChunks, tokenLoss, wide } from '../distill/losses.js';
 import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import type { Module } from '../nn/module.js';
-import { batchFor, readableFor } from '../spmd/index.js';
+import { batchFor, readableFor } from '../spmd/parallel.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
 import { type Compiled, compile } from '../tensor/step.js';

@@ -13,6 +13,7 @@ import { device } from '../runtime/device.js';
 import {
   deviceCount,
   type Mesh,
+  meshFromConfig,
   meshFromEnv,
   meshOf,
   parallelize,
@@ -83,16 +84,17 @@ export async function prepare(s: Settings, workers: Workers): Promise<Prepared> 
   return { student, form, lesson, dtype, mesh, share: await workers.share(mesh) };
 }
 
-/** The mesh that is asked for; none: one device, or all of them where XLA joins workers, or a slice was reserved. */
+/** The mesh that is asked for; none: one device, or all of them where XLA joins workers. */
 async function meshFor(s: Settings, { apart, count }: Workers): Promise<Mesh | undefined> {
-  const { batchSize, topology } = s;
-  const isOne = (count > 1 && !apart) || topology !== undefined;
-  const mesh = s.mesh ?? (isOne && !useSpmd() ? 'data=-1' : undefined);
-  if (!mesh && !useSpmd()) return undefined;
+  const { batchSize, mesh } = s;
+  const isJoined = count > 1 && !apart;
+  if (!mesh && !isJoined && !useSpmd()) return undefined;
   const devices = await deviceCount();
   const made = mesh
     ? meshOf(parseSizes(mesh, '--mesh', PARALLEL_AXES), devices, `--mesh ${mesh}`)
-    : meshFromEnv(devices);
+    : useSpmd()
+      ? meshFromEnv(devices)
+      : meshFromConfig({}, devices);
   const idle = made.axisNames.find((axis) => !PARALLEL_AXES.includes(axis));
   if (idle)
     throw new ArgumentError(

@@ -9,7 +9,7 @@ import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
 import { offLoop } from '../runtime/rules-loop.js';
-import { batchFor, type Mesh, type Share } from '../spmd/index.js';
+import { batchFor } from '../spmd/index.js';
 import type { Prepared as PreparedProgram } from '../tensor/step.js';
 import { compute } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -94,7 +94,7 @@ export async function recover(settings: Settings, tell: Tell, workers: Workers):
   tell({ kind: 'preflight', ...(await learner.preflight()) });
   if (settings.overwrite) await folder.clear(settings); // not before all else is right
   await learner.fillAnchor(); // from here on data is read
-  const run = new Run(settings, learner, folder, tell, workers);
+  const run = new Run(settings, prepared, learner, folder, tell, workers);
   await run.resume();
   await run.train();
   return { ...(await run.finish()), compiles: counts.compiled - compiled };
@@ -104,8 +104,6 @@ export async function recover(settings: Settings, tell: Tell, workers: Workers):
 
 class Learner {
   readonly student: Qwen3ForCausalLM;
-  readonly mesh: Mesh | undefined;
-  readonly share: Share;
   readonly lesson: Lesson;
   readonly optimizer: AdamW;
   readonly schedule: LambdaLR;
@@ -116,10 +114,8 @@ class Learner {
   /** Of a step's sequences, those that this worker's program takes. */
   readonly #sequences: number;
 
-  constructor({ student, lesson, mesh, share }: Prepared, s: Settings, { apart, count }: Workers) {
+  constructor({ student, lesson }: Prepared, s: Settings, { apart, count }: Workers) {
     this.student = student;
-    this.mesh = mesh;
-    this.share = share;
     this.lesson = lesson;
     this.#settings = s;
     this.optimizer = new AdamW(
@@ -208,8 +204,14 @@ class Run {
   #evaluate: (() => Promise<Perplexity>) | undefined;
   #stopped = false;
 
-  constructor(s: Settings, learner: Learner, folder: RunFolder, tell: Tell, workers: Workers) {
-    const { lesson, share, mesh } = learner;
+  constructor(
+    s: Settings,
+    { lesson, share, mesh }: Prepared,
+    learner: Learner,
+    folder: RunFolder,
+    tell: Tell,
+    workers: Workers,
+  ) {
     this.#settings = s;
     this.#learner = learner;
     this.#folder = folder;
@@ -217,8 +219,8 @@ class Run {
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
     this.#workers = workers;
     const sequences = s.batchSize * s.accumulationSteps;
-    const own = { batchSize: sequences / share.count, ...order, ...(mesh && { sharding: mesh }) };
-    this.#batches = shareLoader(batchesOf(lesson, own), share.index, share.count, undefined);
+    const whole = batchesOf(lesson, { batchSize: sequences / share.count, ...order });
+    this.#batches = shareLoader(whole, share.index, share.count, mesh);
     this.#meter = new Meter(s.maxSteps, sequences * lesson.sequenceLength);
   }
   get #ended(): boolean {

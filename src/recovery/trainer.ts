@@ -13,8 +13,9 @@ import {
   TorchTrainer,
   TrainingFailedError,
 } from '../train/index.js';
+import { asWorker } from '../train/worker.js';
 import { clearedIn, pathsIn } from './folder.js';
-import { flagOf, type RecoveryOptions, type Settings, settle } from './options.js';
+import { flagOf, placed, type RecoveryOptions, type Settings, settle } from './options.js';
 import { type RecoveryResult, recover, type Tell } from './train.js';
 import { ALONE, workersHere } from './workers.js';
 
@@ -44,7 +45,7 @@ async function byWorkers(settings: Settings, tell: Tell, ray: RayOptions): Promi
   const [useTpu, useGpu] = [device === 'tpu', device === 'cuda'];
   if (!useTpu && !useGpu && settings.batchSize % workers)
     throw new ArgumentError(
-      `--batch-size is ${settings.batchSize}, of which each of ${workers} workers has a share, and ${settings.batchSize} / ${workers} is no whole number: use ${workers * Math.ceil(settings.batchSize / workers)}`,
+      `--batch-size is ${settings.batchSize}, of which each of ${workers} workers has a share, and ${settings.batchSize} / ${workers} is no whole number: use ${settings.resume ? 'a number of --workers that divides it' : workers * Math.ceil(settings.batchSize / workers)}`,
     );
   const trainer = new TorchTrainer({
     trainLoopPerWorker: () => work(settings, tell),
@@ -58,7 +59,7 @@ async function byWorkers(settings: Settings, tell: Tell, ray: RayOptions): Promi
     ...(address !== undefined && { address }),
     ray: { ...ray, env: { ...ray.env, [ASKED]: JSON.stringify(placed(settings)) } },
   });
-  fs.rmSync(clearedIn(settings), { force: true }); // of an earlier run
+  if (!asWorker) fs.rmSync(clearedIn(settings), { force: true }); // an earlier run's: workers need this one's
   const { metrics } = await leavingToWorkers(() => trainer.fit());
   if (!metrics) throw new ArgumentError(`the workers have ended, and reported nothing: ${output} has what they saved`);
   return resultOf(metrics, settings);
@@ -108,16 +109,4 @@ function resultOf(m: Metrics, s: Settings): RecoveryResult {
     ...{ seconds: m['seconds']!, tokensPerSecond: m['tokensPerSecond']! },
     ...{ peakMemory: m['peakMemory']!, compiles: m['compiles']! },
   };
-}
-
-const FILES = ['model', 'v2Checkpoint', 'kdCacheDir', 'trainData', 'evalData', 'resumeFrom', 'teacher'] as const;
-/** Files of this machine by their whole paths; what is not there may be a name on the hub. */
-function placed(s: Settings): Settings {
-  const whole = (name: string) => (fs.existsSync(name) ? path.resolve(name) : name);
-  const found = FILES.flatMap((name) => {
-    const value = s[name];
-    return value === undefined ? [] : [[name, typeof value === 'string' ? whole(value) : value.map(whole)]];
-  });
-  const made = (['output', 'xlaCacheDir'] as const).flatMap((name) => (s[name] ? [[name, path.resolve(s[name])]] : []));
-  return { ...s, ...Object.fromEntries([...found, ...made]) };
 }

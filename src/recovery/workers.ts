@@ -1,9 +1,10 @@
 // Who else learns: a run is one process, or one of several workers under the trainer (trainer.ts).
 import type { Mesh } from '../ir/mesh.js';
-import { batchShare, type Share } from '../spmd/index.js';
+import type { Share } from '../spmd/index.js';
 import { tensor } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import { currentLoop } from '../train/context.js';
+import { shareOf } from '../train/data.js';
 import { anyWorker, barrier } from '../train/index.js';
 
 export interface Workers {
@@ -33,13 +34,13 @@ export const ALONE: Workers = {
 
 /** Those of the training loop that is under way. */
 export function workersHere(): Workers {
-  const { context, isApart: apart } = currentLoop('trainRecoveryLora');
+  const { context, spec, isApart: apart } = currentLoop('trainRecoveryLora');
   const { rank, worldSize: count } = context;
   return {
     isFirst: rank === 0,
     count,
     apart,
-    share: async (mesh) => (apart || !mesh ? { index: rank, count } : batchShare(mesh)),
+    share: (mesh) => shareOf(spec, context, mesh),
     ownRandom: () => {
       // The key is another one, the counter that of all.
       if (apart && rank)

@@ -1,7 +1,8 @@
-// Several processes that compute together: what the environment says of them, in the words of torchrun, JAX and Cloud TPU.
+// Several processes that compute together: what the environment says of them, in the words of torchrun, JAX and Cloud TPU; how
+// they join, and who is missing.
 import { createHash } from 'node:crypto';
 import { env, envInteger } from '../base/env.js';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, type RendezvousError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { type Client, type KeyValueCallbacks, KeyValueStore, type Member, type Options } from '../pjrt/index.js';
 import type { DeviceType } from '../plugins/index.js';
@@ -50,33 +51,31 @@ export async function joinOthers(device: DeviceType): Promise<{ options?: Option
 
 const PATIENCE = 30_000; // milliseconds
 /**
- * What a program of several processes is, for the others. One that another process does not run waits for it without a word, in
- * XLA: so who has not compiled it after a while is named.
+ * Watches whether the other processes compile a program of all of them, too. In XLA one waits for the others without a word: so
+ * who has not come to it after a while is named.
  */
-export async function announce(name: string, text: string, patience = PATIENCE): Promise<void> {
-  if (!joined) return; // TPUs: libtpu has a store of its own
+export async function watchOthers(name: string, text: string, patience = PATIENCE): Promise<void> {
+  if (!joined) return; // TPUs: libtpu's store is its own
   const { store, member } = await joined;
   const hash = createHash('sha256').update(text).digest('hex');
   const keyOf = (rank: number) => `tsxla program ${hash} of ${rank}`;
-  await store.put(keyOf(member.rank), Buffer.of(1)).catch(() => {}); // it was compiled before
-  const others = Array.from({ length: member.world }, (_, rank) => rank).filter((rank) => rank !== member.rank);
-  const late = await Promise.all(
-    others.map((rank) =>
-      store.get(keyOf(rank), patience).then(
-        () => [],
-        () => [rank],
-      ),
-    ),
-  );
-  if (late.flat().length)
+  await store.put(keyOf(member.rank), Buffer.of(1)).catch(() => {}); // it is there, from an earlier compile
+  const isLate = (rank: number) =>
+    store.get(keyOf(rank), patience).then(
+      () => false,
+      (e: RendezvousError) => e.code === 'DEADLINE_EXCEEDED', // else the run is over
+    );
+  const found = await Promise.all(Array.from({ length: member.world }, (_, rank) => isLate(rank)));
+  const late = found.flatMap((isLate, rank) => (isLate ? [rank] : []));
+  if (late.length)
     notice(
-      `${name} is being compiled or run here, and ${patience / 1000} s later not in process ${late.flat().join(', ')}: processes that ` +
-        'compute together must run the same programs in the same order, on batches of the same shapes and dtypes',
+      `${name} is being compiled or run here, and ${patience / 1000} s later not in process ${late.join(', ')}: processes that compute ` +
+        'together must run the same programs in the same order, on batches of the same shapes and dtypes',
     );
 }
 
 /** Of a machine with several processes, each has the GPU of its LOCAL_RANK, unless it sees none but its own anyway. */
-function ownGpu(): { visible_devices?: number[] } {
+export function ownGpu(): { visible_devices?: number[] } {
   const seen = env('CUDA_VISIBLE_DEVICES')?.split(',');
   const alone = envInteger('LOCAL_WORLD_SIZE', 0, 0) === 1 || seen?.length === 1;
   const isGiven = seen && env('TSXLA_TRAIN_WORKER'); // by the engine

@@ -17,7 +17,7 @@ import { describeProgram, explainCompile, type ProgramFacts } from './explain.js
 import { keyOfLayout, resultShardings } from './layout.js';
 import { checkFits } from './memory.js';
 import { count, record } from './metrics.js';
-import { announce, spansProcesses } from './processes.js';
+import { spansProcesses, watchOthers } from './processes.js';
 import { showProgress } from './progress.js';
 import { checkProgram } from './rules-compile.js';
 import { noteEnd, noteRun } from './rules-loop.js';
@@ -146,7 +146,7 @@ export class Program implements Described {
     const progress = showProgress(name ?? 'a program', bytes(text.length));
     // What several processes run, they compile together: one that waits for another's file would hold up both.
     const isShared = spansProcesses(client, this.layout?.mesh.devices ?? []);
-    if (isShared) void announce(name ?? 'a program', text).catch(() => {}); // the store is gone: so is the run
+    if (isShared) void watchOthers(name ?? 'a program', text).catch(() => {}); // the store is gone: so is the run
     const cache = isShared || request.cache === false ? undefined : DiskCache.current();
     const building = cache
       ? cache.getOrCompile(client, { text, options: all, ...(name && { name }) }, compile)

@@ -37,7 +37,6 @@ export {
   fsdp,
   type ParallelTable,
   parallelize,
-  readableFor,
   shardBatch,
   tensorParallel,
 } from './parallel.js';

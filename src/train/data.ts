@@ -25,6 +25,9 @@ import {
 } from '../data/index.js';
 import { KDCacheDataset } from '../distill/index.js';
 import type { Mesh } from '../ir/mesh.js';
+import { batchShare, type Share } from '../spmd/index.js';
+import type { TrainContext } from './context.js';
+import type { WorkerSpec } from './link.js';
 
 /** Items, a dataset, or where it is: files of JSONL or Parquet, the folder of a KD cache. */
 export type DatasetSource = readonly unknown[] | Dataset<unknown> | IterableDataset<unknown> | string;
@@ -115,6 +118,13 @@ class Every<T> extends IterableDataset<T> {
   }
 }
 
+/** Which part of every batch a worker loads: where XLA joins them, those whose devices split the model between them load the same. */
+export const shareOf = async (
+  { reduce }: Pick<WorkerSpec, 'reduce'>,
+  { rank, worldSize }: Pick<TrainContext, 'rank' | 'worldSize'>,
+  mesh: Mesh | undefined,
+): Promise<Share> => (reduce === 'xla' && mesh ? batchShare(mesh) : { index: rank, count: worldSize });
+
 /** The loader that worker `index` of `count` has in its place: as many batches as all others have, split over its mesh. */
 export function shareLoader<T, R>(
   loader: DataLoader<T, R>,
@@ -138,17 +148,11 @@ export function shareLoader<T, R>(
     );
   if (options.dropLast === false)
     throw new ArgumentError(
-      `prepareDataLoader: dropLast is false, and a last batch that is shorter cannot be shared evenly by ${count} workers: leave it out`,
+      `prepareDataLoader: dropLast is false, and a last batch that is shorter cannot be shared evenly by ${count} workers: remove dropLast: false`,
     );
-  /** Of its kind, whatever the number of workers is: with another, a run may go on. */
-  const oneOf = (part: DataLoader<T, R>): DataLoader<T, R> => {
-    const { batchSize } = loader.kind;
-    part.kind = { ...loader.kind, batchSize: batchSize && batchSize * count, batches: part.kind.batches ?? null };
-    return part;
-  };
   if (!Array.isArray(dataset) && !isDataset(dataset)) {
     const every = new Every(dataset as IterableDataset<T>, index, count, true);
-    return oneOf(new DataLoader<T, R>(every, { ...options, ...sharding }));
+    return new DataLoader<T, R>(every, { ...options, ...sharding }).asShareOf(loader, count);
   }
   const { shuffle = false, seed = 0, sampler, batchSampler, batchSize = 1, dropLast: _, ...rest } = options;
   const { length } = dataset;
@@ -160,7 +164,8 @@ export function shareLoader<T, R>(
     throw new DataError(
       `prepareDataLoader: ${items.length} items are no batch of ${batchSize} for each of ${count} workers: use a smaller batchSize`,
     );
-  return oneOf(new DataLoader<T, R>(dataset as Dataset<T>, { ...rest, ...sharding, batchSampler: order }));
+  const own = new DataLoader<T, R>(dataset as Dataset<T>, { ...rest, ...sharding, batchSampler: order });
+  return own.asShareOf(loader, count);
 }
 
 /** Of what a sampler gives, one of every `count` items; all workers have equally many. */

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { jsonOf } from '../base/json.js';
-import { notice, noticeOnce } from '../base/log.js';
+import { notice } from '../base/log.js';
 import { visibleGpus } from '../runtime/device.js';
 import { type Command, ownCommand, SIGNALS } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
@@ -46,7 +46,7 @@ interface Worker {
 
 const GRACE = 60_000; // milliseconds, for workers that are told to end: a step may be long
 const LEAVE = 5000; // for workers that have come to their end
-const PATIENCE = 30_000; // with those that go on then
+const PATIENCE = 30_000; // until it is told who has not come
 
 export class WorkerGroup {
   readonly #workers: Worker[] = [];
@@ -71,16 +71,18 @@ export class WorkerGroup {
   }
 
   /** Why such workers cannot be, on this machine or of this program: said before a run is begun. */
-  static check({ workers, device, resources: { GPU = 1 } }: Scale): Command {
+  static check({ workers, device, resources }: Scale): Command {
     if (device === 'tpu')
       throw new ArgumentError(
         `fit: ${workers} workers with useTpu on one machine, where one process has all chips: leave numWorkers out, or give the address of a Ray cluster`,
       );
-    const gpus = visibleGpus().length;
+    const [GPU, gpus] = [resources['GPU']!, visibleGpus().length];
     if (device === 'cuda' && gpus < workers * GPU)
       throw new ArgumentError(
         `fit: ${workers} workers with useGpu, each with ${GPU > 1 ? `${GPU} GPUs` : 'a GPU'} of its own, and this machine has ${plural(gpus, 'GPU')}: ` +
-          'leave numWorkers out: one process has all GPUs as a mesh',
+          (gpus
+            ? 'leave numWorkers out: one process has all GPUs as a mesh'
+            : 'leave useGpu out, or give the address of a Ray cluster'),
       );
     return ownCommand(workers, ', or leave numWorkers out');
   }
@@ -117,8 +119,8 @@ export class WorkerGroup {
 
   #start(rank: number, own: Command, specFile: string, port: number): void {
     const { workers: world, device, resources } = this.scale;
-    const { GPU = 1 } = resources;
-    const gpus = visibleGpus().slice(rank * GPU, (rank + 1) * GPU);
+    const GPU = resources['GPU']!;
+    const gpus = device === 'cuda' ? visibleGpus().slice(rank * GPU, (rank + 1) * GPU) : [];
     const child = spawn(process.execPath, [...own.execArgv, own.script, ...own.args], {
       env: {
         ...process.env,
@@ -175,23 +177,27 @@ export class WorkerGroup {
       worker.reported = frame.id;
       if (rank === 0) this.folder.history.push(decodeMetrics(frame.metrics));
       if (frame.checkpoint !== null) {
-        const parts = this.#parts.get(frame.id) ?? new Map<Worker, string>();
+        const known = this.#parts.get(frame.id);
+        const parts = known ?? new Map<Worker, string>();
         this.#parts.set(frame.id, parts.set(worker, frame.checkpoint));
-        this.#remind(
-          () => this.#parts.has(frame.id) && this.#workers.find((w) => w.reported < frame.id),
-          (late) =>
-            `worker ${rank} reported a checkpoint, and worker ${late} has not come to that report: if it waits for the other in a program, ` +
-            'stop the run, and let all workers report equally often',
-        );
+        if (!known)
+          this.#remind(
+            () => this.#parts.has(frame.id) && this.#workers.find((w) => w.reported < frame.id),
+            (late) =>
+              `worker ${rank} reported a checkpoint, and worker ${late} has not come to that report: if it waits for the other in a program, ` +
+              'stop the run, and let all workers report equally often',
+          );
       }
     } else if (frame.type === 'done') {
+      const isFirst = !this.#workers.some((w) => w.isDone);
       worker.isDone = true;
-      this.#remind(
-        () => this.#workers.find((w) => !w.isDone),
-        (late) =>
-          `worker ${rank} came to its end, and worker ${late} has not: if it waits for the other in a program, ` +
-          'stop the run, and let all workers take the same number of steps, as prepareDataLoader does',
-      );
+      if (isFirst)
+        this.#remind(
+          () => this.#workers.find((w) => !w.isDone),
+          (late) =>
+            `worker ${rank} came to its end, and worker ${late} has not: if it waits for the other in a program, ` +
+            'stop the run, and let all workers take the same number of steps, as prepareDataLoader does',
+        );
     } else worker.waits.push({ ...frame, data });
     this.#meet();
     this.#keep();
@@ -248,10 +254,10 @@ export class WorkerGroup {
 
   /** A program of XLA's that waits for a worker which is elsewhere says nothing: what is still so after a while is told. */
   #remind(find: () => Worker | false | undefined, text: (late: number) => string): void {
-    if (this.scale.reduce !== 'xla') return;
+    if (this.scale.reduce !== 'xla') return; // else the engine sees it
     const look = () => {
       const late = find();
-      if (late) noticeOnce(`${PATIENCE / 1000} s ago ${text(late.rank)}`);
+      if (late) notice(`${PATIENCE / 1000} s ago ${text(late.rank)}`);
     };
     this.#reminders.push(setTimeout(look, PATIENCE).unref());
   }

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
-import { describe } from '../base/tree.js';
+import { describe, shown } from '../base/tree.js';
 import type { DataLoader } from '../data/index.js';
 import type { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/index.js';
@@ -51,14 +51,10 @@ function placeModel({ context: { mesh } }: Loop, model: Module, { table }: Prepa
   if (mesh) parallelize(model, mesh, table);
 }
 async function shareValues(loop: Loop, model: Module): Promise<void> {
-  const { rank, worldSize } = loop.context;
-  if (worldSize === 1) return;
-  const all = [...model.parameters(), ...model.buffers()];
-  // Where XLA joins workers, what is split has each worker's part; what is whole, and the generator, must be alike in all.
-  const { state } = defaultGenerator;
-  const values = loop.isApart ? all : [state, ...all.filter(isWhole)];
-  if (!loop.isApart && (await areAlike(loop, values))) return;
-  const isFirst = rank === 0;
+  if (loop.context.worldSize === 1) return;
+  const values = [...model.parameters(), ...model.buffers()];
+  if (!loop.isApart) return checkAlike(loop, values);
+  const isFirst = loop.context.rank === 0;
   const sums = await loop.inTurn(async () => {
     const sent = await Promise.all(values.map((t) => (isExact(t) ? t : bytesOf(t))));
     return exchange(loop, 'sum', 'prepareModel', sent, (data) => (isFirst ? data : data.fill(0)));
@@ -66,24 +62,33 @@ async function shareValues(loop: Loop, model: Module): Promise<void> {
   const first = await Promise.all(values.map((t, i) => (isExact(t) ? sums[i]! : fromBytes(sums[i]!, t))));
   noGrad(() => values.forEach((t, i) => void t.copy_(first[i]!)));
   await sync(...values);
-  if (!loop.isApart) defaultGenerator.setState(state);
 }
-const isWhole = (t: Tensor): boolean => shardingOf(t)?.isReplicated ?? true;
-/** Whether the beginnings of these are the same in all workers. */
-async function areAlike(loop: Loop, values: readonly Tensor[]): Promise<boolean> {
-  const { rank, worldSize, mesh } = loop.context;
-  const sample = values.map((t) => {
-    const beginning = t.detach().flatten().narrow(0, 0, Math.min(t.numel(), SAMPLE));
-    return mesh ? replicate(beginning, mesh) : beginning;
+/** XLA takes it for granted that what is whole is the same in all workers, and so is what they draw: others would go apart unseen. */
+async function checkAlike(loop: Loop, values: readonly Tensor[]): Promise<void> {
+  const { mesh } = loop.context;
+  const isWhole = (t: Tensor) => shardingOf(t)?.isReplicated ?? true;
+  const beginnings = [defaultGenerator.state, ...values.filter(isWhole)].map((t) => {
+    const some = t.detach().flatten().narrow(0, 0, Math.min(t.numel(), SAMPLE));
+    return mesh ? replicate(some, mesh) : some;
   });
-  await compute('prepareModel', ...sample);
+  await compute('prepareModel', ...beginnings);
   const hash = createHash('sha256');
-  for (const t of sample) hash.update((await t.data()) as Uint8Array);
+  for (const t of beginnings) hash.update((await t.data()) as Uint8Array);
   const own = hash.digest();
-  const all = new Float32Array(worldSize * own.length);
-  all.set(own, rank * own.length);
-  const found = await loop.inTurn(() => loop.link.reduce('sum', all));
-  return found.every((byte, i) => byte === found[i % own.length]);
+  const all = await gather(loop, own);
+  const odd = all.findIndex((byte, i) => byte !== all[i % own.length]);
+  if (odd >= 0)
+    throw new ArgumentError(
+      `prepareModel: the model or the seed of worker ${Math.floor(odd / own.length)} is not that of worker 0, and XLA joins them into one: ` +
+        'call tx.manualSeed with the same number in all workers, before the model is made, and read the same files',
+    );
+}
+/** The bytes of all workers, one behind the other: a sum, in which each has its own place. */
+async function gather(loop: Loop, own: Uint8Array): Promise<Uint8Array> {
+  const { rank, worldSize } = loop.context;
+  const places = new Float32Array(worldSize * own.length);
+  places.set(own, rank * own.length);
+  return Uint8Array.from(await loop.inTurn(() => loop.link.reduce('sum', places)));
 }
 const isExact = ({ dtype }: Tensor): boolean => FLOATS.includes(dtype);
 /** What f32 does not hold (integers, booleans, f64), byte by byte. */
@@ -212,13 +217,22 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
   const { rank, worldSize } = loop.context;
   if (worldSize === 1) return metrics;
   const names = Object.keys(metrics).sort();
-  // f32 would round them, and a number of tokens is soon larger than it holds: each worker sends its bytes beside the others'.
-  const own = new Uint8Array(Float64Array.from(names, (name) => metrics[name]!).buffer);
-  const places = new Float32Array(worldSize * own.length);
-  places.set(own, rank * own.length);
-  const bytes = await loop.inTurn(() => loop.link.reduce('sum', places));
-  const all = new Float64Array(Uint8Array.from(bytes).buffer);
-  const mean = (i: number) => all.reduce((sum, n, at) => sum + (at % names.length === i ? n : 0), 0) / worldSize;
+  const wrong = names.find((name) => typeof metrics[name] !== 'number');
+  if (wrong) throw new ArgumentError(`averageMetrics: ${wrong} is ${shown(metrics[wrong])}, and metrics are numbers`);
+  // As bytes: f32 would round them, and a number of tokens is soon larger than it holds.
+  const values = Float64Array.from(names, (name) => metrics[name]!);
+  const called = createHash('sha256').update(names.join()).digest().subarray(0, 8);
+  const bytes = await gather(loop, Buffer.concat([new Uint8Array(values.buffer), called]));
+  const all = Array.from({ length: worldSize }, (_, i) =>
+    bytes.slice(i * (values.byteLength + 8), (i + 1) * (values.byteLength + 8)),
+  );
+  const odd = all.findIndex((theirs) => !called.equals(theirs.subarray(-8)));
+  if (odd >= 0)
+    throw new ArgumentError(
+      `averageMetrics: worker ${rank} gave ${names.join(', ')}, and worker ${odd} others: all workers give numbers of the same names`,
+    );
+  const numbers = all.map((theirs) => new Float64Array(theirs.buffer, 0, names.length));
+  const mean = (i: number) => numbers.reduce((sum, of) => sum + of[i]!, 0) / worldSize;
   return Object.fromEntries(Object.keys(metrics).map((name) => [name, mean(names.indexOf(name))])) as M;
 }
 

@@ -40,6 +40,10 @@ export function scaleOf(scaling: ScalingConfig, { backend, xlaSpmdConfig }: Torc
   const common = { workers, resources: { CPU: 1, ...resourcesPerWorker } };
   if (useGpu) {
     const { GPU = 1 } = resourcesPerWorker;
+    if (workers > 1 && !(Number.isSafeInteger(GPU) && GPU))
+      throw new ArgumentError(
+        `ScalingConfig: ${workers} workers with useGpu, and resourcesPerWorker has GPU: ${GPU}: give each a whole number of GPUs, 1 or more`,
+      );
     if (asked && workers > 1) checkMesh(asked, workers * GPU);
     return {
       ...common,

@@ -54,6 +54,10 @@ export class RunFolder {
   ) {
     checkWritable(path);
     const names = fs.existsSync(path) ? fs.readdirSync(path) : [];
+    if (names.some((name) => /^checkpoint_\d/.test(name)))
+      throw new ArgumentError(
+        `${path} has checkpoints of a run on a Ray cluster, which keeps them in another way: give its address, or use another name`,
+      );
     for (const name of names)
       if (name.startsWith(UNFINISHED) || name === SAVING) fs.rmSync(this.#at(name), { recursive: true, force: true });
     const numberOf = (name: string) => Number(FOLDER.exec(name)?.[1]);

@@ -1,14 +1,14 @@
 // A loop, run by one worker: in a process that an engine started for it, or in the program's own.
 import fs from 'node:fs';
 import { env, envInteger } from '../base/env.js';
-import { FileError, RendezvousError } from '../base/errors.js';
+import { ArgumentError, FileError } from '../base/errors.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { version } from '../base/version.js';
 import { device } from '../runtime/device.js';
-import { batchShare, deviceCount, meshFromConfig, processCount } from '../spmd/index.js';
+import { deviceCount, meshFromConfig, processCount } from '../spmd/index.js';
 import { Loop, withLoop } from './context.js';
-import { type Datasets, Shards } from './data.js';
+import { type Datasets, Shards, shareOf } from './data.js';
 import { isMistake } from './errors.js';
 import { type Link, WorkerLink, type WorkerSpec } from './link.js';
 import { saySync } from './scaling.js';
@@ -54,9 +54,8 @@ export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker
 async function checkJoined(): Promise<void> {
   const [found, wanted] = [await processCount(), envInteger('WORLD_SIZE', 1, 1)];
   if (found !== wanted)
-    throw new RendezvousError(
+    throw new ArgumentError(
       `${wanted} workers, and the device knows of ${found}: on TPUs TPU_WORKER_HOSTNAMES and TPU_PROCESS_BOUNDS join them, on GPUs WORLD_SIZE and MASTER_ADDR`,
-      'FAILED_PRECONDITION',
     );
 }
 
@@ -81,9 +80,7 @@ export async function runLoop<C>(spec: WorkerSpec, link: Link, { loop, config, d
   const said =
     rank === 0 && !spec.attempt && saySync({ workers: worldSize, reduce: spec.reduce }, spec.engine ?? 'the engine');
   if (said) notice(said);
-  // Where XLA joins processes, those whose devices split the model between them load the same batches.
-  const share =
-    spec.reduce === 'xla' && context.mesh ? await batchShare(context.mesh) : { index: rank, count: worldSize };
+  const share = await shareOf(spec, context, context.mesh);
   const shards = await Shards.open(datasets, share.index, share.count);
   await withLoop(new Loop(context, spec, link, shards), () => loop(config));
 }

@@ -102,21 +102,44 @@ test('of workers that XLA joins the first one writes the metrics', async () => {
   expect([other.writes, other.metrics.writes]).toEqual([true, false]);
 });
 
-test('--overwrite: workers that die before the old run is gone do not go on with it', async () => {
+test.each([
+  ['before the old run is gone: they begin anew', 'before'],
+  ['behind a checkpoint of theirs: they go on from that', 'behind'],
+])('--overwrite, workers that die %s', async (_, when) => {
   const output = newFolder();
   const old = await run(output, '--max-steps', '2');
   expect(old.status, old.stderr).toBe(0);
-  const again = startCommand(command(output, '--workers', '2', '--max-steps', '3', '--overwrite'));
-  let isKilled = false;
-  again.child.stderr!.on('data', (text) => {
-    if (isKilled || !String(text).includes('parameters are trained')) return; // before the step is compiled
-    isKilled = true;
-    process.kill(childrenOf(again.child.pid!)[1]!, 'SIGKILL');
-  });
+  const again = startCommand(
+    command(output, '--workers', '2', '--max-steps', '60', '--save-steps', '4', '--overwrite'),
+  );
+  const killOne = () => process.kill(childrenOf(again.child.pid!)[1]!, 'SIGKILL');
+  if (when === 'behind') {
+    await until('a checkpoint', () => fs.existsSync(path.join(output, 'checkpoints/step-00000008')));
+    killOne();
+  } else {
+    let isKilled = false;
+    again.child.stderr!.on('data', (text) => {
+      if (isKilled || !String(text).includes('parameters are trained')) return; // before the step is compiled
+      isKilled = true;
+      killOne();
+    });
+  }
   const { status, stderr } = await again.ended;
   expect(stderr).toContain('begins again (1 of 3)');
   expect(status, stderr).toBe(0);
-  expect(numbersIn(output, 'loss')).toHaveLength(3);
+  const went = stderr.match(/going on behind step (\d+)/)?.[1];
+  if (when === 'behind') expect(Number(went)).toBeGreaterThanOrEqual(8);
+  else expect(went).toBeUndefined();
+  expect(numbersIn(output, 'loss')).toHaveLength(60);
+});
+
+test('a folder by another of its names is the same run', async () => {
+  const output = newFolder();
+  const first = await run(output, '--max-steps', '2');
+  expect(first.status, first.stderr).toBe(0);
+  const named = path.relative(process.cwd(), student);
+  const again = await run(output, '--max-steps', '2', '--resume', '--model', `./${named}/`);
+  expect(again.status, again.stderr).toBe(0);
 });
 
 test.each([

@@ -11,7 +11,7 @@ import koffi from 'koffi';
 import { type KeyValueCallbacks, KeyValueStore, type Member } from 'tsxla/pjrt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { readString, Struct } from '../../dist/pjrt/struct.js';
-import { announce, joinOthers, memberFromEnv } from '../../dist/runtime/processes.js';
+import { joinOthers, memberFromEnv, watchOthers } from '../../dist/runtime/processes.js';
 import { startCpu } from '../support.js';
 
 const HOST = '127.0.0.1';
@@ -267,9 +267,9 @@ describe('the environment', () => {
     given({ TSXLA_LOG: '' });
     const hash = createHash('sha256').update('a text').digest('hex');
     await other.tell('put', `tsxla program ${hash} of 1`, '1');
-    await announce('train', 'a text', 5000);
+    await watchOthers('train', 'a text', 5000);
     expect(said).not.toHaveBeenCalled();
-    await announce('train', 'another text', 100);
+    await watchOthers('train', 'another text', 100);
     expect(said.mock.calls.join()).toContain('train is being compiled or run here, and 0.1 s later not in process 1: ');
     given({ LOCAL_WORLD_SIZE: '2', CUDA_VISIBLE_DEVICES: '2,3', TSXLA_TRAIN_WORKER: '1' }); // all that an engine gave it
     expect((await joinOthers('cuda')).options).toEqual({ node_id: 0, num_nodes: 2 });

@@ -134,6 +134,9 @@ describe('batches', () => {
       expect(one).toHaveLength(2);
       for (const [n, ids] of one!.entries()) expect(numbers(three.map((b) => b[n]!))).toEqual(numbers([ids]));
       expect(() => of(3).load(shares[0]!.state())).toThrow('its batchSize is 6, here it is 3');
+      expect(() => shareLoader(of(6), 0, 2, undefined).load(shares[0]!.state())).toThrow(
+        'its batchSize is 6, here it is 12, 2 workers with 6 each: use 3',
+      );
     },
   );
 

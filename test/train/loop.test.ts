@@ -357,50 +357,51 @@ test('after a restart each worker draws as it would have: from its own seed', as
 });
 
 test.each(['xla', 'engine'])('averageMetrics: the mean over workers, whoever sums gradients: %s', async (reduce) => {
-  // The other worker's numbers lie behind this one's, byte by byte.
-  const other = new Uint8Array(Float64Array.of(3, 2 ** 40 + 2).buffer);
+  const other = Float64Array.of(3, 2 ** 40 + 2);
+  let names: ArrayLike<number> | undefined;
   const link = {
-    reduce: async (_: string, own: Float32Array) => own.map((n, i) => n + (i < other.length ? 0 : other[i - 16]!)),
+    /** The other worker has the same names, unless told. */
+    async reduce(_: string, data: Float32Array) {
+      const own = data.subarray(0, data.length / 2);
+      const theirs = new Uint8Array(other.buffer).subarray(0, own.length - 8);
+      return Float32Array.of(...own, ...theirs, ...Array.from(names ?? own.subarray(-8)));
+    },
   };
   const loop = new Loop({ rank: 0, worldSize: 2 } as never, { reduce } as never, link as never, {} as never);
   await withLoop(loop, async () => {
     expect(await train.averageMetrics({ loss: 1, tokens: 2 ** 40 })).toEqual({ loss: 2, tokens: 2 ** 40 + 1 });
+    names = new Uint8Array(8);
+    await expect(train.averageMetrics({ loss: 1 })).rejects.toThrow(
+      'averageMetrics: worker 0 gave loss, and worker 1 others: all workers give numbers of the same names',
+    );
+    await expect(train.averageMetrics({ loss: '1' } as never)).rejects.toThrow('averageMetrics: loss is');
   });
 });
 
-test("workers that XLA joins: what is whole is the first one's, and so are the random numbers", async () => {
-  const made = (seed: number) => {
-    tx.manualSeed(seed);
-    return new tx.nn.Linear(2, 3);
-  };
-  const first = made(1);
-  const [weight, bias] = await Promise.all(first.parameters().map((p) => p.data()));
-  const state = new Uint8Array((await tx.defaultGenerator.getState().data()).buffer);
-  const draws = await tx.rand([3]).tolist();
-  const sizes: number[] = [];
-  const whole = Float32Array.from([...state, ...weight!, ...bias!], Number);
+test('workers that XLA joins must begin alike: another seed is refused', async () => {
+  const sent: Uint8Array[] = [];
   const link = {
+    /** The other worker, whose seed is the first one's. */
     async reduce(_: string, data: Float32Array) {
-      sizes.push(data.length);
-      return data.length === 64 ? data.map((byte, i) => (i < 32 ? 7 : byte)) : whole; // who they are; their values
+      sent.push(Uint8Array.from(data.subarray(32)));
+      return Float32Array.of(...sent[0]!, ...data.subarray(32));
     },
   };
   const mesh = new tx.spmd.Mesh([4], ['data']);
-  const loop = new Loop(
-    { rank: 1, worldSize: 2, mesh } as never,
-    { reduce: 'xla' } as never,
-    link as never,
-    {} as never,
-  );
+  const spec = { reduce: 'xla' };
+  const loop = new Loop({ rank: 1, worldSize: 2, mesh } as never, spec as never, link as never, {} as never);
+  const prepared = (seed: number) => {
+    tx.manualSeed(seed);
+    return train.prepareModel(new tx.nn.Linear(2, 3));
+  };
   await withLoop(loop, async () => {
-    const model = await train.prepareModel(made(2));
-    expect(await model.weight.data()).toEqual(weight);
-    expect(await model.bias!.data()).toEqual(bias);
-    expect(await tx.rand([3]).tolist()).toEqual(draws);
-    link.reduce = async (_, data) => data.map((_, i) => data[32 + (i % 32)]!); // they are alike
-    await train.prepareModel(made(2));
+    await prepared(1);
+    await prepared(1);
+    await expect(prepared(2)).rejects.toThrow(
+      'prepareModel: the model or the seed of worker 1 is not that of worker 0, and XLA joins them into one: call tx.manualSeed',
+    );
   });
-  expect(sizes).toEqual([64, whole.length]);
+  expect(sent.map((hash) => hash.length)).toEqual([32, 32, 32]);
 });
 
 test('workers that XLA should have joined, and has not; a storage that they cannot write together', async () => {

@@ -8,6 +8,7 @@ know as '@tsxla {json}', the rest as the log.
 import asyncio
 import contextlib
 import errno
+import glob
 import json
 import os
 import shutil
@@ -31,7 +32,7 @@ ENDING = 10  # seconds of those that Ray gives us to end, for what comes when th
 
 
 class Desk:
-    """An actor beside the driver: what workers print and report, what all of them are to do, and their means."""
+    """An actor beside the driver: what workers print and report, what all of them are to do, and their sums."""
 
     def __init__(self, attempt):
         self.events = []
@@ -41,7 +42,7 @@ class Desk:
         self._group(0)
 
     def _group(self, world):
-        self.world, self.orders, self.finished, self.meeting = world, [], set(), ({}, [])
+        self.world, self.orders, self.finished, self.came, self.met = world, [], set(), {}, None
 
     async def begin(self, world):
         """A new group of workers: its number, or why there is none."""
@@ -114,16 +115,29 @@ class Desk:
         await self._until(self._all_ended)
 
     async def meet(self, rank, place, array=None):
-        """Waits until every rank has come; gives the places where they are, and the sum of their arrays if that is one place."""
-        came, met = self.meeting
-        came[rank] = place, array
-        if len(came) == self.world:
-            places, arrays = zip(*(came[rank] for rank in range(self.world)))
-            met.append((places, sum(arrays) if array is not None and len(set(places)) == 1 else None))
-            self.meeting = {}, []
-        await self._change()
-        await self._until(lambda: met)
-        return met[0]
+        """Waits until every rank has come; gives what is wrong with where they are, or None, and the sum of their arrays."""
+        met = self.met = self.met or asyncio.get_running_loop().create_future()
+        self.came[rank] = place, array
+        if len(self.came) == self.world:
+            places, arrays = zip(*(self.came[rank] for rank in range(self.world)))
+            why = odd_one(places)
+            met.set_result((why, sum(arrays) if array is not None and not why else None))
+            self.came, self.met = {}, None
+        return await met
+
+
+def odd_one(places):
+    """A rank that is elsewhere would be waited for without end."""
+    odd = next((rank for rank, place in enumerate(places) if place != places[0]), None)
+    return None if odd is None else (
+        f"worker 0 is at {shown(places[0])}, and worker {odd} at {shown(places[odd])}: workers must do the same in the same order, "
+        "with tensors of the same sizes")
+
+
+def shown(place):
+    """Where a rank is among what all do together, in words."""
+    number, kind, size = place
+    return f"barrier {number}" if kind == "barrier" else f"the {kind} {number} of {size} number{'s' * (size != 1)}"
 
 
 def say(event):
@@ -216,9 +230,11 @@ def trainer_of(request, desk):
     )
 
 
-def make_storage(storage):
+def make_storage(storage, name):
     """Ray would say it in thirty lines."""
     if storage and "://" not in storage:
+        if glob.glob(os.path.join(glob.escape(os.path.join(storage, name)), "checkpoint-[0-9]*")):
+            raise FileExistsError(errno.EEXIST, f"{name} has checkpoints of a run without Ray, which keeps them in another way")
         os.makedirs(storage, exist_ok=True)
         if not os.access(storage, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -234,10 +250,10 @@ def fit(request, desk, is_last):
     """As `run`."""
     trainer = trainer_of(request, desk)
     try:
-        make_storage(request.get("storage"))
+        make_storage(request.get("storage"), request["name"])
         result = trainer.fit()
     except OSError as error:
-        message = f"{request['storage']} cannot keep checkpoints: {error.strerror or error}: choose another storagePath"
+        message = f"{request['storage']} cannot keep checkpoints: {error.strerror or error}: choose another storagePath or name"
         ray.get(desk.tell.remote([{"type": "failed", "why": "controller", "message": message}]))
         return 1
     except rt.WorkerGroupError as error:

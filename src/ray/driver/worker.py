@@ -18,7 +18,7 @@ import ray.train as rt
 
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
 REPORTS = "tsxla_reports"  # among the metrics of a checkpoint: how many reports there were with its own
-PATIENCE = 30  # seconds, with a rank that goes on when another has ended
+PATIENCE = 30  # seconds, until it is told who has not come
 
 
 class WorkerFailed(RuntimeError):
@@ -26,13 +26,7 @@ class WorkerFailed(RuntimeError):
 
 
 class Mistake(RuntimeError):
-    """What would be the same again."""
-
-
-def shown(place):
-    """Where a rank is among what all do together, in words."""
-    number, kind, size = place
-    return f"barrier {number}" if kind == "barrier" else f"the {kind} {number} of {size} number{'s' * (size != 1)}"
+    """What ranks do wrong together."""
 
 
 def numbers(metrics):
@@ -195,8 +189,9 @@ class Work:
             array = np.frombuffer(data, dtype="<f4").copy() if header["type"] == "reduce" else None
             place = (header["id"], header.get("op", "barrier"), 0 if array is None else array.size)
             # The desk waits for as long as it takes, where gloo would not, and knows who is elsewhere.
-            places, total = ray.get(self.desk.meet.remote(self.rank, place, None if self.gloo else array))
-            self.check_places(places)
+            why, total = ray.get(self.desk.meet.remote(self.rank, place, None if self.gloo else array))
+            if why:
+                raise Mistake(why)
             if self.gloo and array is not None:
                 collective.allreduce(array, self.group)
                 total = array
@@ -206,13 +201,6 @@ class Work:
             else:
                 result = total / np.float32(self.world) if header["op"] == "mean" else total
                 self.node.send({"type": "reduced", "id": header["id"]}, result.tobytes())
-
-    def check_places(self, places):
-        """A rank that is elsewhere would be waited for without end."""
-        odd = next((rank for rank, place in enumerate(places) if place != places[0]), None)
-        if odd is not None:
-            raise Mistake(f"worker 0 is at {shown(places[0])}, and worker {odd} at {shown(places[odd])}: workers must do the same "
-                          "in the same order, with tensors of the same sizes")
 
     def watch_orders(self):
         known = 0
