@@ -61,6 +61,7 @@ export class WorkerGroup {
   #end!: { readonly resolve: () => void; readonly reject: (e: unknown) => void };
   #stopping: NodeJS.Signals | undefined;
   readonly #reminders: NodeJS.Timeout[] = [];
+  #waited: Together | undefined;
 
   constructor(
     readonly spec: WorkerSpec,
@@ -100,11 +101,13 @@ export class WorkerGroup {
     const [kill, stop] = [() => this.#kill(), (signal: NodeJS.Signals) => this.#stop(signal)];
     process.on('exit', kill);
     for (const signal of SIGNALS) process.on(signal, stop);
+    const watch = setInterval(() => this.#lookForLate(), PATIENCE).unref();
     try {
       for (let rank = 0; rank < this.scale.workers; rank++) this.#start(rank, own, specFile, port);
       await over;
       await this.#gone(LEAVE); // they end by themselves: what they do then is theirs
     } finally {
+      clearInterval(watch);
       for (const reminder of this.#reminders) clearTimeout(reminder);
       this.#kill();
       await Promise.all(this.#workers.map((w) => w.exited));
@@ -252,6 +255,15 @@ export class WorkerGroup {
     for (const { to } of parts.keys()) send(to, { type: 'ack', id });
   }
 
+  /** Who is waited for since the last look. */
+  #lookForLate(): void {
+    const [waiting, late] = [this.#workers.find((w) => w.waits.length), this.#workers.find((w) => !w.waits.length)];
+    const first = waiting?.waits[0];
+    if (first && first === this.#waited && late)
+      notice(`worker ${waiting.rank} has waited for worker ${late.rank} at ${nameOf(first)} for ${PATIENCE / 1000} s`);
+    this.#waited = first;
+  }
+
   /** A program of XLA's that waits for a worker which is elsewhere says nothing: what is still so after a while is told. */
   #remind(find: () => Worker | false | undefined, text: (late: number) => string): void {
     if (this.scale.reduce !== 'xla') return; // else the engine sees it
@@ -300,7 +312,7 @@ const showLines = (rank: number, input: Readable, to: Writable): Promise<void> =
   });
 
 const nameOf = (wait: Together): string =>
-  wait.type === 'barrier' ? `barrier ${wait.id}` : `the ${wait.op} ${wait.id} of ${plural(wait.bytes / 4, 'number')}`;
+  wait.type === 'barrier' ? 'barrier' : `${wait.what} of ${plural(wait.bytes / 4, 'number')}`;
 
 function reduced(all: readonly Together[]): Uint8Array {
   const [first, ...others] = all as [Together, ...Together[]];

@@ -42,7 +42,14 @@ export type FromWorker =
       readonly checkpoint: string | null;
     }
   /** Of numbers in f32. */
-  | { readonly type: 'reduce'; readonly id: number; readonly op: 'mean' | 'sum'; readonly bytes: number }
+  | {
+      readonly type: 'reduce';
+      readonly id: number;
+      readonly op: 'mean' | 'sum';
+      /** What the loop has called. */
+      readonly what: string;
+      readonly bytes: number;
+    }
   | { readonly type: 'barrier'; readonly id: number }
   | { readonly type: 'done' }
   | {
@@ -134,7 +141,7 @@ export interface Link {
   /** With a checkpoint it resolves when that is kept. */
   report(metrics: Metrics, checkpoint: string | null): Promise<void>;
   /** The sum or the mean over all workers. */
-  reduce(op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array>;
+  reduce(op: 'mean' | 'sum', data: Float32Array, what: string): Promise<Float32Array>;
   barrier(): Promise<void>;
 }
 
@@ -189,10 +196,10 @@ export class WorkerLink implements Link {
     send(this.#to, { type: 'report', id, metrics, checkpoint });
     if (checkpoint !== null) await this.#answer(id);
   }
-  async reduce(op: 'mean' | 'sum', data: Float32Array): Promise<Float32Array> {
+  async reduce(op: 'mean' | 'sum', data: Float32Array, what: string): Promise<Float32Array> {
     const id = (this.#together += 2);
     const raw = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    send(this.#to, { type: 'reduce', id, op, bytes: raw.length }, raw);
+    send(this.#to, { type: 'reduce', id, op, what, bytes: raw.length }, raw);
     return floats(await this.#answer(id));
   }
   async barrier(): Promise<void> {

@@ -75,7 +75,7 @@ async function checkAlike(loop: Loop, values: readonly Tensor[]): Promise<void> 
   const hash = createHash('sha256');
   for (const t of beginnings) hash.update((await t.data()) as Uint8Array);
   const own = hash.digest();
-  const all = await gather(loop, own);
+  const all = await gather(loop, 'prepareModel', own);
   const odd = all.findIndex((byte, i) => byte !== all[i % own.length]);
   if (odd >= 0)
     throw new ArgumentError(
@@ -84,11 +84,11 @@ async function checkAlike(loop: Loop, values: readonly Tensor[]): Promise<void> 
     );
 }
 /** The bytes of all workers, one behind the other: a sum, in which each has its own place. */
-async function gather(loop: Loop, own: Uint8Array): Promise<Uint8Array> {
+async function gather(loop: Loop, what: string, own: Uint8Array): Promise<Uint8Array> {
   const { rank, worldSize } = loop.context;
   const places = new Float32Array(worldSize * own.length);
   places.set(own, rank * own.length);
-  return Uint8Array.from(await loop.inTurn(() => loop.link.reduce('sum', places)));
+  return Uint8Array.from(await loop.inTurn(() => loop.link.reduce('sum', places, what)));
 }
 const isExact = ({ dtype }: Tensor): boolean => FLOATS.includes(dtype);
 /** What f32 does not hold (integers, booleans, f64), byte by byte. */
@@ -196,7 +196,7 @@ async function exchange(
   const sent = change(all);
   const parts: Promise<Float32Array>[] = [];
   for (let from = 0; from < sent.length; from += MESSAGE)
-    parts.push(link.reduce(op, sent.subarray(from, from + MESSAGE)));
+    parts.push(link.reduce(op, sent.subarray(from, from + MESSAGE), what));
   let from = 0;
   for (const part of parts) {
     const reduced = await part;
@@ -222,7 +222,7 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
   // As bytes: f32 would round them, and a number of tokens is soon larger than it holds.
   const values = Float64Array.from(names, (name) => metrics[name]!);
   const called = createHash('sha256').update(names.join()).digest().subarray(0, 8);
-  const bytes = await gather(loop, Buffer.concat([new Uint8Array(values.buffer), called]));
+  const bytes = await gather(loop, 'averageMetrics', Buffer.concat([new Uint8Array(values.buffer), called]));
   const all = Array.from({ length: worldSize }, (_, i) =>
     bytes.slice(i * (values.byteLength + 8), (i + 1) * (values.byteLength + 8)),
   );
@@ -240,7 +240,7 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
 export async function anyWorker(says: boolean): Promise<boolean> {
   const loop = currentLoop('anyWorker');
   if (loop.context.worldSize === 1) return says;
-  const [count] = await loop.inTurn(() => loop.link.reduce('sum', Float32Array.of(Number(says))));
+  const [count] = await loop.inTurn(() => loop.link.reduce('sum', Float32Array.of(Number(says)), 'anyWorker'));
   return count! > 0;
 }
 

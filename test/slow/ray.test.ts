@@ -197,8 +197,11 @@ test('recovery by two workers of the cluster: the losses of one process', async 
 
 test.each([
   ['leaves', 'worker 1: WorkerError: it waits for worker 0, which has come to its end: workers must take'],
-  ['sums', 'worker 0 is at the sum 1 of 16 numbers, and worker 1 at the sum 1 of 32 numbers: workers must do the same'],
-  ['meets', 'worker 0 is at barrier 1, and worker 1 at the sum 1 of 16 numbers: workers must do the same'],
+  [
+    'sums',
+    'worker 0 is at averageMetrics of 32 numbers, and worker 1 at averageMetrics of 48 numbers: workers must do the same',
+  ],
+  ['meets', 'worker 0 is at barrier, and worker 1 at averageMetrics of 32 numbers: workers must do the same'],
 ])('workers that do not do the same, as one that %s: a mistake, which is said and not made again', async (how, why) => {
   const withoutTorch = how === 'meets';
   if (withoutTorch) fs.writeFileSync(path.join(project, 'sitecustomize.py'), WITHOUT_TORCH);
@@ -364,18 +367,19 @@ test('a request that the cluster cannot satisfy is refused in time, with what wa
   await expectNothingLeft();
 });
 
-test('a storage that cannot be written is said', async () => {
-  const request = {
-    ...REQUEST,
-    name: 'kept',
-    storage: '/proc/runs',
-    device: 'cpu',
-    scaling: { num_workers: 1 },
-  } as const;
-  const events = await eventsOf(await submitRun(cluster.client(), request, { project }));
-  expect(events.find((e) => e.type === 'failed')).toMatchObject({
+test('a storage that cannot be written, and one with a run of another engine, are said', async () => {
+  const whyNot = async (kept: string) => {
+    const at = { ...REQUEST, name: 'kept', storage: kept, device: 'cpu', scaling: { num_workers: 1 } } as const;
+    const events = await eventsOf(await submitRun(cluster.client(), at, { project }));
+    return events.find((e) => e.type === 'failed');
+  };
+  expect(await whyNot('/proc/runs')).toMatchObject({
     why: 'controller',
-    message: '/proc/runs cannot keep checkpoints: No such file or directory: choose another storagePath',
+    message: '/proc/runs cannot keep checkpoints: No such file or directory: choose another storagePath or name',
+  });
+  fs.mkdirSync(path.join(scratch, 'local/kept/checkpoint-000001'), { recursive: true });
+  expect(await whyNot(path.join(scratch, 'local'))).toMatchObject({
+    message: expect.stringContaining('kept has checkpoints of a run without Ray, which keeps them in another way'),
   });
 });
 

@@ -29,10 +29,10 @@ test.each([
   ['leaves', /worker \d ended with status 0 before it came to fit\(\)/],
   [
     'sizes',
-    'worker 0 is at the mean 1 of 3 numbers, and worker 1 at the mean 1 of 4 numbers: workers must do the same',
+    'worker 0 is at averageGradients of 3 numbers, and worker 1 at averageGradients of 4 numbers: workers must do the same',
   ],
-  ['kinds', 'worker 0 is at the mean 1 of 3 numbers, and worker 1 at barrier 1: workers must do the same'],
-  ['fewer', /worker 1 has come to its end, and worker 0 waits for it at the mean 3 .* the same number of steps/],
+  ['kinds', 'worker 0 is at averageGradients of 3 numbers, and worker 1 at barrier: workers must do the same'],
+  ['fewer', /worker 1 has come to its end, and worker 0 waits for it at averageGradients .* the same number of steps/],
   ['older', /worker \d has tsxla 0.0.1, which speaks another language \(0\) than this program \(1\)/],
 ])('a worker that %s ends the run with what happened', async (name, message) => {
   const failed = (await run(name).catch((e) => e)) as TrainingFailedError;
@@ -71,11 +71,14 @@ test('each worker has as many GPUs of this machine as it asks for', async () => 
 test.each([
   ['late', '30 s ago worker 0 came to its end, and worker 1 has not: if it waits for the other in a program'],
   ['reports', '30 s ago worker 0 reported a checkpoint, and worker 1 has not come to that report'],
-])('workers that XLA joins, one of which %s: who may wait for whom is said', async (name, said) => {
+  ['waits', 'worker 0 has waited for worker 1 at averageGradients of 3 numbers for 30 s'],
+])('workers one of which is late (%s): who waits for whom is said', async (name, said) => {
   vi.stubEnv('CUDA_VISIBLE_DEVICES', '0,1');
-  const { setTimeout: later } = globalThis;
-  vi.spyOn(globalThis, 'setTimeout').mockImplementation(((f: () => void, ms: number) =>
-    later(f, ms === 30_000 ? 100 : ms)) as never);
+  for (const timer of ['setTimeout', 'setInterval'] as const) {
+    const real = globalThis[timer];
+    const soon = (f: () => void, ms: number) => real(f, ms === 30_000 ? 100 : ms);
+    vi.spyOn(globalThis, timer).mockImplementation(soon as never);
+  }
   const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   try {
     await run(name, undefined, { useGpu: true });

@@ -419,3 +419,11 @@ test('workers that XLA should have joined, and has not; a storage that they cann
     await expect(save({})).rejects.toThrow('choose a storagePath that is a folder of all machines');
   });
 });
+
+test('a run of a Ray cluster is left as it is', async () => {
+  const storagePath = folders.newFolder();
+  fs.mkdirSync(path.join(storagePath, 'run/checkpoint_2026-11-16_03-13-14.560197'), { recursive: true });
+  await expect(runLoop(() => {}, { storagePath })).rejects.toThrow(
+    'has checkpoints of a run on a Ray cluster, which keeps them in another way: give its address, or use another name',
+  );
+});

@@ -10,7 +10,8 @@ const answers = new net.Socket({ fd: 4 });
 const next = () => new Promise((resolve) => answers.once('data', resolve));
 const send = (frame, data = '') => fs.writeSync(3, `${JSON.stringify(frame)}\n${data}`);
 const hello = (protocol = 1) => send({ type: 'hello', tsxla: '0.0.1', protocol });
-const mean = (id, count) => send({ type: 'reduce', id, op: 'mean', bytes: 4 * count }, '\0'.repeat(4 * count));
+const mean = (id, count) =>
+  send({ type: 'reduce', id, op: 'mean', what: 'averageGradients', bytes: 4 * count }, '\0'.repeat(4 * count));
 const end = () => {
   send({ type: 'done' });
   process.exit(0);
@@ -83,6 +84,12 @@ const CASES = {
   /** The other one is late: to its end, to the report of a checkpoint. */
   async late() {
     if (rank) await new Promise((resolve) => setTimeout(resolve, 500));
+    end();
+  },
+  async waits() {
+    if (rank) await new Promise((resolve) => setTimeout(resolve, 700));
+    mean(1, 3);
+    await next();
     end();
   },
   async reports() {

@@ -125,6 +125,10 @@ class Desk:
             self.came, self.met = {}, None
         return await met
 
+    async def late(self):
+        """Who has come to the meeting that is under way, and who has not."""
+        return [sorted(self.came), [rank for rank in range(self.world) if rank not in self.came]]
+
 
 def odd_one(places):
     """A rank that is elsewhere would be waited for without end."""
@@ -136,8 +140,8 @@ def odd_one(places):
 
 def shown(place):
     """Where a rank is among what all do together, in words."""
-    number, kind, size = place
-    return f"barrier {number}" if kind == "barrier" else f"the {kind} {number} of {size} number{'s' * (size != 1)}"
+    what, _, size = place
+    return f"{what} of {size} number{'s' * (size != 1)}" if size else what
 
 
 def say(event):

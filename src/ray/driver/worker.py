@@ -187,9 +187,9 @@ class Work:
         while (item := self.sums.get()) is not None:
             header, data = item
             array = np.frombuffer(data, dtype="<f4").copy() if header["type"] == "reduce" else None
-            place = (header["id"], header.get("op", "barrier"), 0 if array is None else array.size)
+            place = (header.get("what", "barrier"), header.get("op"), 0 if array is None else array.size)
             # The desk waits for as long as it takes, where gloo would not, and knows who is elsewhere.
-            why, total = ray.get(self.desk.meet.remote(self.rank, place, None if self.gloo else array))
+            why, total = self.meet(place, None if self.gloo else array)
             if why:
                 raise Mistake(why)
             if self.gloo and array is not None:
@@ -201,6 +201,16 @@ class Work:
             else:
                 result = total / np.float32(self.world) if header["op"] == "mean" else total
                 self.node.send({"type": "reduced", "id": header["id"]}, result.tobytes())
+
+    def meet(self, place, array):
+        met = self.desk.meet.remote(self.rank, place, array)
+        try:
+            return ray.get(met, timeout=PATIENCE)
+        except ray.exceptions.GetTimeoutError:
+            came, late = ray.get(self.desk.late.remote())
+            if came and came[0] == self.rank and late:
+                self.tell(type="log", line=f"tsxla: worker {self.rank} has waited for worker {late[0]} at {place[0]} for {PATIENCE} s")
+            return ray.get(met)
 
     def watch_orders(self):
         known = 0
