@@ -40,7 +40,7 @@ export interface PrepareModelOptions {
   /** Which parameters are split along the axis model: as `parallelize` takes it. */
   readonly table?: ParallelTable;
 }
-/** The model as this worker has it: split over the mesh, if there is one, and with the first worker's values. */
+/** The model as this worker has it: split over the mesh, if there is one, with the values that all workers have. */
 export async function prepareModel<M extends Module>(model: M, options: PrepareModelOptions = {}): Promise<M> {
   const loop = currentLoop('prepareModel');
   placeModel(loop, model, options);
@@ -74,21 +74,22 @@ async function checkAlike(loop: Loop, values: readonly Tensor[]): Promise<void> 
   await compute('prepareModel', ...beginnings);
   const hash = createHash('sha256');
   for (const t of beginnings) hash.update((await t.data()) as Uint8Array);
-  const own = hash.digest();
-  const all = await gather(loop, 'prepareModel', own);
-  const odd = all.findIndex((byte, i) => byte !== all[i % own.length]);
-  if (odd >= 0)
+  const all = await gather(loop, 'prepareModel', hash.digest());
+  const odd = all.findIndex((theirs) => !theirs.equals(all[0]!));
+  if (odd > 0)
     throw new ArgumentError(
-      `prepareModel: the model or the seed of worker ${Math.floor(odd / own.length)} is not that of worker 0, and XLA joins them into one: ` +
+      `prepareModel: the model or the seed of worker ${odd} is not that of worker 0, and XLA joins them into one: ` +
         'call tx.manualSeed with the same number in all workers, before the model is made, and read the same files',
     );
 }
-/** The bytes of all workers, one behind the other: a sum, in which each has its own place. */
-async function gather(loop: Loop, what: string, own: Uint8Array): Promise<Uint8Array> {
+/** The bytes of each worker: a sum, in which all have places of their own. */
+async function gather(loop: Loop, what: string, own: Uint8Array): Promise<Buffer[]> {
   const { rank, worldSize } = loop.context;
-  const places = new Float32Array(worldSize * own.length);
-  places.set(own, rank * own.length);
-  return Uint8Array.from(await loop.inTurn(() => loop.link.reduce('sum', places, what)));
+  const size = own.length;
+  const places = new Float32Array(worldSize * size);
+  places.set(own, rank * size);
+  const found = Buffer.from(await loop.inTurn(() => loop.link.reduce('sum', places, what)));
+  return Array.from({ length: worldSize }, (_, i) => found.subarray(i * size, (i + 1) * size));
 }
 const isExact = ({ dtype }: Tensor): boolean => FLOATS.includes(dtype);
 /** What f32 does not hold (integers, booleans, f64), byte by byte. */
@@ -219,20 +220,16 @@ export async function averageMetrics<M extends Record<string, number>>(metrics: 
   const names = Object.keys(metrics).sort();
   const wrong = names.find((name) => typeof metrics[name] !== 'number');
   if (wrong) throw new ArgumentError(`averageMetrics: ${wrong} is ${shown(metrics[wrong])}, and metrics are numbers`);
-  // As bytes: f32 would round them, and a number of tokens is soon larger than it holds.
-  const values = Float64Array.from(names, (name) => metrics[name]!);
+  // As bytes: f32 would round them, and a number of tokens is soon larger than it holds. By their names all know that they mean the same.
+  const values = Buffer.from(Float64Array.from(names, (name) => metrics[name]!).buffer);
   const called = createHash('sha256').update(names.join()).digest().subarray(0, 8);
-  const bytes = await gather(loop, 'averageMetrics', Buffer.concat([new Uint8Array(values.buffer), called]));
-  const all = Array.from({ length: worldSize }, (_, i) =>
-    bytes.slice(i * (values.byteLength + 8), (i + 1) * (values.byteLength + 8)),
-  );
-  const odd = all.findIndex((theirs) => !called.equals(theirs.subarray(-8)));
+  const all = await gather(loop, 'averageMetrics', Buffer.concat([called, values]));
+  const odd = all.findIndex((theirs) => !theirs.subarray(0, 8).equals(called));
   if (odd >= 0)
     throw new ArgumentError(
       `averageMetrics: worker ${rank} gave ${names.join(', ')}, and worker ${odd} others: all workers give numbers of the same names`,
     );
-  const numbers = all.map((theirs) => new Float64Array(theirs.buffer, 0, names.length));
-  const mean = (i: number) => numbers.reduce((sum, of) => sum + of[i]!, 0) / worldSize;
+  const mean = (i: number) => all.reduce((sum, theirs) => sum + theirs.readDoubleLE(8 * (i + 1)), 0) / worldSize;
   return Object.fromEntries(Object.keys(metrics).map((name) => [name, mean(names.indexOf(name))])) as M;
 }
 

@@ -364,7 +364,7 @@ test.each(['xla', 'engine'])('averageMetrics: the mean over workers, whoever sum
     async reduce(_: string, data: Float32Array) {
       const own = data.subarray(0, data.length / 2);
       const theirs = new Uint8Array(other.buffer).subarray(0, own.length - 8);
-      return Float32Array.of(...own, ...theirs, ...Array.from(names ?? own.subarray(-8)));
+      return Float32Array.of(...own, ...Array.from(names ?? own.subarray(0, 8)), ...theirs);
     },
   };
   const loop = new Loop({ rank: 0, worldSize: 2 } as never, { reduce } as never, link as never, {} as never);
