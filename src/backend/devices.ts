@@ -14,7 +14,8 @@ const expected: Readonly<Record<DeviceType, () => number>> = {
   cpu: virtualDevices,
   cuda: () => {
     const processes = envInteger('WORLD_SIZE', 1, 1);
-    return processes * (processes > 1 ? (ownGpu().visible_devices ?? visibleGpus()) : visibleGpus()).length;
+    const own = processes > 1 ? ownGpu().visible_devices : undefined;
+    return processes * (own ?? visibleGpus()).length;
   },
   tpu: () => {
     const slice = env('TPU_ACCELERATOR_TYPE'); // Cloud TPU's own: v5litepod-16

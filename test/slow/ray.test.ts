@@ -196,7 +196,10 @@ test('recovery by two workers of the cluster: the losses of one process', async 
 });
 
 test.each([
-  ['leaves', 'worker 1: WorkerError: it waits for worker 0, which has come to its end: workers must take'],
+  [
+    'leaves',
+    'the run early failed: worker 1: WorkerError: it waits for worker 0, which has come to its end: workers must take',
+  ],
   [
     'sums',
     'worker 0 is at averageMetrics of 32 numbers, and worker 1 at averageMetrics of 48 numbers: workers must do the same',
