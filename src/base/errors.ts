@@ -43,6 +43,9 @@ export class StateDictError extends ArgumentError {
 /** A checkpoint that cannot be written, is not whole, or does not have what is asked of it. */
 export class CheckpointError extends TsxlaError {}
 
+/** A lock that another process has taken over or removed: what it protects is not written any more. */
+export class LockError extends TsxlaError {}
+
 /** A handle that was disposed, or whose client was. */
 export class DisposedError extends TsxlaError {}
 

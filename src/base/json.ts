@@ -1,5 +1,147 @@
-// JSON between processes and in files.
+// JSON between processes and in files. What a file holds is checked against a schema where it is read: whatever is not as
+// expected is a FileError that names the file, the key, the value and what was expected.
+import fs from 'node:fs';
+import fsp from 'node:fs/promises';
+import * as v from 'valibot';
+import { FileError } from './errors.js';
+import { bytes as showBytes } from './format.js';
+import { messageOf } from './thrown.js';
 
 /** JSON has no NaN and no infinity, and a loss may be one: they are texts there, of which Number makes numbers again. */
 export const jsonOf = (x: unknown): string =>
   JSON.stringify(x, (_, value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value));
+
+/** As files have it: indented, with a newline at the end. */
+export const jsonText = (x: unknown): Uint8Array => Buffer.from(`${JSON.stringify(x, null, 2)}\n`);
+
+// ---- schemas: valibot's, with messages that complete "expected ..."
+
+export type Schema = v.GenericSchema;
+export type Read<S extends Schema> = v.InferOutput<S>;
+
+export const text = v.string('a string');
+export const flag = v.boolean('true or false');
+export const real = v.pipe(v.number('a number'), v.finite('a finite number'));
+/** A whole number from `least` on; 2^53 - 1 is the largest that JavaScript counts with exactly. */
+export const whole = (least = 0, most = Number.MAX_SAFE_INTEGER) => {
+  const what = `a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}`;
+  return v.pipe(v.number(what), v.safeInteger(what), v.minValue(least, what), v.maxValue(most, what));
+};
+/** Transformers writes null where nothing is set: it counts as absent. */
+export const optional = <S extends Schema>(schema: S) =>
+  v.pipe(
+    v.nullish(schema),
+    v.transform((x) => x ?? undefined),
+  );
+export const list = <S extends Schema>(of: S) => v.array(of, 'a list');
+export const record = <S extends Schema>(of: S) => v.record(v.string(), of, 'an object');
+/** An object with these keys; others are kept as they are. */
+export const object = <E extends v.ObjectEntries>(entries: E) =>
+  v.pipe(
+    v.custom<object>((x) => typeof x === 'object' && x !== null && !Array.isArray(x), 'an object'),
+    v.looseObject(entries, ({ path }) => {
+      const missing = entries[String(path?.at(-1)?.key)];
+      return missing ? (v.safeParse(missing, undefined).issues?.[0].message ?? 'a value') : 'an object';
+    }),
+  );
+export const anyObject = object({});
+
+// ---- reading
+
+export interface ReadOptions {
+  /** The error to throw; a FileError unless given. */
+  readonly error?: (message: string, options: ErrorOptions) => Error;
+}
+
+const LIMIT = 256 * 2 ** 20; // bytes: no JSON of a model, a tokenizer or a checkpoint is as large
+
+/** The content of a JSON file; undefined if there is no such file. */
+export async function readJson<S extends Schema>(
+  file: string,
+  schema: S,
+  options: ReadOptions = {},
+): Promise<Read<S> | undefined> {
+  const bad = badOf(options);
+  let bytes: Buffer;
+  try {
+    checkSize(await fsp.stat(file));
+    bytes = await fsp.readFile(file);
+  } catch (e) {
+    if (isMissing(e)) return undefined;
+    throw bad(`cannot read ${file}: ${messageOf(e)}`, e);
+  }
+  return parseJson(bytes, file, schema, options);
+}
+
+/** The same at once, for constructors and lists. */
+export function readJsonSync<S extends Schema>(
+  file: string,
+  schema: S,
+  options: ReadOptions = {},
+): Read<S> | undefined {
+  const bad = badOf(options);
+  let bytes: Buffer;
+  try {
+    checkSize(fs.statSync(file));
+    bytes = fs.readFileSync(file);
+  } catch (e) {
+    if (isMissing(e)) return undefined;
+    throw bad(`cannot read ${file}: ${messageOf(e)}`, e);
+  }
+  return parseJson(bytes, file, schema, options);
+}
+
+/** JSON that was read already; `source` says where, in errors. */
+export function parseJson<S extends Schema>(
+  json: string | Uint8Array,
+  source: string,
+  schema: S,
+  options: ReadOptions = {},
+): Read<S> {
+  const bad = badOf(options);
+  let value: unknown;
+  try {
+    const string = typeof json === 'string' ? json : UTF8.decode(json); // without a byte-order mark
+    value = JSON.parse(string);
+  } catch (e) {
+    throw bad(`${source} is not JSON: ${messageOf(e)}`, e);
+  }
+  return checkJson(value, source, schema, options);
+}
+
+/** A value that should be what the schema says. */
+export function checkJson<S extends Schema>(
+  value: unknown,
+  source: string,
+  schema: S,
+  options: ReadOptions = {},
+): Read<S> {
+  const bad = badOf(options);
+  const { success, output, issues } = v.safeParse(schema, value);
+  if (success) return output;
+  const [{ message, input, path }, ...more] = issues as [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]];
+  const key = (path ?? []).map((item) => String(item.key)).join('.');
+  const is = input === undefined ? (key ? 'is missing' : 'is empty') : `is ${shorten(input)}`;
+  const others = more.length ? ` (and ${more.length} more ${more.length > 1 ? 'keys are' : 'key is'} wrong)` : '';
+  throw bad(`${source}: ${key ? `"${key}"` : 'its content'} ${is}: expected ${message}${others}`);
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
+const badOf =
+  ({ error = (message, options) => new FileError(message, options) }: ReadOptions) =>
+  (message: string, cause?: unknown): Error =>
+    error(message, cause === undefined ? {} : { cause });
+const isMissing = (e: unknown): boolean => (e as NodeJS.ErrnoException).code === 'ENOENT';
+
+function checkSize(info: fs.Stats): void {
+  if (!info.isFile()) throw new Error('it is not a file'); // a pipe would be waited for
+  if (info.size > LIMIT) throw new Error(`it has ${showBytes(info.size)}, more than ${showBytes(LIMIT)}`);
+}
+
+/** A value in at most 60 characters. */
+function shorten(value: unknown): string {
+  const isDeep = typeof value === 'object' && value !== null;
+  if (isDeep) return Array.isArray(value) ? `a list of ${value.length}` : 'an object';
+  const shown = JSON.stringify(value) ?? String(value);
+  return shown.length > 60 ? `${shown.slice(0, 57)}...` : shown;
+}

@@ -1,36 +1,172 @@
-// Locks between processes: a folder beside the thing, touched every second while its holder lives.
+// Locks between processes. The kernel holds the lock (flock), so it ends with its process, however that ends, and a process
+// that is paused keeps it. The file records the holder: for messages, and for file systems whose kernels do not share locks,
+// where a holder on another machine counts as alive while it touches the file.
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import koffi, { type KoffiFunc } from 'koffi';
+import { LockError } from './errors.js';
 
 export interface Lock {
-  readonly lost: AbortSignal; // the process was stopped so long that another took the lock
+  /** Aborted once the lock is known to be lost. */
+  readonly lost: AbortSignal;
+  /** Throws a LockError if another process has taken or removed the lock. To be called before each write that it protects. */
+  check(): void;
   release(): Promise<void>;
 }
 
-/** The lock of `file` (which need not exist), or undefined while another has it. A killed holder's goes stale in 5 s. */
-export async function tryLock(file: string): Promise<Lock | undefined> {
-  const lost = new AbortController();
-  // Imported here only: it takes over Ctrl-C, which would then do nothing while XLA has the main thread.
-  const { default: lockfile } = await import('proper-lockfile');
-  try {
-    const release = await lockfile.lock(file, {
-      realpath: false,
-      stale: 5000,
-      update: 1000,
-      onCompromised: () => lost.abort(),
-    });
-    return { lost: lost.signal, release: () => release().catch(() => undefined) };
-  } catch (e) {
-    if ((e as NodeJS.ErrnoException).code !== 'ELOCKED') throw e;
-    return undefined;
+/** The process that has a lock. */
+export interface Holder {
+  readonly host: string;
+  readonly pid: number;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  readonly token: string;
+}
+
+const BEAT = 2_000; // milliseconds between touches
+const STALE = 60_000; // a holder on another machine that has not touched the file for so long is gone
+const OLD_STALE = 5_000; // locks of earlier versions are folders, touched every second
+
+const fileOf = (thing: string): string => `${thing}.lock`;
+
+/** The lock of `thing` (a path that need not exist), or undefined while another process has it. */
+export async function tryLock(thing: string): Promise<Lock | undefined> {
+  const file = fileOf(thing);
+  for (;;) {
+    const fd = openLock(file);
+    if (fd === undefined) return undefined;
+    try {
+      if (isHeld(file, fd, flock(fd))) return void fs.closeSync(fd);
+      // The holder before us may have removed the file between our open and our lock: then it is not the lock any more.
+      if (isSame(file, fd)) return hold(file, fd);
+    } catch (e) {
+      fs.closeSync(fd);
+      throw e;
+    }
+    fs.closeSync(fd);
   }
 }
 
-/** The same, after as long as the lock of a killed process takes to go stale; undefined: its holder lives. */
-export async function waitForLock(file: string): Promise<Lock | undefined> {
+/** The same, waiting up to 8 s for a process that is about to end. Undefined: it lives on. */
+export async function waitForLock(thing: string): Promise<Lock | undefined> {
   for (let tries = 0; tries < 32; tries++) {
-    const lock = await tryLock(file);
+    const lock = await tryLock(thing);
     if (lock) return lock;
     await sleep(250);
   }
   return undefined;
+}
+
+/** The holder of a lock in words: "process 4711, which is paused". */
+export function holderOf(thing: string): string {
+  const holder = recordIn(fileOf(thing));
+  if (!holder) return 'another process';
+  const { host, pid } = holder;
+  if (host !== os.hostname()) return `process ${pid} on ${host}`;
+  return isPaused(pid) ? `process ${pid}, which is paused (kill -CONT ${pid} continues it)` : `process ${pid}`;
+}
+
+/** The files of locks that are held, with their tokens: removed when the process ends, for tidiness alone. */
+const held = new Map<string, string>();
+process.once('exit', () => {
+  for (const [file, token] of held) if (recordIn(file)?.token === token) fs.rmSync(file, { force: true });
+});
+
+function hold(file: string, fd: number): Lock {
+  const lost = new AbortController();
+  const holder: Holder = { host: os.hostname(), pid: process.pid, since: Date.now(), token: randomUUID() };
+  fs.ftruncateSync(fd);
+  fs.writeSync(fd, JSON.stringify(holder), 0);
+  const isOurs = () => recordIn(file)?.token === holder.token;
+  const beat = setInterval(() => {
+    if (isOurs()) fs.futimesSync(fd, new Date(), new Date());
+    else lost.abort();
+  }, BEAT).unref();
+  held.set(file, holder.token);
+  let released = false;
+  return {
+    lost: lost.signal,
+    check() {
+      if (!released && isOurs()) return;
+      lost.abort();
+      const now = recordIn(file);
+      const who = now ? `${holderOf(file.slice(0, -'.lock'.length))} has taken it over` : 'the lock was removed';
+      throw new LockError(`${file} is not held by this process any more (${who}): nothing more is written`);
+    },
+    async release() {
+      if (released) return;
+      released = true;
+      clearInterval(beat);
+      held.delete(file);
+      if (isOurs()) fs.rmSync(file, { force: true });
+      fs.closeSync(fd);
+    },
+  };
+}
+
+/** Undefined while an earlier version of tsxla, whose locks are folders, has it. */
+function openLock(file: string): number | undefined {
+  for (;;) {
+    try {
+      return fs.openSync(file, fs.constants.O_RDWR | fs.constants.O_CREAT, 0o644);
+    } catch (e) {
+      if ((e as NodeJS.ErrnoException).code !== 'EISDIR') throw e;
+    }
+    const touched = fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    if (Date.now() - touched < OLD_STALE) return undefined;
+    fs.rmSync(file, { recursive: true, force: true });
+  }
+}
+
+let call: KoffiFunc<(fd: number, operation: number) => number> | undefined;
+const EXCLUSIVE_NOW = 2 | 4; // LOCK_EX | LOCK_NB
+/** Takes the kernel's lock. */
+function flock(fd: number): 'taken' | 'held' | 'unsupported' {
+  call ??= koffi.load(null).func('int flock(int fd, int operation)');
+  if (call(fd, EXCLUSIVE_NOW) === 0) return 'taken';
+  return koffi.errno() === koffi.os.errno['EWOULDBLOCK'] ? 'held' : 'unsupported';
+}
+
+/** By the record: on another machine a holder that touches the file lives; on this one only the kernel's lock counts. */
+function isHeld(file: string, fd: number, kernel: ReturnType<typeof flock>): boolean {
+  const holder = recordIn(file);
+  if (kernel === 'held' || !holder) return kernel === 'held';
+  if (holder.host !== os.hostname()) return Date.now() - fs.fstatSync(fd).mtimeMs < STALE;
+  return kernel === 'unsupported' && isAlive(holder.pid);
+}
+
+/** Whether a process of this machine is there, if only paused. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (e) {
+    return (e as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+function isSame(file: string, fd: number): boolean {
+  const [named, opened] = [fs.statSync(file, { throwIfNoEntry: false }), fs.fstatSync(fd)];
+  return named?.ino === opened.ino && named.dev === opened.dev;
+}
+
+function recordIn(file: string): Holder | undefined {
+  try {
+    const { host, pid, since, token } = JSON.parse(fs.readFileSync(file, 'utf8')) as Partial<Holder>;
+    if (typeof host !== 'string' || typeof token !== 'string') return undefined;
+    return { host, token, pid: Number(pid), since: Number(since) };
+  } catch {
+    return undefined; // not there, or being written
+  }
+}
+
+/** Whether a process of this machine was stopped by a signal (Linux only). */
+function isPaused(pid: number): boolean {
+  try {
+    return /^\d+ \(.*\) [tT] /s.test(fs.readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return false;
+  }
 }

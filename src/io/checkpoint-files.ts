@@ -9,6 +9,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout } from 'node:timers/promises';
 import { CheckpointError, FileError } from '../base/errors.js';
+import { isAlive } from '../base/lock.js';
 import { messageOf } from '../base/thrown.js';
 import type { ArraySource, HostArray } from './array.js';
 import { flushFolder, replaceFiles } from './file.js';
@@ -267,15 +268,6 @@ const isAbandoned = (name: string): boolean => {
   if (host !== HOST || underWay.has(name.replace(FORMER, ''))) return false;
   return Number(pid) === process.pid || !isAlive(Number(pid));
 };
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (e) {
-    return (e as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}
-
 // ---- reading
 
 const notWhole = (folder: string, what: string, cause?: unknown) =>

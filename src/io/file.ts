@@ -3,7 +3,9 @@ import { randomUUID } from 'node:crypto';
 import fsSync from 'node:fs';
 import fs, { type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
-import { FileError } from '../base/errors.js';
+import * as v from 'valibot';
+import { ArgumentError, FileError } from '../base/errors.js';
+import { jsonText, list, object, readJson, text } from '../base/json.js';
 import { messageOf } from '../base/thrown.js';
 
 const CHUNK = 2 ** 30; // Node reads at most 2 GiB at once
@@ -69,14 +71,17 @@ export type Write = (bytes: Uint8Array) => Promise<void>;
 export type WriteFile = (write: Write) => Promise<void>;
 
 /**
- * Writes files that replace others: all of them first under temporary names, flushed to the disk, then renamed. So a reader
- * never sees half a file, and when one cannot be written (a full disk) all stay as they were. `remove` goes last.
+ * Replaces a set of files, all or none. They are written under temporary names and flushed to the disk first, so that a reader
+ * never sees half a file and a full disk changes nothing. Several files of one folder are then listed in a journal before the
+ * first is renamed: a process that is killed between two renames leaves a set that `finishReplacing` completes. `remove` goes
+ * last.
  */
 export async function replaceFiles(
   files: ReadonlyMap<string, WriteFile>,
   remove: readonly string[] = [],
 ): Promise<void> {
-  const aside: { readonly target: string; readonly temporary: string }[] = [];
+  const aside: Replacement[] = [];
+  let journal: string | undefined;
   let current = '';
   try {
     for (const [file, write] of files) {
@@ -91,15 +96,103 @@ export async function replaceFiles(
       aside.push({ target, temporary });
       await writeFlushed(temporary, 'wx', write);
     }
-    for (const { target, temporary } of aside) await fs.rename((current = temporary), target);
+    journal = await writeJournal(aside, remove);
+    const rename = ({ target, temporary }: Replacement) => fs.rename((current = temporary), target);
+    for (const one of aside) await (journal ? ifThere(rename(one)) : rename(one)); // a reader may complete it
     for (const file of remove) await fs.rm((current = file), { force: true });
     // A rename is on the disk when its folder is.
     for (const folder of new Set(aside.map(({ target }) => path.dirname(target)))) await flushFolder(folder);
+    if (journal) await fs.rm(journal, { force: true });
   } catch (e) {
-    for (const { temporary } of aside) await fs.rm(temporary, { force: true });
+    if (!journal) for (const { temporary } of aside) await fs.rm(temporary, { force: true }); // else it is to be completed
     if (e instanceof FileError || !(e as NodeJS.ErrnoException).syscall) throw e; // not the disk's: an array's own
     throw new FileError(`cannot write ${current}: ${messageOf(e)}`, { cause: e });
   }
+}
+
+interface Replacement {
+  readonly target: string;
+  readonly temporary: string;
+}
+const JOURNAL = /^\.replacing-[0-9a-f-]{36}\.json$/;
+const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+const plainName = v.pipe(text, v.regex(/^[^/\\\0]+$/, 'the name of a file in the same folder'));
+const JournalSchema = object({ rename: list(v.tuple([plainName, plainName])), remove: list(plainName) });
+
+/** Where a set is in one folder, as sets of ours are. A single rename needs no journal. */
+async function writeJournal(aside: readonly Replacement[], remove: readonly string[]): Promise<string | undefined> {
+  const folder = path.dirname(aside[0]?.target ?? '');
+  const all = [...aside.map((a) => a.target), ...remove];
+  if (all.length < 2 || all.some((file) => path.dirname(file) !== folder)) return undefined;
+  const journal = path.join(folder, `.replacing-${randomUUID()}.json`);
+  const temporary = `${journal}.tmp`;
+  const content = {
+    rename: aside.map((a) => [path.basename(a.temporary), path.basename(a.target)]),
+    remove: remove.map((file) => path.basename(file)),
+  };
+  await writeFlushed(temporary, 'wx', (write) => write(jsonText(content)));
+  await fs.rename(temporary, journal);
+  await flushFolder(folder);
+  return journal;
+}
+
+/** Completes a replacement that a killed process left half done in a folder. To be called before a set of files is read. */
+export async function finishReplacing(folder: string): Promise<void> {
+  const names = await fs.readdir(folder).catch(() => []);
+  for (const name of names.filter((n) => JOURNAL.test(n))) {
+    const journal = path.join(folder, name);
+    const content = await readJson(journal, JournalSchema);
+    if (!content) continue; // its writer was just done
+    for (const [temporary, target] of content.rename) {
+      // The folder may come from somebody else: a journal renames nothing but what replaceFiles writes.
+      if (
+        !new RegExp(`^${UUID}\\.tmp$`).test(temporary.slice(target.length + 1)) ||
+        !temporary.startsWith(`${target}.`)
+      )
+        throw new FileError(`${journal} would rename ${temporary} to ${target}: remove it if you do not know it`);
+      await ifThere(fs.rename(path.join(folder, temporary), path.join(folder, target)));
+    }
+    for (const file of content.remove) await ifThere(fs.rm(path.join(folder, file)));
+    await flushFolder(folder);
+    await ifThere(fs.rm(journal));
+  }
+}
+/** Another process may have done it already. */
+const ifThere = (done: Promise<void>): Promise<void> =>
+  done.catch((e: NodeJS.ErrnoException) => {
+    if (e.code !== 'ENOENT') throw new FileError(`cannot complete an interrupted save: ${e.message}`, { cause: e });
+  });
+
+/**
+ * Makes an output folder ready before any work is done for it: creates it, and writes and removes a file in it. What is wrong
+ * with the name, the folders above it or the permissions is an error that names the option.
+ */
+export async function openOutput(folder: string, option = '--output'): Promise<void> {
+  const cannot = (what: string, cause?: unknown) =>
+    new ArgumentError(`${option} ${folder || "''"}: ${what}`, { cause });
+  if (!folder.trim()) throw cannot('the name is empty: name a folder');
+  await makeFolder(path.resolve(folder), cannot);
+  const probe = path.join(folder, `.probe-${randomUUID()}`);
+  try {
+    await fs.writeFile(probe, 'x', { flag: 'wx' });
+  } catch (e) {
+    throw cannot(`the folder cannot be written: ${messageOf(e)}`, e);
+  } finally {
+    await fs.rm(probe, { force: true }).catch(() => {});
+  }
+}
+
+/** One folder after the other: Node's own recursive mkdir never ends where a folder above can have none, as in /proc. */
+async function makeFolder(folder: string, cannot: (what: string, cause?: unknown) => Error): Promise<void> {
+  const info = await fs.stat(folder).catch((e: NodeJS.ErrnoException) => {
+    if (e.code !== 'ENOENT' && e.code !== 'ENOTDIR') throw cannot(messageOf(e), e);
+  });
+  if (info?.isDirectory()) return;
+  if (info) throw cannot(`${folder} is a file: name another folder`);
+  await makeFolder(path.dirname(folder), cannot);
+  await fs.mkdir(folder).catch((e: NodeJS.ErrnoException) => {
+    if (e.code !== 'EEXIST') throw cannot(`the folder cannot be created: ${messageOf(e)}`, e);
+  });
 }
 
 async function writeFlushed(file: string, flag: string, write: WriteFile): Promise<void> {

@@ -1,7 +1,7 @@
 // The folder of compiled programs: one file each, whole or not there, and never one that others could have written.
 import { randomUUID } from 'node:crypto';
 import { type Stats, statSync } from 'node:fs';
-import { type FileHandle, open, readdir, readFile, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
@@ -238,7 +238,7 @@ export async function clear(folder: string): Promise<Removed> {
   const removed = await makeRoom(folder, -1);
   for (const name of await readdir(folder).catch(ifMissing([]))) {
     if (TEMPORARY.test(name) || MEMO.test(name)) await rm(path.join(folder, name), { force: true });
-    if (/^[0-9a-f]{64}\.lock$/.test(name)) await rmdir(path.join(folder, name)).catch(() => undefined);
+    if (/^[0-9a-f]{64}\.lock$/.test(name)) await rm(path.join(folder, name), { recursive: true, force: true });
   }
   return removed;
 }

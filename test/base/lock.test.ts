@@ -1,0 +1,81 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { holderOf, tryLock } from '../../dist/base/lock.js';
+import { scratch } from '../scratch.js';
+
+const dir = scratch('lock').newFolder();
+fs.mkdirSync(dir);
+const lockModule = new URL('../../dist/base/lock.js', import.meta.url).href;
+
+/** A process that takes a lock, says so, and keeps it. */
+async function holder(thing: string) {
+  const code = `const { tryLock } = await import(${JSON.stringify(lockModule)});
+    const lock = await tryLock(${JSON.stringify(thing)}); console.log(lock ? 'taken' : 'held'); setInterval(() => {}, 1000)`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [said] = (await once(child.stdout, 'data')) as [Buffer];
+  return { child, said: String(said).trim() };
+}
+
+test('a lock has one holder, in one process and among processes', async () => {
+  const thing = path.join(dir, 'one');
+  const { child, said } = await holder(thing);
+  expect(said).toBe('taken');
+  expect(await tryLock(thing)).toBeUndefined();
+  expect(holderOf(thing)).toBe(`process ${child.pid}`);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  const lock = (await tryLock(thing))!; // at once: the kernel has released it
+  expect(await tryLock(thing)).toBeUndefined();
+  await lock.release();
+  expect(fs.readdirSync(dir)).toEqual([]);
+});
+
+test('a paused process keeps its lock', async () => {
+  const thing = path.join(dir, 'paused');
+  const { child } = await holder(thing);
+  child.kill('SIGSTOP');
+  // However old its record is: as after a night of sleep.
+  await expect.poll(() => holderOf(thing)).toContain(`process ${child.pid}, which is paused`);
+  fs.utimesSync(`${thing}.lock`, 0, 0);
+  expect(await tryLock(thing)).toBeUndefined();
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  await (await tryLock(thing))!.release();
+});
+
+test('check() throws once the lock was taken over or removed', async () => {
+  const thing = path.join(dir, 'lost');
+  const lock = (await tryLock(thing))!;
+  lock.check();
+  fs.rmSync(`${thing}.lock`);
+  expect(() => lock.check()).toThrow(/lost\.lock is not held by this process any more \(the lock was removed\)/);
+  expect(lock.lost.aborted).toBe(true);
+  const second = (await tryLock(thing))!;
+  expect(() => lock.check()).toThrow(`process ${process.pid} has taken it over`);
+  await lock.release(); // which leaves the second one's
+  second.check();
+  await second.release();
+});
+
+test('a holder on another machine counts while it touches the file', async () => {
+  const thing = path.join(dir, 'remote');
+  const record = { host: 'elsewhere', pid: 1, since: Date.now(), token: 'x' };
+  fs.writeFileSync(`${thing}.lock`, JSON.stringify(record));
+  expect(await tryLock(thing)).toBeUndefined();
+  expect(holderOf(thing)).toBe('process 1 on elsewhere');
+  fs.utimesSync(`${thing}.lock`, 0, 0);
+  const lock = (await tryLock(thing))!;
+  lock.check();
+  await lock.release();
+});
+
+test('a lock of an earlier version, a folder, counts until it is stale', async () => {
+  const thing = path.join(dir, 'old');
+  fs.mkdirSync(`${thing}.lock`);
+  expect(await tryLock(thing)).toBeUndefined();
+  fs.utimesSync(`${thing}.lock`, 0, 0);
+  await (await tryLock(thing))!.release();
+});
