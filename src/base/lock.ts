@@ -5,12 +5,14 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import koffi, { type KoffiFunc } from 'koffi';
 import { LockError } from './errors.js';
+import { lockFile } from './native.js';
 
 export interface Lock {
   /** Aborted once the lock is known to be lost. */
   readonly lost: AbortSignal;
+  /** Whether this process still has it. */
+  isHeld(): boolean;
   /** Throws a LockError if another process has taken or removed the lock. To be called before each write that it protects. */
   check(): void;
   release(): Promise<void>;
@@ -38,7 +40,7 @@ export async function tryLock(thing: string): Promise<Lock | undefined> {
     const fd = openLock(file);
     if (fd === undefined) return undefined;
     try {
-      if (isHeld(file, fd, flock(fd))) return void fs.closeSync(fd);
+      if (isHeld(file, fd, lockFile(fd))) return void fs.closeSync(fd);
       // The holder before us may have removed the file between our open and our lock: then it is not the lock any more.
       if (isSame(file, fd)) return hold(file, fd);
     } catch (e) {
@@ -88,6 +90,7 @@ function hold(file: string, fd: number): Lock {
   let released = false;
   return {
     lost: lost.signal,
+    isHeld: () => !released && isOurs(),
     check() {
       if (!released && isOurs()) return;
       lost.abort();
@@ -120,17 +123,8 @@ function openLock(file: string): number | undefined {
   }
 }
 
-let call: KoffiFunc<(fd: number, operation: number) => number> | undefined;
-const EXCLUSIVE_NOW = 2 | 4; // LOCK_EX | LOCK_NB
-/** Takes the kernel's lock. */
-function flock(fd: number): 'taken' | 'held' | 'unsupported' {
-  call ??= koffi.load(null).func('int flock(int fd, int operation)');
-  if (call(fd, EXCLUSIVE_NOW) === 0) return 'taken';
-  return koffi.errno() === koffi.os.errno['EWOULDBLOCK'] ? 'held' : 'unsupported';
-}
-
 /** By the record: on another machine a holder that touches the file lives; on this one only the kernel's lock counts. */
-function isHeld(file: string, fd: number, kernel: ReturnType<typeof flock>): boolean {
+function isHeld(file: string, fd: number, kernel: ReturnType<typeof lockFile>): boolean {
   const holder = recordIn(file);
   if (kernel === 'held' || !holder) return kernel === 'held';
   if (holder.host !== os.hostname()) return Date.now() - fs.fstatSync(fd).mtimeMs < STALE;

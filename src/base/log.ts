@@ -2,6 +2,16 @@
 import { appendFileSync } from 'node:fs';
 import { env } from './env.js';
 
+/** A log that cannot be written (its reader has gone, its disk is full) ends no run: from then on nothing is logged. */
+export function keepOnWithoutLog(): void {
+  if (!process.stderr.listeners('error').includes(ignore)) process.stderr.on('error', ignore);
+}
+const ignore = (): void => {};
+const write = (text: string): void => {
+  keepOnWithoutLog();
+  process.stderr.write(text);
+};
+
 /** TSXLA_LOG=quiet silences them. */
 export function notice(message: string): void {
   if (env('TSXLA_LOG') !== 'quiet') say(`tsxla: ${message}\n`);
@@ -11,14 +21,14 @@ const UP_AND_CLEAR = '\x1b[1A\r\x1b[K';
 let standing = '';
 /** On a terminal: a line that stays below what is said, as a progress bar does; '' takes it away. */
 export function stand(line: string): void {
-  process.stderr.write(`${standing && UP_AND_CLEAR}${line && `${line}\n`}`);
+  write(`${standing && UP_AND_CLEAR}${line && `${line}\n`}`);
   standing = line;
 }
 /** Whole lines on stderr, above the one that stands. */
 export function say(lines: string): void {
   const line = standing;
   if (line) stand('');
-  process.stderr.write(lines);
+  write(lines);
   if (line) stand(line);
 }
 

@@ -3,6 +3,7 @@
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { TsxlaError } from '../base/errors.js';
+import { keepOnWithoutLog } from '../base/log.js';
 import { version } from '../base/version.js';
 import { cacheCommand } from './cache.js';
 import { doctorCommand } from './doctor.js';
@@ -41,6 +42,7 @@ const program = new Command('tsxla')
   .addCommand(stopCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 
+keepOnWithoutLog();
 // Output that nobody reads any more (`tsxla plugins | head -1`) is no reason to complain; a full disk is.
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {
   if (e.code !== 'EPIPE') process.stderr.write(`error: cannot write the output: ${e.message}\n`);

@@ -55,6 +55,8 @@ const sealOf = ({ sha256: _, ...rest }: Manifest): string =>
   createHash('sha256').update(JSON.stringify(rest)).digest('hex');
 
 const MANIFEST = 'checkpoint.json';
+/** The lock of the process that saves in a folder of checkpoints. */
+export const WRITER_LOCK = '.writer.lock';
 const ARRAYS = 'arrays.json';
 const VERSION = 2;
 export const FOLDER = /^step-(\d+)$/;
@@ -239,7 +241,12 @@ async function digest(file: string): Promise<Required<FileEntry>> {
 /** Takes a checkpoint away. A process that ends meanwhile leaves no half of it. */
 export async function removeCheckpoint(dir: string, folder: string): Promise<void> {
   const going = path.join(dir, newName('gone'));
-  await fsp.rename(folder, going);
+  try {
+    await fsp.rename(folder, going);
+  } catch (e) {
+    if ((e as NodeJS.ErrnoException).code === 'ENOENT') return; // somebody has removed it by hand
+    throw e;
+  }
   await fsp.rm(going, { recursive: true, force: true });
 }
 

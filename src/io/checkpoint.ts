@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
+import { holderOf, type Lock, waitForLock } from '../base/lock.js';
 import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
@@ -15,6 +16,7 @@ import {
   type Manifest,
   readManifest,
   removeCheckpoint,
+  WRITER_LOCK,
   withArrays,
   writeCheckpoint,
 } from './checkpoint-files.js';
@@ -63,6 +65,7 @@ export class CheckpointManager {
   #failure: Error | undefined;
   /** Why the process is to end. */
   #stop: string | undefined;
+  #lock: Promise<Lock> | undefined;
   #unlisten: (() => void) | undefined;
 
   /** The folder is made if need be. What an earlier run left unfinished in it is removed. */
@@ -168,6 +171,7 @@ export class CheckpointManager {
   async #write(step: number, state: Snapshot, metrics: Readonly<Record<string, number>>): Promise<void> {
     const among = await processes();
     try {
+      if (!among.index) (await this.#locked()).check();
       const order = this.latest ? readManifest(this.latest.path).order + 1 : 0;
       await writeCheckpoint(this.dir, { step, metrics, order }, state, among);
     } catch (e) {
@@ -178,6 +182,15 @@ export class CheckpointManager {
       });
     }
     if (!among.index) await this.#prune(); // one of them does
+  }
+
+  /** One process saves in a folder: another would remove what this one keeps. */
+  #locked(): Promise<Lock> {
+    this.#lock ??= shareLock(this.dir);
+    this.#lock.catch(() => {
+      this.#lock = undefined;
+    });
+    return this.#lock;
   }
 
   async #prune(): Promise<void> {
@@ -277,7 +290,53 @@ export class CheckpointManager {
     this.close();
     await this.#saving;
     await this.#writing;
+    await (await this.#lock?.catch(() => undefined))?.release();
+    this.#lock = undefined;
   }
+}
+
+/** Managers of one process share the lock of a folder. */
+const shared = new Map<string, SharedLock>();
+class SharedLock {
+  #users = 0;
+  #lock: Lock | undefined;
+  readonly #taken: Promise<Lock>;
+  constructor(
+    readonly thing: string,
+    dir: string,
+  ) {
+    this.#taken = lockOf(thing, dir).then((lock) => (this.#lock = lock));
+  }
+  /** Not if its folder was removed, and perhaps made anew. */
+  get isGone(): boolean {
+    return this.#lock?.isHeld() === false;
+  }
+  async join(): Promise<Lock> {
+    this.#users++;
+    const release = async () => {
+      if (--this.#users) return;
+      if (shared.get(this.thing) === this) shared.delete(this.thing);
+      await this.#lock?.release();
+    };
+    try {
+      return { ...(await this.#taken), release };
+    } catch (e) {
+      await release();
+      throw e;
+    }
+  }
+}
+function shareLock(dir: string): Promise<Lock> {
+  const thing = path.join(fs.realpathSync(dir), WRITER_LOCK.replace('.lock', ''));
+  const known = shared.get(thing);
+  const lock = known && !known.isGone ? known : new SharedLock(thing, dir);
+  shared.set(thing, lock);
+  return lock.join();
+}
+async function lockOf(thing: string, dir: string): Promise<Lock> {
+  const lock = await waitForLock(thing);
+  if (lock) return lock;
+  throw new CheckpointError(`${holderOf(thing)} saves checkpoints in ${dir}: use another folder`);
 }
 
 function checkItems(method: string, items: Items): void {

@@ -2,6 +2,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import koffi, { type LibraryHandle } from 'koffi';
 import { PluginLoadError } from '../base/errors.js';
+import { giveStack } from '../base/native.js';
 import { messageOf } from '../base/thrown.js';
 
 const MACHINES: Record<number, [name: string, arch: string]> = {
@@ -58,22 +59,6 @@ export function loadLibrary(path: string, global = false): LibraryHandle {
   return library;
 }
 const RTLD_LAZY = 1;
-
-/** XLA's compiler needs far more stack than koffi gives a call by default (1 MiB, and 256 KiB off the main thread). */
-function giveStack(): void {
-  const { sync_stack_size, async_stack_size } = koffi.config() as Record<string, number>;
-  if (sync_stack_size! >= STACK && async_stack_size! >= STACK) return;
-  try {
-    koffi.config({ sync_stack_size: STACK, async_stack_size: STACK, resident_async_pools: 4 });
-  } catch (e) {
-    throw new PluginLoadError(
-      'this program loaded a library with koffi before tsxla, and koffi can then no longer be given the stack that ' +
-        'XLA needs: start a tsxla client first, or set sync_stack_size and async_stack_size to 16 MiB with koffi.config',
-      { cause: e },
-    );
-  }
-}
-const STACK = 16 * 2 ** 20;
 
 /** Ends the process at once, without waiting for its threads. */
 export const exitNow = (code: number): void => void koffi.load(null).func('void _exit(int code)')(code);

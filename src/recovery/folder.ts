@@ -2,8 +2,8 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
-import { type Lock, waitForLock } from '../base/lock.js';
-import { messageOf } from '../base/thrown.js';
+import { holderOf, type Lock, waitForLock } from '../base/lock.js';
+import { openOutput } from '../io/file.js';
 import { CheckpointManager } from '../io/index.js';
 import { MetricsFile } from './metrics.js';
 import { defaultOf, fixed, flagOf, placed, type Settings } from './options.js';
@@ -42,7 +42,7 @@ export class RunFolder {
       best: { metric: s.evalData ? 'evalLoss' : 'loss' },
       readOnly: !writes,
     });
-    this.metrics = new MetricsFile(this.paths.metrics, lock !== undefined); // the first one's: all have the same
+    this.metrics = new MetricsFile(this.paths.metrics, lock); // the first one's: all have the same
   }
   /** A new run does not write over another, and one that goes on must be the same. */
   static async open(s: Settings, { isFirst, apart }: Workers): Promise<RunFolder> {
@@ -58,9 +58,14 @@ export class RunFolder {
       throw e;
     }
   }
+  /** To be called before each write: throws where another run has taken the folder over. */
+  check(): void {
+    this.#lock?.check();
+  }
   /** What another run left goes. */
   async clear(s: Settings): Promise<void> {
     if (!this.#lock) return;
+    this.check();
     for (const left of Object.values(this.paths)) await fs.rm(left, { recursive: true, force: true });
     await fs.mkdir(this.paths.checkpoints);
     await fs.writeFile(clearedIn(s), '');
@@ -72,13 +77,13 @@ export class RunFolder {
 }
 
 async function lockOf({ output }: Settings): Promise<Lock> {
-  const cannot = (e: unknown): never => {
-    throw new ArgumentError(`--output ${output} cannot be written: ${messageOf(e)}`);
-  };
-  await fs.mkdir(output, { recursive: true }).catch(cannot);
-  const lock = await waitForLock(path.join(output, 'run')).catch(cannot);
+  await openOutput(output);
+  const run = path.join(output, 'run');
+  const lock = await waitForLock(run);
   if (lock) return lock;
-  throw new ArgumentError(`another run is writing to ${output}: wait until it is done, or use another --output`);
+  throw new ArgumentError(
+    `another run is writing to ${output} (${holderOf(run)}): wait until it is done, or use another --output`,
+  );
 }
 
 async function checkSame(checkpoints: CheckpointManager, s: Settings): Promise<void> {

@@ -1,5 +1,8 @@
 // The metrics of a run: one JSON object a line, in a file that a resumed run goes on with.
 import fs from 'node:fs';
+import { FileError } from '../base/errors.js';
+import type { Lock } from '../base/lock.js';
+import { messageOf } from '../base/thrown.js';
 import { replaceFiles } from '../io/file.js';
 
 export interface Metrics {
@@ -21,21 +24,29 @@ export interface EvalMetrics {
   readonly perplexity: number;
 }
 
+/** Written by the process that has the run's lock; without one, by nobody. */
 export class MetricsFile {
   constructor(
     readonly path: string,
-    readonly writes = true,
+    readonly lock: Lock | undefined,
   ) {}
 
   /** Leaves the lines up to a step, or none: those behind it are written again. */
   async goBackTo(step = -1): Promise<void> {
-    if (!this.writes) return;
+    if (!this.lock) return;
+    this.lock.check();
     const kept = linesOf(this.path).filter((line) => (JSON.parse(line) as Metrics).step <= step);
     const text = kept.map((line) => `${line}\n`).join('');
     await replaceFiles(new Map([[this.path, (write) => write(Buffer.from(text))]]));
   }
   add(line: Metrics | EvalMetrics): void {
-    if (this.writes) fs.appendFileSync(this.path, `${JSON.stringify(line)}\n`);
+    if (!this.lock) return;
+    this.lock.check();
+    try {
+      fs.appendFileSync(this.path, `${JSON.stringify(line)}\n`);
+    } catch (e) {
+      throw new FileError(`cannot write ${this.path}: ${messageOf(e)}`, { cause: e });
+    }
   }
 }
 

@@ -337,6 +337,7 @@ class Run {
     await this.#saveAdapters(this.#folder.paths.best);
   }
   #saveAdapters(folder: string): Promise<void> {
+    this.#folder.check();
     const { quantize, model } = this.#settings;
     return saveAdapters(this.#learner.student, folder, { baseModel: quantize ? studentIn(this.#settings) : model });
   }
@@ -344,7 +345,10 @@ class Run {
   async #save(): Promise<void> {
     const { checkpoints } = this.#folder;
     const stop = await this.#workers.any(checkpoints.isTold); // behind the same step, all of them
-    if (this.#ended || stop || checkpoints.isDue(this.#step)) await this.#settle();
+    if (this.#ended || stop || checkpoints.isDue(this.#step)) {
+      await this.#settle();
+      this.#folder.check();
+    }
     const items = { ...this.#states(), settings: fixed(this.#settings), progress: this.#progress };
     const { loss, latest } = this.#progress;
     const metrics = { ...(loss !== undefined && { loss }), ...(latest && { evalLoss: latest.loss }) };

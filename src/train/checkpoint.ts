@@ -37,7 +37,7 @@ export class Checkpoint {
     if (path === undefined) return undefined;
     const { step } = items;
     try {
-      const manager = new CheckpointManager(path, { background: false });
+      await using manager = new CheckpointManager(path, { background: false });
       await manager.save(Number.isSafeInteger(step) ? (step as number) : 0, items);
     } catch (e) {
       if (!(e instanceof CheckpointError)) throw e;

@@ -13,8 +13,8 @@ export class LocalEngine implements Engine {
   async run(request: RunRequest): Promise<Result> {
     const { maxFailures } = request.failure;
     if (request.scale.workers > 1) WorkerGroup.check(request.scale);
-    await using _ = await lockRun(request.storage);
-    let folder = new RunFolder(request.storage, request.checkpoint);
+    await using lock = await lockRun(request.storage);
+    let folder = new RunFolder(request.storage, request.checkpoint, lock);
     if (folder.last) notice(`the run ${request.name} goes on from ${folder.last.path}`);
     for (let attempt = 0; ; attempt++) {
       try {
@@ -26,7 +26,7 @@ export class LocalEngine implements Engine {
         const isFinal = isMistake(e) || e instanceof StoppedError || (e instanceof WorkerError && e.final);
         if (isFinal || (maxFailures >= 0 && attempt >= maxFailures))
           throw failedError(request.name, attempt + 1, folder.plain(), e);
-        folder = new RunFolder(request.storage, request.checkpoint); // what is there, and was reported up to it
+        folder = new RunFolder(request.storage, request.checkpoint, lock); // what is there, and was reported up to it
         const from = folder.last ? `from ${folder.last.path}` : 'without a checkpoint: none was reported';
         const of = maxFailures < 0 ? '' : ` of ${maxFailures}`;
         notice(`the run failed: ${messageOf(e)}; begins again (${attempt + 1}${of}) ${from}`);

@@ -2,16 +2,17 @@
 //     runs/first/checkpoint-000003/...              the loop's own files
 //                checkpoint-000003/train.json       its number, metrics, and the size of every file
 //                history.jsonl                      a line a report
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
-import net from 'node:net';
 import path from 'node:path';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { jsonOf } from '../base/json.js';
+import { holderOf, type Lock, tryLock } from '../base/lock.js';
 import { notice, noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
+import { WRITER_LOCK } from '../io/checkpoint-files.js';
 import { flushFolder } from '../io/file.js';
 import type { CheckpointConfig } from './config.js';
 import type { PlainResult } from './engine.js';
@@ -51,8 +52,8 @@ export class RunFolder {
   constructor(
     readonly path: string,
     readonly keep: CheckpointConfig,
+    readonly lock: Lock,
   ) {
-    checkWritable(path);
     const names = fs.existsSync(path) ? fs.readdirSync(path) : [];
     if (names.some((name) => /^checkpoint_\d/.test(name)))
       throw new ArgumentError(
@@ -104,6 +105,7 @@ export class RunFolder {
       const around = parts.find((part) => !path.relative(part, this.path).startsWith('..'));
       if (around)
         throw new Error(`${around} has the run itself in it, and would be kept in itself: use a folder beside it`);
+      this.lock.check();
       await fsp.mkdir(aside, { recursive: true });
       for (const part of new Set(parts)) await bring(part, aside, path.dirname(part) === this.#at(SAVING));
       const manifest: Manifest = { number, metrics, reports, files: await sizesIn(aside) };
@@ -173,19 +175,20 @@ export class RunFolder {
 
 const linesOf = (history: readonly Metrics[]): string => history.map((m) => `${jsonOf(m)}\n`).join('');
 
-/**
- * Two programs in one folder would remove what the other is about to keep. A name among Linux's sockets, which have no files, is
- * free again when its process is gone, however it ended; elsewhere, and between machines, nothing is known of others.
- */
-export async function lockRun(folder: string): Promise<AsyncDisposable> {
-  const server = net.createServer().unref();
-  const name = `\0tsxla-train-${createHash('sha256').update(folder).digest('hex')}`;
-  const failed = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
-    server.once('error', resolve).listen(name, () => resolve(undefined));
-  });
-  if (failed?.code === 'EADDRINUSE')
-    throw new ArgumentError(`fit: a run is under way in ${folder}: wait until it is done, or use another name`);
-  return { [Symbol.asyncDispose]: () => new Promise((resolve) => void server.close(() => resolve())) };
+/** Two programs in one folder would remove what the other is about to keep. A run with nothing to keep leaves no folder. */
+export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
+  checkWritable(folder);
+  const [run, made] = [path.join(folder, 'run'), await fsp.mkdir(folder, { recursive: true })];
+  const lock = await tryLock(run);
+  if (!lock)
+    throw new ArgumentError(
+      `fit: a run is under way in ${folder} (${holderOf(run)}): wait until it is done, or use another name`,
+    );
+  const dispose = async () => {
+    await lock.release();
+    if (made) await fsp.rmdir(folder).catch(() => {}); // if it is empty
+  };
+  return { ...lock, [Symbol.asyncDispose]: dispose };
 }
 
 /** Said before training begins, and not at the first checkpoint. Nothing is made: a run may have nothing to keep. */
@@ -219,7 +222,8 @@ function readKept(folder: string): Kept | string {
 
 /** By their paths in the folder, those behind links, too. */
 async function filesIn(folder: string, under = ''): Promise<string[]> {
-  const found = (await fsp.readdir(path.join(folder, under))).map(async (entry) => {
+  const names = (await fsp.readdir(path.join(folder, under))).filter((name) => name !== WRITER_LOCK);
+  const found = names.map(async (entry) => {
     const name = path.join(under, entry);
     const about = await fsp.stat(path.join(folder, name));
     return about.isDirectory() ? filesIn(folder, name) : about.isFile() ? [name] : [];

@@ -1,0 +1,38 @@
+// koffi, through which C is called. Its stack can be set only before the first library is loaded, so whatever loads one calls
+// giveStack first.
+import koffi, { type KoffiFunc } from 'koffi';
+import { PluginLoadError } from './errors.js';
+
+/** XLA's compiler needs far more stack than koffi gives a call by default (1 MiB, and 256 KiB off the main thread). */
+export function giveStack(): void {
+  const { sync_stack_size, async_stack_size } = koffi.config() as Record<string, number>;
+  if (sync_stack_size! >= STACK && async_stack_size! >= STACK) return;
+  try {
+    koffi.config({ sync_stack_size: STACK, async_stack_size: STACK, resident_async_pools: 4 });
+  } catch (e) {
+    throw new PluginLoadError(
+      'this program loaded a library with koffi before tsxla, and koffi can then no longer be given the stack that ' +
+        'XLA needs: start a tsxla client first, or set sync_stack_size and async_stack_size to 16 MiB with koffi.config',
+      { cause: e },
+    );
+  }
+}
+const STACK = 16 * 2 ** 20;
+
+type Flock = (fd: number, operation: number) => number;
+let flock: KoffiFunc<Flock> | undefined;
+const EXCLUSIVE_NOW = 2 | 4; // LOCK_EX | LOCK_NB
+/** Takes the kernel's exclusive lock of an open file. */
+export function lockFile(fd: number): 'taken' | 'held' | 'unsupported' {
+  flock ??= loadFlock();
+  if (flock(fd, EXCLUSIVE_NOW) === 0) return 'taken';
+  return koffi.errno() === koffi.os.errno['EWOULDBLOCK'] ? 'held' : 'unsupported';
+}
+function loadFlock(): KoffiFunc<Flock> {
+  try {
+    giveStack();
+  } catch {
+    // The program loaded a library itself. Locks need no stack; XLA says so when it is started.
+  }
+  return koffi.load(null).func('int flock(int fd, int operation)');
+}
