@@ -22,7 +22,8 @@ export interface Ran {
   readonly stderr: string;
 }
 
-const main = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
+/** The `tsxla` command. */
+export const main = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
 /** Runs `tsxla ARGS` as a user would. */
 export const tsxla = (args: readonly string[], env: Record<string, string | undefined> = {}): Promise<Ran> =>
   new Promise((resolve) => {

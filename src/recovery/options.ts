@@ -185,7 +185,8 @@ function checkValue(flag: string, { kind, least, most, above }: Flag, value: unk
       `it must be a ${kind === 'whole' ? 'whole number' : 'number'}${range.length ? `, ${range.join(', ')}` : ''}`,
     );
   } else if (kind === 'switch' && typeof value !== 'boolean') throw wrong('it is true or false');
-  else if (kind === 'text' && (typeof value !== 'string' || !value)) throw wrong('it must be a text');
+  else if (kind === 'text' && typeof value !== 'string') throw wrong('it must be a text');
+  else if (kind === 'text' && !value) throw wrong('it must not be empty');
   else if (kind === 'texts' && !(Array.isArray(value) && value.length && value.every((v) => typeof v === 'string')))
     throw wrong('it must name files');
 }

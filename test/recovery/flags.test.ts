@@ -40,3 +40,14 @@ test.each([
   expect(status).toBe(1);
   expect(stderr).toMatch(message);
 });
+
+test.each([
+  ['', "--output is '': it must not be empty"],
+  ['package.json/sub', '--output package.json/sub: '],
+  ['/proc/x/y', '--output /proc/x/y: the folder cannot be created: '],
+])('--output %j is refused in one sentence', async (output, sentence) => {
+  const { status, stderr } = await tsxla([
+    ...['train-recovery-lora', '--model', 'student', '--kd-cache-dir', 'cache', '--output', output],
+  ]);
+  expect([status, stderr.trim().split('\n')]).toEqual([1, [expect.stringContaining(`error: ${sentence}`)]]);
+});
