@@ -1,7 +1,9 @@
 // The metrics of a run: one JSON object a line, in a file that a resumed run goes on with.
 import fs from 'node:fs';
 import { FileError } from '../base/errors.js';
+import { object, parseJson, whole } from '../base/json.js';
 import type { Lock } from '../base/lock.js';
+import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { replaceFiles } from '../io/file.js';
 
@@ -24,6 +26,7 @@ export interface EvalMetrics {
   readonly perplexity: number;
 }
 
+const STEP = object({ step: whole() });
 /** Written by the process that has the run's lock; without one, by nobody. */
 export class MetricsFile {
   constructor(
@@ -35,9 +38,18 @@ export class MetricsFile {
   async goBackTo(step = -1): Promise<void> {
     if (!this.lock) return;
     this.lock.check();
-    const kept = linesOf(this.path).filter((line) => (JSON.parse(line) as Metrics).step <= step);
+    const kept = linesOf(this.path).filter((line, i) => this.#stepOf(line, i + 1) <= step);
     const text = kept.map((line) => `${line}\n`).join('');
     await replaceFiles(new Map([[this.path, (write) => write(Buffer.from(text))]]));
+  }
+  /** A line that a power cut has damaged is left out: the run is in its checkpoints. */
+  #stepOf(line: string, number: number): number {
+    try {
+      return parseJson(line, `${this.path}, line ${number}`, STEP).step;
+    } catch (e) {
+      notice(`${messageOf(e)}; the line is removed`);
+      return Number.POSITIVE_INFINITY;
+    }
   }
   add(line: Metrics | EvalMetrics): void {
     if (!this.lock) return;

@@ -6,9 +6,10 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
 import path from 'node:path';
+import * as v from 'valibot';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { plural } from '../base/format.js';
-import { jsonOf } from '../base/json.js';
+import { jsonOf, object, readJsonSync, record, whole } from '../base/json.js';
 import { holderOf, type Lock, tryLock } from '../base/lock.js';
 import { notice, noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
@@ -30,6 +31,13 @@ interface Manifest extends Omit<Kept, 'path' | 'metrics'> {
   /** Bytes, by the names of files. */
   readonly files: Readonly<Record<string, number>>;
 }
+
+const ManifestSchema = object({
+  number: whole(1),
+  metrics: record(v.union([v.number(), v.string()], 'a number')),
+  reports: whole(),
+  files: record(whole()),
+});
 
 const FOLDER = /^checkpoint-(\d{6,})$/;
 const UNFINISHED = '.unfinished-';
@@ -208,13 +216,15 @@ function checkWritable(folder: string): void {
 /** A checkpoint, or what is wrong with it. */
 function readKept(folder: string): Kept | string {
   try {
-    const { files, metrics, ...rest } = JSON.parse(fs.readFileSync(path.join(folder, MANIFEST), 'utf8')) as Manifest;
+    const manifest = readJsonSync(path.join(folder, MANIFEST), ManifestSchema);
+    if (!manifest) return `is no whole checkpoint: it has no ${MANIFEST}`;
+    const { files, metrics, number, reports } = manifest;
     for (const [name, size] of Object.entries(files)) {
       const found = fs.statSync(path.join(folder, name), { throwIfNoEntry: false });
       if (!found) return `lacks ${name}`;
       if (found.size !== size) return `has ${plural(found.size, 'byte')} of ${name}, and it had ${size}`;
     }
-    return { ...rest, metrics: decodeMetrics(metrics), path: folder };
+    return { number, reports, metrics: decodeMetrics(metrics), path: folder };
   } catch (e) {
     return `is no whole checkpoint: ${messageOf(e)}`;
   }

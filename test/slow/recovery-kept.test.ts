@@ -56,7 +56,7 @@ test('a resumed run has measured, and has for best, what one has that was never 
   await run({ ...options, output }, (e) => {
     if (e.kind === 'progress' && e.step === 3) process.emit('SIGTERM', 'SIGTERM');
   });
-  fs.appendFileSync(path.join(output, 'metrics.jsonl'), '{"step":4,"lo'); // it was killed while it wrote
+  fs.appendFileSync(path.join(output, 'metrics.jsonl'), '\0\0\0\n{"step":4,"lo'); // the power was cut while it wrote
   const two = await run({ ...options, output, resume: true });
   const told = (folder: string) => metricsIn(folder).map((m) => ({ ...m, tokensPerSecond: 0, memory: 0, seconds: 0 }));
   expect(told(output)).toEqual(told(whole));
