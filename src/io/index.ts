@@ -22,5 +22,15 @@ export {
 } from './safetensors.js';
 export { openSharded, type ShardOptions, writeSharded } from './sharded.js';
 export type { Items, Stateful } from './state.js';
-export { type ArrayPlace, locateTorch, openTorch, readTorch, type TorchFile, type TorchValue } from './torch.js';
+export { type ArrayPlace, locateTorch, openTorch, readTorch, type TorchFile } from './torch.js';
+export type {
+  ComplexNumber,
+  ComplexTensor,
+  MetaTensor,
+  NestedTensor,
+  QuantizedTensor,
+  RawTensor,
+  SparseTensor,
+  TorchValue,
+} from './torch-pickle.js';
 export { type TorchTree, writeTorch } from './torch-write.js';

@@ -12,34 +12,51 @@ export interface PickleWorld {
 }
 
 const OBJECTS = 2 ** 21; // lists, tuples, dicts and sets in one pickle: enough for 200,000 tensors
+const VALUES = 2 ** 24; // values of any kind
 const MEMO = 2 ** 22; // values kept to be recalled
 const INTEGER_BYTES = 1024;
 const LINE = 4096;
 
-/** The value of a pickle: tuples are arrays, dicts are Maps, integers too large for a number are bigints. */
-export function unpickle(bytes: Uint8Array, world: PickleWorld): unknown {
+/** A pickle's value, and where it ends. */
+export interface Pickled {
+  readonly value: unknown;
+  readonly end: number;
+}
+
+/**
+ * The value of the pickle that begins at a byte: tuples are arrays, dicts are Maps, integers too large for a number are
+ * bigints. Undefined if the bytes end before the pickle does.
+ */
+export function unpickle(bytes: Uint8Array, world: PickleWorld, start = 0): Pickled | undefined {
+  const machine = new Machine(bytes, world, start);
   try {
-    return new Machine(bytes, world).run();
+    return { value: machine.run(), end: machine.at };
   } catch (e) {
+    if (e === CUT_SHORT) return undefined;
     if (e instanceof RangeError) throw world.bad(`its pickle is too large for JavaScript (${e.message})`);
     throw e;
   }
 }
+const CUT_SHORT = Symbol('the bytes end before the pickle does');
 
 class Machine {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
-  #at = 0;
+  at: number;
   #objects = 0;
+  #values = 0;
   #copied = 0;
   stack: unknown[] = [];
   readonly marked: unknown[][] = []; // the stacks below each mark
-  readonly memo = new Map<number, unknown>();
+  readonly #kept: unknown[] = []; // by number, as Python counts them
+  readonly #keptElsewhere = new Map<number, unknown>(); // of numbers that it would not give
 
   constructor(
     bytes: Uint8Array,
     readonly world: PickleWorld,
+    start: number,
   ) {
+    this.at = start;
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
@@ -49,8 +66,7 @@ class Machine {
       const code = this.u8();
       if (code === STOP) return this.pop();
       const op = OPCODES.get(code);
-      if (!op)
-        throw this.bad(`its pickle has opcode 0x${code.toString(16)} at byte ${this.#at - 1}, which is not read`);
+      if (!op) throw this.bad(`its pickle has opcode 0x${code.toString(16)} at byte ${this.at - 1}, which is not read`);
       op(this);
     }
   }
@@ -59,9 +75,9 @@ class Machine {
     return this.world.bad(what);
   }
   #take(n: number): number {
-    const at = this.#at;
-    if (n > this.#bytes.length - at) throw this.bad(`its pickle is cut short at byte ${at}`);
-    this.#at += n;
+    const at = this.at;
+    if (n > this.#bytes.length - at) throw CUT_SHORT;
+    this.at += n;
     return at;
   }
   u8 = () => this.#view.getUint8(this.#take(1));
@@ -75,13 +91,23 @@ class Machine {
     const at = this.#take(n);
     return this.#bytes.subarray(at, at + n);
   }
-  text = (n: number): string => UTF8.decode(this.slice(n));
-  latin1 = (n: number): string => Buffer.from(this.slice(n)).toString('latin1');
+  text(n: number): string {
+    const bytes = this.slice(n);
+    const text = utf8(bytes);
+    if (text === undefined) throw this.bad(`its pickle has a text at byte ${this.at - n} that is not UTF-8`);
+    return text;
+  }
+  /** A text of Python 2, whose encoding nobody knows. */
+  oldText(n: number): string {
+    const bytes = this.slice(n);
+    return utf8(bytes) ?? Buffer.from(bytes).toString('latin1');
+  }
   line(): string {
-    const end = this.#bytes.indexOf(10, this.#at);
-    if (end < 0 || end - this.#at > LINE) throw this.bad(`its pickle has no end of line after byte ${this.#at}`);
-    const text = this.text(end - this.#at);
-    this.#at++;
+    const length = this.#bytes.subarray(this.at, this.at + LINE).indexOf(10);
+    if (length < 0 && this.at + LINE > this.#bytes.length) throw CUT_SHORT;
+    if (length < 0) throw this.bad(`its pickle has no end of line after byte ${this.at}`);
+    const text = this.text(length);
+    this.at++;
     return text;
   }
   /** Two's complement, little endian. */
@@ -92,6 +118,7 @@ class Machine {
   }
 
   push(value: unknown): void {
+    if (++this.#values > VALUES) throw this.bad(`its pickle makes more than ${VALUES} values`);
     this.stack.push(value);
   }
   pop(): unknown {
@@ -136,15 +163,23 @@ class Machine {
   }
   setItems(items: readonly unknown[], dict = this.top()): void {
     if (!(dict instanceof Map) || items.length % 2) throw this.bad('its pickle sets items of what is no dict');
-    for (let i = 0; i < items.length; i += 2) dict.set(items[i], items[i + 1]);
+    for (let i = 0; i < items.length; i += 2) {
+      if (dict.has(items[i])) throw this.bad(`its pickle has a dict with ${keyName(items[i])} twice`);
+      dict.set(items[i], items[i + 1]);
+    }
   }
-  keep(index: number): void {
-    this.memo.set(index, this.top());
-    if (this.memo.size > MEMO) throw this.bad(`its pickle keeps more than ${MEMO} values`);
+  keep(index = this.#kept.length + this.#keptElsewhere.size): void {
+    if (index < this.#kept.length) this.#kept[index] = this.top();
+    else if (index === this.#kept.length) this.#kept.push(this.top());
+    else this.#keptElsewhere.set(index, this.top());
+    if (this.#kept.length + this.#keptElsewhere.size > MEMO)
+      throw this.bad(`its pickle keeps more than ${MEMO} values`);
   }
   recall(index: number): void {
-    if (!this.memo.has(index)) throw this.bad(`its pickle recalls ${index}, which it has not kept`);
-    this.push(this.memo.get(index));
+    const elsewhere = this.#keptElsewhere.has(index);
+    if (!elsewhere && !(index < this.#kept.length))
+      throw this.bad(`its pickle recalls ${index}, which it has not kept`);
+    this.push(elsewhere ? this.#keptElsewhere.get(index) : this.#kept[index]);
   }
 
   import(module: unknown, name: unknown): void {
@@ -159,14 +194,18 @@ class Machine {
     const f = this.pop();
     if (typeof f !== 'function' || !Array.isArray(args)) throw this.bad('its pickle calls what is no function');
     // A list may be recalled and copied again and again: what is copied is bounded by the pickle's size.
-    for (const a of args) this.#copied += Array.isArray(a) || typeof a === 'string' ? a.length : 0;
+    for (const a of args) {
+      if (Array.isArray(a) || typeof a === 'string') this.#copied += a.length;
+      else if (a instanceof Map) this.#copied += a.size;
+    }
     if (this.#copied > this.#bytes.length) throw this.bad('its pickle copies more than it holds');
     this.make(f(...args.slice(0, 16)));
   }
   /** Attributes of objects are left out: torch keeps version numbers of modules there. */
   build(): void {
-    this.pop();
-    if (!(this.top() instanceof Map)) throw this.bad('its pickle sets attributes of what is no OrderedDict');
+    const state = this.pop();
+    if (!(this.top() instanceof Map) || !(state instanceof Map))
+      throw this.bad('its pickle sets attributes of what is no OrderedDict');
   }
 }
 
@@ -181,6 +220,10 @@ const unsafe = ({ message }: Error, global: string): UnsafePickleError => {
   );
 };
 
+/** A key of a dict, as errors name it. */
+export const keyName = (key: unknown): string =>
+  typeof key === 'string' || typeof key === 'number' || typeof key === 'bigint' ? String(key).slice(0, 200) : '(a key)';
+
 /** A number if it can be one. */
 const whole = (n: bigint): number | bigint => (BigInt.asIntN(53, n) === n ? Number(n) : n);
 
@@ -190,7 +233,30 @@ function decimal(m: Machine, text: string): number | bigint | boolean {
   return whole(BigInt(text.replace('L', '')));
 }
 
-const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true });
+/** As float() of Python takes it, without its underscores. */
+function float(m: Machine, text: string): number {
+  const [, sign, name] = /^([+-]?)(inf|infinity|nan)$/i.exec(text) ?? [];
+  if (name) return /nan/i.test(name) ? Number.NaN : sign === '-' ? -Infinity : Infinity;
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text))
+    throw m.bad(`its pickle has '${text.slice(0, 40)}' for a float`);
+  return Number(text);
+}
+
+const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true });
+/** Python also writes halves of surrogate pairs, which are no UTF-8; JavaScript's texts hold them too. */
+function utf8(bytes: Uint8Array): string | undefined {
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    const latin1 = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+    const parts = latin1.split(/(\xed[\xa0-\xbf][\x80-\xbf])/); // every second one is such a half
+    if (parts.length === 1) return undefined;
+    const half = (p: string) =>
+      String.fromCharCode(0xd000 | ((p.charCodeAt(1) & 0x3f) << 6) | (p.charCodeAt(2) & 0x3f));
+    const texts = parts.map((p, i) => (i % 2 ? half(p) : utf8(Buffer.from(p, 'latin1'))));
+    return texts.includes(undefined) ? undefined : texts.join('');
+  }
+}
 const STOP = 0x2e;
 type Op = (m: Machine) => void;
 const char = (c: string): number => c.charCodeAt(0);
@@ -208,10 +274,10 @@ const OPCODES: ReadonlyMap<number, Op> = new Map<number, Op>([
   [char('L'), (m) => m.push(decimal(m, m.line()))], // LONG
   [0x8a, (m) => m.push(m.long(m.u8()))], // LONG1
   [0x8b, (m) => m.push(m.long(m.u32()))], // LONG4
-  [char('F'), (m) => m.push(Number(m.line().replace('inf', 'Infinity')))], // FLOAT
+  [char('F'), (m) => m.push(float(m, m.line()))], // FLOAT
   [char('G'), (m) => m.push(m.f64())], // BINFLOAT
-  [char('U'), (m) => m.push(m.latin1(m.u8()))], // SHORT_BINSTRING
-  [char('T'), (m) => m.push(m.latin1(m.u32()))], // BINSTRING
+  [char('U'), (m) => m.push(m.oldText(m.u8()))], // SHORT_BINSTRING
+  [char('T'), (m) => m.push(m.oldText(m.u32()))], // BINSTRING
   [char('V'), (m) => m.push(m.line())], // UNICODE
   [char('X'), (m) => m.push(m.text(m.u32()))], // BINUNICODE
   [0x8c, (m) => m.push(m.text(m.u8()))], // SHORT_BINUNICODE
@@ -243,7 +309,7 @@ const OPCODES: ReadonlyMap<number, Op> = new Map<number, Op>([
   [char('p'), (m) => m.keep(Number(decimal(m, m.line())))], // PUT
   [char('q'), (m) => m.keep(m.u8())], // BINPUT
   [char('r'), (m) => m.keep(m.u32())], // LONG_BINPUT
-  [0x94, (m) => m.keep(m.memo.size)], // MEMOIZE
+  [0x94, (m) => m.keep()], // MEMOIZE
   [char('g'), (m) => m.recall(Number(decimal(m, m.line())))], // GET
   [char('h'), (m) => m.recall(m.u8())], // BINGET
   [char('j'), (m) => m.recall(m.u32())], // LONG_BINGET

@@ -1,7 +1,8 @@
-// torch's .pt and .pth files: a zip with a pickle that describes tensors, and one member of bytes for each storage.
-import { type ArrayType, byteLength, DTYPES, type DType, show, sizeOf, TORCH, type TypedArray } from '../base/dtype.js';
+// torch's .pt and .pth files: a pickle that describes tensors, and bytes for each storage. Since torch 1.6 (2020) they are the
+// members of a zip; before, they follow one another.
+import { type ArrayType, byteLength, DTYPES, sizeOf, type TypedArray } from '../base/dtype.js';
 import { FileError } from '../base/errors.js';
-import type { Shape } from '../base/shape.js';
+import { messageOf } from '../base/thrown.js';
 import {
   type ArraySource,
   type HostArray,
@@ -10,69 +11,36 @@ import {
   piecesOf,
   readArray,
   readInto,
-  spanOf,
   swapBytes,
 } from './array.js';
 import { type OpenFile, openFile, type ReadAt, withFile } from './file.js';
-import { unpickle } from './pickle.js';
+import { type PickleWorld, unpickle } from './pickle.js';
 import { entryOf } from './safetensors.js';
-import { type Member, withZip } from './zip.js';
-
-/** What a torch file holds: dicts are Maps, tuples and sizes are arrays, tensors are HostArrays, dtypes their names here. */
-export type TorchValue =
-  | null
-  | boolean
-  | number
-  | bigint
-  | string
-  | Uint8Array
-  | HostArray
-  | TorchValue[]
-  | Map<TorchValue, TorchValue>
-  | Set<TorchValue>;
+import { Archive, type Flip, type Storage, type TorchValue, type View } from './torch-pickle.js';
+import { type CheckedReader, type Member, membersOf } from './zip.js';
 
 const PICKLE_LIMIT = 64 * 2 ** 20; // bytes: it describes tensors, their numbers are elsewhere
-const DEPTH = 500;
-const RANK = 64;
 const SLACK = 16 * 2 ** 20; // bytes that views laid out anew may take beyond twice the file's size
 
-// torch itself compares no checksums, and can be told to write none.
-const TORCH_FILE = { name: 'a torch file', checksums: false };
-
-/** An array whose elements are not read yet. */
-interface Draft extends ArrayType {
-  data: TypedArray;
-}
-const draft = (dtype: DType, shape: Shape): Draft => ({ dtype, shape, data: new Uint8Array(0) });
-
-interface View {
-  readonly array: Draft;
-  readonly strides: Shape; // in elements, as the offset
-  readonly offset: number;
-}
-
-/** One member of bytes, and the tensors that see parts of it. */
-interface Storage {
-  readonly key: string;
-  readonly bytes: number;
-  readonly whole: Draft; // stands for it in the pickle
-  readonly views: Map<string, View>;
-}
+// torch.serialization.set_crc32_options(False) and skip_data() write zeros for checksums.
+const TORCH_FILE = { name: 'a torch file', zeroIsNone: true };
 
 /**
- * What a file that `torch.save` wrote holds. No code of the file is run: of Python's types, those that state dicts are made of
+ * What a file that `torch.save` wrote holds. No code of the file is run: the types that `torch.load(weights_only=True)` allows
  * are known, and a file that wants to import any other is refused (UnsafePickleError).
  */
 export const readTorch = (path: string): Promise<TorchValue> =>
-  withTorch(path, async ({ value, archive, memberOf, file, bigEndian, bad }) => {
+  withFile(path, async (file) => {
+    const { value, archive, placeOf, bigEndian, bad } = await load(file);
+    for (const [name, reason] of archive.unreadable)
+      throw new FileError(`${path}: ${name} is ${reason}, which is not read here: convert it in torch first`);
     let room = 2 * file.size + SLACK;
     for (const storage of archive.storages()) {
       if (!storage.views.size) continue;
-      const member = memberOf(storage);
-      for (const { array, strides } of storage.views.values())
-        room -= isRowMajor(array.shape, strides) ? 0 : byteLength(array);
+      const place = placeOf(storage);
+      for (const view of storage.views.values()) room -= isPlain(view) ? 0 : byteLength(view.array);
       if (room < 0) throw bad('its tensors are expanded far beyond what it holds: call clone() of them before saving');
-      await fill(storage, await member.start(), file, bigEndian, bad);
+      await fill(storage, place.open(), bigEndian, bad);
     }
     return value as TorchValue;
   });
@@ -82,79 +50,112 @@ export interface ArrayPlace extends ArrayType {
   readonly position: number;
 }
 
-type LaidOut = ArrayPlace & Required<Layout>;
-/** The tensors of a dict, not read yet. `inside`: it may be one of the values of another dict. */
-const placesIn = (path: string, inside?: string): Promise<Map<string, LaidOut>> =>
-  withTorch(path, async ({ value: outer, archive, memberOf, bigEndian, bad }) => {
-    const value = (inside && outer instanceof Map && outer.get(inside)) || outer;
-    if (!(value instanceof Map)) throw bad('its value is no dict of tensors');
-    const found = new Map<unknown, LaidOut>();
-    for (const storage of archive.storages())
-      for (const { array, strides, offset } of storage.views.values()) {
-        const { dtype, shape } = array;
-        const position = (await memberOf(storage).start()) + offset * DTYPES[dtype].bytes;
-        found.set(array, { dtype, shape, position, strides, bigEndian });
-      }
-    const isTensor = (e: [unknown, unknown]): e is [string, unknown] => typeof e[0] === 'string' && found.has(e[1]);
-    return new Map([...value].filter(isTensor).map(([name, array]) => [name, found.get(array)!]));
-  });
-
 /** Where the tensors of a file lie whose value is a dict of them: for those who read a part of a large one. */
-export async function locateTorch(path: string): Promise<Map<string, ArrayPlace>> {
-  const places = await placesIn(path);
-  const odd = [...places].find(([, p]) => p.bigEndian || !isRowMajor(p.shape, p.strides));
-  if (!odd) return places;
-  throw new FileError(`${path}: ${odd[0]} lies in another order: save it anew in Python, with .contiguous()`);
-}
+export const locateTorch = (path: string): Promise<Map<string, ArrayPlace>> =>
+  withFile(path, async (file) => {
+    const { tensors, others } = dictOf(await load(file));
+    for (const [name, what] of others) throw new FileError(`${path}: ${name} is ${what}, which lies in no one place`);
+    for (const [name, { view, bigEndian }] of tensors)
+      if (bigEndian || !isPlain(view))
+        throw new FileError(`${path}: ${name} lies in another order: save it anew in Python, with .contiguous()`);
+    return new Map(
+      [...tensors].map(([name, { view, place }]) => {
+        const { dtype, shape } = view.array;
+        return [name, { dtype, shape, position: place.start + view.position }];
+      }),
+    );
+  });
 
 export interface TorchFile extends ArraySource, AsyncDisposable {}
-/** Opens a file whose value is a dict of tensors, or has one under the name `inside`: each is read when asked for. */
+/**
+ * Opens a file whose value is a dict of tensors, or has one under the name `inside`: each is read when asked for. The bytes of
+ * its storage are compared with their checksum then, once.
+ */
 export async function openTorch(path: string, inside?: string): Promise<TorchFile> {
-  const entries = await placesIn(path, inside);
   const file = await openFile(path);
-  return {
-    entries,
-    read: async (name) => {
-      const { dtype, shape, position, ...layout } = entryOf(path, entries, name);
-      return readArray(file.read, { dtype, shape }, position, layout);
-    },
-    [Symbol.asyncDispose]: () => file.close(),
-  };
+  try {
+    const { tensors, others } = dictOf(await load(file), inside);
+    const verified = new Map<StoragePlace, Promise<void>>();
+    const entries = new Map([...tensors].map(([name, { view }]) => [name, typeOf(view)]));
+    const read = async (name: string): Promise<HostArray> => {
+      const other = others.get(name);
+      if (other) throw new FileError(`${path}: ${name} is ${other}, which readTorch reads and openTorch does not`);
+      entryOf(path, entries, name);
+      const { view, place, bigEndian } = tensors.get(name)!;
+      const reader = place.open();
+      const array = await readView(reader.read, view, view.position, bigEndian);
+      if (!verified.has(place)) verified.set(place, reader.verify());
+      await verified.get(place);
+      return array;
+    };
+    return { entries, read, [Symbol.asyncDispose]: () => file.close() };
+  } catch (e) {
+    await file.close();
+    throw e;
+  }
+}
+const typeOf = ({ array: { dtype, shape } }: View): ArrayType => ({ dtype, shape });
+
+/** The bytes of one storage. */
+interface StoragePlace {
+  readonly start: number; // in the file
+  open(): CheckedReader;
 }
 
-interface OpenTorch {
-  /** What the pickle describes, its tensors not read yet. */
+/** A file whose pickle is read, and none of its tensors. */
+interface Loaded {
   readonly value: unknown;
   readonly archive: Archive;
-  readonly memberOf: (storage: Storage) => Member;
-  readonly file: OpenFile;
+  readonly placeOf: (storage: Storage) => StoragePlace;
   readonly bigEndian: boolean;
-  readonly bad: (what: string) => FileError;
+  readonly bad: Bad;
+}
+type Bad = (what: string) => FileError;
+
+async function load(file: OpenFile): Promise<Loaded> {
+  const start = Buffer.alloc(Math.min(file.size, 512));
+  await file.read(start, 0);
+  if (start[8] === 0x7b && start.readUInt32LE(4) === 0)
+    throw new FileError(`${file.path} is not a torch file: it is a safetensors file: read it with readSafetensors`);
+  if (start.toString('latin1', 257, 262) === 'ustar')
+    throw new FileError(
+      `${file.path} is a tar file, as torch before 0.1.10 wrote it. Save it anew in Python: \
+torch.save(torch.load('old.pt', weights_only=False), 'new.pt'), if you trust it`,
+    );
+  const bad = (what: string) => new FileError(`${file.path} is not a whole torch file: ${what}`);
+  return start[0] === 0x80 ? loadLegacy(file, bad) : loadZip(file, bad);
 }
 
-async function withTorch<T>(path: string, use: (opened: OpenTorch) => Promise<T>): Promise<T> {
-  await refuseOldFormat(path);
-  return withZip(path, TORCH_FILE, async (members, file) => {
-    const bad = (what: string) => new FileError(`${path} is not a whole torch file: ${what}`);
-    const pickle = [...members.values()].find((m) => /^[^/]*\/data\.pkl$/.test(m.name));
-    if (!pickle) throw bad('it has no data.pkl');
-    if (pickle.size > PICKLE_LIMIT) throw bad(`its data.pkl has ${pickle.size} bytes, more than ${PICKLE_LIMIT}`);
-    const root = pickle.name.slice(0, -'data.pkl'.length);
-    const order = members.get(`${root}byteorder`);
-    const bigEndian = order !== undefined && order.size < 16 && String(await bytesIn(order)) === 'big';
-    const archive = new Archive(bad);
-    const value = unpickle(await bytesIn(pickle), archive);
-    checkValue(value, archive);
-    const memberOf = ({ key, bytes }: Storage): Member => {
-      const member = members.get(`${root}data/${key}`);
-      if (!member) throw bad(`it has no storage data/${key}`);
-      if (member.compressed) throw bad(`data/${key} is compressed, which torch never does: save it anew with torch`);
-      if (member.size < bytes) throw bad(`data/${key} has ${member.size} bytes of ${bytes}`);
-      return member;
-    };
-    return use({ value, archive, memberOf, file, bigEndian, bad });
-  });
+async function loadZip(file: OpenFile, bad: Bad): Promise<Loaded> {
+  const members = await membersOf(file, TORCH_FILE);
+  const [pickle, second] = [...members.values()].filter((m) => /^[^/]*\/data\.pkl$/.test(m.name));
+  if (!pickle) throw bad('it has no data.pkl');
+  if (second) throw bad(`it has ${pickle.name} and ${second.name}`);
+  if (pickle.size > PICKLE_LIMIT) throw bad(`its data.pkl has ${pickle.size} bytes, more than ${PICKLE_LIMIT}`);
+  const root = pickle.name.slice(0, -'data.pkl'.length);
+  const order = members.get(`${root}byteorder`);
+  const byteOrder = !order ? 'little' : order.size < 16 ? String(await bytesIn(order)) : '';
+  if (byteOrder !== 'little' && byteOrder !== 'big') throw bad('its byteorder is neither little nor big');
+  const archive = new Archive(bad);
+  const bytes = await bytesIn(pickle);
+  const { value, end } = unpickle(bytes, archive) ?? cutShort(bytes, bad);
+  if (end !== bytes.length) throw bad(`its pickle ends at byte ${end} of ${bytes.length}`);
+  archive.check(value);
+  const places = new Map<Storage, Member>();
+  for (const storage of archive.storages()) {
+    const { key, bytes } = storage;
+    const member = members.get(`${root}data/${key}`);
+    if (!member) throw bad(`it has no storage data/${key}`);
+    if (member.compressed) throw bad(`data/${key} is compressed, which torch never does: save it anew with torch`);
+    if (member.size < bytes) throw bad(`data/${key} has ${member.size} bytes of ${bytes}`);
+    places.set(storage, member);
+  }
+  return { value, archive, placeOf: (storage) => places.get(storage)!, bigEndian: byteOrder === 'big', bad };
 }
+
+const cutShort = (bytes: Uint8Array, bad: Bad): never => {
+  throw bad(`its pickle is cut short at byte ${bytes.length}`);
+};
 
 const bytesIn = (member: Member): Promise<Buffer> =>
   member.unpack(async (read) => {
@@ -163,186 +164,162 @@ const bytesIn = (member: Member): Promise<Buffer> =>
     return bytes;
   });
 
-/** Before torch 1.6 (2020) files were bare pickles; and a safetensors file begins with the size of its JSON. */
-const refuseOldFormat = (path: string): Promise<void> =>
-  withFile(path, async (file) => {
-    const start = Buffer.alloc(Math.min(file.size, 9));
-    await file.read(start, 0);
-    if (start[8] === 0x7b && start.readUInt32LE(4) === 0)
-      throw new FileError(`${path} is not a torch file: it is a safetensors file: read it with readSafetensors`);
-    if (start[0] !== 0x80) return;
-    throw new FileError(
-      `${path} is in torch's old format, or a bare pickle. Save it anew in Python, with torch 1.6 or later: \
-torch.save(torch.load('old.pt', weights_only=True), 'new.pt')`,
-    );
-  });
+const MAGIC = 0x1950a86a20f9469cfc6cn;
+const PROTOCOL = 1001;
+/** What stands beside the value is made of numbers, texts, dicts and lists. */
+const plainWorld = (bad: Bad): PickleWorld => ({
+  find: () => undefined,
+  persistent: () => {
+    throw bad('it refers to something outside that is no storage');
+  },
+  bad,
+});
 
-class StorageType {
-  constructor(readonly dtype: DType) {}
-}
-
-// biome-ignore format: a table
-export const STORAGES: Readonly<Record<string, DType>> = {
-  FloatStorage: 'f32', DoubleStorage: 'f64', HalfStorage: 'f16', BFloat16Storage: 'bf16', LongStorage: 'i64', IntStorage: 'i32',
-  ShortStorage: 'i16', CharStorage: 'i8', ByteStorage: 'u8', BoolStorage: 'bool', UntypedStorage: 'u8',
-};
-const STORAGE_TYPES = Object.fromEntries(
-  Object.entries(STORAGES).map(([name, dtype]) => [name, new StorageType(dtype)]),
-);
-
-const isCount = (n: unknown): n is number => Number.isSafeInteger(n) && (n as number) >= 0;
-const isShape = (s: unknown): s is number[] => Array.isArray(s) && s.length <= RANK && s.every(isCount);
-
-/** What the pickle of one file may import, and the storages it names. */
-class Archive {
-  readonly #byKey = new Map<string, Storage>();
-  readonly #byArray = new Map<unknown, Storage>();
-  readonly #globals: ReadonlyMap<string, unknown>;
-
-  constructor(readonly bad: (what: string) => Error) {
-    const list = (items: unknown = []): unknown[] => {
-      if (Array.isArray(items)) return items;
-      throw bad('it makes a dict, set or size of what is no list');
-    };
-    const pair = (item: unknown): [unknown, unknown] => {
-      if (Array.isArray(item) && item.length === 2) return item as [unknown, unknown];
-      throw bad('it makes a dict of what are no pairs');
-    };
-    const bytes = (content: unknown = ''): Uint8Array => {
-      if (content instanceof Uint8Array) return content;
-      if (typeof content === 'string') return Uint8Array.from(Buffer.from(content, 'latin1'));
-      throw bad('it makes bytes of what is no text');
-    };
-    const set = (items: unknown) => new Set(list(items));
-    const under = (modules: readonly string[], names: Readonly<Record<string, unknown>>): [string, unknown][] =>
-      modules.flatMap((m) => Object.entries(names).map(([name, value]): [string, unknown] => [`${m}.${name}`, value]));
-    this.#globals = new Map([
-      ...under(['collections'], { OrderedDict: (items: unknown) => new Map(list(items).map(pair)) }),
-      ...under(['builtins', '__builtin__'], { set, frozenset: set, bytes, bytearray: bytes }),
-      ...under(['_codecs'], { encode: bytes }), // bytes, in pickles that Python 2 can read
-      ...under(['torch', 'torch.cuda', 'torch.storage'], STORAGE_TYPES),
-      ...under(['torch'], { ...TORCH, bool: 'bool', Size: list }),
-      ...under(['torch._utils'], {
-        // (storage, offset, size, stride, requires_grad, hooks, then in v3: dtype, then: what is to be done when reading)
-        _rebuild_tensor_v2: (...a: unknown[]) => this.#tensor(a[0], a[1], a[2], a[3], undefined, a[6]),
-        _rebuild_tensor_v3: (...a: unknown[]) => this.#tensor(a[0], a[1], a[2], a[3], a[6], a[7]),
-        _rebuild_parameter: (tensor: unknown) => tensor,
-      }),
-    ]);
-  }
-
-  find(global: string): unknown {
-    const found = this.#globals.get(global);
-    if (found !== undefined || !/^torch\.(complex|Complex|Q[UI]|q[ui])\w+$/.test(global)) return found;
-    throw this.bad(`it holds tensors of ${global}, a type that is not here: convert them in torch first`);
-  }
-
-  storages = (): Iterable<Storage> => this.#byKey.values();
-
-  /** ('storage', its type, its key, the device it was on, how many elements it has) */
-  persistent(id: unknown): Draft {
-    const [what, type, key, , count] = Array.isArray(id) ? id : [];
-    if (what !== 'storage' || !(type instanceof StorageType) || typeof key !== 'string' || !isCount(count)) {
-      throw this.bad('it refers to something outside that is no storage');
-    }
-    const whole = draft(type.dtype, [count]);
-    const known = this.#byKey.get(key);
-    if (known) {
-      const equal = known.whole.dtype === type.dtype && known.whole.shape[0] === count;
-      if (!equal) throw this.bad(`storage ${key} is ${show(known.whole)} and ${show(whole)}`);
-      return known.whole;
-    }
-    const storage = { key, bytes: byteLength(whole), whole, views: new Map() };
-    this.#byKey.set(key, storage);
-    this.#byArray.set(whole, storage);
-    return whole;
-  }
-
-  #tensor(stored: unknown, offset: unknown, shape: unknown, strides: unknown, dtype: unknown, tasks: unknown): Draft {
-    const storage = this.#byArray.get(stored);
-    if (!storage || !isCount(offset) || !isShape(shape) || !isShape(strides) || shape.length !== strides.length) {
-      throw this.bad('it has a tensor without storage, offset, shape or strides');
-    }
-    if (tasks instanceof Map && (tasks.get('neg') || tasks.get('conj'))) {
-      throw this.bad('it has a tensor that is to be negated when read: call resolve_neg() before saving');
-    }
-    const type = (dtype ?? storage.whole.dtype) as DType;
-    if (typeof type !== 'string' || !Object.hasOwn(DTYPES, type)) throw this.bad('it has a tensor without dtype');
-    const array = draft(type, shape);
-    const last = (offset + spanOf(shape, strides)) * DTYPES[type].bytes;
-    if (!(sizeOf(shape) <= Number.MAX_SAFE_INTEGER) || !(last <= storage.bytes)) {
-      throw this.bad(`it has ${show(array)} in storage ${storage.key}, which has ${storage.bytes} bytes`);
-    }
-    const key = `${type} ${offset} ${shape} ${strides}`; // equal views, as of tied weights, are one array
-    const view = storage.views.get(key) ?? { array, strides, offset };
-    storage.views.set(key, view);
-    return view.array;
-  }
-
-  /** A storage that a file holds as it is becomes an array of one dimension. */
-  keepWhole(value: unknown): void {
-    const storage = this.#byArray.get(value);
-    storage?.views.set('whole', { array: storage.whole, strides: [1], offset: 0 });
+/**
+ * The form before torch 1.6, which torch still writes when told (_use_new_zipfile_serialization=False): pickles of a magic
+ * number, a version, facts about the machine, the value and the keys of its storages; then for each key how many elements it
+ * has and its bytes, always little endian. There are no checksums.
+ */
+async function loadLegacy(file: OpenFile, bad: Bad): Promise<Loaded> {
+  const most = Math.min(file.size, PICKLE_LIMIT);
+  for (let window = 2 ** 20; ; window *= 4) {
+    const bytes = Buffer.alloc(Math.min(window, most));
+    await file.read(bytes, 0);
+    const pickles = legacyPickles(bytes, bad);
+    if (pickles) return { ...pickles, placeOf: await legacyPlaces(file, pickles, bad), bigEndian: false, bad };
+    if (bytes.length === most)
+      throw bad(
+        most < file.size ? `its pickle has more than ${PICKLE_LIMIT} bytes` : `its pickle is cut short at byte ${most}`,
+      );
   }
 }
 
-/** A value holds nothing but values, is not nested without end, and not in itself: so it can be walked. */
-function checkValue(value: unknown, archive: Archive): void {
-  const { bad } = archive;
-  const depths = new Map<object, number>(); // of what is done; 0 while it is open
-  const open: { readonly object: object; readonly parts: Iterator<unknown>; depth: number }[] = [];
-  const depthOf = (v: unknown): number => {
-    if (typeof v === 'function' || v instanceof StorageType) throw bad('it holds a function or a type');
-    archive.keepWhole(v);
-    if (!(v instanceof Map || v instanceof Set || Array.isArray(v))) return 0;
-    const known = depths.get(v);
-    if (known === 0) throw bad('it holds something that holds itself');
-    if (known !== undefined) return known;
-    depths.set(v, 0);
-    const parts = v instanceof Map ? [...v].flat() : v;
-    open.push({ object: v, parts: parts.values(), depth: 1 });
-    return 0;
+interface LegacyPickles {
+  readonly value: unknown;
+  readonly archive: Archive;
+  readonly keys: unknown;
+  readonly end: number;
+}
+/** Undefined if they are longer than these bytes. */
+function legacyPickles(bytes: Buffer, bad: Bad): LegacyPickles | undefined {
+  let at = 0;
+  const next = (world: PickleWorld) => {
+    const pickled = unpickle(bytes, world, at);
+    at = pickled?.end ?? at;
+    return pickled;
   };
-  depthOf(value);
-  for (let here = open.at(-1); here; here = open.at(-1)) {
-    const { value: part, done } = here.parts.next();
-    if (!done) {
-      here.depth = Math.max(here.depth, 1 + depthOf(part));
-      continue;
-    }
-    if (here.depth > DEPTH) throw bad(`it is nested more than ${DEPTH} deep`);
-    depths.set(here.object, here.depth);
-    open.pop();
-    const above = open.at(-1);
-    if (above) above.depth = Math.max(above.depth, 1 + here.depth);
+  const plain = plainWorld(bad);
+  const noTorch = () =>
+    bad('it is a pickle, but torch.save did not write it: save its tensors with torch or safetensors');
+  const magic = next({ ...plain, find: () => noTorch });
+  if (!magic) return undefined;
+  if (magic.value !== MAGIC) throw noTorch();
+  const version = next(plain);
+  if (version && version.value !== PROTOCOL) throw bad(`its version is not ${PROTOCOL}`);
+  const archive = new Archive(bad);
+  if (!version || !next(plain)) return undefined; // facts about the machine, which torch does not look at
+  const pickled = next(archive);
+  const keys = pickled && next(plain);
+  if (!keys) return undefined;
+  archive.check(pickled.value);
+  return { value: pickled.value, archive, keys: keys.value, end: at };
+}
+
+async function legacyPlaces(file: OpenFile, { archive, keys, end }: LegacyPickles, bad: Bad) {
+  const places = new Map<Storage, StoragePlace>();
+  let at = end;
+  if (!Array.isArray(keys)) throw bad('it has no list of its storages');
+  for (const key of keys) {
+    const storage = archive.storage(key);
+    if (!storage || places.has(storage)) throw bad('its list of storages is not that of its tensors');
+    const count = Buffer.alloc(8);
+    if (at + count.length + storage.bytes > file.size) throw bad(`storage ${storage.key} reaches beyond its end`);
+    file.readNow(count, at);
+    if (count.readBigInt64LE() !== BigInt(storage.count))
+      throw bad(`storage ${storage.key} has ${count.readBigInt64LE()} elements, not ${storage.count}`);
+    const start = at + count.length;
+    const read: ReadAt = (into, position) => file.read(into, start + position);
+    places.set(storage, { start, open: () => ({ read, verify: async () => undefined }) });
+    at = start + storage.bytes;
   }
+  for (const storage of archive.storages()) if (!places.has(storage)) throw bad(`it has no storage ${storage.key}`);
+  if (at !== file.size) throw bad(`it should end at byte ${at}, but has ${file.size}`);
+  return (storage: Storage) => places.get(storage)!;
+}
+
+interface Placed {
+  readonly view: View;
+  readonly place: StoragePlace;
+  readonly bigEndian: boolean;
+}
+/** The tensors of a dict, and what they are that are no arrays. `inside`: it may be one of the values of another dict. */
+function dictOf({ value: outer, archive, placeOf, bigEndian, bad }: Loaded, inside?: string) {
+  const value = (inside && outer instanceof Map && outer.get(inside)) || outer;
+  if (!(value instanceof Map)) throw bad('its value is no dict of tensors');
+  const placed = new Map<unknown, Placed>();
+  for (const storage of archive.storages())
+    for (const view of storage.views.values()) placed.set(view.array, { view, place: placeOf(storage), bigEndian });
+  const tensors = new Map<string, Placed>();
+  const others = new Map<string, string>();
+  for (const [name, item] of value) {
+    if (typeof name !== 'string') continue;
+    const tensor = placed.get(item);
+    if (tensor) tensors.set(name, tensor);
+    else if (archive.isTensor(item)) others.set(name, archive.describe(item));
+  }
+  return { tensors, others };
+}
+
+/** Whether its elements lie as they are wanted, so that it can share the memory of its storage. */
+const isPlain = ({ array, strides, position, flip }: View): boolean =>
+  !flip && position % DTYPES[array.dtype].bytes === 0 && isRowMajor(array.shape, strides);
+
+async function readView(read: ReadAt, view: View, position: number, bigEndian: boolean): Promise<HostArray> {
+  const { dtype, shape } = view.array;
+  const array = await readArray(read, { dtype, shape }, position, {
+    strides: view.strides,
+    bigEndian,
+  } satisfies Layout);
+  if (view.flip) flipSigns(array.data, view.flip);
+  return array;
+}
+
+/** Changes signs: the highest bit of each float. */
+function flipSigns(data: TypedArray, flip: Flip): void {
+  const size = data.BYTES_PER_ELEMENT;
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const first = (flip === 'odd' ? 2 : 1) * size - 1;
+  for (let i = first; i < bytes.length; i += flip === 'all' ? size : 2 * size) bytes[i]! ^= 0x80;
 }
 
 /** Reads a storage's arrays. Several are views of the same memory, as in torch; one alone has its own. */
-async function fill(
-  { key, bytes, views }: Storage,
-  start: number,
-  file: OpenFile,
-  bigEndian: boolean,
-  bad: (what: string) => Error,
-): Promise<void> {
+async function fill(storage: Storage, reader: CheckedReader, bigEndian: boolean, bad: Bad): Promise<void> {
+  const { key, bytes, views } = storage;
   const sizes = new Set([...views.values()].map(({ array }) => DTYPES[array.dtype].bytes));
   const [size] = sizes as Iterable<number>;
   if (views.size === 1) {
-    for (const { array, strides, offset } of views.values()) {
-      array.data = (await readArray(file.read, array, start + offset * size!, { strides, bigEndian })).data;
-    }
-    return;
+    for (const view of views.values())
+      view.array.data = (await readView(reader.read, view, view.position, bigEndian)).data;
+    return reader.verify();
   }
   if (bigEndian && sizes.size > 1) throw bad(`data/${key} is big endian, with elements of several sizes`);
-  const whole = new DataView(new ArrayBuffer(bytes));
-  await readInto(file.read, whole, start);
+  const whole = memoryOf(key, bytes, bad);
+  await readInto(reader.read, whole, 0);
+  await reader.verify();
   if (bigEndian) for (const p of piecesOf(whole)) swapBytes(p.subarray(0, p.length - (p.length % size!)), size!);
   const read: ReadAt = async (into, at) => into.set(new Uint8Array(whole.buffer, at, into.byteLength));
-  for (const { array, strides, offset } of views.values()) {
-    const { bytes: each, array: Elements } = DTYPES[array.dtype];
-    array.data = isRowMajor(array.shape, strides)
-      ? new Elements(whole.buffer, offset * each, sizeOf(array.shape))
-      : (await readArray(read, array, offset * each, { strides })).data;
+  for (const view of views.values()) {
+    const { array, position } = view;
+    array.data = isPlain(view)
+      ? new DTYPES[array.dtype].array(whole.buffer, position, sizeOf(array.shape))
+      : (await readView(read, view, position, false)).data;
+  }
+}
+
+function memoryOf(key: string, bytes: number, bad: Bad): DataView<ArrayBuffer> {
+  try {
+    return new DataView(new ArrayBuffer(bytes));
+  } catch (e) {
+    throw bad(`storage ${key} has ${bytes} bytes, which cannot be held here (${messageOf(e)})`);
   }
 }

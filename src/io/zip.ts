@@ -1,130 +1,339 @@
-// Zip archives: members found by yauzl, sizes checked before anything is allocated; written uncompressed, as numpy does.
-import type { Readable } from 'node:stream';
+// Zip archives, as numpy and torch write them. Nothing that an archive says is believed before it was compared with the file:
+// its end records, its directory and the header in front of each member have to agree, and no two members may overlap. Written
+// uncompressed, as numpy does.
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import zlib from 'node:zlib';
-import yauzl, { type Entry, type ZipFile } from 'yauzl';
 import { FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { type OpenFile, type ReadAt, type Write, withFile } from './file.js';
 
 const MEMBERS = 2 ** 18;
+const DIRECTORY_BYTES = 64 * 2 ** 20;
 const DEFLATE_RATIO = 1032; // the most that deflate can shrink anything by
+const CHUNK = 4 * 2 ** 20; // bytes that are read, and summed, at once
 
 export interface Member {
   readonly name: string;
   readonly size: number; // bytes, unpacked
   readonly compressed: boolean;
-  /** Where an uncompressed member's bytes begin in the file. */
-  start(): Promise<number>;
-  /** Unpacks it, front to back: positions may only ascend. */
+  /** Where its bytes begin in the file: unpacked ones, if it is not compressed. */
+  readonly start: number;
+  /** Reads it front to back (positions may only ascend) and compares its checksum. */
   unpack<T>(use: (read: ReadAt) => Promise<T>): Promise<T>;
+  /** Reads an uncompressed member in any order; `verify` compares its checksum, reading what was not read yet. */
+  open(): CheckedReader;
+}
+
+export interface CheckedReader {
+  readonly read: ReadAt;
+  verify(): Promise<void>;
 }
 
 export interface Kind {
   readonly name: string; // what an archive should be: "a torch file"
-  readonly checksums: boolean; // whether those of members are to be right
+  /** A checksum of 0 says that there is none: torch writes it so when told to compute none. */
+  readonly zeroIsNone?: boolean;
 }
 
 /** Opens an archive for as long as `use` runs. */
-export function withZip<T>(
+export const withZip = <T>(
   path: string,
-  { name: kind, checksums }: Kind,
+  kind: Kind,
   use: (members: ReadonlyMap<string, Member>, file: OpenFile) => Promise<T>,
-): Promise<T> {
-  const bad = (what: string, cause?: unknown) => new FileError(`${path} is not ${kind}: ${what}`, { cause });
-  return withFile(path, async (file) => {
-    const zip = await yauzl.openPromise(path, { autoClose: false }).catch((e) => {
-      throw bad(messageOf(e), e);
-    });
-    try {
-      return await use(await membersOf(zip, file, checksums, bad), file);
-    } finally {
-      zip.close();
-    }
-  });
+): Promise<T> => withFile(path, async (file) => use(await membersOf(file, kind), file));
+
+export async function membersOf(file: OpenFile, kind: Kind): Promise<Map<string, Member>> {
+  const bad: Bad = (what, cause) => new FileError(`${file.path} is not ${kind.name}: ${what}`, { cause });
+  const directory = await findDirectory(file, bad);
+  const entries = await readDirectory(file, directory, bad);
+  await checkLocal(file, entries, directory.start, bad);
+  return new Map(entries.map((entry) => [entry.name, memberOf(file, entry, kind, bad)]));
 }
 
 type Bad = (what: string, cause?: unknown) => FileError;
 
-async function membersOf(zip: ZipFile, file: OpenFile, checksums: boolean, bad: Bad): Promise<Map<string, Member>> {
-  const members = new Map<string, Member>();
-  let total = 0;
-  try {
-    if (zip.entryCount > MEMBERS) throw bad(`it has ${zip.entryCount} members, more than ${MEMBERS}`);
-    for await (const entry of zip.eachEntry()) {
-      const { fileName: name, compressedSize, uncompressedSize: size, compressionMethod: method } = entry;
-      if (members.has(name)) throw bad(`it holds ${name} twice`);
-      // Members that lie over one another, or claim to unpack to more than is possible, are bombs.
-      total += compressedSize;
-      const most = method ? compressedSize * DEFLATE_RATIO + 64 : compressedSize;
-      if (total > file.size || size > most) throw bad(`${name} claims ${size} bytes out of ${compressedSize}`);
-      if (entry.isEncrypted()) throw bad(`${name} is encrypted`);
-      members.set(name, {
-        name,
-        size,
-        compressed: method !== 0,
-        start: () => startOf(zip, entry, bad),
-        unpack: (use) => unpack(zip, entry, checksums, bad, use),
-      });
-    }
-  } catch (e) {
-    throw e instanceof FileError ? e : bad(messageOf(e), e);
-  }
-  return members;
+const [LOCAL, CENTRAL, END64, LOCATOR] = [0x04034b50, 0x02014b50, 0x06064b50, 0x07064b50];
+const [LOCAL_BYTES, CENTRAL_BYTES, END_BYTES, END64_BYTES, LOCATOR_BYTES] = [30, 46, 22, 56, 20];
+const SHORT = 0xffff; // in a field of 16 bits: look in the zip64 field
+const LONG = 0xffffffff; // the same in a field of 32 bits
+
+interface Directory {
+  readonly start: number;
+  readonly size: number;
+  readonly count: number;
 }
 
-const startOf = (zip: ZipFile, entry: Entry, bad: Bad): Promise<number> =>
-  new Promise((resolve, reject) => {
-    zip.readLocalFileHeader(entry, { minimal: true }, (e, header) =>
-      e ? reject(bad(`${entry.fileName}: ${messageOf(e)}`, e)) : resolve(header.fileDataStart),
+/** Where the directory lies, by the records at the end of a file. It ends where they begin: so no byte is left unexplained. */
+async function findDirectory(file: OpenFile, bad: Bad): Promise<Directory> {
+  const length = Math.min(file.size, LOCATOR_BYTES + END64_BYTES + END_BYTES + SHORT); // a comment may stand at the very end
+  const base = file.size - length;
+  const tail = Buffer.alloc(length);
+  await file.read(tail, base);
+  const at = length < END_BYTES ? -1 : tail.lastIndexOf('PK\x05\x06', length - END_BYTES, 'latin1');
+  if (at < 0) throw bad('it is no zip archive, or its end is missing');
+  const comment = tail.readUInt16LE(at + 20);
+  if (at + END_BYTES + comment !== length)
+    throw bad(`its last record should end the file, but ${length - at - END_BYTES - comment} bytes follow`);
+  const number16 = (o: number) => tail.readUInt16LE(at + o);
+  const number32 = (o: number) => tail.readUInt32LE(at + o);
+  const said = { start: number32(16), size: number32(12), count: number16(10) };
+  if (number16(4) !== 0 || number16(6) !== 0 || number16(8) !== said.count) throw bad('it is one part of several');
+  const locator = at - LOCATOR_BYTES;
+  const zip64 = locator >= 0 && tail.readUInt32LE(locator) === LOCATOR;
+  const end = zip64 ? locator - END64_BYTES : at; // in `tail`
+  const found = zip64 ? findDirectory64(tail, base, locator, said, bad) : said;
+  if (found.start + found.size !== base + end)
+    throw bad(
+      `its directory should lie at bytes ${found.start} to ${found.start + found.size}, but it ends at byte ${base + end}`,
     );
-  });
+  return found;
+}
 
-async function unpack<T>(
-  zip: ZipFile,
-  entry: Entry,
-  checksums: boolean,
+function findDirectory64(tail: Buffer, base: number, locator: number, said: Directory, bad: Bad): Directory {
+  const at = locator - END64_BYTES;
+  const number = (o: number) => whole(tail.readBigUInt64LE(o));
+  const position = number(locator + 8);
+  if (at < 0 || position !== base + at || tail.readUInt32LE(at) !== END64 || number(at + 4) !== END64_BYTES - 12)
+    throw bad(`its zip64 record should lie at byte ${position}, and is not there`);
+  const disks = [tail.readUInt32LE(locator + 4), tail.readUInt32LE(at + 16), tail.readUInt32LE(at + 20)];
+  const found = { start: number(at + 48), size: number(at + 40), count: number(at + 32) };
+  if (disks.some((n) => n !== 0) || tail.readUInt32LE(locator + 16) > 1 || number(at + 24) !== found.count)
+    throw bad('it is one part of several');
+  // What fits into the short record stands there too.
+  const agrees = (short: number, long: number, most: number) => short === most || short === long;
+  const { start, size, count } = said;
+  if (!agrees(start, found.start, LONG) || !agrees(size, found.size, LONG) || !agrees(count, found.count, SHORT))
+    throw bad('its two end records tell of different directories');
+  return found;
+}
+
+/** Beyond 2^53 a number is inexact: then it is larger than any file, and that is all that matters. */
+const whole = (n: bigint): number => Number(n);
+
+interface Entry {
+  readonly name: string;
+  readonly nameBytes: Buffer;
+  readonly flags: number;
+  readonly method: number;
+  readonly crc: number;
+  readonly packed: number; // bytes in the file
+  readonly size: number; // bytes, unpacked
+  readonly offset: number; // of its local header
+  start: number; // of its bytes, once the local header is read
+}
+
+const ENCRYPTED = 0x2041; // any of: encrypted, strongly, its directory too
+const DESCRIPTOR = 0x8; // sizes and checksum follow the bytes
+const UTF8_NAME = 0x800;
+
+async function readDirectory(file: OpenFile, { start, size, count }: Directory, bad: Bad): Promise<Entry[]> {
+  if (count > MEMBERS) throw bad(`it has ${count} members, more than ${MEMBERS}`);
+  if (size > DIRECTORY_BYTES) throw bad(`its directory has ${size} bytes, more than ${DIRECTORY_BYTES}`);
+  const bytes = Buffer.alloc(size);
+  await file.read(bytes, start);
+  const entries = new Map<string, Entry>();
+  let found = 0;
+  for (let at = 0; at < size; found++) {
+    if (size - at < CENTRAL_BYTES || bytes.readUInt32LE(at) !== CENTRAL)
+      throw bad(`its directory is damaged at byte ${start + at}`);
+    const number16 = (o: number) => bytes.readUInt16LE(at + o);
+    const number32 = (o: number) => bytes.readUInt32LE(at + o);
+    const extra = at + CENTRAL_BYTES + number16(28);
+    const end = extra + number16(30) + number16(32);
+    if (end > size) throw bad(`its directory is damaged at byte ${start + at}`);
+    const nameBytes = bytes.subarray(at + CENTRAL_BYTES, extra);
+    const name = nameOf(nameBytes, number16(8), bad);
+    const sizes = [number32(24), number32(20), number32(42)]; // unpacked, packed, offset
+    const [unpacked, packed, offset] = long(sizes, bytes.subarray(extra, extra + number16(30)), name, bad);
+    if (entries.has(name)) throw bad(`it holds ${name} twice`);
+    if (number16(34) !== 0) throw bad('it is one part of several');
+    const entry = {
+      ...{ name, nameBytes, flags: number16(8), method: number16(10), crc: number32(16) },
+      ...{ size: unpacked!, packed: packed!, offset: offset!, start: 0 },
+    };
+    entries.set(name, entry);
+    checkEntry(entry, bad);
+    at = end;
+  }
+  if (found !== count) throw bad(`its end says that it has ${count} members, but its directory has ${found}`);
+  return [...entries.values()];
+}
+
+/** Names are keys here, never paths: so they may be absolute. */
+function nameOf(bytes: Buffer, flags: number, bad: Bad): string {
+  const name = bytes.toString('utf8');
+  const same = flags & UTF8_NAME ? Buffer.from(name).equals(bytes) : bytes.every((b) => b < 0x80);
+  if (!same) throw bad(`the name of its member ${name} is not UTF-8`);
+  if (!name || name.includes('\0')) throw bad('it has a member whose name is empty, or has a zero in it');
+  return name;
+}
+
+/** Numbers that do not fit into 32 bits stand in the zip64 field, in their order. */
+function long(numbers: readonly number[], extra: Buffer, name: string, bad: Bad): number[] {
+  const broken = () => bad(`the zip64 field of ${name} is damaged`);
+  let field: Buffer | undefined;
+  for (let at = 0; at + 4 <= extra.length; ) {
+    const end = at + 4 + extra.readUInt16LE(at + 2);
+    if (end > extra.length) throw broken();
+    if (extra.readUInt16LE(at) === 1) {
+      if (field) throw broken();
+      field = extra.subarray(at + 4, end);
+    }
+    at = end;
+  }
+  let at = 0;
+  return numbers.map((n) => {
+    if (n !== LONG) return n;
+    if (!field || at + 8 > field.length) throw broken();
+    at += 8;
+    return whole(field.readBigUInt64LE(at - 8));
+  });
+}
+
+function checkEntry({ name, flags, method, size, packed }: Entry, bad: Bad): void {
+  if (flags & ENCRYPTED) throw bad(`${name} is encrypted`);
+  if (method !== 0 && method !== 8)
+    throw bad(`${name} is compressed by method ${method}: 0 (none) and 8 (deflate) are read`);
+  // A member that claims to unpack to more than is possible is a bomb.
+  if (method === 0 ? size !== packed : size > packed * DEFLATE_RATIO + 64)
+    throw bad(`${name} claims ${size} bytes out of ${packed}`);
+}
+
+/** Compares the headers in front of the members with the directory, and notes where the bytes begin. */
+async function checkLocal(file: OpenFile, entries: readonly Entry[], end: number, bad: Bad): Promise<void> {
+  let free = 0; // where the last member ended
+  let before = '';
+  let turn = 0;
+  for (const entry of entries.toSorted((a, b) => a.offset - b.offset)) {
+    const { name, nameBytes, flags, method, offset, packed } = entry;
+    const differs = (what: string) =>
+      bad(`${name}: its ${what} at byte ${offset} is not the one that the directory has`);
+    if (offset < free) throw bad(`${before} and ${name} overlap at byte ${offset}`);
+    if (offset + LOCAL_BYTES + nameBytes.length + packed > end) throw bad(`${name} reaches beyond byte ${end}`);
+    const header = Buffer.alloc(LOCAL_BYTES + nameBytes.length);
+    file.readNow(header, offset);
+    if (header.readUInt32LE(0) !== LOCAL) throw bad(`${name} should begin at byte ${offset}, and does not`);
+    if (header.readUInt16LE(26) !== nameBytes.length || !header.subarray(LOCAL_BYTES).equals(nameBytes))
+      throw differs('name');
+    const ownFlags = header.readUInt16LE(6);
+    if ((ownFlags ^ flags) & ENCRYPTED || header.readUInt16LE(8) !== method) throw differs('way of packing');
+    const extra = Buffer.alloc(header.readUInt16LE(28));
+    entry.start = offset + header.length + extra.length;
+    free = entry.start + packed;
+    if (free > end) throw bad(`${name} reaches beyond byte ${end}`);
+    const sizes = [header.readUInt32LE(22), header.readUInt32LE(18)]; // unpacked, packed
+    if (sizes.includes(LONG)) file.readNow(extra, offset + header.length);
+    const [size64, packed64] = sizes.includes(LONG) ? long(sizes, extra, name, bad) : sizes;
+    const later = (n: number) => ((flags | ownFlags) & DESCRIPTOR) !== 0 && n === 0; // it follows the bytes
+    const crc = header.readUInt32LE(14);
+    if (!(size64 === entry.size || later(size64!)) || !(packed64 === packed || later(packed64!))) throw differs('size');
+    if (!(crc === entry.crc || later(crc))) throw differs('checksum');
+    before = name;
+    if (++turn % 1024 === 0) await setImmediate();
+  }
+}
+
+function memberOf(file: OpenFile, entry: Entry, { zeroIsNone }: Kind, bad: Bad): Member {
+  const { name, size, start } = entry;
+  const compressed = entry.method !== 0;
+  const unchecked = zeroIsNone && entry.crc === 0;
+  const check = (crc: number) => {
+    if (crc !== entry.crc && !unchecked) throw bad(`${name} is damaged: its checksum is another`);
+  };
+  const open = (): CheckedReader => checkedReader(file, entry, unchecked ? undefined : check);
+  const unpack = async <T>(use: (read: ReadAt) => Promise<T>): Promise<T> => {
+    if (compressed) return inflate(file, entry, check, bad, use);
+    const { read, verify } = open();
+    const made = await use(read);
+    await verify();
+    return made;
+  };
+  return { name, size, compressed, start, open, unpack };
+}
+
+/** Sums up what is read from the front on, so that a member which is read once is read once. */
+function checkedReader(file: OpenFile, { name, size, start }: Entry, check?: (crc: number) => void): CheckedReader {
+  let [crc, summed] = [0, 0];
+  const read: ReadAt = async (into, position) => {
+    if (position + into.byteLength > size)
+      throw new FileError(`${file.path}: ${name} is cut short: it ends at byte ${size}`);
+    for (let at = 0; at < into.byteLength; at += CHUNK) {
+      const chunk = into.subarray(at, at + CHUNK);
+      const from = position + at;
+      await file.read(chunk, start + from);
+      if (!check || from > summed || from + chunk.length <= summed) continue;
+      crc = crc32(chunk.subarray(summed - from), crc);
+      summed = from + chunk.length;
+    }
+  };
+  const verify = async () => {
+    if (!check) return;
+    const rest = Buffer.alloc(Math.min(CHUNK, size - summed));
+    while (summed < size) await read(rest.subarray(0, Math.min(rest.length, size - summed)), summed);
+    check(crc);
+  };
+  return { read, verify };
+}
+
+/** Unpacks what deflate packed, in pieces: it never holds more of it than one. */
+async function inflate<T>(
+  file: OpenFile,
+  { name, size, packed, start }: Entry,
+  check: (crc: number) => void,
   bad: Bad,
   use: (read: ReadAt) => Promise<T>,
 ): Promise<T> {
-  const broken = (e: unknown) => (e instanceof FileError ? e : bad(`${entry.fileName}: ${messageOf(e)}`, e));
-  let stream: Readable | undefined;
+  async function* source() {
+    for (let at = 0; at < packed; at += PIECE) {
+      const piece = Buffer.alloc(Math.min(PIECE, packed - at));
+      await file.read(piece, start + at);
+      yield piece;
+    }
+  }
+  const inflated = zlib.createInflateRaw();
+  const stored = Readable.from(source()).on('error', (e) => inflated.destroy(e));
+  stored.pipe(inflated);
+  const chunks = inflated[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  let [crc, total] = [0, 0];
+  const next = async (): Promise<Buffer | undefined> => {
+    const { value, done } = await chunks.next().catch((e) => {
+      throw e instanceof FileError ? e : bad(`${name}: ${messageOf(e)}`, e);
+    });
+    if (done) return undefined;
+    if ((total += value.length) > size) throw bad(`${name} unpacks to more than the ${size} bytes it claims`);
+    crc = crc32(value, crc);
+    return value;
+  };
   try {
-    stream = await zip.openReadStreamPromise(entry);
-    const chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-    let crc = 0;
-    const next = async () => {
-      const chunk = await chunks.next();
-      if (checksums && !chunk.done) crc = crc32(chunk.value, crc);
-      return chunk;
-    };
     let rest: Buffer = Buffer.alloc(0);
     let at = 0; // where the rest begins
-    const read: ReadAt = async (into, position) => {
+    const made = await use(async (into, position) => {
       for (let done = 0; done < into.byteLength; ) {
         const skip = Math.min(position + done - at, rest.length);
         rest = rest.subarray(skip);
         at += skip;
-        if (rest.length) {
-          const n = Math.min(rest.length, into.byteLength - done);
-          into.set(rest.subarray(0, n), done);
-          done += n;
-        } else {
-          const { value, done: ended } = await next();
-          if (ended) throw bad(`${entry.fileName} is cut short: it ends at byte ${at}`);
-          rest = value;
+        if (!rest.length) {
+          const chunk = await next();
+          if (!chunk) throw bad(`${name} is cut short: it ends at byte ${at}`);
+          rest = chunk;
+          continue;
         }
+        const n = Math.min(rest.length, into.byteLength - done);
+        into.set(rest.subarray(0, n), done);
+        done += n;
       }
-    };
-    const made = await use(read);
-    while (!(await next()).done); // to the end, for the checksum
-    if (checksums && crc !== entry.crc32) throw bad(`${entry.fileName} is damaged: its checksum is another`);
+    });
+    while (await next()); // to the end, for the checksum
+    if (total !== size) throw bad(`${name} unpacks to ${total} bytes, not the ${size} it claims`);
+    check(crc);
     return made;
-  } catch (e) {
-    throw broken(e);
   } finally {
-    stream?.destroy();
+    stored.destroy();
+    inflated.destroy();
   }
 }
+const PIECE = 2 ** 16;
 
 const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   for (let bit = 0; bit < 8; bit++) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1;
@@ -138,7 +347,6 @@ function plainCrc32(bytes: Uint8Array, before: number): number {
 }
 const crc32 = (zlib.crc32 as typeof zlib.crc32 | undefined) ?? plainCrc32;
 
-const LONG = 0xffffffff; // in a field of 32 bits: look in the zip64 field
 /** Little-endian fields: [bytes, value]. */
 const fields = (...values: readonly (readonly [1 | 2 | 4 | 8, number])[]): Buffer =>
   Buffer.concat(

@@ -12,7 +12,12 @@ const ADDRESSES = 2 ** 30; // bytes that the process's address space may grow by
 
 const READERS: readonly (readonly [string, (file: string) => Promise<unknown>, readonly string[]])[] = [
   ['safetensors', readSafetensors, ['every.safetensors']],
-  ['pt', readTorch, ['every.pt', 'views.pt', 'checkpoint.pt', 'values2.pt', 'values4.pt', 'big.pt', 'danger.pt']],
+  [
+    'pt',
+    readTorch,
+    ['every.pt', 'views.pt', 'checkpoint.pt', 'values2.pt', 'values4.pt', 'big.pt', 'danger.pt', 'weights-only.pt'],
+  ],
+  ['legacy.pt', readTorch, ['legacy.pt', 'legacy-model.pt', 'legacy-parts.pt', 'legacy4.pt']],
   ['npy', readNpy, ['version1.npy', 'version2.npy', 'version3.npy', 'records.npy']],
   ['npz', readNpz, ['every.npz', 'compressed.npz']],
 ];
@@ -123,9 +128,13 @@ function mutate(seed: Buffer, seeds: readonly Buffer[], random: Random): Buffer 
   return mutant;
 }
 
-/** Other bytes in the pickle of a torch file, whose length stays: so the zip around it is whole. */
+/** Other bytes in the pickle of a torch file, whose length stays: so the zip around it is whole. It has no checksum then. */
 function mutatePickle(seed: Buffer, random: Random): Buffer {
   const out = Buffer.from(seed);
+  const name = out.indexOf('data.pkl');
+  out.writeUInt32LE(0, out.lastIndexOf('PK\x03\x04', name, 'latin1') + 14);
+  const central = out.indexOf('data.pkl', name + 8);
+  out.writeUInt32LE(0, out.lastIndexOf('PK\x01\x02', central, 'latin1') + 16);
   const start = out.indexOf('\x80', out.indexOf('data.pkl'), 'latin1');
   const length = out.indexOf('PK', start, 'latin1') - start;
   for (let n = 1 + random(6); n > 0; n--) {
