@@ -76,6 +76,7 @@ function float(x: number): string {
 const ints = (list: Shape): string => tuple(...list.map(int));
 const text = (s: string): string => {
   const bytes = Buffer.from(s);
+  if (bytes.toString() !== s) throw new ArgumentError(`writeTorch: '${s.slice(0, 80)}' has half of a surrogate pair`);
   return `X${littleEndian(bytes.length, 4)}${bytes.toString('latin1')}`;
 };
 

@@ -17,7 +17,7 @@ import { type OpenFile, openFile, type ReadAt, withFile } from './file.js';
 import { type PickleWorld, unpickle } from './pickle.js';
 import { entryOf } from './safetensors.js';
 import { Archive, type Flip, type Storage, type TorchValue, type View } from './torch-pickle.js';
-import { type CheckedReader, type Member, membersOf } from './zip.js';
+import { type CheckedReader, type Member, membersOf, printable } from './zip.js';
 
 const PICKLE_LIMIT = 64 * 2 ** 20; // bytes: it describes tensors, their numbers are elsewhere
 const SLACK = 16 * 2 ** 20; // bytes that views laid out anew may take beyond twice the file's size
@@ -122,7 +122,7 @@ async function load(file: OpenFile): Promise<Loaded> {
       `${file.path} is a tar file, as torch before 0.1.10 wrote it. Save it anew in Python: \
 torch.save(torch.load('old.pt', weights_only=False), 'new.pt'), if you trust it`,
     );
-  const bad = (what: string) => new FileError(`${file.path} is not a whole torch file: ${what}`);
+  const bad = (what: string) => new FileError(`${file.path} is not a whole torch file: ${printable(what)}`);
   return start[0] === 0x80 ? loadLegacy(file, bad) : loadZip(file, bad);
 }
 

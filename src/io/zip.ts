@@ -4,7 +4,7 @@
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import zlib from 'node:zlib';
-import { FileError } from '../base/errors.js';
+import { ArgumentError, FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { type OpenFile, type ReadAt, type Write, withFile } from './file.js';
 
@@ -44,7 +44,7 @@ export const withZip = <T>(
 ): Promise<T> => withFile(path, async (file) => use(await membersOf(file, kind), file));
 
 export async function membersOf(file: OpenFile, kind: Kind): Promise<Map<string, Member>> {
-  const bad: Bad = (what, cause) => new FileError(`${file.path} is not ${kind.name}: ${what}`, { cause });
+  const bad: Bad = (what, cause) => new FileError(`${file.path} is not ${kind.name}: ${printable(what)}`, { cause });
   const directory = await findDirectory(file, bad);
   const entries = await readDirectory(file, directory, bad);
   await checkLocal(file, entries, directory.start, bad);
@@ -52,6 +52,8 @@ export async function membersOf(file: OpenFile, kind: Kind): Promise<Map<string,
 }
 
 type Bad = (what: string, cause?: unknown) => FileError;
+/** Names come out of files: no terminal shall obey them. */
+export const printable = (text: string): string => text.replaceAll(/\p{Cc}/gu, '\ufffd');
 
 const [LOCAL, CENTRAL, END64, LOCATOR] = [0x04034b50, 0x02014b50, 0x06064b50, 0x07064b50];
 const [LOCAL_BYTES, CENTRAL_BYTES, END_BYTES, END64_BYTES, LOCATOR_BYTES] = [30, 46, 22, 56, 20];
@@ -71,14 +73,15 @@ async function findDirectory(file: OpenFile, bad: Bad): Promise<Directory> {
   const tail = Buffer.alloc(length);
   await file.read(tail, base);
   const at = length < END_BYTES ? -1 : tail.lastIndexOf('PK\x05\x06', length - END_BYTES, 'latin1');
-  if (at < 0) throw bad('it is no zip archive, or its end is missing');
+  if (at < 0) throw bad('it is no zip archive, or its end record is missing');
   const comment = tail.readUInt16LE(at + 20);
-  if (at + END_BYTES + comment !== length)
-    throw bad(`its last record should end the file, but ${length - at - END_BYTES - comment} bytes follow`);
+  const after = length - at - END_BYTES - comment;
+  if (after !== 0) throw bad(after < 0 ? 'its comment is cut short' : `${after} bytes follow its end record`);
   const number16 = (o: number) => tail.readUInt16LE(at + o);
   const number32 = (o: number) => tail.readUInt32LE(at + o);
   const said = { start: number32(16), size: number32(12), count: number16(10) };
-  if (number16(4) !== 0 || number16(6) !== 0 || number16(8) !== said.count) throw bad('it is one part of several');
+  if (number16(4) !== 0 || number16(6) !== 0 || number16(8) !== said.count)
+    throw bad('it is one part of a multi-disk archive');
   const locator = at - LOCATOR_BYTES;
   const zip64 = locator >= 0 && tail.readUInt32LE(locator) === LOCATOR;
   const end = zip64 ? locator - END64_BYTES : at; // in `tail`
@@ -95,16 +98,16 @@ function findDirectory64(tail: Buffer, base: number, locator: number, said: Dire
   const number = (o: number) => whole(tail.readBigUInt64LE(o));
   const position = number(locator + 8);
   if (at < 0 || position !== base + at || tail.readUInt32LE(at) !== END64 || number(at + 4) !== END64_BYTES - 12)
-    throw bad(`its zip64 record should lie at byte ${position}, and is not there`);
+    throw bad(`its zip64 end record is not at byte ${position}, where its locator points`);
   const disks = [tail.readUInt32LE(locator + 4), tail.readUInt32LE(at + 16), tail.readUInt32LE(at + 20)];
   const found = { start: number(at + 48), size: number(at + 40), count: number(at + 32) };
   if (disks.some((n) => n !== 0) || tail.readUInt32LE(locator + 16) > 1 || number(at + 24) !== found.count)
-    throw bad('it is one part of several');
+    throw bad('it is one part of a multi-disk archive');
   // What fits into the short record stands there too.
   const agrees = (short: number, long: number, most: number) => short === most || short === long;
   const { start, size, count } = said;
   if (!agrees(start, found.start, LONG) || !agrees(size, found.size, LONG) || !agrees(count, found.count, SHORT))
-    throw bad('its two end records tell of different directories');
+    throw bad('its end record and its zip64 end record disagree');
   return found;
 }
 
@@ -147,7 +150,7 @@ async function readDirectory(file: OpenFile, { start, size, count }: Directory, 
     const sizes = [number32(24), number32(20), number32(42)]; // unpacked, packed, offset
     const [unpacked, packed, offset] = long(sizes, bytes.subarray(extra, extra + number16(30)), name, bad);
     if (entries.has(name)) throw bad(`it holds ${name} twice`);
-    if (number16(34) !== 0) throw bad('it is one part of several');
+    if (number16(34) !== 0) throw bad('it is one part of a multi-disk archive');
     const entry = {
       ...{ name, nameBytes, flags: number16(8), method: number16(10), crc: number32(16) },
       ...{ size: unpacked!, packed: packed!, offset: offset!, start: 0 },
@@ -156,7 +159,7 @@ async function readDirectory(file: OpenFile, { start, size, count }: Directory, 
     checkEntry(entry, bad);
     at = end;
   }
-  if (found !== count) throw bad(`its end says that it has ${count} members, but its directory has ${found}`);
+  if (found !== count) throw bad(`its end record counts ${count} members, but its directory lists ${found}`);
   return [...entries.values()];
 }
 
@@ -165,7 +168,7 @@ function nameOf(bytes: Buffer, flags: number, bad: Bad): string {
   const name = bytes.toString('utf8');
   const same = flags & UTF8_NAME ? Buffer.from(name).equals(bytes) : bytes.every((b) => b < 0x80);
   if (!same) throw bad(`the name of its member ${name} is not UTF-8`);
-  if (!name || name.includes('\0')) throw bad('it has a member whose name is empty, or has a zero in it');
+  if (!name || name.includes('\0')) throw bad('it has a member whose name is empty or contains a zero byte');
   return name;
 }
 
@@ -207,17 +210,16 @@ async function checkLocal(file: OpenFile, entries: readonly Entry[], end: number
   let turn = 0;
   for (const entry of entries.toSorted((a, b) => a.offset - b.offset)) {
     const { name, nameBytes, flags, method, offset, packed } = entry;
-    const differs = (what: string) =>
-      bad(`${name}: its ${what} at byte ${offset} is not the one that the directory has`);
+    const differs = (what: string) => bad(`${name}: its ${what} at byte ${offset} differs from the directory's`);
     if (offset < free) throw bad(`${before} and ${name} overlap at byte ${offset}`);
     if (offset + LOCAL_BYTES + nameBytes.length + packed > end) throw bad(`${name} reaches beyond byte ${end}`);
     const header = Buffer.alloc(LOCAL_BYTES + nameBytes.length);
     file.readNow(header, offset);
-    if (header.readUInt32LE(0) !== LOCAL) throw bad(`${name} should begin at byte ${offset}, and does not`);
+    if (header.readUInt32LE(0) !== LOCAL) throw bad(`${name} has no local header at byte ${offset}`);
     if (header.readUInt16LE(26) !== nameBytes.length || !header.subarray(LOCAL_BYTES).equals(nameBytes))
       throw differs('name');
     const ownFlags = header.readUInt16LE(6);
-    if ((ownFlags ^ flags) & ENCRYPTED || header.readUInt16LE(8) !== method) throw differs('way of packing');
+    if ((ownFlags ^ flags) & ENCRYPTED || header.readUInt16LE(8) !== method) throw differs('compression method');
     const extra = Buffer.alloc(header.readUInt16LE(28));
     entry.start = offset + header.length + extra.length;
     free = entry.start + packed;
@@ -239,7 +241,8 @@ function memberOf(file: OpenFile, entry: Entry, { zeroIsNone }: Kind, bad: Bad):
   const compressed = entry.method !== 0;
   const unchecked = zeroIsNone && entry.crc === 0;
   const check = (crc: number) => {
-    if (crc !== entry.crc && !unchecked) throw bad(`${name} is damaged: its checksum is another`);
+    if (crc !== entry.crc && !unchecked)
+      throw bad(`${name} is damaged: its CRC-32 differs from the one in the archive`);
   };
   const open = (): CheckedReader => checkedReader(file, entry, unchecked ? undefined : check);
   const unpack = async <T>(use: (read: ReadAt) => Promise<T>): Promise<T> => {
@@ -371,6 +374,8 @@ export async function writeZip(
   for (const [member, bytes] of members) {
     const parts = await bytes();
     const name = Buffer.from(member);
+    if (!member || member.includes('\0') || name.length > SHORT || name.toString() !== member)
+      throw new ArgumentError(`'${printable(member.slice(0, 80))}' cannot be the name of a member of a zip archive`);
     const size = parts.reduce((n, p) => n + p.byteLength, 0);
     const crc = parts.reduce((c, p) => crc32(p, c), 0);
     const offset = at;

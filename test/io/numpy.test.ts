@@ -64,6 +64,14 @@ test.skipIf(!python)('another reader of zip files finds archives whole', async (
   expect(stdout.trim()).toBe("None ['a.npy', 'b.npy']");
 });
 
+test('names that no archive can hold', async () => {
+  for (const name of ['a\0b', '\ud800', 'x'.repeat(70_000)])
+    await expect(writeNpz(file('n.npz'), new Map([[name, array('i8', 1)]]))).rejects.toThrow(
+      'cannot be the name of a member of a zip archive',
+    );
+  expect(fs.existsSync(file('n.npz'))).toBe(false);
+});
+
 test('tensors', async () => {
   const x = tx.arange(6).reshape([2, 3]);
   await writeNpy(file('t.npy'), x);
@@ -81,7 +89,7 @@ test('a damaged archive', async () => {
   bytes[bytes.indexOf(Buffer.from('vector.npy')) + 170]! ^= 1; // inside its elements
   fs.writeFileSync(file('damaged.npz'), bytes);
   await expect(readNpz(file('damaged.npz'))).rejects.toThrow(
-    /damaged\.npz is not a npz file: .*\.npy is damaged: its checksum is another/,
+    /damaged\.npz is not a npz file: .*\.npy is damaged: its CRC-32 differs from the one in the archive/,
   );
 });
 

@@ -75,5 +75,6 @@ test('what cannot be written', async () => {
   let deep: TorchTree = 1;
   for (let i = 0; i < 20_000; i++) deep = [deep];
   await expect(writeTorch(file, deep)).rejects.toThrow('writeTorch: lists and dicts are nested more than 500 deep');
+  await expect(writeTorch(file, { a: '\ud800' })).rejects.toThrow('has half of a surrogate pair');
   await expect(writeTorch(file, { f: (() => 1) as never })).rejects.toThrow(tx.ArgumentError);
 });
