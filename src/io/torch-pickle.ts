@@ -195,10 +195,12 @@ export class Archive implements PickleWorld {
       if (Array.isArray(item) && item.length === 2) return item as [unknown, unknown];
       throw bad('it makes a dict of what are no pairs');
     };
-    const bytes = (content: unknown = ''): Uint8Array => {
+    const bytes = (content: unknown = '', encoding: unknown = 'latin1'): Uint8Array => {
       if (content instanceof Uint8Array) return content;
-      if (typeof content === 'string') return Uint8Array.from(Buffer.from(content, 'latin1'));
-      throw bad('it makes bytes of what is no text');
+      const isLatin1 = encoding === 'latin1' || encoding === 'latin-1';
+      if (typeof content !== 'string' || !isLatin1 || /[^\0-\xff]/.test(content))
+        throw bad('it makes bytes of what is no Latin-1 text');
+      return Uint8Array.from(Buffer.from(content, 'latin1'));
     };
     const set = (items: unknown) => new Set(list(items));
     const dict = (items: unknown) => new Map(items instanceof Map ? items : list(items).map(pair));
@@ -301,7 +303,8 @@ export class Archive implements PickleWorld {
     if (what !== 'storage' || !element || typeof key !== 'string' || !isCount(count)) {
       throw this.bad('it refers to something outside that is no storage');
     }
-    const whole = this.#part(key, element, count, `all ${key}`, 0, count);
+    const empty = count ? '' : ` ${element.name}`; // nothing can be seen as several dtypes
+    const whole = this.#part(key, element, count, `all ${key}${empty}`, 0, count);
     if (part === null || part === undefined) return whole.view.value;
     const [name, offset, length] = Array.isArray(part) ? part : [];
     if (typeof name !== 'string' || !isCount(offset) || !isCount(length) || offset + length > count)

@@ -50,10 +50,18 @@ export interface ArrayPlace extends ArrayType {
   readonly position: number;
 }
 
-/** Where the tensors of a file lie whose value is a dict of them: for those who read a part of a large one. */
-export const locateTorch = (path: string): Promise<Map<string, ArrayPlace>> =>
+/**
+ * Where the tensors of a file lie whose value is a dict of them: for those who read a part of a large one. With `checksums: true`
+ * all their storages are read once and compared with their checksums. Default: false.
+ */
+export const locateTorch = (
+  path: string,
+  options: { readonly checksums?: boolean } = {},
+): Promise<Map<string, ArrayPlace>> =>
   withFile(path, async (file) => {
     const { tensors, others } = dictOf(await load(file));
+    const places = new Set(options.checksums ? [...tensors.values()].map(({ place }) => place) : []);
+    for (const place of places) await place.open().verify();
     for (const [name, what] of others) throw new FileError(`${path}: ${name} is ${what}, which lies in no one place`);
     for (const [name, { view, bigEndian }] of tensors)
       if (bigEndian || !isPlain(view))

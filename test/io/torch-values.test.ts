@@ -174,6 +174,11 @@ test('a storage with a wrong CRC-32 is an error; files without checksums are rea
   await using damaged = await openTorch(path.join(dir, 'damaged.pt'));
   await expect(damaged.read('i32')).rejects.toThrow('is damaged: its CRC-32 differs from the one in the archive');
   expect((await damaged.read('f64')).dtype).toBe('f64');
+  expect((await locateTorch(path.join(dir, 'damaged.pt'))).has('i32')).toBe(true);
+  await expect(locateTorch(path.join(dir, 'damaged.pt'), { checksums: true })).rejects.toThrow(
+    'is damaged: its CRC-32',
+  );
+  expect(await locateTorch(golden('every.pt'), { checksums: true })).toEqual(await locateTorch(golden('every.pt')));
   expect((await dict('no-checksums.pt')).get('w')).toMatchObject({ data: Float32Array.of(0, 1, 2) });
   expect((await dict('skipped.pt')).get('w')).toMatchObject({ shape: [3] });
 });

@@ -152,6 +152,7 @@ test('pickles that Python did not write', async () => {
       'ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\nctorch\nSize\n)tR',
     ],
     ['it makes a complex number of what are no numbers', 'cbuiltins\ncomplex\nX\x01\x00\x00\x00a\x85R'],
+    ['it makes bytes of what is no Latin-1 text', 'c_codecs\nencode\nX\x03\x00\x00\x00\xe2\x82\xac\x85R'],
     ['it has a device without a name', 'ctorch\ndevice\nN\x85R'],
     ['it has a layout without a name', 'ctorch.serialization\n_get_layout\nX\x01\x00\x00\x00a\x85R'],
     ['it has a sparse tensor of layout (a key)', 'ctorch._utils\n_rebuild_sparse_tensor\nN)\x86R'],
