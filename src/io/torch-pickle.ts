@@ -226,6 +226,7 @@ export class Archive implements PickleWorld {
     // Before torch 0.2 a tensor was its type, called with a storage.
     const oldTensor = (...a: unknown[]) => this.#tensor(a[0], a[1], a[2], a[3]);
     const Tensor = (...a: unknown[]) => oldTensor(...a);
+    const unreadable = (reason: string) => () => this.#made(new Unreadable(reason));
     const type = new TypeName();
     this.#globals = new Map<string, unknown>([
       ...under(['collections'], {
@@ -247,6 +248,13 @@ export class Archive implements PickleWorld {
       ...under(['_codecs'], { encode: bytes }), // bytes, in pickles that Python 2 can read
       ...under(['torch', 'torch.cuda', 'torch.storage'], STORAGE_TYPES),
       ...under(['torch', 'torch.cuda'], Object.fromEntries(TENSOR_TYPES.map((name) => [`${name}Tensor`, oldTensor]))),
+      ...under(
+        ['torch.sparse', 'torch.cuda.sparse'],
+        Object.fromEntries(
+          TENSOR_TYPES.map((name) => [`${name}Tensor`, unreadable('a sparse tensor of an old torch')]),
+        ),
+      ),
+      ...under(['torch.storage'], { TypedStorage: type }),
       ...under(['torch'], { ...TORCH, ...DTYPE_NAMES, bool: 'bool', Size: list, device, Tensor }),
       ...under(['torch'], Object.fromEntries(SCHEMES.map((name) => [name, name]))),
       ...under(['torch.serialization'], { _get_layout: layout }),
@@ -271,7 +279,8 @@ export class Archive implements PickleWorld {
         _rebuild_qtensor: (...a: unknown[]) => this.#quantized(a[0], a[1], a[2], a[3], list(a[4])),
         _rebuild_nested_tensor: (...a: unknown[]) => this.#nested(a),
         _rebuild_meta_tensor_no_storage: (dtype: unknown, shape: unknown) => this.#meta(dtype, shape),
-        _rebuild_wrapper_subclass: () => this.#made(new Unreadable('a tensor of a subclass')),
+        _rebuild_device_tensor_from_numpy: unreadable('a tensor made of a numpy array'),
+        _rebuild_wrapper_subclass: unreadable('a tensor of a subclass'),
       }),
     ]);
   }
