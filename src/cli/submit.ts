@@ -38,7 +38,7 @@ export function submitCommand(): Command {
     process.exitCode = await runScript([...loaderFor(script), script, ...args], env);
     if (process.exitCode === 0 && (await jobsAt(address)).every((id) => before.includes(id)))
       throw new ArgumentError(
-        `submit: ${script} has ended, and has submitted nothing to ${rayAddress(address)}: it must call new TorchTrainer({...}).fit()`,
+        `submit: ${script} has ended, and has submitted nothing to ${clusterAt(address).url.origin}: it must call new TorchTrainer({...}).fit()`,
       );
   });
 }

@@ -5,11 +5,13 @@ import { ArgumentError } from '../base/errors.js';
 const DEFAULT_PORT = 8265;
 
 const isHttp = (address: string): boolean => /^https?:\/\//.test(address) && URL.canParse(address);
+/** Without the password that it may have. */
+const shown = (address: string): string => address.replace(/\/\/[^/@]*@/, '//...@');
 export function parseAddress(address: string): URL {
   const url = isHttp(address) ? new URL(address) : undefined;
   if (!url)
     throw new ArgumentError(
-      `the Ray address '${address}' is no address of a dashboard: write http://host:${DEFAULT_PORT}`,
+      `the Ray address '${shown(address)}' is no address of a dashboard: write http://host:${DEFAULT_PORT}`,
     );
   if (!url.port && url.protocol === 'http:') url.port = String(DEFAULT_PORT);
   return url;
@@ -21,7 +23,7 @@ export function addressFromEnv(): string | undefined {
   const address = name && env(name);
   if (!address || isHttp(address)) return address;
   throw new ArgumentError(
-    `${name}=${address} is no address of a dashboard: set it to http://host:${DEFAULT_PORT}, or unset it to train on this machine`,
+    `${name}=${shown(address)} is no address of a dashboard: set it to http://host:${DEFAULT_PORT}, or unset it to train on this machine`,
   );
 }
 /** The address that is given, or that of the environment. */

@@ -2,8 +2,10 @@
 import http from 'node:http';
 import https from 'node:https';
 import WebSocket from 'ws';
-import { RayError } from '../base/errors.js';
+import { ArgumentError, RayError } from '../base/errors.js';
+import { bytes } from '../base/format.js';
 import { parseAddress } from './address.js';
+import { backoff, pause } from './patience.js';
 
 /** A job's life: the last three are final. */
 export type JobStatus = 'PENDING' | 'RUNNING' | 'STOPPED' | 'SUCCEEDED' | 'FAILED';
@@ -45,6 +47,11 @@ interface Answer {
   readonly text: string;
 }
 
+/** An answer with more bytes than we take. */
+class TooLargeError extends RayError {}
+
+/** The largest answer we take, in bytes. A log can be longer: then it is read from the websocket, piece by piece. */
+const LARGEST = 2 ** 27;
 const OLDEST = [2, 60] as const; // what our driver was written for, and is tested with
 
 /** A Ray cluster, by the address of its dashboard: `http://host:8265`. */
@@ -55,7 +62,11 @@ export class RayCluster {
 
   constructor(address: string, options: ClusterOptions = {}) {
     this.url = parseAddress(address);
-    this.#token = options.token ?? process.env['RAY_AUTH_TOKEN'];
+    this.#token = (options.token ?? process.env['RAY_AUTH_TOKEN'])?.trim();
+    if (/[^\x20-\x7e]/.test(this.#token ?? ''))
+      throw new ArgumentError(
+        'the token of the Ray cluster (RAY_AUTH_TOKEN) has a line break or a character that is not ASCII',
+      );
     this.#timeout = options.timeout ?? 30_000;
   }
 
@@ -84,25 +95,22 @@ export class RayCluster {
   }
 
   async job(id: string): Promise<Job> {
-    return this.#json<Job>('GET', `/api/jobs/${encodeURIComponent(id)}`, undefined, id);
+    return this.#json<Job>('GET', pathOf(id), undefined, id);
   }
 
   /** Asks a job to stop; false if it had ended. It has stopped when its status says so. */
   async stop(id: string): Promise<boolean> {
-    const path = `/api/jobs/${encodeURIComponent(id)}/stop`;
-    return (await this.#json<{ stopped: boolean }>('POST', path, undefined, id)).stopped;
+    return (await this.#json<{ stopped: boolean }>('POST', pathOf(id, '/stop'), undefined, id)).stopped;
   }
 
   /** Forgets a job that has ended, with its log. */
   async delete(id: string): Promise<boolean> {
-    const path = `/api/jobs/${encodeURIComponent(id)}`;
-    return (await this.#json<{ deleted: boolean }>('DELETE', path, undefined, id)).deleted;
+    return (await this.#json<{ deleted: boolean }>('DELETE', pathOf(id), undefined, id)).deleted;
   }
 
   /** All that a job has printed so far. */
   async logs(id: string): Promise<string> {
-    const path = `/api/jobs/${encodeURIComponent(id)}/logs`;
-    return (await this.#json<{ logs: string }>('GET', path, undefined, id)).logs ?? '';
+    return (await this.#json<{ logs: string }>('GET', pathOf(id, '/logs'), undefined, id)).logs ?? '';
   }
 
   /**
@@ -113,48 +121,69 @@ export class RayCluster {
   async *follow(id: string, options: { signal?: AbortSignal; patience?: number } = {}): AsyncGenerator<string, Job> {
     const { signal, patience = 60_000 } = options;
     const over = new AbortController();
-    const ended = this.#ended(id, AbortSignal.any([over.signal, ...(signal ? [signal] : [])]), patience);
+    const either = AbortSignal.any([over.signal, ...(signal ? [signal] : [])]);
+    const ended = this.#ended(id, either, patience);
     ended.then(
       () => over.abort(), // the websocket would close seconds later
       () => over.abort(),
     );
     let told = 0;
     try {
-      while (!over.signal.aborted && !signal?.aborted) {
+      for (let silent = 0; !either.aborted; ) {
         let seen = 0;
-        for await (const text of this.#tail(id, over.signal, signal)) {
+        for await (const text of this.#tail(id, either)) {
           const fresh = text.slice(Math.max(0, told - seen));
           seen += text.length;
           told = Math.max(told, seen);
           if (fresh) yield fresh;
         }
-        await pause(300, over.signal); // a connection that ends says nothing about the job
+        silent = seen ? 0 : silent + 1;
+        await pause(backoff(300, silent), either); // a connection that ends says nothing about the job
       }
       const job = await ended;
-      const rest = signal?.aborted ? '' : (await this.logs(id)).slice(told);
-      if (rest) yield rest;
+      if (!signal?.aborted) yield* this.#rest(id, told);
       return job;
     } finally {
       over.abort();
     }
   }
 
-  /** The job when its status is final, or when nobody waits any more. */
-  async #ended(id: string, signal: AbortSignal, patience: number): Promise<Job> {
-    let answered = performance.now();
-    for (;;) {
-      const job = await this.job(id).catch((e) => {
-        if (performance.now() - answered > patience) throw e;
-      });
-      if (job) answered = performance.now();
-      if (job && (isFinal(job.status) || signal.aborted)) return job;
-      await pause(500, signal);
+  /** A log of a job that has ended, without its first `told` characters. */
+  async *#rest(id: string, told: number): AsyncGenerator<string> {
+    try {
+      const rest = (await this.logs(id)).slice(told);
+      if (rest) yield rest;
+    } catch (e) {
+      if (!(e instanceof TooLargeError)) throw e;
+      let seen = 0;
+      for await (const text of this.#tail(id)) {
+        const fresh = text.slice(Math.max(0, told - seen));
+        seen += text.length;
+        if (fresh) yield fresh;
+      }
     }
   }
 
-  /** The frames of one websocket, until it closes or a signal says that it is enough. */
-  async *#tail(id: string, ...signals: (AbortSignal | undefined)[]): AsyncGenerator<string> {
-    const url = new URL(`/api/jobs/${encodeURIComponent(id)}/logs/tail`, this.url);
+  /** The job when its status is final. Once the signal has come, it asks one last time, whatever the answer. */
+  async #ended(id: string, signal: AbortSignal, patience: number): Promise<Job> {
+    let answered = performance.now();
+    for (let failures = 0; ; ) {
+      const isLast = signal.aborted;
+      try {
+        const job = await this.job(id);
+        if (isFinal(job.status) || signal.aborted) return job;
+        [answered, failures] = [performance.now(), 0];
+      } catch (e) {
+        if (isLast || performance.now() - answered > patience) throw e;
+        failures++;
+      }
+      await pause(backoff(500, failures), signal);
+    }
+  }
+
+  /** The frames of one websocket, until it closes or the signal comes. */
+  async *#tail(id: string, signal?: AbortSignal): AsyncGenerator<string> {
+    const url = new URL(pathOf(id, '/logs/tail'), this.url);
     url.protocol = this.url.protocol.replace('http', 'ws');
     // Ray's dashboard passes the offer of compression on, and then sends nothing: it must not be made.
     const socket = new WebSocket(url, { perMessageDeflate: false, headers: this.#headers() });
@@ -170,26 +199,26 @@ export class RayCluster {
     });
     socket.on('close', end);
     socket.on('error', end); // the status of the job says what is to be said
-    for (const signal of signals) signal?.addEventListener('abort', end, { once: true });
+    signal?.addEventListener('abort', end, { once: true });
     try {
-      while (texts.length || (open && !signals.some((s) => s?.aborted))) {
+      while (texts.length || (open && !signal?.aborted)) {
         if (texts.length) yield texts.splice(0).join('');
         else await new Promise<void>((resolve) => (wake = resolve));
       }
     } finally {
-      for (const signal of signals) signal?.removeEventListener('abort', end);
+      signal?.removeEventListener('abort', end);
       socket.terminate();
     }
   }
 
   /** Whether the cluster has a package of this name. */
   async hasPackage(name: string): Promise<boolean> {
-    const { status } = await this.#call('GET', `/api/packages/gcs/${name}`, { allow: [404] });
+    const { status } = await this.#call('GET', `/api/packages/gcs/${encodeURIComponent(name)}`, { allow: [404] });
     return status === 200;
   }
 
   async putPackage(name: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
-    await this.#call('PUT', `/api/packages/gcs/${name}`, { body: bytes, signal });
+    await this.#call('PUT', `/api/packages/gcs/${encodeURIComponent(name)}`, { body: bytes, signal });
   }
 
   #headers(): Record<string, string> {
@@ -225,7 +254,15 @@ export class RayCluster {
       const options = { method, headers, timeout: this.#timeout, ...(signal && { signal }) };
       const call = request(new URL(path, this.url), options, (response) => {
         const parts: Buffer[] = [];
-        response.on('data', (part: Buffer) => parts.push(part));
+        let size = 0;
+        response.on('data', (part: Buffer) => {
+          parts.push(part);
+          size += part.length;
+          if (size > LARGEST)
+            call.destroy(
+              new TooLargeError(`${method} ${path} at ${this.url.origin}: the answer has more than ${bytes(LARGEST)}`),
+            );
+        });
         response.on('error', reject);
         response.on('end', () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(parts).toString() }));
       });
@@ -234,6 +271,7 @@ export class RayCluster {
       call.end(body);
     }).catch((e: NodeJS.ErrnoException) => {
       signal?.throwIfAborted();
+      if (e instanceof RayError) throw e;
       const why = whyNot(e);
       throw new RayError(
         `no Ray cluster at ${this.url.origin}: ${why}. Start one with \`ray start --head\`, or give the address of its dashboard`,
@@ -262,15 +300,8 @@ const whyNot = ({ code = '', message }: NodeJS.ErrnoException): string =>
           ? 'it does not speak https: write http://'
           : message;
 
-/** Resolves after a time, or as soon as the signal comes. */
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const timer = setTimeout(done, ms);
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done);
-  });
+/** The path of a job. Ids come from users: '..' would be another path, and '' that of all jobs. */
+function pathOf(id: string, rest = ''): string {
+  if (/^\.{0,2}$/.test(id)) throw new ArgumentError(`'${id}' is not the id of a job: \`tsxla jobs\` lists them`);
+  return `/api/jobs/${encodeURIComponent(id)}${rest}`;
+}

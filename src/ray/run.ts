@@ -6,6 +6,7 @@ import { RayError } from '../base/errors.js';
 import { jsonOf } from '../base/json.js';
 import { isFinal, type Job, type RayCluster } from './jobs.js';
 import { type PackOptions, packProject, upload } from './pack.js';
+import { backoff } from './patience.js';
 
 /** What the driver is asked for. Amounts and names as ray.train has them; a worker reads the rest in its spec. */
 export interface RunRequest {
@@ -172,9 +173,18 @@ export function eventsOf(log: string): RunEvent[] {
   const lines = log.split('\n');
   if (lines.at(-1) === '') lines.pop();
   return lines.map((line) => {
-    if (!line.startsWith(MARK)) return { type: 'log', line };
-    return JSON.parse(line.slice(MARK.length)) as RunEvent;
+    const event = line.startsWith(MARK) ? eventIn(line.slice(MARK.length)) : undefined;
+    return event ?? { type: 'log', line };
   });
+}
+/** A driver that is killed may leave half a line, and another program may print our mark. */
+function eventIn(text: string): RunEvent | undefined {
+  try {
+    const event = JSON.parse(text) as RunEvent | null;
+    return typeof event?.type === 'string' ? event : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** An event as a line for people; undefined for what is of no interest to them. */
@@ -199,20 +209,40 @@ export function showEvent(event: RunEvent): string | undefined {
   }
 }
 
-/** Stops a job and waits until it has. */
-export async function stopJob(cluster: RayCluster, id: string, { timeout = (GRACE + 30) * 1000 } = {}): Promise<Job> {
+const STOP_ATTEMPTS = 5;
+
+/** Stops a job and waits until it has. A dashboard that fails is asked a few times: a job that nobody stops goes on. */
+export async function stopJob(
+  cluster: RayCluster,
+  id: string,
+  { timeout = (GRACE + 30) * 1000, retryDelay = 500 } = {},
+): Promise<Job> {
   const began = performance.now();
-  await cluster.stop(id);
-  for (;;) {
-    const job = await cluster.job(id);
-    if (isFinal(job.status)) return job;
-    if (performance.now() - began > timeout)
-      throw new RayError(
-        `the job ${id} is still ${job.status.toLowerCase()}, ${timeout / 1000} s after it was told to stop`,
-      );
-    await sleep(200);
+  let isTold = false;
+  for (let failures = 0; ; ) {
+    try {
+      if (!isTold) await cluster.stop(id);
+      isTold = true;
+      const job = await cluster.job(id);
+      if (isFinal(job.status)) return job;
+      failures = 0;
+      if (performance.now() - began > timeout)
+        throw new StillRunningError(
+          `the job ${id} is still ${job.status.toLowerCase()}, ${timeout / 1000} s after it was told to stop`,
+        );
+    } catch (e) {
+      if (!(e instanceof RayError) || e instanceof StillRunningError) throw e;
+      if (++failures === STOP_ATTEMPTS)
+        throw new RayError(
+          `the job ${id} may still be running: ${isTold ? 'it was told to stop, and then ' : ''}${e.message}. ` +
+            `Stop it with \`tsxla stop ${id} --address ${cluster.url.origin}\``,
+          { cause: e },
+        );
+    }
+    await sleep(failures ? backoff(retryDelay, failures) : 200);
   }
 }
+class StillRunningError extends RayError {}
 
 /** For a POSIX shell, which is what runs an entry point. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

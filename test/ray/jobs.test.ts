@@ -8,7 +8,7 @@ import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { RayCluster, rayAddress, watchRun } from 'tsxla/ray';
+import { eventsOf, RayCluster, rayAddress, stopJob, watchRun } from 'tsxla/ray';
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 
@@ -150,6 +150,107 @@ test('a log whose connection breaks is told once, and to its end', async () => {
     { type: 'log', line: 'five' },
   ]);
   expect(next.value.status).toBe('SUCCEEDED');
+});
+
+test('a dashboard that fails is asked at most twice after a signal, and less and less often before', async () => {
+  const { url, requests } = await serve(() => [503, 'no healthy upstream']);
+  const stop = new AbortController();
+  const log = new RayCluster(url).follow('j', { signal: stop.signal });
+  const ended = log.next();
+  while (!requests.length) await pause(10);
+  stop.abort();
+  const before = requests.length;
+  await expect(ended).rejects.toThrow(`GET /api/jobs/j at ${url}: 503 no healthy upstream`);
+  await pause(300); // nothing goes on behind it
+  expect(requests.length - before).toBeLessThanOrEqual(2); // of one loop the last, of the other one under way
+});
+
+test('a follower that leaves asks no more, also where the dashboard fails', async () => {
+  let status = 200;
+  const { url, requests, server } = await serve(() => [status, { submission_id: 'j', status: 'RUNNING' }]);
+  new WebSocketServer({ server }).on('connection', (socket) => socket.send('one\n'));
+  const log = new RayCluster(url).follow('j');
+  expect((await log.next()).value).toBe('one\n');
+  status = 503;
+  const before = requests.length;
+  await log.return(undefined as never);
+  await pause(300);
+  expect(requests.length - before).toBeLessThanOrEqual(2);
+});
+
+test('a job that cannot be stopped is tried five times, and then named with the command that stops it', async () => {
+  const { url, requests } = await serve(() => [503, 'no healthy upstream']);
+  await expect(stopJob(new RayCluster(url), 'j', { retryDelay: 1 })).rejects.toThrow(
+    `the job j may still be running: POST /api/jobs/j/stop at ${url}: 503 no healthy upstream. Stop it with \`tsxla stop j --address ${url}\``,
+  );
+  expect(requests.map((r) => `${r.method} ${r.url}`)).toEqual(Array(5).fill('POST /api/jobs/j/stop'));
+});
+
+test('a dashboard that fails for a moment does not keep a job from being stopped', async () => {
+  const answers: Answered[] = [
+    [503, ''],
+    [200, { stopped: true }],
+    [503, ''],
+    [200, { status: 'RUNNING' }],
+    [200, { status: 'STOPPED' }],
+  ];
+  const { url, requests } = await serve(() => answers.shift()!);
+  expect((await stopJob(new RayCluster(url), 'j', { retryDelay: 1 })).status).toBe('STOPPED');
+  expect(requests.map((r) => r.method)).toEqual(['POST', 'POST', 'GET', 'GET', 'GET']);
+});
+
+test.each(['', '.', '..'])("the id '%s' is no job's, and nothing is sent", async (id) => {
+  const { url, requests } = await serve(() => [200, {}]);
+  const cluster = new RayCluster(url);
+  for (const call of [cluster.job(id), cluster.stop(id), cluster.delete(id), cluster.logs(id)])
+    await expect(call).rejects.toThrow(`'${id}' is not the id of a job: \`tsxla jobs\` lists them`);
+  expect(requests).toEqual([]);
+});
+
+test('an id with slashes stays in its place of the path', async () => {
+  const { url, requests } = await serve(() => [200, { stopped: true }]);
+  await new RayCluster(url).stop('../../x?y#z');
+  expect(requests.map((r) => r.url)).toEqual(['/api/jobs/..%2F..%2Fx%3Fy%23z/stop']);
+});
+
+test('an answer that is too large is refused; a log of that size comes by the websocket', async () => {
+  const line = `${'x'.repeat(2 ** 20 - 1)}\n`;
+  const { url, server } = await serve(({ url: path }) =>
+    path!.endsWith('/logs') ? [200, line.repeat(129)] : [200, { submission_id: 'j', status: 'SUCCEEDED' }],
+  );
+  new WebSocketServer({ server }).on('connection', (socket) => {
+    socket.send('one\n');
+    socket.close();
+  });
+  const cluster = new RayCluster(url);
+  await expect(cluster.logs('j')).rejects.toThrow(`GET /api/jobs/j/logs at ${url}: the answer has more than 128 MiB`);
+  let text = '';
+  for await (const part of cluster.follow('j')) text += part;
+  expect(text).toBe('one\n');
+});
+
+test('a log may have half an event, or what only looks like one', () => {
+  const lines = [
+    '@tsxla {"type":"rep',
+    '@tsxla null',
+    '@tsxla 1',
+    'plain',
+    '@tsxla {"type":"crash","rank":1,"how":"x"}',
+  ];
+  expect(eventsOf(lines.join('\n'))).toEqual([
+    ...lines.slice(0, 4).map((line) => ({ type: 'log', line })),
+    { type: 'crash', rank: 1, how: 'x' },
+  ]);
+});
+
+test('a token is a line of text; no message repeats it, nor a password of an address', async () => {
+  expect(() => new RayCluster('http://head', { token: 'se\ncret' })).toThrow(
+    /^the token of the Ray cluster \(RAY_AUTH_TOKEN\) has a line break or a character that is not ASCII$/,
+  );
+  const { url, requests } = await serve(() => [200, { ray_version: '2.60.0' }]);
+  await new RayCluster(url, { token: 'from-a-file\n' }).version();
+  expect(requests[0]!.headers.authorization).toBe('Bearer from-a-file');
+  expect(() => new RayCluster('ray://me:secret@head:10001')).toThrow("'ray://...@head:10001' is no address");
 });
 
 test.each([
