@@ -3,10 +3,11 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { packProject, placeOf, projectOf } from 'tsxla/ray';
-import { afterAll, expect, test } from 'vitest';
+import { describeLeftOut, type PackOptions, packProject, placeOf, projectOf } from 'tsxla/ray';
+import { afterAll, expect, test, vi } from 'vitest';
+import { namesIn } from './zip.js';
 
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-pack-'));
+const scratch = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-pack-')));
 afterAll(() => fs.rmSync(scratch, { recursive: true }));
 
 const FILES = {
@@ -48,16 +49,256 @@ test('a script that git ignores comes along, with the folder it is in', async ()
   expect([plain, installed]).toEqual([(await packProject(root)).files, plain]);
 
   const inner = path.join(root, 'dist'); // a folder that a git above it ignores has no git
-  expect((await packProject(inner, { script: 'train.js' })).files).toEqual(['kernel.so', 'train.js']);
+  fs.writeFileSync(path.join(inner, 'package.json'), '{}');
+  const own = ['kernel.so', 'package.json', 'train.js'];
+  expect((await packProject(inner, { script: 'train.js' })).files).toEqual(own);
 });
 
-test('without git all is taken but node_modules', async () => {
-  const { files } = await packProject(project('plain', { git: false }));
-  expect(files).toEqual(
-    Object.keys(FILES)
-      .filter((f) => !f.startsWith('node_modules'))
-      .sort(),
+test('without git a project is the same as with it', async () => {
+  const [plain, versioned] = [
+    await packProject(project('plain', { git: false })),
+    await packProject(project('versioned')),
+  ];
+  expect(plain.files).toEqual(['.gitignore', 'new.ts', 'package.json', 'src/train.ts']);
+  expect(plain.name).toBe(versioned.name);
+});
+
+/** The names in the zip. */
+const membersOf = async (root: string, options?: PackOptions): Promise<string[]> =>
+  namesIn(await (await packProject(root, options)).zip());
+function write(root: string, files: readonly string[], text = 'fake'): void {
+  for (const file of files) {
+    fs.mkdirSync(path.dirname(path.join(root, file)), { recursive: true });
+    fs.writeFileSync(path.join(root, file), text);
+  }
+}
+const PROJECT = ['.gitignore', 'new.ts', 'package.json', 'src/train.ts'];
+
+test('a folder without package.json and git is refused; with include, what is named is sent and nothing else', async () => {
+  const root = path.join(scratch, 'loose');
+  write(root, ['train.js', 'other.js', 'data/a.txt', 'data/.env', '.npmrc']);
+  await expect(packProject(root, { script: 'train.js' })).rejects.toThrow(
+    `${root} has no package.json and is in no git repository, so that all of it would be uploaded: run \`npm init\` or \`git init\` there, ` +
+      'or name the files that workers need with --include (ray: { include: [...] })',
   );
+  expect(await membersOf(root, { script: 'train.js', include: ['data'] })).toEqual(['data/a.txt', 'train.js']);
+});
+
+const KEYS = ['.ssh/id_rsa', '.ssh/config', '.aws/credentials', '.env', '.npmrc', '.config/gcloud/credentials.db'];
+
+test('a home folder is refused, whatever it has besides', async () => {
+  const home = path.join(scratch, 'home');
+  write(home, ['train.js', ...KEYS]);
+  const has = `${home} has .ssh, as home folders do, and is not uploaded: give the program a folder of its own with a package.json (run \`npm init\` there)`;
+  await expect(packProject(home, { script: 'train.js' })).rejects.toThrow(has);
+  write(home, ['package.json'], '{}');
+  await expect(packProject(home, { script: 'train.js' })).rejects.toThrow(has);
+  execFileSync('git', ['init', '-q'], { cwd: home });
+  await expect(packProject(home, { script: 'train.js', include: ['train.js'] })).rejects.toThrow(has);
+
+  const bare = path.join(scratch, 'homes/me'); // without keys it is one by what the environment says
+  write(bare, ['train.js', 'package.json'], '{}');
+  vi.stubEnv('HOME', bare);
+  for (const folder of [bare, path.dirname(bare), '/'])
+    await expect(packProject(folder)).rejects.toThrow(
+      /^\S+ (is your home folder, or contains it|has \S+, as home folders do), and/,
+    );
+  vi.unstubAllEnvs();
+  vi.stubEnv('TMPDIR', bare);
+  await expect(packProject(bare)).rejects.toThrow(`${bare} is a folder for temporary files, and is not uploaded`);
+  vi.unstubAllEnvs();
+  expect(await membersOf(bare)).toEqual(['package.json', 'train.js']);
+});
+
+const CREDENTIALS = [
+  ...[
+    '.env',
+    '.env.local',
+    '.envrc',
+    'config/prod.env',
+    '.npmrc',
+    '.netrc',
+    '.pypirc',
+    '.yarnrc.yml',
+    '.git-credentials',
+  ],
+  ...['server.pem', 'tls/server.KEY', 'a.p12', 'b.pfx', 'id_rsa', 'id_rsa.old', 'keys/id_ed25519', 'putty.ppk'],
+  ...['deep/.ssh/known_hosts', 'deep/.aws/config', 'deep/.gnupg/x', 'deep/.kube/config', '.docker/config.json'],
+  ...[
+    'deep/.config/gcloud/x.db',
+    'application_default_credentials.json',
+    'credentials',
+    'credentials.json',
+    'secrets.yaml',
+  ],
+  ...[
+    'my-service-account.json',
+    'service_account_prod.json',
+    'client_secret_1.json',
+    '.huggingface/token',
+    'cache/token',
+  ],
+  ...[
+    'deep/.bash_history',
+    'kubeconfig',
+    'terraform.tfstate',
+    '.azure/x',
+    '.kaggle/kaggle.json',
+    '.cargo/credentials.toml',
+  ],
+];
+const HARMLESS = [
+  '.env.example',
+  'environment.ts',
+  'src/credentials.ts',
+  'src/secrets.ts',
+  'tokens.bin',
+  'tokenizer.json',
+];
+
+test.each([true, false])('files with credentials stay here (git: %s)', async (git) => {
+  const root = project(`secrets-${git}`, { git });
+  write(root, [...CREDENTIALS, ...HARMLESS]);
+  expect(await membersOf(root)).toEqual([...PROJECT, ...HARMLESS].sort());
+  const { leftOut } = await packProject(root);
+  expect(leftOut.map(({ name }) => name).sort()).toEqual([...CREDENTIALS].sort());
+  expect(leftOut.every(({ isCredential }) => isCredential)).toBe(true);
+});
+
+test('a file with a credential is sent if git tracks it, or if it is named itself; a folder that has it is not enough', async () => {
+  const root = project('meant');
+  write(root, ['.env', 'config/.env', 'config/app.yaml', 'dist/.env', '.npmrc', '.aws/config']);
+  execFileSync('git', ['add', '.npmrc'], { cwd: root });
+  const sent = async (options?: PackOptions) =>
+    (await membersOf(root, options)).filter((name) => !PROJECT.includes(name));
+  expect(await sent()).toEqual(['.npmrc', 'config/app.yaml']);
+  expect(await sent({ include: ['config', '.aws', '.'] })).toEqual([
+    ...['.npmrc', 'config/app.yaml', 'data/large.bin', 'dist/kernel.so', 'dist/train.js'],
+  ]);
+  expect(await sent({ include: ['./config/.env'] })).toEqual(['.npmrc', 'config/.env', 'config/app.yaml']);
+  // An ignored script takes its folder along, and no more than that is meant by it.
+  expect(await sent({ script: 'dist/train.js' })).toEqual([
+    '.npmrc',
+    'config/app.yaml',
+    'dist/kernel.so',
+    'dist/train.js',
+  ]);
+});
+
+test('a private key or a secret in JSON stays here under any name', async () => {
+  const root = project('contents');
+  const key = '-----BEGIN OPENSSH PRIVATE KEY-----\nfake\n';
+  write(root, ['deploy', 'notes/other.txt'], key);
+  write(root, ['project-1234.json'], '{ "type": "service_account", "private_key": "fake" }');
+  write(root, ['src/reader.ts'], `const begin = '-----BEGIN PRIVATE KEY-----';`);
+  write(root, ['schema.json'], '{ "private_key": { "type": "string" } }');
+  expect(await membersOf(root)).toEqual([...PROJECT, 'schema.json', 'src/reader.ts'].sort());
+  execFileSync('git', ['add', 'deploy'], { cwd: root });
+  expect(await membersOf(root, { include: ['notes/other.txt'] })).toEqual(
+    [...PROJECT, 'deploy', 'notes/other.txt', 'schema.json', 'src/reader.ts'].sort(),
+  );
+});
+
+test.each([true, false])('a link sends no file from outside, and no credential (git: %s)', async (git) => {
+  const root = project(`links-${git}`, { git });
+  const outside = path.join(scratch, `outside-${git}`);
+  write(outside, ['secret.txt']);
+  write(root, ['.env', 'dist/built.txt', '..odd']);
+  const links: Record<string, string> = {
+    'to-file': path.join(outside, 'secret.txt'),
+    'to-folder': outside,
+    'to-env': '.env',
+    'to-nothing': 'nowhere',
+    'to-module': 'node_modules/tsx/index.js',
+    'to-ours': 'dist/built.txt',
+    'dist/to-file': path.join(outside, 'secret.txt'),
+  };
+  for (const [name, target] of Object.entries(links)) fs.symlinkSync(target, path.join(root, name));
+  if (git) execFileSync('git', ['add', 'to-file', 'to-folder', 'to-env'], { cwd: root });
+  expect(await membersOf(root)).toEqual([...PROJECT, '..odd', 'to-ours'].sort());
+  const whyNot = Object.fromEntries((await packProject(root)).leftOut.map(({ name, why }) => [name, why]));
+  expect(whyNot).toEqual({
+    '.env': 'it looks like a credential',
+    'to-env': 'it looks like a credential',
+    'to-file': `it is a link to ${outside}/secret.txt, outside of the project: copy that file`,
+    'to-folder': `it is a link to ${outside}, outside of the project: copy that file`,
+    'to-module': 'it is a link to node_modules/tsx/index.js',
+    'to-nothing': 'it is a link to nothing, or cannot be read',
+  });
+  expect(await membersOf(root, { include: ['dist', '..odd'] })).not.toContain('dist/to-file');
+  for (const name of ['to-file', 'to-folder/secret.txt'])
+    await expect(packProject(root, { include: [name] })).rejects.toThrow(
+      `include: '${name}' is not sent: it is a link to ${outside}/secret.txt, outside of the project: copy that file`,
+    );
+});
+
+test('an uploaded node_modules has the packages in packages, and no link or credential', async () => {
+  const root = project('modules');
+  write(root, ['node_modules/a/node_modules/b/index.js', 'node_modules/a/.npmrc', 'node_modules/.bin/real']);
+  fs.symlinkSync(scratch, path.join(root, 'node_modules/linked'));
+  expect((await membersOf(root, { include: ['node_modules'] })).filter((name) => !PROJECT.includes(name))).toEqual([
+    'node_modules/a/node_modules/b/index.js',
+    'node_modules/tsx/index.js',
+  ]);
+});
+
+test('names that a zip cannot have, repositories in a project and line breaks are told of', async () => {
+  const root = project('odd');
+  write(root, ['a\nb.txt', 'back\\slash', 'inner/own.txt']);
+  fs.writeFileSync(Buffer.concat([Buffer.from(path.join(root, 'latin')), Buffer.of(0xe9)]), '');
+  execFileSync('git', ['init', '-q'], { cwd: path.join(root, 'inner') });
+  const { leftOut } = await packProject(root);
+  expect(await membersOf(root)).toEqual([...PROJECT, 'a\nb.txt'].sort());
+  expect(describeLeftOut(leftOut)).toEqual([
+    'not uploaded: back\\slash (its name has bytes that a zip cannot have), inner (it is a git repository of its own: name it with --include), ' +
+      'latin\ufffd (its name has bytes that a zip cannot have)',
+  ]);
+  expect(await membersOf(root, { include: ['inner'] })).toEqual([...PROJECT, 'a\nb.txt', 'inner/own.txt'].sort());
+});
+
+test('a git that cannot read its repository is an error: what it ignores would be sent', async () => {
+  const root = project('broken');
+  fs.writeFileSync(path.join(root, '.git/config'), '[core\n');
+  await expect(packProject(root)).rejects.toThrow(/^git cannot list the files of \S+broken: fatal: bad config/);
+  vi.stubEnv('PATH', scratch);
+  await expect(packProject(root)).rejects.toThrow(
+    `${root} is in a git repository, and git is not installed: which files it ignores is not known`,
+  );
+  await expect(packProject(project('no-git', { git: false }))).rejects.toThrow(
+    'has a .gitignore, and git, which reads it, is not installed',
+  );
+  vi.unstubAllEnvs();
+  const hook = project('hook'); // variables that git sets for a hook of another repository
+  vi.stubEnv('GIT_DIR', path.join(project('hooked'), '.git'));
+  expect((await packProject(hook)).files).toEqual(PROJECT);
+  vi.unstubAllEnvs();
+});
+
+test('a clone of tsxla takes the built package along, which git ignores', async () => {
+  const clone = path.join(scratch, 'clone');
+  write(clone, ['src/index.ts', 'dist/index.js', 'dist/ray/main.py', 'dist/.env']);
+  write(clone, ['.gitignore'], 'dist\n');
+  write(clone, ['package.json'], JSON.stringify({ name: 'tsxla', files: ['dist'] }));
+  execFileSync('git', ['init', '-q'], { cwd: clone });
+  expect(await membersOf(clone, { script: 'src/index.ts' })).toEqual([
+    ...['.gitignore', 'dist/index.js', 'dist/ray/main.py', 'package.json', 'src/index.ts'],
+  ]);
+  fs.rmSync(path.join(clone, 'dist'), { recursive: true });
+  await expect(packProject(clone)).rejects.toThrow(
+    `${clone} is tsxla itself, and has no dist: run \`npm run build\` there`,
+  );
+});
+
+test('what was left out is told by number and by its first names', () => {
+  const files = Array.from({ length: 7 }, (_, i) => ({
+    name: `k${i}.pem`,
+    why: 'it looks like a credential',
+    isCredential: true,
+  }));
+  expect(describeLeftOut(files)).toEqual([
+    'not uploaded: 7 untracked files with credentials: k0.pem, k1.pem, k2.pem, k3.pem, k4.pem, ... (2 more). To upload one, name it: --include k0.pem',
+  ]);
+  expect(describeLeftOut([])).toEqual([]);
 });
 
 test('the name is the content: the same files, whenever and wherever, have the same one, and the same bytes', async () => {
