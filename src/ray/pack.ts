@@ -1,18 +1,17 @@
 // A project as Ray takes it: a zip that is named by its content, so that what was uploaded once is not uploaded again.
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, realpath, rm, stat } from 'node:fs/promises';
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import os from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import yazl from 'yazl';
 import { ArgumentError } from '../base/errors.js';
 import { plural, bytes as show } from '../base/format.js';
 import { notice } from '../base/log.js';
-import { holdsSecret, isCredential, MARKS_OF_HOME } from './credentials.js';
+import { Asked, builtFiles, type Entry, isNever, type LeftOut, look, printable, refuseHome, slashed } from './files.js';
 import type { RayCluster } from './jobs.js';
+
+export type { LeftOut } from './files.js';
 
 export interface PackOptions {
   /** What workers run. Where it is ignored (compiled), the folder of the project that it is in comes along. */
@@ -28,13 +27,6 @@ export interface PackOptions {
   readonly limit?: number;
 }
 
-export interface LeftOut {
-  readonly name: string;
-  readonly why: string;
-  /** It has, or looks like it has, a secret. */
-  readonly isCredential: boolean;
-}
-
 export interface Pack {
   /** Of names, contents and modes: the same project gives the same name everywhere. */
   readonly name: string;
@@ -47,7 +39,6 @@ export interface Pack {
 }
 
 const LIMIT = 100 * 2 ** 20;
-const NEVER = new Set(['node_modules', '.git', '.venv', '__pycache__', '.DS_Store']);
 
 /** The folder above a file that has a package.json, else the file's own. */
 export function projectOf(file: string): string {
@@ -81,13 +72,6 @@ export function placeOf(script: string, cwd = process.cwd()): { readonly project
   );
 }
 const placeIn = (project: string, file: string) => ({ project, script: slashed(path.relative(project, file)) });
-const slashed = (name: string): string => name.split(path.sep).join('/');
-
-interface Entry {
-  readonly name: string;
-  readonly content: Uint8Array;
-  readonly mode: number;
-}
 
 /**
  * Reads a project: what git has or would take, with what is named besides; never node_modules. Untracked files that hold
@@ -109,16 +93,16 @@ export async function packProject(root: string, options: PackOptions = {}): Prom
   const entries: Entry[] = [];
   const leftOut: LeftOut[] = [];
   let size = 0;
-  for (const name of [...asked.files].filter((file) => !(file in extra)).sort()) {
-    const file = await look(base, name, tracked, asked.named);
+  for (const name of [...asked.files].filter((file) => !Object.hasOwn(extra, file)).sort()) {
+    const file = await look(base, name, { tracked, named: asked.named, room: limit - size });
     if (!file) continue;
+    if (file === 'too large') throw new ArgumentError(await tooLarge(base, [...asked.files], limit));
     if ('why' in file) {
       if (asked.named.has(name)) throw new ArgumentError(`include: '${name}' is not sent: ${file.why}`);
       leftOut.push(file);
       continue;
     }
     size += file.content.length;
-    if (size > limit) throw new ArgumentError(await tooLarge(base, [...asked.files], limit));
     entries.push(file);
   }
   for (const [name, content] of Object.entries(extra)) entries.push({ name, content, mode: 0o100644 });
@@ -133,115 +117,6 @@ export async function packProject(root: string, options: PackOptions = {}): Prom
     size: entries.reduce((sum, { content }) => sum + content.length, 0),
     zip: () => zipOf(entries),
   };
-}
-
-/** A folder of somebody's private files, or one that many programs share, is never uploaded as a project. */
-function refuseHome(base: string): void {
-  const mark = MARKS_OF_HOME.find((name) => existsSync(path.join(base, name)));
-  const reals = (folders: readonly string[]) => folders.filter((f) => existsSync(f)).map((f) => realpathSync(f));
-  const what = mark
-    ? `has ${mark}, as home folders do`
-    : reals(homes()).some((home) => !isOutside(path.relative(base, home)))
-      ? 'is your home folder, or contains it'
-      : reals([os.tmpdir(), '/tmp', '/var/tmp']).includes(base)
-        ? 'is a folder for temporary files'
-        : undefined;
-  if (what)
-    throw new ArgumentError(
-      `${base} ${what}, and is not uploaded: give the program a folder of its own with a package.json (run \`npm init\` there)`,
-    );
-}
-/** By the environment, and by the list of users. */
-function homes(): string[] {
-  try {
-    return [os.homedir(), os.userInfo().homedir];
-  } catch {
-    return [os.homedir()]; // a user without an entry, as in containers
-  }
-}
-
-/** The files that are to be uploaded, by their paths in the project. */
-class Asked {
-  readonly files = new Set<string>();
-  /** Those that the user has named one by one. */
-  readonly named = new Set<string>();
-  readonly #folders = new Set<string>();
-  constructor(readonly base: string) {}
-
-  /** A file or a folder that is named. */
-  async add(name: string): Promise<void> {
-    const full = path.resolve(this.base, name);
-    const relative = slashed(path.relative(this.base, full));
-    if (isOutside(relative)) throw new ArgumentError(`include: '${name}' is outside of the project ${this.base}`);
-    const info = await stat(full).catch(() => undefined);
-    if (!info) throw new ArgumentError(`include: '${name}' is not in the project ${this.base}`);
-    (info.isDirectory() ? this.#folders : this.named).add(relative);
-    for (const file of info.isDirectory() ? await walk(this.base, relative) : [relative]) this.files.add(file);
-  }
-
-  /** What belongs to the project; gives those of them that git tracks. */
-  async addProject(hasNamed: boolean): Promise<ReadonlySet<string>> {
-    const { base } = this;
-    const isPackage = existsSync(path.join(base, 'package.json'));
-    const listed = (await gitFiles(base)) ?? (isPackage ? await withoutGit(base) : undefined);
-    if (!listed && !hasNamed)
-      throw new ArgumentError(
-        `${base} has no package.json and is in no git repository, so that all of it would be uploaded: run \`npm init\` or ` +
-          '`git init` there, or name the files that workers need with --include (ray: { include: [...] })',
-      );
-    for (const { name } of listed ?? []) if (!isNever(name) && !this.#folders.has(name)) this.files.add(name);
-    return new Set(listed?.filter(({ isTracked }) => isTracked).map(({ name }) => name));
-  }
-}
-
-/** A file as it is sent, or why it is not; undefined where it is gone. Links are judged by what they lead to. */
-async function look(
-  base: string,
-  name: string,
-  tracked: ReadonlySet<string>,
-  named: ReadonlySet<string>,
-): Promise<Entry | LeftOut | undefined> {
-  const out = (why: string, isCredential = false): LeftOut => ({ name, why, isCredential });
-  const full = path.join(base, name);
-  if (name.includes('\ufffd') || name.includes('\\')) return out('its name has bytes that a zip cannot have');
-  const real = await realpath(full).catch(() => undefined);
-  if (real === undefined)
-    return lstatSync(full, { throwIfNoEntry: false }) && out('it is a link to nothing, or cannot be read'); // else deleted, and git does not know yet
-  const target = slashed(path.relative(base, real));
-  if (isOutside(target)) return out(`it is a link to ${printable(real)}, outside of the project: copy that file`);
-  const info = await stat(real);
-  if (info.isDirectory())
-    return out(
-      target === name ? 'it is a git repository of its own: name it with --include' : 'it is a link to a folder',
-    );
-  if (!info.isFile()) return out('it is not a regular file');
-  if (target !== name && isNever(target)) return out(`it is a link to ${printable(target)}`);
-  const isMeant = (file: string) => tracked.has(file) || named.has(file);
-  const looksPrivate = [name, target].some((file) => isCredential(file) && !isMeant(file));
-  if (looksPrivate) return out('it looks like a credential', true);
-  const content = await readFile(real).catch((e: NodeJS.ErrnoException) => {
-    throw new ArgumentError(
-      `${name} of the project ${base} cannot be read (${e.code}): make it readable, or name it in .gitignore`,
-    );
-  });
-  if (!isMeant(target) && holdsSecret(name, content)) return out('it has a private key or a secret', true);
-  return { name, content, mode: info.mode & 0o111 ? 0o100755 : 0o100644 };
-}
-
-/** What git ignores in a clone of tsxla, and workers need: the built package. */
-function builtFiles(base: string): string[] {
-  const { name, files } = packageIn(base);
-  if (name !== 'tsxla' || !Array.isArray(files)) return [];
-  const missing = files.find((file) => !existsSync(path.join(base, file)));
-  if (missing === undefined) return files;
-  throw new ArgumentError(`${base} is tsxla itself, and has no ${missing}: run \`npm run build\` there`);
-}
-function packageIn(folder: string): { readonly name?: unknown; readonly files?: unknown } {
-  try {
-    return JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) ?? {};
-  } catch {
-    return {}; // npm says what is wrong with it
-  }
 }
 
 /** Uploads a pack unless the cluster has it, says what is sent, and gives the address under which jobs name it. */
@@ -277,8 +152,6 @@ export function describeLeftOut(leftOut: readonly LeftOut[]): string[] {
     ...(others!.length ? [`not uploaded: ${list(others!, (f) => `${printable(f.name)} (${f.why})`)}`] : []),
   ];
 }
-/** A file name on one line. */
-const printable = (name: string): string => (/[\p{C}'"]/u.test(name) ? JSON.stringify(name) : name);
 
 async function zipOf(entries: readonly Entry[]): Promise<Buffer> {
   const zip = new yazl.ZipFile();
@@ -291,84 +164,6 @@ async function zipOf(entries: readonly Entry[]): Promise<Buffer> {
   for await (const part of zip.outputStream) parts.push(part as Buffer);
   return Buffer.concat(parts);
 }
-
-const isNever = (name: string) => name.split('/').some((part) => NEVER.has(part));
-
-interface Listed {
-  readonly name: string;
-  readonly isTracked: boolean;
-}
-const LIST = ['ls-files', '-t', '--cached', '--others', '--exclude-standard', '-z'];
-
-/** What git has or would take, relative to the folder; undefined where there is no git, or one that ignores the folder. */
-async function gitFiles(base: string): Promise<Listed[] | undefined> {
-  const { stdout, missing, error } = await git(['-C', base, ...LIST]);
-  if (missing && !isInGit(base)) return undefined;
-  if (missing)
-    throw new ArgumentError(
-      `${base} is in a git repository, and git is not installed: which files it ignores is not known`,
-    );
-  if (error !== undefined && !/not a git repository/.test(error))
-    throw new ArgumentError(`git cannot list the files of ${base}: ${error}`);
-  return stdout ? listedIn(stdout) : undefined;
-}
-
-/** What git would take if the project were a repository: its .gitignore files count. */
-async function withoutGit(base: string): Promise<Listed[]> {
-  const folder = await mkdtemp(path.join(os.tmpdir(), 'tsxla-list-'));
-  try {
-    const { missing } = await git(['init', '--quiet', '--bare', folder]);
-    if (missing && existsSync(path.join(base, '.gitignore')))
-      throw new ArgumentError(`${base} has a .gitignore, and git, which reads it, is not installed`);
-    if (missing) return (await walk(base)).map((name) => ({ name, isTracked: false }));
-    const { stdout, error } = await git(['-C', base, `--git-dir=${folder}`, `--work-tree=${base}`, ...LIST]);
-    if (error !== undefined) throw new ArgumentError(`git cannot list the files of ${base}: ${error}`);
-    return listedIn(stdout);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-}
-
-/** Each name has a letter before it, which is ? for those that are not tracked. */
-const listedIn = (stdout: string): Listed[] =>
-  stdout
-    .split('\0')
-    .filter(Boolean)
-    .map((line) => ({ name: line.slice(2).replace(/\/$/, ''), isTracked: line[0] !== '?' }));
-
-async function git(args: string[]): Promise<{ stdout: string; missing?: boolean; error?: string }> {
-  const own = Object.entries(process.env).filter(([name]) => !/^GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX)$/.test(name)); // of a hook
-  const env = { ...Object.fromEntries(own), LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0' };
-  try {
-    return await promisify(execFile)('git', args, { maxBuffer: 2 ** 28, env });
-  } catch (e) {
-    const { code, stderr, message } = e as NodeJS.ErrnoException & { readonly stderr?: string };
-    if (code === 'ENOENT') return { stdout: '', missing: true };
-    return { stdout: '', error: (stderr || message).trim().replaceAll(/\s*\n\s*/g, ' ') };
-  }
-}
-
-const isInGit = (folder: string): boolean =>
-  existsSync(path.join(folder, '.git')) || (folder !== path.dirname(folder) && isInGit(path.dirname(folder)));
-
-/** The files and links of a folder. What is never taken is, if the folder is in one: the user has named it. */
-async function walk(base: string, folder = ''): Promise<string[]> {
-  const never = [...NEVER].filter((name) => !folder.split('/').includes(name));
-  const names: string[] = [];
-  const visit = async (at: string): Promise<void> => {
-    for (const entry of await readdir(path.join(base, at), { withFileTypes: true })) {
-      const isBin = entry.name === '.bin' && path.posix.basename(at) === 'node_modules'; // links that mean nothing as files
-      if (never.includes(entry.name) || isBin) continue;
-      const name = path.posix.join(at, entry.name);
-      if (entry.isDirectory()) await visit(name);
-      else names.push(name);
-    }
-  };
-  await visit(folder);
-  return names;
-}
-
-const isOutside = (relative: string): boolean => /^\.\.([\\/]|$)/.test(relative) || path.isAbsolute(relative);
 
 async function tooLarge(root: string, files: readonly string[], limit: number): Promise<string> {
   const sizes = await Promise.all(

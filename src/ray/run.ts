@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RayError } from '../base/errors.js';
 import { jsonOf } from '../base/json.js';
+import { linkedPackage } from './files.js';
 import { isFinal, type Job, type RayCluster } from './jobs.js';
 import { type PackOptions, packProject, upload } from './pack.js';
 import { backoff } from './patience.js';
@@ -126,7 +127,12 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
   };
   const text = jsonOf(full); // what earlier runs reported may be NaN
   const isLong = text.length > LONGEST; // for a command line
-  const extra = { ...options.pack?.extra, ...(await driverFiles()), ...(isLong && { [REQUEST]: Buffer.from(text) }) };
+  const extra = {
+    ...options.pack?.extra,
+    ...(await driverFiles()),
+    ...(install && (await linkedPackage(project))),
+    ...(isLong && { [REQUEST]: Buffer.from(text) }),
+  };
   const { uri } = await upload(cluster, await packProject(project, { ...options.pack, extra }), signal);
   signal?.throwIfAborted();
   await cluster.submit({

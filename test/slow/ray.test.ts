@@ -165,6 +165,22 @@ test('a compiled script that git ignores, and workers without torch: the same nu
   expect(program.output).toContain('gradients are averaged by a Ray actor');
 });
 
+test('`tsxla submit` works from a clone of this repository, whose dist is ignored', async () => {
+  const clone = path.join(scratch, 'clone');
+  execFileSync('git', ['clone', '--quiet', root, clone]);
+  fs.cpSync(path.join(root, 'dist'), path.join(clone, 'dist'), { recursive: true });
+  fs.symlinkSync(path.join(root, 'node_modules'), path.join(clone, 'node_modules'));
+  fs.copyFileSync(path.join(project, 'train.js'), path.join(clone, 'train.js'));
+  fs.writeFileSync(path.join(clone, '.env'), 'KEY=fake');
+  const submit = ['dist/cli/main.js', 'submit', 'train.js', '--', '9', 'clone'].map((arg, i) =>
+    i === 0 || i === 2 ? path.join(clone, arg) : arg,
+  );
+  const program = new Program(submit);
+  expect(losses(await trained(program))).toEqual(losses(await undisturbed()).slice(0, 9));
+  expect(program.output).toMatch(/^tsxla: uploading \d+ files, [\d.]+ MiB to /m);
+  expect(program.output).toMatch(/^tsxla: not uploaded: 1 untracked file with credentials: \.env\./m);
+});
+
 test('recovery by two workers of the cluster: the losses of one process', async () => {
   const text = path.join(project, 'train.txt');
   fs.writeFileSync(text, linesOf(40).join('\n\n'));
@@ -425,6 +441,27 @@ test('with install: true workers install what the lock file says, once a machine
   const [folder, ...others] = fs.readdirSync(path.join(cache, 'ray')).filter((name) => !name.endsWith('.lock'));
   expect(others).toEqual([]);
   expect(fs.existsSync(path.join(cache, 'ray', folder!, 'node_modules/tsxla/package.json'))).toBe(true);
+});
+
+test('with install: true workers get the package of a tsxla that the project links to', async () => {
+  const [linked, cache] = [path.join(scratch, 'linked'), path.join(scratch, 'linked-cache')];
+  fs.mkdirSync(linked);
+  const dependencies = { tsxla: `file:${path.relative(linked, root)}` };
+  fs.writeFileSync(path.join(linked, 'package.json'), JSON.stringify({ type: 'module', dependencies }));
+  execFileSync('npm', ['install', '--no-audit', '--no-fund'], { cwd: linked, stdio: 'pipe' });
+  expect(fs.lstatSync(path.join(linked, 'node_modules/tsxla')).isSymbolicLink()).toBe(true);
+  fs.copyFileSync(path.join(project, 'environment.js'), path.join(linked, 'environment.js'));
+  const plugin = execFileSync(process.execPath, [main, 'plugins', 'path', 'cpu'], { encoding: 'utf8' }).trim();
+  const env = { TSXLA_CACHE_DIR: cache, TSXLA_PLUGIN_CPU: plugin };
+  const request = { ...REQUEST, name: 'linked', device: 'cpu', scaling: { num_workers: 2 }, env } as const;
+  const id = await submitRun(cluster.client(), request, { project: linked, install: true });
+  fs.rmSync(path.join(linked, 'node_modules'), { recursive: true }); // as on another machine, seconds before workers look
+  const events = await eventsOf(id);
+  const types = events.filter((e) => e.type !== 'log').map((e) => e.type);
+  expect(types.sort(), JSON.stringify(events)).toEqual(['driver', 'hello', 'hello', 'result']);
+  const [folder] = fs.readdirSync(path.join(cache, 'ray')).filter((name) => !name.endsWith('.lock'));
+  const installed = fs.lstatSync(path.join(cache, 'ray', folder!, 'node_modules/tsxla'));
+  expect(installed.isSymbolicLink()).toBe(false);
 });
 
 test('no cluster, a token that is wrong, and a script that submits nothing', async () => {

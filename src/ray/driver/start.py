@@ -95,6 +95,27 @@ if (device) await plugins.findPlugin(device, { fetch: install === 'true' }).catc
 """
 
 
+LINKED = "tsxla_package"  # a tsxla that the project links to on the submitting machine: its built package, in the upload
+
+
+def state_of(*paths):
+    """A name for what is in files and folders."""
+    state = hashlib.sha256()
+    for path in paths:
+        inner = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        for file in [path] if os.path.isfile(path) else sorted(inner):
+            with open(file, "rb") as opened:
+                content = opened.read()
+            state.update(f"{file}\0{len(content)}\0".encode() + content)
+    return state.hexdigest()[:16]
+
+
+def npm(folder, *args):
+    done = subprocess.run(["npm", *args, "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"npm {args[0]} failed: {done.stderr.strip()[-500:]}")
+
+
 def modules_folder(request):
     """The folder of npm packages of this worker: where it is told to be, packed with the project, at the place it has on
     the submitting machine (a shared disk), or installed from the lock file, once a machine. None if there is none."""
@@ -104,8 +125,7 @@ def modules_folder(request):
             return folder
     if not os.path.exists("package-lock.json"):
         return None
-    with open("package-lock.json", "rb") as file:
-        lock = hashlib.sha256(file.read()).hexdigest()[:16]
+    lock = state_of("package-lock.json", LINKED)
     cache = {**os.environ, **request["env"]}.get("TSXLA_CACHE_DIR") or os.path.join(os.path.expanduser("~"), ".cache", "tsxla")
     folder = os.path.join(cache, "ray", lock)
     if request["install"] and not os.path.isdir(folder):
@@ -116,10 +136,13 @@ def modules_folder(request):
                 aside = tempfile.mkdtemp(dir=os.path.dirname(folder))
                 # All of the project: a lock file may speak of its files, and .npmrc of where packages come from.
                 shutil.copytree(".", aside, ignore=shutil.ignore_patterns("node_modules"), dirs_exist_ok=True)
-                done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=aside, capture_output=True, text=True)
-                if done.returncode:
+                try:
+                    npm(aside, "ci")
+                    if os.path.isdir(os.path.join(aside, LINKED)):
+                        npm(aside, "install", "--no-save", "--no-package-lock", "--install-links", f"./{LINKED}")
+                except RuntimeError:
                     shutil.rmtree(aside, ignore_errors=True)
-                    raise RuntimeError(f"npm ci failed: {done.stderr.strip()[-500:]}")
+                    raise
                 os.rename(aside, folder)
     modules = os.path.join(folder, "node_modules")
     return modules if os.path.isdir(modules) else None
