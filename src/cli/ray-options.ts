@@ -23,7 +23,7 @@ const FLAGS: readonly (readonly [name: keyof RayFlags, flags: string, help: stri
   ['detach', '--detach', 'leave when the job is submitted: `tsxla logs --follow` shows it then'],
   ['install', '--install', 'let workers install what they lack: npm packages by the lock file, the plugin'],
   ['modules', '--modules <folder>', 'the node_modules of the workers, if they have them elsewhere than this machine'],
-  ['include', '--include <path>', 'an ignored file or folder of the project that they need (repeatable)', several],
+  ['include', '--include <path>', 'an ignored file or folder of the project that they need; a file with credentials by its own name (repeatable)', several],
   ['python', '--python <command>', "the cluster's Python that has Ray: python unless told"],
   ['startTimeout', '--start-timeout <seconds>', 'how long the cluster may take to place the workers: 60 unless told', count],
   ['env', '--env <NAME=value>', "for the workers' environment (repeatable)", pair],

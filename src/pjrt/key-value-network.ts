@@ -1,89 +1,84 @@
-// The thread of a key-value store (key-value.ts) that has its network. In process 0 it also is the store.
+// The thread of a key-value store (key-value.ts) that has its network. In process 0 it also is the store. Whoever reaches the
+// port may connect: what a connection can take of this process is bounded, before it has joined and after.
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
-import { STATUS_CODES, type StatusCode } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
+import { type Frame, frameBytes, HEADER, KIND, LARGEST, readFrame } from './frames.js';
 import type { Answer, NetworkData, Request } from './key-value.js';
+import { failed, NOTHING, ok, type Reply, Store } from './key-value-map.js';
 
 const { member, lines } = workerData as NetworkData;
 const address = `${member.host.includes(':') ? `[${member.host}]` : member.host}:${member.port}`;
 const me = `process ${member.rank} of ${member.world}`;
 const MORE_TIME = 'TSXLA_RENDEZVOUS_TIMEOUT gives them more seconds';
 
-type Reply = Pick<Answer, 'code' | 'message' | 'value'>;
-const NOTHING = new Uint8Array();
-const ok = (value: Uint8Array = NOTHING): Reply => ({ code: 0, message: '', value });
-const failed = (code: StatusCode, message: string): Reply => ({
-  code: STATUS_CODES.indexOf(code),
-  message,
-  value: NOTHING,
-});
+// ---- frames on a socket
 
-// ---- frames: [length u32] kind u8, id u32, number i32, length of text u32, text, value
-
-interface Frame {
-  readonly kind: number;
-  readonly id: number;
-  /** The rank of who joins; the status of an answer. */
-  readonly number: number;
-  /** A key, or the message of an answer. */
-  readonly text: string;
-  readonly value: Uint8Array;
+function send(socket: net.Socket, frame: Frame): void {
+  if (!socket.destroyed) socket.write(frameBytes(frame));
 }
-const KIND = { join: 1, put: 2, get: 3, tryGet: 4, answer: 5 } as const;
-const [HEADER, LARGEST] = [17, 2 ** 28];
-
-function send(socket: net.Socket, { kind, id, number, text, value }: Frame): void {
-  const bytes = Buffer.from(text);
-  const header = Buffer.alloc(HEADER);
-  header.writeUInt32LE(HEADER - 4 + bytes.length + value.length, 0);
-  header.writeUInt8(kind, 4);
-  header.writeUInt32LE(id, 5);
-  header.writeInt32LE(number, 9);
-  header.writeUInt32LE(bytes.length, 13);
-  if (!socket.destroyed) socket.write(Buffer.concat([header, bytes, value]));
+/** The last word on a connection. */
+function refuse(socket: net.Socket, why: string): void {
+  send(socket, { kind: KIND.refuse, id: 0, number: 0, text: why, value: NOTHING });
+  socket.destroySoon();
 }
 
-/** Calls `take` with every frame. Whoever sends something else is hung up on. */
-function receive(socket: net.Socket, take: (frame: Frame) => void): void {
+interface Reading {
+  readonly take: (frame: Frame) => void;
+  /** The other side sends something else, or a frame above the limit of the moment. */
+  readonly hangUp: (why: string) => void;
+  /** The most bytes that the next frame may have. */
+  readonly limit: () => number;
+}
+/** Takes every frame. No more is kept in memory than one frame within the limit, and what came with its last bytes. */
+function receive(socket: net.Socket, { take, hangUp, limit }: Reading): void {
   let chunks: Buffer[] = [];
   let [size, wanted] = [0, HEADER];
   socket.on('data', (chunk) => {
+    if (!socket.writable) return; // hung up on
     chunks.push(chunk);
     size += chunk.length;
-    while (size >= wanted) {
-      const bytes = Buffer.concat(chunks);
-      const end = 4 + bytes.readUInt32LE(0);
-      const value = HEADER + bytes.readUInt32LE(13);
-      if (end > LARGEST || value > end) return socket.destroy(new Error('what it sends is of another program'));
-      const rest = bytes.subarray(size >= end ? end : 0);
-      if (size >= end)
-        take({
-          kind: bytes.readUInt8(4),
-          id: bytes.readUInt32LE(5),
-          number: bytes.readInt32LE(9),
-          text: bytes.toString('utf8', HEADER, value),
-          value: new Uint8Array(bytes.subarray(value, end)), // its own memory: the rest is let go
-        });
-      [chunks, size, wanted] = [[rest], rest.length, rest.length < HEADER ? HEADER : 4 + rest.readUInt32LE(0)];
+    if (size < wanted) return;
+    let bytes = Buffer.concat(chunks);
+    while (socket.writable) {
+      const read = readFrame(bytes, limit());
+      if ('problem' in read) {
+        hangUp(read.problem);
+        return;
+      }
+      if ('wanted' in read) {
+        [chunks, size, wanted] = [[bytes], bytes.length, read.wanted];
+        return;
+      }
+      bytes = bytes.subarray(read.size);
+      take(read.frame);
     }
-    return undefined;
   });
 }
 
 // ---- the store, in process 0
+
+/** Bytes of answers that a process may leave unread. */
+const MOST_UNREAD = 2 * LARGEST;
+/** Of connections that have not joined: how many there may be, how long each has, and the most bytes of its frame. */
+const [MOST_STRANGERS, TIME_TO_JOIN, JOIN_LIMIT] = [64, 30_000, 2 ** 12];
 
 interface Joined {
   readonly name: string;
   readonly answer: (reply: Reply) => void;
 }
 
+/** What a process sends to show that it has the token, which itself is not sent. */
+const proofOf = (token: string, rank: number, text: string): Buffer =>
+  createHmac('sha256', token).update(`${rank} ${text}`).digest();
+
 function serve(): Promise<void> {
-  const values = new Map<string, Uint8Array>();
-  const waiting = new Map<string, ((value: Uint8Array) => void)[]>();
+  const store = new Store<net.Socket>();
   const joined = new Map<number, Joined>();
   const left = new Map<number, string>();
+  const strangers = new Set<net.Socket>();
   let complete = false;
 
   const deadline = setTimeout(() => {
@@ -95,51 +90,89 @@ function serve(): Promise<void> {
     for (const { answer } of joined.values()) answer(failed('DEADLINE_EXCEEDED', message));
   }, member.timeout * 1000);
 
-  /** Why a process cannot join. */
-  const refusal = (rank: number, world: number, name: string): string | undefined => {
-    if (world !== member.world)
-      return `process ${rank} (${name}) was told that there are ${world} processes, and process 0 (${member.name}) that there are ${member.world}: give all the same WORLD_SIZE`;
+  /** Why a process cannot join. Who does not have the token hears no more than that. */
+  const refusal = ({ number: rank, text, value }: Frame): Reply | undefined => {
+    const proof = member.token ? proofOf(member.token, rank, text) : NOTHING;
+    if (value.length !== proof.length || !timingSafeEqual(value, proof))
+      return failed(
+        'PERMISSION_DENIED',
+        `process 0 at ${address} ${member.token ? 'has a token, and this process has none or another' : 'has no token, and this process has one'}: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
+      );
+    const [, world, name] = /^tsxla (\d+) (.*)$/s.exec(text) ?? [];
+    if (name === undefined)
+      return failed(
+        'INVALID_ARGUMENT',
+        `process 0 at ${address} does not know the words '${text.slice(0, 80)}': install the same tsxla in all processes`,
+      );
+    if (Number(world) !== member.world)
+      return failed(
+        'INVALID_ARGUMENT',
+        `process ${rank} (${name}) was told that there are ${world} processes, and process 0 (${member.name}) that there are ${member.world}: give all the same WORLD_SIZE`,
+      );
+    if (rank < 0 || rank >= member.world)
+      return failed(
+        'INVALID_ARGUMENT',
+        `RANK=${rank} (${name}) of ${member.world} processes: give each its own, 0 to ${member.world - 1}`,
+      );
     const other = joined.get(rank);
     return (
       other &&
-      `RANK=${rank} is given to two processes: ${other.name}, which has joined at ${address}, and ${name}: give each its own, 0 to ${world - 1}`
+      failed(
+        'INVALID_ARGUMENT',
+        `RANK=${rank} is given to two processes: ${other.name}, which has joined at ${address}, and ${name}: give each its own, 0 to ${member.world - 1}`,
+      )
     );
   };
 
   const server = net.createServer((socket) => {
     let rank = -1;
+    const late = setTimeout(() => refuse(socket, `it did not join within ${TIME_TO_JOIN / 1000} s`), TIME_TO_JOIN);
+    strangers.add(socket);
+    if (strangers.size > MOST_STRANGERS) {
+      const [oldest] = strangers; // who is one of us joins at once
+      strangers.delete(oldest!);
+      refuse(oldest!, `${MOST_STRANGERS} others have connected since, and it has not joined`);
+    }
     socket.setNoDelay(true).on('error', () => {}); // it is closed then
     socket.on('close', () => {
+      clearTimeout(late);
+      strangers.delete(socket);
+      store.forget(socket);
       if (rank < 0 || complete) return;
       left.set(rank, joined.get(rank)!.name);
       joined.delete(rank);
     });
-    receive(socket, ({ kind, id, number, text, value }) => {
-      const answer = ({ code, message, value }: Reply) =>
-        send(socket, { kind: KIND.answer, id, number: code, text: message, value });
-      if (kind === KIND.join) {
-        const [, world, name = ''] = /^tsxla (\d+) (.*)$/s.exec(text) ?? [];
-        const problem = refusal(number, Number(world), name);
-        if (problem) return answer(failed('INVALID_ARGUMENT', problem));
-        rank = number;
-        joined.set(rank, { name, answer });
-        complete = joined.size === member.world;
-        if (!complete) return;
-        clearTimeout(deadline);
-        for (const other of joined.values()) other.answer(ok());
-      } else if (rank < 0) socket.destroy();
-      else if (kind === KIND.put) {
-        values.set(text, value);
-        for (const tell of waiting.get(text) ?? []) tell(value);
-        waiting.delete(text);
-        answer(ok());
-      } else {
-        const known = values.get(text);
-        if (known) answer(ok(known));
-        else if (kind === KIND.tryGet) answer(failed('NOT_FOUND', `nobody has put ${text}`));
-        else waiting.set(text, [...(waiting.get(text) ?? []), (value) => answer(ok(value))]);
+    const join = (frame: Frame, answer: (reply: Reply) => void): void => {
+      const problem = refusal(frame);
+      if (problem) {
+        answer(problem);
+        socket.destroySoon();
+        return;
       }
-    });
+      rank = frame.number;
+      clearTimeout(late);
+      strangers.delete(socket);
+      joined.set(rank, { name: frame.text.replace(/^tsxla \d+ /, ''), answer });
+      complete = joined.size === member.world;
+      if (!complete) return;
+      clearTimeout(deadline);
+      for (const other of joined.values()) other.answer(ok());
+    };
+    const take = (frame: Frame): void => {
+      const { kind, id, text, value } = frame;
+      const answer = ({ code, message, value }: Reply) => {
+        send(socket, { kind: KIND.answer, id, number: code, text: message, value });
+        if (socket.writableLength > MOST_UNREAD) socket.destroy(); // it asks, and does not read
+      };
+      if (kind === KIND.join && rank < 0) join(frame, answer);
+      else if (rank < 0) refuse(socket, 'it has not joined');
+      else if (kind === KIND.put) answer(store.put(text, value));
+      else if (kind === KIND.tryGet) answer(store.tryGet(text));
+      else if (kind === KIND.get) store.get(text, socket, answer);
+      else refuse(socket, `it has joined as ${rank}, and sends a frame of kind ${kind}`);
+    };
+    const hangUp = (why: string) => refuse(socket, why);
+    receive(socket, { take, hangUp, limit: () => (rank < 0 ? JOIN_LIMIT : LARGEST) });
   });
   // Not at the address itself, which may be of something before this machine, or a name that means itself only here.
   const host = /^(localhost$|127\.|::1$)/.test(member.host) ? member.host : undefined;
@@ -176,10 +209,15 @@ class Connection {
       for (const settle of this.#waiting.values()) settle(this.#lost);
       this.#waiting.clear();
     });
-    receive(socket, ({ id, number, text, value }) => {
+    const take = ({ kind, id, number, text, value }: Frame): void => {
+      if (kind === KIND.refuse) {
+        why = text;
+        return;
+      }
       this.#waiting.get(id)?.({ code: number, message: text, value });
       this.#waiting.delete(id);
-    });
+    };
+    receive(socket, { take, hangUp: (why) => socket.destroy(new Error(why)), limit: () => LARGEST });
   }
 
   /** Sends a frame; the answer, or `late` after so many milliseconds. */
@@ -230,7 +268,12 @@ async function join(): Promise<Reply> {
   const late = `${me}: process 0 at ${address} was reached, and did not say within ${member.timeout} s that all have joined`;
   const grace = 5_000; // process 0 knows better who is missing
   return connection.ask(
-    { kind: KIND.join, number: member.rank, text, value: NOTHING },
+    {
+      kind: KIND.join,
+      number: member.rank,
+      text,
+      value: member.token ? proofOf(member.token, member.rank, text) : NOTHING,
+    },
     member.timeout * 1000 + grace,
     late,
   );

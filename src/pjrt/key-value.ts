@@ -14,6 +14,8 @@ export interface Member {
   readonly port: number;
   /** How long all may take to join, in seconds. */
   readonly timeout: number;
+  /** What all processes know, and nobody else: who does not have it cannot join. */
+  readonly token?: string;
 }
 
 /** What a thread asks of the one that has the network. Keys have a character for each byte. */

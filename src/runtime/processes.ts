@@ -16,7 +16,9 @@ export function memberFromEnv(): Member | undefined {
     throw new ArgumentError(`WORLD_SIZE=${world} and no RANK: set it to 0 in one process, 1 in the next, ...`);
   if (rank >= world)
     throw new ArgumentError(`RANK=${rank} and WORLD_SIZE=${world}: ranks of ${world} processes are 0 to ${world - 1}`);
-  return { rank, world, ...coordinator(world), timeout: envInteger('TSXLA_RENDEZVOUS_TIMEOUT', 300, 1) };
+  const timeout = envInteger('TSXLA_RENDEZVOUS_TIMEOUT', 300, 1);
+  const token = env('TSXLA_RENDEZVOUS_TOKEN');
+  return { rank, world, ...coordinator(world), timeout, ...(token && { token }) };
 }
 
 function coordinator(world: number): { host: string; port: number } {

@@ -1,6 +1,7 @@
 // Worker processes of this machine: each runs the program again. What one of them does wrong ends all of them; whatever happens
 // to this process, none is left behind.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import fs from 'node:fs/promises';
 import net from 'node:net';
 import os from 'node:os';
@@ -50,6 +51,7 @@ const PATIENCE = 30_000; // until it is told who has not come
 
 export class WorkerGroup {
   readonly #workers: Worker[] = [];
+  readonly #token = randomBytes(16).toString('hex');
   /** Checkpoints that some workers have reported: their folders, by the number of the report. */
   readonly #parts = new Map<number, Map<Worker, string>>();
   #persisting: Promise<void> = Promise.resolve();
@@ -130,6 +132,7 @@ export class WorkerGroup {
         ...numbered({ RANK: rank, WORLD_SIZE: world, LOCAL_RANK: rank, LOCAL_WORLD_SIZE: world, NODE_RANK: 0 }),
         ...numbered({ MASTER_PORT: port, PJRT_LOCAL_PROCESS_RANK: rank }), // of the last, 0 speaks for all
         MASTER_ADDR: '127.0.0.1',
+        TSXLA_RENDEZVOUS_TOKEN: this.#token, // other users of this machine reach the port, too
         PJRT_DEVICE: device.toUpperCase(),
         ...(device === 'cuda' && { CUDA_VISIBLE_DEVICES: gpus.join() }),
         TSXLA_TRAIN_SPEC: specFile,

@@ -1,7 +1,7 @@
 // Several processes find each other through the key-value store: real processes, real sockets, and the plugin's side of it called
 // as C calls it, from another thread and from the main one.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -10,6 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import koffi from 'koffi';
 import { type KeyValueCallbacks, KeyValueStore, type Member } from 'tsxla/pjrt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type Frame, frameBytes, KIND, readFrame } from '../../dist/pjrt/frames.js';
+import { type Reply, Store } from '../../dist/pjrt/key-value-map.js';
 import { readString, Struct } from '../../dist/pjrt/struct.js';
 import { joinOthers, memberFromEnv, watchOthers } from '../../dist/runtime/processes.js';
 import { startCpu } from '../support.js';
@@ -123,6 +125,224 @@ describe('the store', () => {
   });
 });
 
+/** A connection without tsxla at its other end: sends bytes, and collects what is answered until it is closed. */
+function connect(to = port) {
+  const socket = net.connect(to, HOST);
+  let answered = Buffer.alloc(0);
+  socket.on('data', (chunk) => (answered = Buffer.concat([answered, chunk])));
+  socket.on('error', () => {});
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  const frames = () => {
+    const found: Frame[] = [];
+    for (let rest: Uint8Array = answered; ; ) {
+      const read = readFrame(rest);
+      if (!('frame' in read)) return found;
+      found.push(read.frame);
+      rest = rest.subarray(read.size);
+    }
+  };
+  return {
+    socket,
+    send: (bytes: Uint8Array) => void socket.write(bytes),
+    /** The next so many frames. */
+    async next(count: number) {
+      while (frames().length < count && !socket.closed) await sleep(5);
+      return frames();
+    },
+    /** What it was told when it was hung up on. */
+    async refused() {
+      await closed;
+      return frames().at(-1)?.text;
+    },
+  };
+}
+const frame = (
+  kind: keyof typeof KIND,
+  text: string,
+  { id = 1, number = 0, value = new Uint8Array() as Uint8Array } = {},
+) => frameBytes({ kind: KIND[kind], id, number, text, value });
+const joinAs = (rank: number, world = 2, token?: string) => {
+  const text = `tsxla ${world} raw`;
+  const value = token ? createHmac('sha256', token).update(`${rank} ${text}`).digest() : new Uint8Array();
+  return frame('join', text, { number: rank, value });
+};
+
+describe('strangers at the port of the store', () => {
+  /** A store of two processes that waits for the second. */
+  async function open(token?: string) {
+    const zero = start();
+    const joining = zero.tell('join', { ...member(0, 2), ...(token && { token }) });
+    while (!(await reachable())) await sleep(20);
+    return { zero, joining };
+  }
+  const reachable = () =>
+    new Promise<boolean>((resolve) => {
+      const probe = net.connect(port, HOST, () => resolve(true)).on('error', () => resolve(false));
+      probe.once('connect', () => probe.destroy());
+    });
+  /** A frame that says it has so many bytes. */
+  const claims = (bytes: number) => {
+    const header = frame('put', '');
+    header.writeUInt32LE(bytes - 4, 0);
+    return header;
+  };
+
+  test('a header above the limit ends the connection, in the first frame as in any other', async () => {
+    const { zero, joining } = await open();
+    for (const [bytes, most] of [
+      [2 ** 30, 2 ** 12],
+      [2 ** 12 + 1, 2 ** 12],
+      [4, 2 ** 12],
+    ] as const) {
+      const stranger = connect();
+      stranger.send(claims(bytes));
+      expect(await stranger.refused()).toBe(
+        `what it sends is of another program, or damaged: a frame of ${bytes} bytes, where 17 to ${most} are allowed`,
+      );
+    }
+    const one = connect();
+    one.send(joinAs(1));
+    expect(await joining).toBe(null);
+    await one.next(1);
+    one.send(Buffer.concat([frame('put', 'a', { value: Buffer.from('b') }), claims(2 ** 30)]));
+    expect(await one.refused()).toBe(
+      `what it sends is of another program, or damaged: a frame of ${2 ** 30} bytes, where 17 to ${2 ** 28} are allowed`,
+    );
+    expect(await zero.tell('get', 'a', 1000)).toBe('b'); // what came before it counts, and the store goes on
+  });
+
+  test.each([
+    ['another protocol', Buffer.from('GET / HTTP/1.1\r\nHost: head\r\n\r\n'), /a frame of \d+ bytes/],
+    ['an unknown kind', Buffer.concat([frame('join', '').fill(9, 4, 5)]), /a frame of the unknown kind 9$/],
+    [
+      'a text that ends behind its frame',
+      frame('join', 'x').fill(0xff, 13, 16),
+      /a text of \d+ bytes in a frame of 18$/,
+    ],
+    ['a text that is not UTF-8', frame('join', 'x').fill(0xff, 17), /a text that is not UTF-8$/],
+    ['a question before it has joined', frame('get', 'key'), /^it has not joined$/],
+  ])('%s is hung up on with a sentence', async (_, bytes, why) => {
+    const { joining } = await open();
+    const stranger = connect();
+    stranger.send(bytes);
+    expect(await stranger.refused()).toMatch(why);
+    connect().send(joinAs(1));
+    expect(await joining).toBe(null);
+  });
+
+  test('ranks that there are not, a second rank for one connection and other words are refused', async () => {
+    const { zero, joining } = await open();
+    for (const rank of [77, 2, -1, -(2 ** 31)]) {
+      const stranger = connect();
+      stranger.send(joinAs(rank));
+      expect(await stranger.refused()).toBe(`RANK=${rank} (raw) of 2 processes: give each its own, 0 to 1`);
+    }
+    const stranger = connect();
+    stranger.send(frame('join', 'hello\n', { number: 1 }));
+    expect(await stranger.refused()).toBe(
+      `process 0 at ${HOST}:${port} does not know the words 'hello\n': install the same tsxla in all processes`,
+    );
+    const one = connect();
+    one.send(joinAs(1));
+    expect(await joining).toBe(null);
+    one.send(joinAs(0));
+    expect(await one.refused()).toBe('it has joined as 1, and sends a frame of kind 1');
+    const again = connect();
+    again.send(joinAs(1));
+    expect(await again.refused()).toMatch(/^RANK=1 is given to two processes: raw, which has joined at/);
+    expect(await zero.tell('tryGet', 'none')).toBe('NOT_FOUND: nobody has put none');
+  });
+
+  test('connections that say nothing keep nobody out', async () => {
+    const { joining } = await open();
+    const silent = Array.from({ length: 200 }, () => connect());
+    await Promise.all(silent.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))));
+    const one = connect();
+    one.send(joinAs(1));
+    expect(await joining).toBe(null);
+    expect(await silent[0]!.refused()).toBe('64 others have connected since, and it has not joined');
+    for (const { socket } of silent) socket.destroy();
+  });
+
+  test('a process with a token takes only those that have it, and says nothing else to others', async () => {
+    const { zero, joining } = await open('the-token');
+    for (const token of [undefined, 'another']) {
+      const stranger = connect();
+      stranger.send(joinAs(1, 3, token));
+      expect(await stranger.refused()).toBe(
+        `process 0 at ${HOST}:${port} has a token, and this process has none or another: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
+      );
+    }
+    const replayed = connect(); // the proof of one rank is not that of another
+    replayed.send(frame('join', 'tsxla 2 raw', { number: 1, value: joinAs(0, 2, 'the-token').subarray(-32) }));
+    expect(await replayed.refused()).toContain('has none or another');
+    const one = start();
+    expect(await one.tell('join', member(1, 2))).toContain('PERMISSION_DENIED: process 0 at');
+    expect(await one.tell('join', { ...member(1, 2), token: 'the-token' })).toBe(null);
+    expect(await joining).toBe(null);
+    await one.tell('put', 'a', 'b');
+    expect(await zero.tell('get', 'a', 1000)).toBe('b');
+  });
+});
+
+describe('what the store keeps', () => {
+  const said: string[] = [];
+  const hear = (who: string) => (reply: Reply) =>
+    void said.push(`${who}: ${reply.message || Buffer.from(reply.value)}`);
+  const bytes = (n: number) => Buffer.alloc(n, 'x');
+  test('has a limit in bytes, in keys, and in what one process waits for', () => {
+    const store = new Store<string>({ bytes: 100, keys: 3, waiting: 2 });
+    expect(store.put('a', bytes(60)).code).toBe(0);
+    expect(store.put('b', bytes(40)).message).toBe(
+      'b (40 bytes) does not fit into the store: it has 1 keys and 61 bytes, and takes 3 and 100',
+    );
+    expect(store.put('a', bytes(99)).code).toBe(0); // instead of what it had
+    expect(store.put('a', bytes(1)).code).toBe(0);
+    expect([store.put('b', bytes(1)).code, store.put('c', bytes(1)).code]).toEqual([0, 0]);
+    expect(store.put('d', bytes(1)).message).toContain('it has 3 keys and 6 bytes, and takes 3 and 100');
+
+    for (const key of ['x', 'y', 'z', 'a']) store.get(key, 'one', hear('one'));
+    store.get('x', 'two', hear('two'));
+    expect(said.splice(0)).toEqual(['one: a process waits for 2 keys, which is the most it may', 'one: x']);
+  });
+  test('is told to who waits for it, and not to who has left', () => {
+    const store = new Store<string>({ bytes: 100, keys: 9, waiting: 2 });
+    for (const who of ['one', 'two', 'two']) store.get('k', who, hear(who));
+    store.forget('one');
+    store.put('k', bytes(2));
+    expect(said.splice(0)).toEqual(['two: xx', 'two: xx']);
+    for (const key of ['l', 'm']) store.get(key, 'two', hear('two')); // those that were answered count no more
+    store.put('l', bytes(1));
+    expect(said.splice(0)).toEqual(['two: x']);
+  });
+});
+
+describe('a frame', () => {
+  const whole = frame('put', 'kéy', { id: 2 ** 32 - 1, number: -5, value: Buffer.of(1, 2, 3) });
+  test('is read as it was written, with what follows it left alone', () => {
+    expect(readFrame(Buffer.concat([whole, whole]))).toEqual({
+      frame: { kind: KIND.put, id: 2 ** 32 - 1, number: -5, text: 'kéy', value: new Uint8Array([1, 2, 3]) },
+      size: whole.length,
+    });
+    for (let length = 0; length < whole.length; length++)
+      expect(readFrame(whole.subarray(0, length))).toEqual({ wanted: length < 17 ? 17 : whole.length });
+  });
+  test('with any bytes changed is a frame, a wish within the limit or a problem, and never an exception', () => {
+    let state = 1;
+    const random = (n: number) => (state = (state * 48271) % 2147483647) % n;
+    const seen = new Set<string>();
+    for (let i = 0; i < 5000; i++) {
+      const bytes = Buffer.from(whole);
+      for (let change = random(4); change >= 0; change--) bytes[random(bytes.length)] = random(256);
+      const read = readFrame(bytes.subarray(0, random(4) ? undefined : random(bytes.length + 1)), 2 ** 20);
+      seen.add(Object.keys(read)[0]!);
+      if ('wanted' in read) expect(read.wanted).toBeLessThanOrEqual(2 ** 20);
+      if ('frame' in read) expect(read.size).toBeLessThanOrEqual(bytes.length);
+    }
+    expect([...seen].sort()).toEqual(['frame', 'problem', 'wanted']);
+  });
+});
+
 describe('the callbacks of a plugin', () => {
   const CALLBACK = koffi.proto('void*', ['void*']);
   const CALLBACK_ERROR = koffi.proto('void*', ['int', 'void*', 'size_t']);
@@ -216,6 +436,10 @@ describe('the environment', () => {
     [
       { WORLD_SIZE: '2', RANK: '0', ...MASTER, TSXLA_COORDINATOR: '[::1]:77', TSXLA_RENDEZVOUS_TIMEOUT: '9' },
       { rank: 0, world: 2, host: '::1', port: 77, timeout: 9 },
+    ],
+    [
+      { WORLD_SIZE: '2', RANK: '0', ...MASTER, TSXLA_RENDEZVOUS_TOKEN: 'ours' },
+      { rank: 0, world: 2, host: 'head', port: 29500, timeout: 300, token: 'ours' },
     ],
   ])('%j is understood', (variables, expected) => {
     given(variables);

@@ -3,6 +3,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -189,8 +190,9 @@ class NodeBackend(Backend):
         if isinstance(attempt, str):
             raise Over(attempt)
         gloo = "1" if all(place["torch"] for place in places) else ""
+        common = {"TSXLA_GLOO": gloo, "TSXLA_RENDEZVOUS_TOKEN": secrets.token_hex(16)}
         for i, env in enumerate(environments(places, config.request, attempt)):
-            workers.execute_single(i, set_environment, {**env, "TSXLA_GLOO": gloo})
+            workers.execute_single(i, set_environment, {**env, **common})
 
     def on_shutdown(self, workers, config):
         ray.get(config.desk.end.remote())
