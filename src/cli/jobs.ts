@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { columns, plural, seconds } from '../base/format.js';
-import type { Job, JobStatus } from '../ray/index.js';
+import { type Job, type JobStatus, WORKER_ENV } from '../ray/index.js';
 import { addressOption, clusterAt } from './ray-options.js';
 
 const COLORS: Readonly<Record<JobStatus, (text: string) => string>> = {
@@ -20,10 +20,17 @@ export function jobsCommand(): Command {
     .option('--json', 'print as JSON')
     .action(async ({ address, json }: { address?: string; json?: true }) => {
       const jobs = await clusterAt(address).jobs();
-      const text = json ? JSON.stringify(jobs, null, 2) : jobs.length ? columns(jobs.map(row)) : 'there are no jobs';
+      const text = json
+        ? JSON.stringify(jobs, withoutEnv, 2)
+        : jobs.length
+          ? columns(jobs.map(row))
+          : 'there are no jobs';
       process.stdout.write(`${text}\n`);
     });
 }
+
+/** What the workers' environment has is nobody's business here. */
+const withoutEnv = (key: string, value: unknown): unknown => (key === WORKER_ENV ? undefined : value);
 
 function row({ submission_id: id, status, start_time: began, end_time: ended, metadata }: Job): string[] {
   const took = began === null ? '' : seconds(((ended || Date.now()) - began) / 1000);

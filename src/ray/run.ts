@@ -69,6 +69,9 @@ export interface SubmitOptions {
 /** The variable through which `tsxla submit` tells a script how its runs are to be submitted: JSON. */
 export const RAY_ENV = 'TSXLA_RAY';
 
+/** The variable in which the driver finds the workers' environment: JSON in base64. */
+export const WORKER_ENV = 'TSXLA_WORKER_ENV';
+
 export type RunEvent =
   | { readonly type: 'log'; readonly line: string }
   | { readonly type: 'driver'; readonly pid: number; readonly ray: string }
@@ -118,6 +121,7 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
   const full = {
     attempt: 0,
     ...request,
+    env: {}, // it may have secrets: a command line is for all to see, in `ps`, in the job's log and in lists of jobs
     job: id,
     modules: options.modules ?? null,
     own_modules: path.join(project, 'node_modules'),
@@ -139,7 +143,15 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
     entrypoint: `${python} -m ${DRIVER}.main ${isLong ? `@${REQUEST}` : quoted(text)}`,
     submission_id: id,
     metadata: { tsxla: 'run', name: request.name, workers: String(request.scaling.num_workers) },
-    runtime_env: { working_dir: uri, env_vars: { PYTHONUNBUFFERED: '1', RAY_JOB_STOP_WAIT_TIME_S: String(GRACE) } },
+    runtime_env: {
+      working_dir: uri,
+      env_vars: {
+        PYTHONUNBUFFERED: '1',
+        RAY_JOB_STOP_WAIT_TIME_S: String(GRACE),
+        // In base64: Ray would replace ${NAME} in it.
+        [WORKER_ENV]: Buffer.from(JSON.stringify(request.env)).toString('base64'),
+      },
+    },
     entrypoint_num_cpus: 0,
   });
   if (signal?.aborted) await stopJob(cluster, id);

@@ -85,6 +85,17 @@ test('an untracked .env of a git project is not in the upload; what is sent is s
   expect(await namesIn([...uploads.values()][1]!)).toContain('.env');
 });
 
+test('the environment of workers is on no command line', async () => {
+  const SECRET = `fake-\${HOME}`;
+  const folder = project('env', { 'package.json': '{}' });
+  await submit(folder, ['--env', `HF_TOKEN=${SECRET}`, '--env', 'MODE=test']);
+  const { entrypoint, runtime_env } = JSON.parse(submitted[0]!);
+  expect(entrypoint).toMatch(/^python -m tsxla_driver\.main '\{.*"env":\{\}/);
+  const { TSXLA_WORKER_ENV: env, ...others } = runtime_env.env_vars;
+  expect(JSON.parse(Buffer.from(env, 'base64').toString())).toEqual({ HF_TOKEN: SECRET, MODE: 'test' });
+  expect(JSON.stringify([entrypoint, others])).not.toContain('fake-');
+});
+
 test('a home folder full of keys is refused, and nothing is sent', async () => {
   const keys = [
     '.ssh/id_rsa',

@@ -370,6 +370,9 @@ test("a TPU slice is reserved by Ray's own facility, and ranks follow the slice'
       TSXLA_TRAIN_SPEC: expect.stringContaining('spec.json'),
     });
   expect(env[0].MASTER_PORT).toBe(env[1].MASTER_PORT);
+  expect(env[0].TSXLA_RENDEZVOUS_TOKEN).toMatch(/^[0-9a-f]{32}$/);
+  expect(env[1].TSXLA_RENDEZVOUS_TOKEN).toBe(env[0].TSXLA_RENDEZVOUS_TOKEN);
+  expect([env[0].STAY, env[0].TSXLA_WORKER_ENV]).toEqual(['4000', undefined]);
   await expectNothingLeft();
 });
 

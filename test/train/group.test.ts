@@ -68,6 +68,17 @@ test('each worker has as many GPUs of this machine as it asks for', async () => 
   );
 });
 
+test('the workers of a group share a token, and no other group has it', async () => {
+  const tokens: string[] = [];
+  for (const _ of ['one', 'other']) {
+    const files = fs.readdirSync((await run('token')).checkpoint!.path).filter((name) => name !== 'train.json');
+    const [zero, one] = files.sort().map((name) => /^\d ([0-9a-f]{32})$/.exec(name)![1]!);
+    expect(one).toBe(zero);
+    tokens.push(zero!);
+  }
+  expect(tokens[0]).not.toBe(tokens[1]);
+});
+
 test.each([
   ['late', '30 s ago worker 0 came to its end, and worker 1 has not: if it waits for the other in a program'],
   ['reports', '30 s ago worker 0 reported a checkpoint, and worker 1 has not come to that report'],

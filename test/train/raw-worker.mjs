@@ -81,6 +81,12 @@ const CASES = {
     await next();
     end();
   },
+  /** The token that it is given. */
+  async token() {
+    send({ type: 'report', id: 2, metrics: {}, checkpoint: folder(`${rank} ${process.env.TSXLA_RENDEZVOUS_TOKEN}`) });
+    await next();
+    end();
+  },
   /** The other one is late: to its end, to the report of a checkpoint. */
   async late() {
     if (rank) await new Promise((resolve) => setTimeout(resolve, 500));

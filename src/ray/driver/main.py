@@ -6,6 +6,7 @@ It places the workers with ray.train, each of which runs node (worker.py), and p
 know as '@tsxla {json}', the rest as the log.
 """
 import asyncio
+import base64
 import contextlib
 import errno
 import glob
@@ -25,7 +26,7 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: 
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
 from .start import Missing, NodeConfig, Over  # noqa: E402
-from .worker import REPORTS, texts, work  # noqa: E402
+from .worker import REPORTS, WORKER_ENV, texts, work  # noqa: E402
 
 RESOURCES, MISSING = 75, 78  # exit codes: the cluster cannot place the workers; a worker lacks something
 ENDING = 10  # seconds of those that Ray gives us to end, for what comes when the workers have ended
@@ -292,4 +293,6 @@ def fit(request, desk, is_last):
 
 if __name__ == "__main__":
     given = sys.argv[1]
-    sys.exit(main(json.loads(open(given[1:]).read() if given.startswith("@") else given)))
+    asked = json.loads(open(given[1:]).read() if given.startswith("@") else given)
+    asked["env"].update(json.loads(base64.b64decode(os.environ.get(WORKER_ENV, "e30="))))  # {} if there is none
+    sys.exit(main(asked))

@@ -18,6 +18,7 @@ import ray.train as rt
 
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
 REPORTS = "tsxla_reports"  # among the metrics of a checkpoint: how many reports there were with its own
+WORKER_ENV = "TSXLA_WORKER_ENV"  # where the job has the environment of workers, in base64
 PATIENCE = 30  # seconds, until it is told who has not come
 
 
@@ -104,7 +105,7 @@ class Work:
         spec = {**request["spec"], "attempt": self.attempt, "storage": self.shared, "checkpoint": checkpoint,
                 "engine": "ray.util.collective with gloo" if self.gloo else actor}
         env = {**env, **request["env"]}
-        for name in ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR", "TSXLA_ATTEMPT"):
+        for name in ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR", "TSXLA_ATTEMPT", WORKER_ENV):
             env.pop(name, None)
         self.outbox, self.inbox, self.sums = queue.Queue(), queue.Queue(), queue.Queue()
         self.before = before
