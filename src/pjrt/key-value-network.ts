@@ -1,6 +1,6 @@
 // The thread of a key-value store (key-value.ts) that has its network. In process 0 it also is the store. Whoever reaches the
 // port may connect: what a connection can take of this process is bounded, before it has joined and after.
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
@@ -67,12 +67,26 @@ const [MOST_STRANGERS, TIME_TO_JOIN, JOIN_LIMIT] = [64, 30_000, 2 ** 12];
 
 interface Joined {
   readonly name: string;
+  readonly nonce: Uint8Array;
   readonly answer: (reply: Reply) => void;
 }
 
-/** What a process sends to show that it has the token, which itself is not sent. */
-const proofOf = (token: string, rank: number, text: string): Buffer =>
-  createHmac('sha256', token).update(`${rank} ${text}`).digest();
+/**
+ * What shows that a process has the token, which itself is not sent: of who joins, and of process 0, with a number that is
+ * drawn for each connection.
+ */
+const proofOf = (token: string, ...words: readonly (string | number)[]): Buffer =>
+  createHmac('sha256', token).update(JSON.stringify(words)).digest();
+const [PROOF, NONCE] = [32, 16];
+/** The value of a join: the proof, and the number. */
+function joinValue(rank: number, text: string, nonce: Buffer): Uint8Array {
+  const { token } = member;
+  return token ? Buffer.concat([proofOf(token, 'join', rank, text, nonce.toString('hex')), nonce]) : NOTHING;
+}
+/** The value of the answer to a join. */
+const joinedValue = (nonce: Uint8Array): Uint8Array =>
+  member.token ? proofOf(member.token, 'joined', Buffer.from(nonce).toString('hex')) : NOTHING;
+const isSame = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b);
 
 function serve(): Promise<void> {
   const store = new Store<net.Socket>();
@@ -92,8 +106,8 @@ function serve(): Promise<void> {
 
   /** Why a process cannot join. Who does not have the token hears no more than that. */
   const refusal = ({ number: rank, text, value }: Frame): Reply | undefined => {
-    const proof = member.token ? proofOf(member.token, rank, text) : NOTHING;
-    if (value.length !== proof.length || !timingSafeEqual(value, proof))
+    const nonce = Buffer.from(value.subarray(PROOF));
+    if ((member.token && nonce.length !== NONCE) || !isSame(value, joinValue(rank, text, nonce)))
       return failed(
         'PERMISSION_DENIED',
         `process 0 at ${address} ${member.token ? 'has a token, and this process has none or another' : 'has no token, and this process has one'}: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
@@ -152,11 +166,11 @@ function serve(): Promise<void> {
       rank = frame.number;
       clearTimeout(late);
       strangers.delete(socket);
-      joined.set(rank, { name: frame.text.replace(/^tsxla \d+ /, ''), answer });
+      joined.set(rank, { name: frame.text.replace(/^tsxla \d+ /, ''), nonce: frame.value.subarray(PROOF), answer });
       complete = joined.size === member.world;
       if (!complete) return;
       clearTimeout(deadline);
-      for (const other of joined.values()) other.answer(ok());
+      for (const other of joined.values()) other.answer(ok(joinedValue(other.nonce)));
     };
     const take = (frame: Frame): void => {
       const { kind, id, text, value } = frame;
@@ -267,15 +281,17 @@ async function join(): Promise<Reply> {
   const text = `tsxla ${member.world} ${member.name}`;
   const late = `${me}: process 0 at ${address} was reached, and did not say within ${member.timeout} s that all have joined`;
   const grace = 5_000; // process 0 knows better who is missing
-  return connection.ask(
-    {
-      kind: KIND.join,
-      number: member.rank,
-      text,
-      value: member.token ? proofOf(member.token, member.rank, text) : NOTHING,
-    },
+  const nonce = randomBytes(NONCE);
+  const reply = await connection.ask(
+    { kind: KIND.join, number: member.rank, text, value: joinValue(member.rank, text, nonce) },
     member.timeout * 1000 + grace,
     late,
+  );
+  if (reply.code || isSame(reply.value, joinedValue(nonce))) return reply;
+  connection.socket.destroy();
+  return failed(
+    'PERMISSION_DENIED',
+    `${me}: what listens at ${address} is not process 0, or has another token: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
   );
 }
 

@@ -35,21 +35,26 @@ const NAMES = [
 /** Whole paths, in lower case. */
 const PLACES = [
   /(^|\/)\.docker\/config\.json$/,
-  /(^|\/)\.git\/config$/, // its URLs may have tokens
+  /(^|\/)\.git\/(.*\/)?config$/, // its URLs may have tokens
   /(^|\/)\.config\/(gcloud|gh|pip|op)\//,
   /(^|\/)\.(pip|config\/pip)\/pip\.conf$/,
   /(^|\/)\.(cargo|gem)\/credentials/,
   /(^|\/)\.m2\/settings(-security)?\.xml$/,
 ];
 
+/** What editors and people put behind the name of a copy. */
+const COPY = /(~|#|[ ._-](bak|backup|old|orig|save|copy|tmp|sw[op]|\d+))+$/;
+
 /** Whether a file is one that holds secrets, by its path in the project with slashes. */
 export function isCredential(name: string): boolean {
   const lower = name.toLowerCase();
   const parts = lower.split('/');
   const last = parts.at(-1)!;
+  const original = last.replace(/^(\.?#)/, '').replace(COPY, '');
+  const names = [last, original, original.replace(/^\./, '')]; // vim's copy of a is .a.swp
   return (
     parts.slice(0, -1).some((part) => FOLDERS.includes(part)) ||
-    NAMES.some((pattern) => pattern.test(last)) ||
+    NAMES.some((pattern) => names.some((one) => pattern.test(one))) ||
     PLACES.some((pattern) => pattern.test(lower))
   );
 }

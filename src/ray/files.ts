@@ -1,12 +1,13 @@
 // The files of a project that are uploaded, and those that stay here: what git has or would take, what the user names, no
 // credentials, and nothing from outside of the project.
 import { execFile } from 'node:child_process';
-import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, realpath, rm, stat } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { ArgumentError } from '../base/errors.js';
+import { anyObject, readJsonSync } from '../base/json.js';
 import { holdsSecret, isCredential, MARKS_OF_HOME } from './credentials.js';
 
 export interface LeftOut {
@@ -134,7 +135,7 @@ export async function look(
 /** What git ignores in a clone of tsxla, and workers need: the built package. */
 export function builtFiles(base: string): string[] {
   const { name, files } = packageIn(base);
-  if (name !== 'tsxla' || !Array.isArray(files)) return [];
+  if (name !== 'tsxla' || !Array.isArray(files) || !files.every((file) => typeof file === 'string')) return [];
   const missing = files.find((file) => !existsSync(path.join(base, file)));
   if (missing === undefined) return files;
   throw new ArgumentError(`${base} is tsxla itself, and has no ${missing}: run \`npm run build\` there`);
@@ -158,13 +159,9 @@ export async function linkedPackage(project: string): Promise<Record<string, Uin
   return files;
 }
 
-function packageIn(folder: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) ?? {};
-  } catch {
-    return {}; // npm says what is wrong with it
-  }
-}
+const packageIn = (folder: string): Readonly<Record<string, unknown>> => ({
+  ...readJsonSync(path.join(folder, 'package.json'), anyObject),
+});
 
 interface Listed {
   readonly name: string;
@@ -228,7 +225,7 @@ async function walk(base: string, folder = ''): Promise<string[]> {
   const never = [...NEVER].filter((name) => !folder.split('/').includes(name));
   const names: string[] = [];
   const visit = async (at: string): Promise<void> => {
-    for (const entry of await readdir(path.join(base, at), { withFileTypes: true })) {
+    for (const entry of await entriesOf(path.join(base, at))) {
       const isBin = entry.name === '.bin' && path.posix.basename(at) === 'node_modules'; // links that mean nothing as files
       if (never.includes(entry.name) || isBin) continue;
       const name = path.posix.join(at, entry.name);
@@ -239,5 +236,10 @@ async function walk(base: string, folder = ''): Promise<string[]> {
   await visit(folder);
   return names;
 }
+
+const entriesOf = (folder: string) =>
+  readdir(folder, { withFileTypes: true }).catch((e: NodeJS.ErrnoException) => {
+    throw new ArgumentError(`the folder ${folder} cannot be read (${e.code}): make it readable, or do not include it`);
+  });
 
 const isOutside = (relative: string): boolean => /^\.\.([\\/]|$)/.test(relative) || path.isAbsolute(relative);

@@ -4,6 +4,7 @@ import https from 'node:https';
 import WebSocket from 'ws';
 import { ArgumentError, RayError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
+import { checkJson, flag, list, object, optional, type Read, type Schema, text } from '../base/json.js';
 import { parseAddress } from './address.js';
 import { backoff, pause } from './patience.js';
 
@@ -47,6 +48,14 @@ interface Answer {
   readonly text: string;
 }
 
+// What is used of Ray's answers.
+const VERSION = object({ ray_version: optional(text) });
+const JOB = object({ status: optional(text) });
+const SUBMITTED = object({ submission_id: text });
+const STOPPED = object({ stopped: flag });
+const DELETED = object({ deleted: flag });
+const LOGS = object({ logs: optional(text) });
+
 /** An answer with more bytes than we take. */
 class TooLargeError extends RayError {}
 
@@ -72,7 +81,7 @@ export class RayCluster {
 
   /** The version of Ray there. An error, if it is too old for us or if there is no Ray. */
   async version(): Promise<string> {
-    const { ray_version: version } = await this.#json<{ ray_version?: string }>('GET', '/api/version');
+    const { ray_version: version } = await this.#json(VERSION, 'GET', '/api/version');
     const [major = 0, minor = 0] = (version ?? '').split('.').map(Number);
     if (!version)
       throw new RayError(`${this.url.origin} answers, but does not say which Ray it is: is it Ray's dashboard?`);
@@ -85,32 +94,32 @@ export class RayCluster {
 
   async submit(request: JobRequest): Promise<string> {
     const body = JSON.stringify(request);
-    return (await this.#json<{ submission_id: string }>('POST', '/api/jobs/', body)).submission_id;
+    return (await this.#json(SUBMITTED, 'POST', '/api/jobs/', body)).submission_id;
   }
 
   /** The jobs that were submitted (not the drivers that came another way), the newest first. */
   async jobs(): Promise<Job[]> {
-    const all = await this.#json<Job[]>('GET', '/api/jobs/');
+    const all = (await this.#json(list(JOB), 'GET', '/api/jobs/')) as unknown as Job[];
     return all.filter((j) => j.type === 'SUBMISSION').sort((a, b) => (b.start_time ?? 0) - (a.start_time ?? 0));
   }
 
   async job(id: string): Promise<Job> {
-    return this.#json<Job>('GET', pathOf(id), undefined, id);
+    return (await this.#json(JOB, 'GET', pathOf(id), undefined, id)) as unknown as Job;
   }
 
   /** Asks a job to stop; false if it had ended. It has stopped when its status says so. */
   async stop(id: string): Promise<boolean> {
-    return (await this.#json<{ stopped: boolean }>('POST', pathOf(id, '/stop'), undefined, id)).stopped;
+    return (await this.#json(STOPPED, 'POST', pathOf(id, '/stop'), undefined, id)).stopped;
   }
 
   /** Forgets a job that has ended, with its log. */
   async delete(id: string): Promise<boolean> {
-    return (await this.#json<{ deleted: boolean }>('DELETE', pathOf(id), undefined, id)).deleted;
+    return (await this.#json(DELETED, 'DELETE', pathOf(id), undefined, id)).deleted;
   }
 
   /** All that a job has printed so far. */
   async logs(id: string): Promise<string> {
-    return (await this.#json<{ logs: string }>('GET', pathOf(id, '/logs'), undefined, id)).logs ?? '';
+    return (await this.#json(LOGS, 'GET', pathOf(id, '/logs'), undefined, id)).logs ?? '';
   }
 
   /**
@@ -225,15 +234,24 @@ export class RayCluster {
     return this.#token ? { authorization: `Bearer ${this.#token}` } : {};
   }
 
-  async #json<T>(method: string, path: string, body?: string, job?: string): Promise<T> {
+  async #json<S extends Schema>(
+    schema: S,
+    method: string,
+    path: string,
+    body?: string,
+    job?: string,
+  ): Promise<Read<S>> {
     const { text, status } = await this.#call(method, path, { ...(body && { body }), ...(job && { allow: [404] }) });
     if (status === 404)
       throw new RayError(`there is no job ${job} at ${this.url.origin}: \`tsxla jobs\` lists those there are`);
+    let value: unknown;
     try {
-      return JSON.parse(text) as T;
+      value = JSON.parse(text);
     } catch {
       throw new RayError(`${this.url.origin} does not answer as Ray's dashboard does: ${text.slice(0, 80).trim()}`);
     }
+    const error = (message: string, options: ErrorOptions) => new RayError(message, options);
+    return checkJson(value, `the answer to ${method} ${path} at ${this.url.origin}`, schema, { error });
   }
 
   // Not `fetch`: it says that it is a browser (sec-fetch-mode), and Ray refuses browsers all that changes something.

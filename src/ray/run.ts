@@ -109,6 +109,7 @@ export type FailedWhy = 'workers' | 'resources' | 'missing' | 'controller';
 const DRIVER = 'tsxla_driver'; // a folder of the packed project, which Python takes for a package
 const REQUEST = 'tsxla_request.json';
 const LONGEST = 2 ** 16; // Linux has 128 KiB for one argument
+const LONGEST_LINE = 2 ** 24; // characters that are waited for the end of a line
 const MARK = '@tsxla ';
 /** Seconds that a job has to end when it is told to; then Ray kills it. Workers have all but ten of them to save. */
 const GRACE = 70;
@@ -183,6 +184,10 @@ export async function* watchRun(
     const end = value.lastIndexOf('\n') + 1;
     yield* end ? eventsOf(open + value.slice(0, end)) : [];
     open = end ? value.slice(end) : open + value;
+    if (open.length > LONGEST_LINE && !open.startsWith(MARK)) {
+      yield { type: 'log', line: open };
+      open = '';
+    }
   }
 }
 

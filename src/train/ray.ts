@@ -2,7 +2,8 @@
 // and what is kept are ray.train's. Here we watch it, and end it when we are told to end.
 import path from 'node:path';
 import { env } from '../base/env.js';
-import { RayError } from '../base/errors.js';
+import { ArgumentError, RayError } from '../base/errors.js';
+import { anyObject, parseJson } from '../base/json.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { isPlain } from '../base/tree.js';
@@ -68,7 +69,9 @@ export class RayEngine implements Engine {
 
   constructor(address: string, options: RayOptions = {}) {
     checkFields('ray', FIELDS, options);
-    const given = JSON.parse(env(RAY_ENV) ?? '{}') as RayOptions;
+    const error = (message: string) => new ArgumentError(message);
+    const given: RayOptions = parseJson(env(RAY_ENV) ?? '{}', RAY_ENV, anyObject, { error });
+    checkFields(RAY_ENV, FIELDS, given);
     this.#options = { ...options, ...given, env: { ...options.env, ...given.env } };
     this.#cluster = new RayCluster(address, { token: this.#options.token });
   }

@@ -8,7 +8,9 @@ import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { ArgumentError, RayError } from 'tsxla';
 import { eventsOf, RayCluster, rayAddress, stopJob, watchRun } from 'tsxla/ray';
+import { TorchTrainer } from 'tsxla/train';
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 
@@ -98,6 +100,19 @@ test('an old Ray is told from one that is new enough', async () => {
 test('something that is no Ray is told from one', async () => {
   const { url } = await serve(() => [200, '<html>hello</html>']);
   await expect(new RayCluster(url).version()).rejects.toThrow("does not answer as Ray's dashboard does: <html>hello");
+});
+
+test.each([
+  ['null', (c: RayCluster) => c.version(), /^the answer to GET \/api\/version at http:\S+: .*null.*an object/],
+  ['{}', (c: RayCluster) => c.jobs(), /^the answer to GET \/api\/jobs\/ at \S+: .*a list/],
+  ['{}', (c: RayCluster) => c.stop('j'), /stopped.*true or false/],
+  ['[1]', (c: RayCluster) => c.jobs(), /an object/],
+  ['{"logs": 1}', (c: RayCluster) => c.logs('j'), /logs.*a string/],
+])('the answer %s is not what Ray would say, which is said', async (body, ask, message) => {
+  const { url } = await serve(() => [200, body]);
+  const error = await ask(new RayCluster(url)).catch((e: unknown) => e);
+  expect(error).toBeInstanceOf(RayError);
+  expect((error as Error).message).toMatch(message);
 });
 
 test('the token goes with every request', async () => {
@@ -241,6 +256,31 @@ test('a log may have half an event, or what only looks like one', () => {
     ...lines.slice(0, 4).map((line) => ({ type: 'log', line })),
     { type: 'crash', rank: 1, how: 'x' },
   ]);
+});
+
+test('a line without an end is told in pieces', async () => {
+  const { url, server } = await serve(({ url: path }) =>
+    path!.endsWith('/logs') ? [200, { logs: '' }] : [200, { submission_id: 'j', status: 'RUNNING' }],
+  );
+  new WebSocketServer({ server }).on('connection', (socket) => {
+    for (let i = 0; i < 17; i++) socket.send('x'.repeat(2 ** 20));
+  });
+  const stop = new AbortController();
+  const first = await watchRun(new RayCluster(url), 'j', { signal: stop.signal }).next();
+  stop.abort();
+  expect((first.value as { line: string }).line.length).toBeGreaterThan(2 ** 24);
+});
+
+test.each([
+  ['{', 'TSXLA_RAY is not JSON: '],
+  ['[]', 'TSXLA_RAY: '],
+  ['{"install": 1}', 'TSXLA_RAY: install is 1: it must be true or false'],
+])('TSXLA_RAY=%s is an error that names it', async (given, message) => {
+  vi.stubEnv('TSXLA_RAY', given);
+  const trainer = new TorchTrainer({ trainLoopPerWorker() {}, address: 'http://127.0.0.1:9' });
+  const error = await trainer.fit().catch((e: unknown) => e);
+  expect(error).toBeInstanceOf(ArgumentError);
+  expect((error as Error).message).toContain(message);
 });
 
 test('a token is a line of text; no message repeats it, nor a password of an address', async () => {

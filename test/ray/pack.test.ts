@@ -274,6 +274,20 @@ test('a git that cannot read its repository is an error: what it ignores would b
   vi.unstubAllEnvs();
 });
 
+test('a package.json that is not JSON is named', async () => {
+  const root = project('not-json');
+  write(root, ['package.json'], '{ "name": ');
+  await expect(packProject(root)).rejects.toThrow(`${root}/package.json is not JSON: `);
+});
+
+test('no configuration of git comes along with its folder', async () => {
+  const root = project('dot-git');
+  write(root, ['.git/modules/a/config'], 'url = https://token@host/');
+  const names = await membersOf(root, { include: ['.git'] });
+  expect(names).toContain('.git/HEAD');
+  expect(names.filter((name) => name.endsWith('config'))).toEqual([]);
+});
+
 test('a clone of tsxla takes the built package along, which git ignores', async () => {
   const clone = path.join(scratch, 'clone');
   write(clone, ['src/index.ts', 'dist/index.js', 'dist/ray/main.py', 'dist/.env']);

@@ -163,8 +163,10 @@ const frame = (
 ) => frameBytes({ kind: KIND[kind], id, number, text, value });
 const joinAs = (rank: number, world = 2, token?: string) => {
   const text = `tsxla ${world} raw`;
-  const value = token ? createHmac('sha256', token).update(`${rank} ${text}`).digest() : new Uint8Array();
-  return frame('join', text, { number: rank, value });
+  const nonce = Buffer.alloc(16, 7);
+  const words = JSON.stringify(['join', rank, text, nonce.toString('hex')]);
+  const proof = token && createHmac('sha256', token).update(words).digest();
+  return frame('join', text, { number: rank, value: proof ? Buffer.concat([proof, nonce]) : new Uint8Array() });
 };
 
 describe('strangers at the port of the store', () => {
@@ -274,7 +276,7 @@ describe('strangers at the port of the store', () => {
       );
     }
     const replayed = connect(); // the proof of one rank is not that of another
-    replayed.send(frame('join', 'tsxla 2 raw', { number: 1, value: joinAs(0, 2, 'the-token').subarray(-32) }));
+    replayed.send(frame('join', 'tsxla 2 raw', { number: 1, value: joinAs(0, 2, 'the-token').subarray(-48) }));
     expect(await replayed.refused()).toContain('has none or another');
     const one = start();
     expect(await one.tell('join', member(1, 2))).toContain('PERMISSION_DENIED: process 0 at');
@@ -282,6 +284,17 @@ describe('strangers at the port of the store', () => {
     expect(await joining).toBe(null);
     await one.tell('put', 'a', 'b');
     expect(await zero.tell('get', 'a', 1000)).toBe('b');
+  });
+
+  test('a process with a token does not take another program for process 0', async () => {
+    const listening = net.createServer((socket) => {
+      socket.on('error', () => {}).once('data', () => socket.write(frame('answer', '', { id: 0 })));
+    });
+    listening.listen(port, HOST);
+    await expect(KeyValueStore.join({ ...member(1, 2), token: 'the-token' })).rejects.toThrow(
+      `process 1 of 2: what listens at ${HOST}:${port} is not process 0, or has another token: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
+    );
+    listening.close();
   });
 });
 
