@@ -1,8 +1,10 @@
 // Plugins: real pip, real wheels, in temporary stores. Each wrong input is known by the text of its error.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { checkLibrary } from 'tsxla/pjrt';
 import {
   cudaMissing,
@@ -38,7 +40,8 @@ afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
 describe('the store', () => {
   let store: string;
   beforeAll(() => {
-    store = folder();
+    store = path.join(folder(), 'cache');
+    fs.mkdirSync(store);
   });
   beforeEach(() => {
     vi.stubEnv('TSXLA_CACHE_DIR', store);
@@ -64,31 +67,142 @@ describe('the store', () => {
     expect(listed).toMatchObject({ device: 'cpu', plugin: { path: first.path }, installed: [{ path: first.path }] });
   });
 
-  test('a library with a new time but its old content is accepted, and its manifest refreshed', async () => {
-    const { path: library } = await findPlugin('cpu');
+  const record = () => path.join(store, 'plugins', `xla-cpu-pjrt-0.0.1-${here}.verified`);
+
+  test('a library is hashed again when it has changed in any way, and not otherwise', async () => {
+    const { path: library, sha256 } = await findPlugin('cpu');
     fs.utimesSync(library, 1e9, 1e9);
+    await sleep(1100); // nothing is remembered of a file that changed within the last second
     expect((await findPlugin('cpu')).source).toBe('store');
-    const manifest = JSON.parse(fs.readFileSync(path.join(path.dirname(library), 'manifest.json'), 'utf8'));
-    expect(manifest.mtimeMs).toBe(1e12);
+    const said = fs.readFileSync(record(), 'utf8');
+    expect(said.split(' ').at(-1)).toBe(sha256);
+    // A wrong hash in the record shows when the record is believed, and when it is not.
+    const lie = said.replace(/\w+$/, 'a'.repeat(64));
+    fs.writeFileSync(record(), lie);
+    await expect(findPlugin('cpu')).rejects.toThrow(`its sha256 is ${'a'.repeat(64)}, expected ${sha256}`);
+    fs.chmodSync(record(), 0o666);
+    await findPlugin('cpu');
+    expect(fs.readFileSync(record(), 'utf8')).toBe(said);
+    fs.writeFileSync(record(), lie);
+    fs.utimesSync(library, 2e9, 2e9);
+    expect((await findPlugin('cpu')).sha256).toBe(sha256);
   });
 
-  test('one changed byte is found, and install mends it', async () => {
-    const found = await findPlugin('cpu');
-    const { atimeMs, mtimeMs } = fs.statSync(found.path);
-    const file = fs.openSync(found.path, 'r+');
-    fs.writeSync(file, 'X', 1_000_000);
-    fs.closeSync(file);
-    const complaint = new RegExp(
-      `${found.path} is not the library that was installed: its sha256 is [0-9a-f]{64}, expected ${found.sha256}. ` +
-        'Mend it with: tsxla plugins install cpu',
-    );
-    await expect(findPlugin('cpu')).rejects.toThrow(complaint);
-    // With its old time put back, only the full check can tell.
-    fs.utimesSync(found.path, atimeMs / 1000, mtimeMs / 1000);
-    await expect(verifyPlugin(found)).rejects.toThrow(complaint);
-    expect((await installPlugin('cpu')).source).toBe('fetched');
-    await verifyPlugin(await findPlugin('cpu'));
-    expect((await installPlugin('cpu')).source).toBe('store');
+  describe('tampered with', () => {
+    const main = path.join(import.meta.dirname, '../dist/cli/main.js');
+    const doctor = () => {
+      const options = { encoding: 'utf8', env: { ...process.env, PJRT_DEVICE: 'CPU', NO_COLOR: '1' } } as const;
+      const { status, stdout } = spawnSync(process.execPath, [main, 'doctor', '--json'], options);
+      const [cpu] = JSON.parse(stdout).devices;
+      return { status, state: cpu.state, summary: cpu.summary };
+    };
+    /** Loading refuses, and so does doctor, with the same words. */
+    const refused = async (complaint: RegExp) => {
+      await expect(findPlugin('cpu')).rejects.toThrow(complaint);
+      expect(doctor()).toEqual({ status: 1, state: 'failed', summary: expect.stringMatching(complaint) });
+    };
+    const manifestOf = (library: string) => path.join(path.dirname(library), 'manifest.json');
+    const change = (file: string, changes: object) => {
+      const before = fs.readFileSync(file, 'utf8');
+      fs.writeFileSync(file, JSON.stringify({ ...JSON.parse(before), ...changes }));
+      return () => fs.writeFileSync(file, before);
+    };
+    const mend = 'Mend it with: tsxla plugins install cpu';
+
+    test('one changed byte, with the old time of change', async () => {
+      const { path: library, sha256 } = await findPlugin('cpu');
+      await sleep(1100);
+      await findPlugin('cpu'); // it is remembered as good
+      expect(fs.existsSync(record())).toBe(true);
+      const { atimeMs, mtimeMs } = fs.statSync(library);
+      const file = fs.openSync(library, 'r+');
+      fs.writeSync(file, 'X', 1_000_000);
+      fs.closeSync(file);
+      fs.utimesSync(library, atimeMs / 1000, mtimeMs / 1000);
+      expect(fs.statSync(library).mtimeMs).toBe(mtimeMs);
+      const complaint = `${library} is not the library that was installed: its sha256 is [0-9a-f]{64}, expected ${sha256}. ${mend}`;
+      await refused(new RegExp(complaint));
+      expect((await installPlugin('cpu')).source).toBe('fetched');
+      await verifyPlugin(await findPlugin('cpu'));
+      expect((await installPlugin('cpu')).source).toBe('store');
+    });
+
+    test('library and manifest both replaced', async () => {
+      const { path: library, sha256 } = await findPlugin('cpu');
+      fs.renameSync(library, `${library}.away`);
+      fs.copyFileSync(process.execPath, library);
+      fs.chmodSync(library, 0o644);
+      const { size, mtimeMs } = fs.statSync(library);
+      const other = createHash('sha256').update(fs.readFileSync(library)).digest('hex');
+      const restore = change(manifestOf(library), { size, mtimeMs, sha256: other });
+      await refused(/manifest.json was changed: size is \d+, expected \d+\. Mend it with: tsxla plugins install cpu/);
+      restore();
+      await refused(new RegExp(`its sha256 is ${other}, expected ${sha256}`)); // a manifest that still tells of the first
+      fs.renameSync(`${library}.away`, library);
+      await findPlugin('cpu');
+    });
+
+    test('a manifest that leads out of the store', async () => {
+      const { path: library } = await findPlugin('cpu');
+      fs.copyFileSync(process.execPath, path.join(path.dirname(store), 'good.so'));
+      const restore = change(manifestOf(library), { library: '../../../good.so' });
+      await refused(
+        /library is "\.\.\/\.\.\/\.\.\/good\.so", expected "xla_cpu_pjrt\.so"\. Mend it with: tsxla plugins install cpu/,
+      );
+      const [listed] = await listPlugins();
+      for (const entry of listed!.installed) expect(path.dirname(entry.path)).toBe(path.dirname(library));
+      restore();
+    });
+
+    test('a link in place of the library', async () => {
+      const { path: library } = await findPlugin('cpu');
+      const away = path.join(folder(), 'library.so');
+      fs.renameSync(library, away);
+      fs.symlinkSync(away, library);
+      await refused(/is not a regular file\. Mend it with/);
+      fs.rmSync(library);
+      fs.renameSync(away, library);
+    });
+
+    const places: [string, (library: string) => string][] = [
+      ['the library', (library) => library],
+      ['its folder', (library) => path.dirname(library)],
+      ['the store', () => path.join(store, 'plugins')],
+      ['the cache folder', () => store],
+      ['the folder above', () => path.dirname(store)],
+    ];
+    test.each(places)('others can write to %s', async (_, of) => {
+      const { path: library } = await findPlugin('cpu');
+      const place = of(library);
+      const { mode } = fs.statSync(place);
+      fs.chmodSync(place, 0o777);
+      await refused(new RegExp(`not loaded: (others|everybody) can write to ${place}\\b.*: run chmod g?o-w on it`));
+      fs.chmodSync(place, mode);
+      await findPlugin('cpu');
+    });
+
+    test.runIf(process.getuid!() === 0).each(places.slice(0, 4))('%s belongs to another user', async (_, of) => {
+      const { path: library } = await findPlugin('cpu');
+      const place = of(library);
+      fs.chownSync(place, 12345, 12345);
+      await refused(/not loaded: .* belongs to another user \(uid 12345, this process is 0\)/);
+      fs.chownSync(place, 0, 0);
+      await findPlugin('cpu');
+    });
+
+    test('nothing is installed into a store that others can write to; an open entry is replaced', async () => {
+      const { path: library } = await findPlugin('cpu');
+      const plugins = path.join(store, 'plugins');
+      fs.chmodSync(plugins, 0o777);
+      await expect(installPlugin('cpu', { force: true })).rejects.toThrow(
+        `plugins in ${plugins} are not loaded: others can write to ${plugins} (mode 777): run chmod go-w on it. ` +
+          'Or set TSXLA_CACHE_DIR to a folder that only you can write to',
+      );
+      fs.chmodSync(plugins, 0o755);
+      fs.chmodSync(path.dirname(library), 0o777);
+      expect((await installPlugin('cpu')).source).toBe('fetched');
+      expect(fs.statSync(path.dirname(library)).mode & 0o777).toBe(0o755);
+    });
   });
 
   test('a library that is gone is said to be gone', async () => {
@@ -159,6 +273,35 @@ describe('where plugins come from', () => {
       version: '0.7.2',
       path: library,
     });
+  });
+
+  test('a library that everybody can change is refused, whoever named it; one of a colleague is not', async () => {
+    const library = path.join(folder(), 'plugin.so');
+    fs.copyFileSync('/proc/self/exe', library);
+    vi.stubEnv('TSXLA_PLUGIN_CPU', library);
+    expect((await findPlugin('cpu')).source).toBe('environment');
+    if (process.getuid!() === 0) {
+      fs.chownSync(library, 12345, 12345);
+      expect((await findPlugin('cpu')).source).toBe('environment');
+    }
+    fs.chmodSync(library, 0o777);
+    await expect(findPlugin('cpu')).rejects.toThrow(
+      `${library} is not loaded: everybody can write to it (mode 777): run chmod o-w on it. Or copy it to a folder that only`,
+    );
+    fs.chmodSync(library, 0o755);
+    const link = path.join(folder(), 'link.so');
+    fs.symlinkSync(library, link);
+    vi.stubEnv('TSXLA_PLUGIN_CPU', link);
+    expect((await findPlugin('cpu')).path).toBe(link);
+    fs.chmodSync(path.dirname(library), 0o777); // where the link leads
+    await expect(findPlugin('cpu')).rejects.toThrow(`everybody can write to ${path.dirname(library)}, and so exchange`);
+  });
+
+  test('a pipe in place of a library does not keep us waiting', async () => {
+    const pipe = path.join(folder(), 'plugin.so');
+    execFileSync('mkfifo', [pipe]);
+    vi.stubEnv('TSXLA_PLUGIN_CPU', pipe);
+    await expect(findPlugin('cpu')).rejects.toThrow(`${pipe} is not a shared library`);
   });
 });
 

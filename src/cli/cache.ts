@@ -4,11 +4,11 @@ import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import pc from 'picocolors';
 import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, parseBytes, plural, seconds } from '../base/format.js';
+import { distrustFolder } from '../base/trust.js';
 import { cacheLimit, programsDir } from '../runtime/cache.js';
 import { type Difference, differences } from '../runtime/cache-explain.js';
 import {
   clear,
-  distrustFolder,
   type Listed,
   listEntries,
   makeRoom,

@@ -1,5 +1,5 @@
 // Library files: can this process load one, and loading those that a plugin needs before it.
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import koffi, { type LibraryHandle } from 'koffi';
 import { PluginLoadError } from '../base/errors.js';
 import { giveStack } from '../base/native.js';
@@ -21,7 +21,7 @@ export function checkLibrary(file: string): void {
   const header = Buffer.alloc(64);
   let size: number;
   try {
-    const fd = openSync(file, 'r');
+    const fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)); // a pipe would wait for its writer
     try {
       size = fstatSync(fd).size;
       readSync(fd, header);

@@ -10,7 +10,7 @@ import { PluginCorruptError, PluginFetchError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
 import { PYTHONS } from './python.js';
-import { type Fetchable, variableOf } from './table.js';
+import { type Fetchable, libraryName, variableOf } from './table.js';
 
 /** Called with the bytes downloaded so far and the bytes of the whole wheel. */
 export type OnProgress = (done: number, total: number) => void;
@@ -33,7 +33,7 @@ runpy.run_module('pip', run_name='__main__', alter_sys=True)
 
 /** Downloads the wheel into `folder` and leaves only the library there; returns the library's file name. */
 export async function fetchLibrary(what: Fetchable, folder: string, options: FetchOptions = {}): Promise<string> {
-  const library = path.basename(what.member);
+  const library = libraryName(what);
   const download = path.join(folder, 'download');
   try {
     await mkdir(download);
@@ -184,7 +184,7 @@ async function unpack(what: Fetchable, wheel: string, target: string, signal?: A
             yield chunk;
           }
         };
-        const out = createWriteStream(target, { highWaterMark: 1 << 20 });
+        const out = createWriteStream(target, { highWaterMark: 1 << 20, mode: 0o644 });
         await pipeline(await zip.openReadStreamPromise(entry), hashed, out, signal ? { signal } : {});
         break;
       }

@@ -6,10 +6,24 @@ import { env, platform } from '../base/env.js';
 import { ArgumentError, PluginCorruptError, PluginNotFoundError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { notice } from '../base/log.js';
+import { distrustWay } from '../base/trust.js';
 import { checkLibrary } from '../pjrt/library.js';
 import { diskError, fetchLibrary, type OnProgress } from './fetch.js';
 import { installedVersion, sitePackages } from './python.js';
-import { checkHash, type Entry, entryName, entryNames, install, openEntry, removeEntry, storeDir } from './store.js';
+import {
+  checkHash,
+  type Entry,
+  entryName,
+  entryNames,
+  install,
+  type Manifest,
+  mendingCommand,
+  openEntry,
+  pinned,
+  recordFile,
+  removeEntry,
+  storeDir,
+} from './store.js';
 import { DEVICE_TYPES, type DeviceType, type Fetchable, fetchable, PLUGINS, variableOf } from './table.js';
 
 export interface FoundPlugin {
@@ -38,15 +52,28 @@ export async function findPlugin(device: DeviceType, options: FindOptions = {}):
   const what = fetchable(device, where);
   const found =
     fromEnvironment(device) ??
-    fromNpm(device, where) ??
+    (await fromNpm(device, where)) ??
     (what && (await fromStore(what))) ??
     (await fromPython(device)) ??
-    (what && options.fetch !== false
-      ? await fetchInto(what, options.onProgress, () => openEntry(entryName(what)))
-      : undefined);
+    (what && options.fetch !== false ? await fetchInto(what, options.onProgress, () => openEntry(what)) : undefined);
   if (!found) throw new PluginNotFoundError(what ? notFound(what) : noneFor(device, where));
   checkLibrary(found.path);
+  if (found.source !== 'store' && found.source !== 'fetched') checkOpenToAll(found.path);
   return found;
+}
+
+/**
+ * A library that is not in the store is the user's choice, as is whose it is: an administrator's Python, a colleague's
+ * environment. But nobody means to run code that every user of the machine can change.
+ */
+function checkOpenToAll(file: string): void {
+  const { mode } = statSync(file);
+  const isOpen = process.getuid && mode & 0o002;
+  const reason = isOpen
+    ? `everybody can write to it (mode ${(mode & 0o777).toString(8)}): run chmod o-w on it`
+    : distrustWay(file);
+  if (reason)
+    throw new PluginCorruptError(`${file} is not loaded: ${reason}. Or copy it to a folder that only you can write to`);
 }
 
 function checkDevice(device: string): void {
@@ -84,7 +111,7 @@ function fromEnvironment(device: DeviceType): FoundPlugin | undefined {
   return { device, path: path.resolve(file), source: 'environment', size: statSync(file).size };
 }
 
-function fromNpm(device: DeviceType, where: string): FoundPlugin | undefined {
+async function fromNpm(device: DeviceType, where: string): Promise<FoundPlugin | undefined> {
   const name = npmPackage(device, where);
   let file: string;
   try {
@@ -92,17 +119,26 @@ function fromNpm(device: DeviceType, where: string): FoundPlugin | undefined {
   } catch {
     return undefined; // not installed
   }
-  const { tsxla } = JSON.parse(readFileSync(file, 'utf8'));
-  const library = path.join(path.dirname(file), tsxla.library);
-  const size = existsSync(library) ? statSync(library).size : 0;
-  if (size !== tsxla.size) {
+  const folder = path.dirname(file);
+  const about = Object(JSON.parse(readFileSync(file, 'utf8')).tsxla) as Partial<Manifest>;
+  const { package: pkg, version, sha256, library: inside } = about;
+  const what = fetchable(device, where);
+  const isPinned = what && pkg === what.package && version === what.version;
+  const isPlain = typeof inside === 'string' && !path.relative(folder, path.join(folder, inside)).startsWith('..');
+  if (!isPlain || typeof sha256 !== 'string' || (isPinned && sha256 !== what.wheel.library.sha256)) {
     throw new PluginCorruptError(
-      `${library} has ${size} of ${tsxla.size} bytes. Mend it: remove ${path.dirname(file)}, then run npm install`,
+      `${file} is not the one tsxla published: its "tsxla" is ${JSON.stringify(about)}. Mend it: ${mendNpm(folder)}`,
     );
   }
-  const { package: pkg, version, sha256 } = tsxla;
+  const library = path.join(folder, inside);
+  const size = existsSync(library) ? statSync(library).size : 0;
+  if (size !== about.size) {
+    throw new PluginCorruptError(`${library} has ${size} of ${about.size} bytes. Mend it: ${mendNpm(folder)}`);
+  }
+  await checkHash(library, sha256, mendNpm(folder), recordFile(`npm-${device}-${where}`));
   return { device, path: library, source: 'npm', package: pkg, version, size, sha256 };
 }
+const mendNpm = (folder: string): string => `remove ${folder}, then run npm install`;
 
 const fromEntry = (e: Entry, source: 'store' | 'fetched'): FoundPlugin => {
   const { device, package: pkg, version, size, sha256 } = e;
@@ -110,7 +146,7 @@ const fromEntry = (e: Entry, source: 'store' | 'fetched'): FoundPlugin => {
 };
 
 async function fromStore(what: Fetchable): Promise<FoundPlugin | undefined> {
-  const entry = await openEntry(entryName(what));
+  const entry = await openEntry(what);
   return entry && fromEntry(entry, 'store');
 }
 
@@ -139,18 +175,18 @@ export async function installPlugin(device: DeviceType, options: InstallOptions 
   const where = options.platform ?? platform();
   const what = fetchable(device, where);
   if (!what) throw new PluginNotFoundError(noneFor(device, where));
-  const whole = () => openEntry(entryName(what), { full: true });
+  const whole = () => openEntry(what, { full: true });
   return fetchInto(what, options.onProgress, options.force ? undefined : whole);
 }
 
 async function fetchInto(what: Fetchable, onProgress?: OnProgress, accept?: () => Promise<Entry | undefined>) {
-  const { device, package: pkg, version, platform: where, wheel } = what;
+  const { package: pkg, version, wheel } = what;
   let fetched = false;
   const fill = async (folder: string, signal: AbortSignal) => {
     if (!onProgress) notice(`fetching ${pkg} ${version} (${bytes(wheel.size)}, once) into ${storeDir()}`);
-    const library = await fetchLibrary(what, folder, { onProgress, signal });
+    await fetchLibrary(what, folder, { onProgress, signal });
     fetched = true;
-    return { device, package: pkg, version, platform: where, library, ...wheel.library };
+    return pinned(what);
   };
   try {
     const entry = await install(entryName(what), fill, accept);
@@ -173,6 +209,6 @@ export async function removePlugin(device: DeviceType): Promise<string[]> {
 /** Computes the library's checksum and compares it with the one it should have, where that is known. */
 export async function verifyPlugin(found: FoundPlugin): Promise<void> {
   if (!found.sha256) return;
-  const mend = found.source === 'npm' ? `npm install, after removing ${path.dirname(found.path)}` : undefined;
-  await checkHash(found.path, found.sha256, mend ?? `tsxla plugins install ${found.device}`);
+  const mend = found.source === 'npm' ? mendNpm(path.dirname(found.path)) : mendingCommand(found.device);
+  await checkHash(found.path, found.sha256, mend);
 }

@@ -1,13 +1,16 @@
-// The store: a folder an installed plugin, each holding its library and a manifest of what was put there.
-import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+// The store: one folder for each installed plugin, with its library and a manifest of what was put there. What is
+// loaded from it is what tsxla's own table pins, and nothing that other users can change.
+import { randomUUID } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { lstat, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cacheDir } from '../base/env.js';
 import { PluginCorruptError } from '../base/errors.js';
 import { type Lock, tryLock } from '../base/lock.js';
-import type { DeviceType } from './table.js';
+import { distrust, distrustFolder } from '../base/trust.js';
+import { rememberedSha256, sha256Of } from './hash.js';
+import { type DeviceType, type Fetchable, libraryName } from './table.js';
 
 export interface Manifest {
   readonly device: DeviceType;
@@ -17,7 +20,7 @@ export interface Manifest {
   readonly library: string; // file name
   readonly sha256: string;
   readonly size: number;
-  readonly mtimeMs: number;
+  readonly mtimeMs: number; // when it was installed; nothing depends on it
 }
 
 /** An installed plugin; `path` is its library. */
@@ -28,24 +31,19 @@ export interface Entry extends Manifest {
 export const storeDir = (): string => path.join(cacheDir(), 'plugins');
 export const entryName = (p: { package: string; version: string; platform: string }): string =>
   `${p.package}-${p.version}-${p.platform}`;
-
-export async function sha256Of(file: string): Promise<string> {
-  const hash = createHash('sha256');
-  // Small enough pieces that the event loop, and with it the lock's heartbeat, stays free.
-  for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) hash.update(chunk);
-  return hash.digest('hex');
-}
+/** Where it is remembered that a library had the right content. Outside the entry: who replaces that leaves this behind. */
+export const recordFile = (name: string): string => path.join(storeDir(), `${name}.verified`);
 
 /** Throws unless the file's SHA-256 is the expected one. `mend` is the command that puts it right. */
-export async function checkHash(file: string, expected: string, mend: string): Promise<void> {
-  const actual = await sha256Of(file);
+export async function checkHash(file: string, expected: string, mend: string, record?: string): Promise<void> {
+  const actual = await (record ? rememberedSha256(file, record) : sha256Of(file));
   if (actual === expected) return;
   throw new PluginCorruptError(
     `${file} is not the library that was installed: its sha256 is ${actual}, expected ${expected}. Mend it with: ${mend}`,
   );
 }
 
-const mendingCommand = (device: DeviceType): string => `tsxla plugins install ${device}`;
+export const mendingCommand = (device: DeviceType): string => `tsxla plugins install ${device}`;
 const manifestFile = (name: string): string => path.join(storeDir(), name, 'manifest.json');
 
 /** The entry as its manifest tells it; undefined if there is none, or no readable one (then it is installed anew). */
@@ -53,27 +51,60 @@ async function readEntry(name: string): Promise<Entry | undefined> {
   try {
     const manifest = JSON.parse(await readFile(manifestFile(name), 'utf8')) as Manifest;
     if (typeof manifest.library !== 'string') return undefined;
-    return { ...manifest, path: path.join(storeDir(), name, manifest.library) };
+    return { ...manifest, path: path.join(storeDir(), name, path.basename(manifest.library)) };
   } catch {
     return undefined;
   }
 }
 
-/** Opens an entry. Size and time of change are checked each time, the whole content (`full`) only when they differ. */
-export async function openEntry(name: string, { full = false } = {}): Promise<Entry | undefined> {
+/** What the manifest of a pinned plugin must say. */
+export const pinned = (what: Fetchable): Omit<Manifest, 'mtimeMs'> => ({
+  device: what.device,
+  package: what.package,
+  version: what.version,
+  platform: what.platform,
+  library: libraryName(what),
+  ...what.wheel.library,
+});
+
+/**
+ * Opens the entry of a pinned plugin, or returns undefined if there is none. Throws unless it is what the table pins.
+ * The content is hashed when the file has changed in any way since it was last hashed, and always with `full`.
+ */
+export async function openEntry(what: Fetchable, { full = false } = {}): Promise<Entry | undefined> {
+  const name = entryName(what);
   const entry = await readEntry(name);
   if (!entry) return undefined;
-  const mend = mendingCommand(entry.device);
-  const file = await stat(entry.path).catch(() => undefined);
-  if (!file) throw new PluginCorruptError(`${entry.path} is gone from the store. Mend it with: ${mend}`);
-  const untouched = file.size === entry.size && file.mtimeMs === entry.mtimeMs;
-  if (untouched && !full) return entry;
-  await checkHash(entry.path, entry.sha256, mend);
-  if (untouched) return entry;
-  // Same content, new time (a copied or restored cache): remember it, if the store can be written to.
-  const fresh = { ...entry, mtimeMs: file.mtimeMs };
-  await writeManifest(path.join(storeDir(), name), fresh).catch(() => undefined);
-  return fresh;
+  const mend = mendingCommand(what.device);
+  const expected = pinned(what);
+  const library = path.join(storeDir(), name, expected.library);
+  const file = await lstat(library).catch(() => undefined);
+  for (const [key, value] of Object.entries(expected)) {
+    const said = entry[key as keyof Manifest];
+    if (said === value) continue;
+    throw new PluginCorruptError(
+      `${manifestFile(name)} was changed: ${key} is ${JSON.stringify(said)}, expected ${JSON.stringify(value)}. \
+Mend it with: ${mend}`,
+    );
+  }
+  if (!file) throw new PluginCorruptError(`${library} is gone from the store. Mend it with: ${mend}`);
+  checkStore();
+  const reason =
+    distrustFolder(path.dirname(library)) ??
+    (file.isFile() ? distrust(library, file) : `${library} is not a regular file`);
+  if (reason) throw new PluginCorruptError(`${library} is not loaded: ${reason}. Mend it with: ${mend}`);
+  await checkHash(library, expected.sha256, mend, full ? undefined : recordFile(name));
+  return { ...entry, path: library };
+}
+
+/** Throws if other users can change what is in the store. The folder of all caches may be a sticky one, as /tmp is. */
+function checkStore(): void {
+  const { uid } = statSync(cacheDir());
+  const reason = distrust(cacheDir(), { uid, mode: 0 }) ?? distrustFolder(storeDir());
+  if (!reason) return;
+  throw new PluginCorruptError(
+    `plugins in ${storeDir()} are not loaded: ${reason}. Or set TSXLA_CACHE_DIR to a folder that only you can write to`,
+  );
 }
 
 async function writeManifest(folder: string, { path: _, ...manifest }: Entry): Promise<void> {
@@ -114,11 +145,15 @@ async function discard(name: string): Promise<void> {
     if (e.code !== 'ENOENT') throw e;
   });
   await rm(aside, { recursive: true, force: true });
+  await rm(recordFile(name), { force: true });
 }
+
+const FOLDER = 0o755; // whatever the umask: a folder that others can write to is refused
 
 /** One process at a time works on an entry. */
 async function lock(name: string): Promise<Lock> {
-  await mkdir(storeDir(), { recursive: true });
+  await mkdir(storeDir(), { recursive: true, mode: FOLDER });
+  checkStore();
   for (;;) {
     const held = await tryLock(path.join(storeDir(), name));
     if (held) return held;
@@ -143,7 +178,7 @@ export async function install(name: string, fill: Fill, accept?: () => Promise<E
         if (!(e instanceof PluginCorruptError)) throw e; // a corrupt entry is what installing mends
       });
       if (present) return present;
-      await mkdir(temporary);
+      await mkdir(temporary, { mode: FOLDER });
       begun = true;
       const made = await fill(temporary, held.lost);
       const { mtimeMs } = await stat(path.join(temporary, made.library));

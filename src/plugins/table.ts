@@ -1,4 +1,5 @@
 // The plugin libraries tsxla knows: which Python package ships each, and the exact wheels it fetches.
+import path from 'node:path';
 
 export const DEVICE_TYPES = ['cpu', 'cuda', 'tpu'] as const;
 export type DeviceType = (typeof DEVICE_TYPES)[number];
@@ -118,6 +119,9 @@ export function fetchable(device: DeviceType, platform: string): Fetchable | und
   }
   return undefined;
 }
+
+/** The file name of a package's library. */
+export const libraryName = ({ member }: Pick<Fetchable, 'member'>): string => path.basename(member);
 
 /** The environment variable that names a device's library outright. */
 export const variableOf = (device: DeviceType): string => `TSXLA_PLUGIN_${device.toUpperCase()}`;

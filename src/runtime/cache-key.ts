@@ -3,9 +3,10 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import os from 'node:os';
+import path from 'node:path';
 import { env } from '../base/env.js';
 import type { Api, Client, Device } from '../pjrt/index.js';
-import { sha256Of } from '../plugins/store.js';
+import { rememberedSha256 } from '../plugins/hash.js';
 
 /** Of the cache's files and keys: a new number leaves all older entries unused. */
 export const FORMAT = 1;
@@ -109,14 +110,15 @@ function flagText(name: string): string {
 }
 export const asksForDumps = (): boolean => /--?xla_(\w+_)?dump_(to|hlo)/.test(flagText('XLA_FLAGS'));
 
-/** Asks `remember` before it reads a whole library, which takes a second. */
+/** The hash of the plugin, which takes a second to read, is remembered in `folder`. */
 export async function surroundings(
   client: Client,
-  remember: (name: string, make: () => Promise<string>) => Promise<string>,
+  folder: string,
+  options: { readonly write: boolean },
 ): Promise<Surroundings> {
   const { api, platform, platformVersion, devices, defaults } = client;
-  const { size, mtimeMs, ino } = await stat(api.path);
-  const file = sha256(`${api.path} ${size} ${mtimeMs} ${ino}`).slice(0, 32);
+  const { size } = await stat(api.path);
+  const record = path.join(folder, `plugin-${sha256(api.path).slice(0, 32)}`);
   return {
     defaults,
     flags: flags(api),
@@ -125,7 +127,7 @@ export async function surroundings(
       version: platformVersion,
       api: `${api.version.major}.${api.version.minor}`,
       size,
-      sha256: await remember(`plugin-${file}`, () => sha256Of(api.path)),
+      sha256: await rememberedSha256(api.path, record, options),
     },
     devices: tally(devices.map(describe)),
     ...(platform === 'cpu' && { machine: await machine() }),

@@ -1,11 +1,11 @@
 // The folder of compiled programs: one file each, whole or not there, and never one that others could have written.
 import { randomUUID } from 'node:crypto';
-import { type Stats, statSync } from 'node:fs';
-import { type FileHandle, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import { TsxlaError } from '../base/errors.js';
+import { distrust } from '../base/trust.js';
 import { FORMAT, type Ingredients, sha256 } from './cache-key.js';
 
 /** What a file tells of its program before the program. */
@@ -53,30 +53,6 @@ const ifMissing =
     if (e.code !== 'ENOENT') throw e;
     return value;
   };
-
-/**
- * Why a file or folder is not to be trusted, or undefined. Executables are code: who can change one can do all that
- * its user may. Root can do so anyway.
- */
-export function distrust(name: string, { uid, mode }: Stats): string | undefined {
-  const user = process.getuid?.();
-  if (user === undefined) return undefined; // Windows has no such owners and modes
-  if (uid !== user && uid !== 0) return `${name} belongs to another user (uid ${uid}, this process is ${user})`;
-  if (mode & 0o022) return `others can write to ${name} (mode ${(mode & 0o777).toString(8)}): run chmod go-w on it`;
-  return undefined;
-}
-
-/** The same of a folder, through which it is reached too: in an open one without sticky bit it could be exchanged. */
-export function distrustFolder(folder: string): string | undefined {
-  const reason = distrust(folder, statSync(folder));
-  for (let dir = path.dirname(folder); !reason; dir = path.dirname(dir)) {
-    const { mode } = statSync(dir);
-    if (process.getuid && mode & 0o002 && !(mode & 0o1000))
-      return `everybody can write to ${dir}, and so exchange ${folder}: run chmod o-w on it`;
-    if (dir === path.dirname(dir)) break;
-  }
-  return reason;
-}
 
 /** Reads and checks an entry. Undefined if there is none; throws a BadEntryError for one that is damaged or foreign. */
 export async function readEntry(folder: string, key: string): Promise<Stored | undefined> {
@@ -168,16 +144,6 @@ async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
     await rm(draft, { force: true });
     throw e;
   }
-}
-
-/** A short text that is made once and found again by every process. */
-export async function memo(folder: string, name: string, make: () => Promise<string>, write: boolean): Promise<string> {
-  const file = path.join(folder, name);
-  const known = await readFile(file, 'utf8').catch(() => '');
-  if (/^[0-9a-f]{64}$/.test(known)) return known;
-  const made = await make();
-  if (write) await writeWhole(file, Buffer.from(made)).catch(() => undefined); // only the next process would have gained
-  return made;
 }
 
 /** It was used now: the last to be removed. */

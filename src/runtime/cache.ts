@@ -9,6 +9,7 @@ import { bytes, parseBytes } from '../base/format.js';
 import { tryLock } from '../base/lock.js';
 import { noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
+import { distrustFolder } from '../base/trust.js';
 import type { Api, Client, LoadedExecutable } from '../pjrt/index.js';
 import {
   asksForDumps,
@@ -20,7 +21,7 @@ import {
   surroundings,
   withoutLocations,
 } from './cache-key.js';
-import { BadEntryError, distrustFolder, memo, readEntry, removeEntry, touch, writeEntry } from './cache-store.js';
+import { BadEntryError, readEntry, removeEntry, touch, writeEntry } from './cache-store.js';
 import { count, record } from './metrics.js';
 
 /** A program as the cache is asked for it. */
@@ -141,7 +142,7 @@ export class DiskCache {
   #around(client: Client): Promise<Surroundings> {
     let known = this.#surroundings.get(client);
     if (!known) {
-      known = surroundings(client, (name, make) => memo(this.folder, name, make, !this.readOnly));
+      known = surroundings(client, this.folder, { write: !this.readOnly });
       this.#surroundings.set(client, known);
     }
     return known;

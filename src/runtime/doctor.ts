@@ -8,6 +8,7 @@ import { PluginNotFoundError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { isolated } from '../base/isolated.js';
 import { messageOf } from '../base/thrown.js';
+import { distrustFolder } from '../base/trust.js';
 import { version } from '../base/version.js';
 import { Api, type Client, type Device, type DeviceMemory } from '../pjrt/index.js';
 import {
@@ -19,7 +20,6 @@ import {
   verifyPlugin,
 } from '../plugins/index.js';
 import { cacheLimit, programsDir } from './cache.js';
-import { distrustFolder } from './cache-store.js';
 import { type Choice, chooseDevice, isPresent, LIBTPU_WITHOUT_TPU, startClient } from './device.js';
 
 export interface Chip {
