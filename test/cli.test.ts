@@ -94,6 +94,20 @@ describe('hlo run', () => {
       /^error: .*malformed\.mlir:4:\d+: error: expected SSA operand/,
     );
   });
+  test.each(['100000', '2147483648', '99999999999999999999'])('a module for %s devices', async (count) => {
+    const module = file('many.mlir');
+    fs.writeFileSync(
+      module,
+      `module @many attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = ${count} : i32} {
+         func.func public @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> } }`,
+    );
+    const { status, stderr } = await tsxla(['hlo', 'run', module, '--random-inputs', '--device', 'cpu']);
+    expect(status).toBe(1);
+    expect(stderr).toMatch(
+      /^error: .*many\.mlir asks for (\d+|1e\+20) devices .*, and the CPU can appear as at most 2048: /,
+    );
+  });
+
   test('no inputs', async () => {
     expect(await refused(goldenPath('mlir/add.mlir'))).toMatch(
       /add\.mlir takes 2 inputs: pass --inputs FILE\.safetensors or --random-inputs\n$/,

@@ -133,6 +133,24 @@ describe('compile options', () => {
       'compile: deviceIds is [0, 0]: give 1 x 2 different device ids (replicas x partitions)',
     );
   });
+
+  it('refuse more devices than there are before they count them', () => {
+    const four = { name: 'v6e:2x2', devices: [0, 1, 2, 3] };
+    expect(encodeCompileOptions({ numPartitions: 4 }, four)).toEqual(encodeCompileOptions({ numPartitions: 4 }));
+    for (const [numReplicas, numPartitions] of [
+      [1, 5],
+      [100_000, 1],
+      [2 ** 31, 1],
+      [2 ** 26, 2 ** 27],
+    ] as const) {
+      const said = `the program is split over ${numReplicas * numPartitions} devices`;
+      expect(() => encodeCompileOptions({ numReplicas, numPartitions }, four)).toThrow(said);
+      expect(() => encodeCompileOptions({ numReplicas, numPartitions }, four)).toThrow(
+        'and v6e:2x2 has 4. Change mhlo.num_partitions and mhlo.num_replicas in the module',
+      );
+    }
+    expect(() => encodeCompileOptions({ numPartitions: 2 ** 31 })).toThrow('2147483648 devices, and XLA has 1048576');
+  });
 });
 
 // The parts of HloModuleProto that the tests below write.

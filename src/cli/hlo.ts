@@ -10,7 +10,7 @@ import { type HostArray, readSafetensors, writeSafetensors } from '../io/index.j
 import { type Buffer, devicesOf, type LoadedExecutable, type MemoryStats } from '../pjrt/index.js';
 import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
 import type { DeviceType } from '../plugins/index.js';
-import { chooseDevice, openClient } from '../runtime/device.js';
+import { chooseDevice, MOST_CPU_DEVICES, openClient } from '../runtime/device.js';
 import { count, whole } from './numbers.js';
 import { progress } from './progress.js';
 
@@ -55,10 +55,10 @@ interface RunFlags {
 
 async function run(file: string, flags: RunFlags): Promise<void> {
   const program = await readProgram(file);
-  const { numPartitions = 1, numReplicas = 1 } = devicesOf(program);
-  const { client, plugin } = await openClient(flags.device === 'auto' ? chooseDevice().device : flags.device, {
+  const device = flags.device === 'auto' ? chooseDevice().device : flags.device;
+  const { client, plugin } = await openClient(device, {
     onProgress: progress('fetching the plugin'),
-    cpuDevices: numPartitions * numReplicas,
+    ...(device === 'cpu' && { cpuDevices: cpuDevices(program, file) }),
   });
   let start = performance.now();
   const executable = await client.compile(program).catch((e) => inFile(e, file));
@@ -103,6 +103,17 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   };
   console.log(flags.json ? JSON.stringify(report, null, 2) : showRun(report, results[0]!));
   client.dispose();
+}
+
+/** The CPU appears as as many devices as the module is split over. */
+function cpuDevices(program: string | Uint8Array, file: string): number {
+  const { numPartitions = 1, numReplicas = 1 } = devicesOf(program);
+  const devices = numPartitions * numReplicas;
+  if (devices <= MOST_CPU_DEVICES) return devices;
+  throw new ArgumentError(
+    `${file} asks for ${devices} devices (mhlo.num_replicas ${numReplicas} x mhlo.num_partitions ${numPartitions}), and the \
+CPU can appear as at most ${MOST_CPU_DEVICES}: change these attributes of the module`,
+  );
 }
 
 async function readInputs(exe: LoadedExecutable, flags: RunFlags, file: string): Promise<HostArray[][]> {

@@ -83,9 +83,10 @@ export class Client extends Owner {
   }
 
   /** Compiles StableHLO (text or bytecode) off the main thread. */
-  compile(program: Program, options: CompileOptions = {}): Promise<LoadedExecutable> {
+  async compile(program: Program, options: CompileOptions = {}): Promise<LoadedExecutable> {
     const xlaFlags = { ...this.defaults.xlaFlags, ...options.xlaFlags };
-    const compile_options = encodeCompileOptions({ ...this.defaults, ...devicesOf(program), ...options, xlaFlags });
+    const all = { ...this.defaults, ...devicesOf(program), ...options, xlaFlags };
+    const compile_options = encodeCompileOptions(all, { name: `the ${this.platform} client`, devices: this.devices });
     return this.ledger.during(async () => {
       const s = await this.api.callAsync('PJRT_Client_Compile', {
         client: this.address,

@@ -43,12 +43,29 @@ const COMPILE_OPTIONS = message({
   overrides: [7, ['map', 'string', message({ string: [1, 'string'], bool: [2, 'bool'] })]],
 });
 
+/** What a program may be split over. */
+interface Available {
+  readonly name: string;
+  readonly devices: readonly unknown[];
+}
+
+/** XLA's own count is an i32; the largest machines have some ten thousand devices. */
+const MOST_DEVICES = 2 ** 20;
+
 /** The bytes PJRT_Client_Compile wants. Equal options give equal bytes, so they can be part of a cache key. */
-export function encodeCompileOptions(options: CompileOptions = {}): Uint8Array {
+export function encodeCompileOptions(options: CompileOptions = {}, available?: Available): Uint8Array {
   const { numReplicas = 1, numPartitions = 1, deviceIds, profileVersion } = options;
   const { useSpmd = numPartitions > 1, useShardy = useSpmd } = options;
   for (const [name, n] of Object.entries({ numReplicas, numPartitions })) checkWhole(`compile: ${name}`, n, 1);
   const count = numReplicas * numPartitions;
+  const most = available?.devices.length ?? MOST_DEVICES;
+  if (count > most) {
+    const parts = numReplicas > 1 ? ` (${numReplicas} replicas x ${numPartitions} partitions)` : '';
+    throw new ArgumentError(
+      `compile: the program is split over ${count} devices${parts}, and ${available?.name ?? 'XLA'} has ${most}. Change \
+mhlo.num_partitions and mhlo.num_replicas in the module, or compile it where there are as many devices`,
+    );
+  }
   const devices = deviceIds ?? Array.from({ length: count }, (_, i) => i);
   if (devices.length !== count || new Set(devices).size !== count || !devices.every(Number.isSafeInteger)) {
     const wanted = `${numReplicas} x ${numPartitions} different device ids (replicas x partitions)`;

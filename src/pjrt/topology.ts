@@ -1,6 +1,4 @@
 // Devices that need not be there: what a plugin can compile for.
-import { ArgumentError } from '../base/errors.js';
-import { plural } from '../base/format.js';
 import { Api } from './api.js';
 import { DeviceDescription } from './device.js';
 import { Executable } from './executable.js';
@@ -44,12 +42,7 @@ export class Topology extends Owner {
 
   /** Compiles ahead of time: the executable tells memory and cost, and can be serialized, but not run here. */
   async compile(program: Program, options: CompileOptions = {}): Promise<Executable> {
-    const { numPartitions, numReplicas } = { numPartitions: 1, numReplicas: 1, ...devicesOf(program), ...options };
-    if (numPartitions * numReplicas > this.devices.length) {
-      const wanted = plural(numPartitions * numReplicas, 'device');
-      throw new ArgumentError(`the program is split over ${wanted}, and ${this.name} has ${this.devices.length}`);
-    }
-    const compile_options = encodeCompileOptions({ ...devicesOf(program), ...options });
+    const compile_options = encodeCompileOptions({ ...devicesOf(program), ...options }, this);
     return this.ledger.during(async () => {
       const s = await this.api.callAsync('PJRT_Compile', {
         topology: this.address,

@@ -104,6 +104,9 @@ function autoDevice(): Choice {
 export const isChosen = (): boolean => chosen !== undefined || Boolean(env('PJRT_DEVICE'));
 export const isPresent = (device: DeviceType): boolean => present[device]();
 
+/** XLA numbers the CPU devices of a process from 2048 times the process's own number. */
+export const MOST_CPU_DEVICES = 2048;
+
 /** As how many devices the CPU appears, in PyTorch/XLA's words or in JAX's. */
 export const virtualDevices = (): number =>
   envInteger(
@@ -150,7 +153,7 @@ function checkPresent(device: DeviceType): void {
 
 export async function startClient(device: DeviceType, path: string, o: OpenOptions = {}): Promise<Client> {
   const { cpuDevices = 1 } = o;
-  checkWhole('cpuDevices', cpuDevices, 1);
+  checkWhole('cpuDevices', cpuDevices, 1, MOST_CPU_DEVICES);
   if (device === 'cuda') await prepareCuda(path);
   const defaults: Options = {
     // The default takes three quarters of the card at once and says nothing.
