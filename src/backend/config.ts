@@ -2,6 +2,7 @@
 // what is printed are made. A wrong value is an error where it is set.
 import fs from 'node:fs';
 import { inspect } from 'node:util';
+import { MOST_SECONDS } from '../base/check.js';
 import type { DType } from '../base/dtype.js';
 import { columns, spelled } from '../base/format.js';
 import { unknownOption } from '../base/options.js';
@@ -75,13 +76,13 @@ export const FIELDS = {
   compilationMode: oneOf(Object.values(TPUCompilationMode), 'torch_xla', 'torch_xla: a program for each kind of inputs; xla: for the sample inputs only; pjit: split over all devices'),
   cacheMaxSize: number(100, { least: 1, whole: true }, 'how many prepared and how many compiled models are remembered; the one not used for longest goes first'),
   enableXlaCache: flag(true, 'whether compiled models are remembered, in memory and on disk'),
-  compilationTimeoutSeconds: number(300, { above: 0 }, 'how long a compile is waited for'),
+  compilationTimeoutSeconds: number(300, { above: 0, most: MOST_SECONDS }, 'how long a compile is waited for'),
   allocationHistoryRetentionSeconds: number(3600, { above: 0 }, 'how long allocations are listed in the history'),
   v6eMemoryGb: orNull(number(0, { above: 0 }, "a v6e's memory, where it is not the published one (GiB)")),
   v7MemoryGb: orNull(number(0, { above: 0 }, "the memory of a v7's device, where it is not the published one (GiB)")),
   enableStrictValidation: flag(false, 'warnings are errors, and so is a missing TPU'),
-  monitoringIntervalSeconds: number(1, { above: 0 }, 'the time between two samples of monitorMemory'),
-  monitoringDurationSeconds: number(60, { above: 0 }, 'how long monitorMemory goes on'),
+  monitoringIntervalSeconds: number(1, { above: 0, most: MOST_SECONDS }, 'the time between two samples of monitorMemory'),
+  monitoringDurationSeconds: number(60, { above: 0, most: MOST_SECONDS }, 'how long monitorMemory goes on'),
   gradientCheckpointing: flag(true, 'blocks are computed again for the gradient, and not kept; where nothing is trained it has no effect'),
   xlaOptimizationLevel: oneOf([0, 1, 2], 2, 'how hard XLA works on CPU and GPU code: 0 little, to debug; 1 some; 2 all. On a TPU it has no effect, which is logged'),
 } satisfies Readonly<Record<string, Field<unknown>>>;

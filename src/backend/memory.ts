@@ -1,5 +1,6 @@
 // Memory of the device: what may be used of it, what is used and by whom, and tensors that are made once and lent.
 import { inspect } from 'node:util';
+import { MOST_SECONDS } from '../base/check.js';
 import { byteLength, DTYPES, type DType, dtypeMistake } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
 import { isFloat } from '../base/promote.js';
@@ -409,9 +410,9 @@ export class TPUMemoryManager {
     checkOptions('monitorMemory', ['interval', 'duration'], options);
     const { interval = monitoringIntervalSeconds, duration = monitoringDurationSeconds } = options;
     for (const [name, value] of Object.entries({ interval, duration }))
-      if (!(Number.isFinite(value) && value > 0))
+      if (!(value > 0 && value <= MOST_SECONDS))
         throw new TPUValidationError(
-          `monitorMemory: ${name} is ${shown(value)}: it must be a number of seconds above 0`,
+          `monitorMemory: ${name} is ${shown(value)}: it must be a number of seconds above 0, at most ${MOST_SECONDS}`,
           {
             details: { [name]: value },
           },

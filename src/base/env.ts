@@ -1,6 +1,7 @@
 // Where things are on this machine, as the environment says.
 import os from 'node:os';
 import path from 'node:path';
+import { checkSeconds } from './check.js';
 import { ArgumentError } from './errors.js';
 
 /** An environment variable, where empty counts as unset. */
@@ -10,12 +11,24 @@ export const env = (name: string): string | undefined => process.env[name] || un
 export const envFlag = (name: string): boolean => !/^(0|false|no|off)?$/i.test(env(name) ?? '');
 
 /** A variable that is a whole number. */
-export function envInteger(name: string, unset: number, least = Number.NEGATIVE_INFINITY): number {
+export function envInteger(
+  name: string,
+  unset: number,
+  least = Number.NEGATIVE_INFINITY,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
   const text = env(name);
   const n = text === undefined ? unset : Number(text);
-  if (Number.isSafeInteger(n) && n >= least) return n;
-  const range = Number.isFinite(least) ? `, ${least} or more` : '';
+  if (Number.isSafeInteger(n) && n >= least && n <= most) return n;
+  const low = Number.isFinite(least) ? `, ${least} or more` : '';
+  const range = most < Number.MAX_SAFE_INTEGER ? `${low}, at most ${most}` : low;
   throw new ArgumentError(`${name}=${text} is not understood: give a whole number${range}`);
+}
+
+/** A variable that is a number of seconds for a timer; 0 is none. */
+export function envSeconds(name: string): number | undefined {
+  const text = env(name);
+  return text === undefined || text === '0' ? undefined : checkSeconds(`${name}=${text}`, Number(text));
 }
 
 /** Of a machine's processes on one task, the one that speaks for all: PJRT_LOCAL_PROCESS_RANK is 0 or unset. */

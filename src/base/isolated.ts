@@ -1,6 +1,7 @@
 // Runs a function in a process of its own: a plugin that aborts, hangs or prints takes only that process with it.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { checkSeconds } from './check.js';
 import { PluginCrashError, TimeoutError } from './errors.js';
 import { type PlainError, reviveError } from './thrown.js';
 
@@ -12,12 +13,14 @@ export interface IsolatedOptions {
 }
 
 /** Calls the function `name` that `module` exports, with arguments and result that survive being copied. */
-export function isolated<T>(
+export async function isolated<T>(
   module: string,
   name: string,
   args: readonly unknown[],
   options: IsolatedOptions,
 ): Promise<T> {
+  const { timeoutSeconds, what } = options;
+  if (timeoutSeconds !== undefined) checkSeconds(`${what}: timeoutSeconds`, timeoutSeconds);
   const child = fork(fileURLToPath(new URL('./isolated-child.js', import.meta.url)), {
     env: { ...process.env, ...options.env },
     serialization: 'advanced',
@@ -35,7 +38,6 @@ export function isolated<T>(
 
   return new Promise<T>((resolve, reject) => {
     let answered = false;
-    const { timeoutSeconds, what } = options;
     const timer = timeoutSeconds
       ? setTimeout(() => {
           stop();

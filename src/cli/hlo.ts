@@ -11,7 +11,7 @@ import { type Buffer, devicesOf, type LoadedExecutable, type MemoryStats } from 
 import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice, MOST_CPU_DEVICES, openClient } from '../runtime/device.js';
-import { count, whole } from './numbers.js';
+import { count, duration, whole } from './numbers.js';
 import { progress } from './progress.js';
 
 export function hloCommand(): Command {
@@ -36,7 +36,7 @@ export function hloCommand(): Command {
     .description('compile a module for a TPU that is not here: memory, cost, device kinds')
     .argument('<file>', 'StableHLO, as text (.mlir) or bytecode')
     .requiredOption('--topology <name>', 'such as v6e:2x2, v5e:1x1, v5p:2x2x1, v4:2x2x1, tpu7x:2x2x1')
-    .option('--timeout <seconds>', 'give up after this long', whole)
+    .option('--timeout <seconds>', 'give up after this long', duration)
     .option('--json', 'print the report as JSON')
     .action(compile);
   return hlo;

@@ -5,7 +5,7 @@ import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
 import type { JobName, JobPlanProgress, Remat } from '../jobs/index.js';
-import { whole } from './numbers.js';
+import { duration, whole } from './numbers.js';
 import { type Progress, progress } from './progress.js';
 
 export function planCommand(): Command {
@@ -34,7 +34,7 @@ export function planCommand(): Command {
     )
     .option('--no-remat', 'the same as --remat none')
     .addOption(new Option('--dtype <name>', 'of the weights').choices(['bf16', 'f32']))
-    .option('--timeout <seconds>', 'of one compile', whole)
+    .option('--timeout <seconds>', 'of one compile', duration)
     .option('--jobs <n>', 'compiles at a time: one for two cores', whole)
     .option('--fresh', 'compile again what is known')
     .option('--guide', "spec 000's memory guide for a v6e-1, beside what our step takes")

@@ -2,6 +2,7 @@
 // one that feeds the device free, and which can be ended: what decodes zstd in JavaScript runs forever on some broken files.
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { checkSeconds } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { checkFiles, type FileState, resumeFiles } from './files.js';
@@ -32,7 +33,7 @@ export class ParquetDataset<T = Columns> extends IterableDataset<T> {
     this.#timeoutSeconds = timeoutSeconds;
     if (columns && !(Array.isArray(columns) && columns.length && columns.every((c) => typeof c === 'string')))
       throw new ArgumentError(`ParquetDataset: columns must be a list of names`);
-    if (!(timeoutSeconds > 0)) throw new ArgumentError(`ParquetDataset: timeoutSeconds is ${timeoutSeconds}`);
+    checkSeconds('ParquetDataset: timeoutSeconds', timeoutSeconds);
   }
 
   override async *read(_epoch: number, from?: State): AsyncIterable<Read<T>> {

@@ -1,6 +1,6 @@
 // Plans of a job: each combination of a TPU, a mesh and a batch, compiled side by side in processes of their own.
 import { availableParallelism } from 'node:os';
-import { checkWhole } from '../base/check.js';
+import { checkSeconds, checkWhole } from '../base/check.js';
 import { ArgumentError, PluginFetchError, PluginNotFoundError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { sentenceOf } from '../base/thrown.js';
@@ -143,7 +143,7 @@ function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobS
   checkWhole('--accumulation', accumulation, 1);
   checkWhole('--new-tokens', newTokens, 1);
   checkWhole('--jobs', jobs, 1);
-  if (!(timeoutSeconds > 0)) throw new ArgumentError(`--timeout is ${timeoutSeconds}: it must be above 0`);
+  checkSeconds('--timeout', timeoutSeconds);
   if (!REMAT.includes(remat)) throw new ArgumentError(`--remat ${remat}: use ${REMAT.join(', ')}`);
   const positions = seq + (JOBS[job].trains ? 0 : newTokens);
   if (positions > model.config.maxPositionEmbeddings)

@@ -43,7 +43,7 @@ export async function compileAhead(program: Program, options: CompileAheadOption
   return isolated<AheadOfTime>(import.meta.url, 'compileHere', [path, topology, program, { ...compile, xlaFlags }], {
     what: `libtpu compiling for ${topology}`,
     env: LIBTPU_WITHOUT_TPU,
-    ...(timeoutSeconds && { timeoutSeconds }),
+    ...(timeoutSeconds !== undefined && { timeoutSeconds }),
   });
 }
 

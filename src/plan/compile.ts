@@ -42,7 +42,7 @@ export async function ask(
   const usable = env('TSXLA_CACHE') !== 'off';
   const known = usable && !fresh && (await recall(key));
   if (known) return { ...known, cached: true };
-  const compiled = await compileOrWeigh(text, { topology, ...(timeoutSeconds && { timeoutSeconds }) });
+  const compiled = await compileOrWeigh(text, { topology, ...(timeoutSeconds !== undefined && { timeoutSeconds }) });
   if (usable) {
     const about = { key, name, created: new Date().toISOString(), inputs: [], outputs: [], ingredients };
     mkdirSync(plansDir(), { recursive: true, mode: 0o700 });

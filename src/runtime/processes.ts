@@ -1,6 +1,7 @@
 // Several processes that compute together: what the environment says of them, in the words of torchrun, JAX and Cloud TPU; how
 // they join, and who is missing.
 import { createHash } from 'node:crypto';
+import { MOST_SECONDS } from '../base/check.js';
 import { env, envInteger } from '../base/env.js';
 import { ArgumentError, type RendezvousError } from '../base/errors.js';
 import { notice } from '../base/log.js';
@@ -16,7 +17,7 @@ export function memberFromEnv(): Member | undefined {
     throw new ArgumentError(`WORLD_SIZE=${world} and no RANK: set it to 0 in one process, 1 in the next, ...`);
   if (rank >= world)
     throw new ArgumentError(`RANK=${rank} and WORLD_SIZE=${world}: ranks of ${world} processes are 0 to ${world - 1}`);
-  const timeout = envInteger('TSXLA_RENDEZVOUS_TIMEOUT', 300, 1);
+  const timeout = envInteger('TSXLA_RENDEZVOUS_TIMEOUT', 300, 1, MOST_SECONDS);
   const token = env('TSXLA_RENDEZVOUS_TOKEN');
   return { rank, world, ...coordinator(world), timeout, ...(token && { token }) };
 }

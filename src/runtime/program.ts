@@ -1,4 +1,5 @@
 // Programs: found by what they compute, compiled when they are new, and kept while there is room.
+import { checkSeconds } from '../base/check.js';
 import { envFlag, envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
@@ -201,6 +202,7 @@ export class Program implements Described {
   /** Waits for the compile, but no longer than the request says. */
   async compiled({ name, compilationTimeoutSeconds: limit }: Request): Promise<LoadedExecutable> {
     if (!limit) return this.#compiling;
+    checkSeconds('compile: compilationTimeoutSeconds', limit);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       const why = `compiling ${name ?? 'a program'} (${this.facts.nodeCount} operations) took more than ${limit} s`;

@@ -2,7 +2,7 @@
 // outside tensor it changed, and the gradients that are still set; all else made inside is spent.
 
 import { markDescribed } from '../base/described.js';
-import { env } from '../base/env.js';
+import { envSeconds } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { insideBody } from '../ir/cell.js';
 import { captureSource, entry, type Source } from '../ir/source.js';
@@ -64,7 +64,7 @@ const requestOf = (who: Who, source: Source | undefined, o: StepOptions, known: 
   source,
   ...(o.xlaFlags && { compileOptions: { xlaFlags: o.xlaFlags } }),
   cache: o.cache,
-  compilationTimeoutSeconds: o.compilationTimeoutSeconds ?? (Number(env('TSXLA_COMPILE_TIMEOUT')) || undefined),
+  compilationTimeoutSeconds: o.compilationTimeoutSeconds ?? envSeconds('TSXLA_COMPILE_TIMEOUT'),
   admit(program) {
     if (known.has(program.hash)) return;
     if (known.size >= (o.maxGraphs ?? Number.POSITIVE_INFINITY)) throw tooMany(who.name, known, program);

@@ -63,6 +63,7 @@ const WRONG: [field: keyof typeof FIELDS, value: unknown, said: string][] = [
   ['cacheMaxSize', 1.5, 'TPUConfig.cacheMaxSize is 1.5: it must be a whole number of at least 1'],
   ['enableXlaCache', 1, 'TPUConfig.enableXlaCache is 1: it must be true or false'],
   ['compilationTimeoutSeconds', -1, 'TPUConfig.compilationTimeoutSeconds is -1: it must be a number above 0'],
+  ['compilationTimeoutSeconds', 1e20, 'it must be a number above 0, at most 2147483'],
   ['allocationHistoryRetentionSeconds', 0, 'TPUConfig.allocationHistoryRetentionSeconds is 0'],
   ['v6eMemoryGb', 0, 'TPUConfig.v6eMemoryGb is 0: it must be a number above 0, or null'],
   ['v7MemoryGb', '128', "TPUConfig.v7MemoryGb is '128': it must be a number above 0, or null"],

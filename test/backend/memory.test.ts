@@ -338,7 +338,7 @@ test('a process ends though a monitor runs, and does not where someone waits for
   expect(awaited.stdout).toBe('true\n');
 });
 
-test.each([{ interval: 0 }, { duration: -1 }, { interval: Number.NaN }, { every: 1 }])(
+test.each([{ interval: 0 }, { duration: -1 }, { interval: Number.NaN }, { duration: 1e9 }, { every: 1 }])(
   'monitorMemory(%j) is an error',
   (o) => {
     expect(() => new TPUMemoryManager().monitorMemory(o as object)).toThrow(TPUValidationError);
