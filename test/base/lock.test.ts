@@ -79,3 +79,20 @@ test('a lock of an earlier version, a folder, counts until it is stale', async (
   fs.utimesSync(`${thing}.lock`, 0, 0);
   await (await tryLock(thing))!.release();
 });
+
+test('a device starts after a lock was taken', async () => {
+  const urls = ['base/lock.js', 'index.js'].map((file) => new URL(`../../dist/${file}`, import.meta.url).href);
+  const program = `const { tryLock } = await import('${urls[0]}');
+    const lock = await tryLock('${path.join(dir, 'first')}');
+    const tx = await import('${urls[1]}');
+    console.log(await tx.tensor([1, 2]).add(1).tolist());
+    await lock.release();`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    env: { ...process.env, PJRT_DEVICE: 'CPU', TSXLA_LOG: 'quiet' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let said = '';
+  child.stdout.on('data', (chunk) => (said += chunk));
+  expect(await once(child, 'close')).toEqual([0, null]);
+  expect(said).toBe('[ 2n, 3n ]\n');
+});
