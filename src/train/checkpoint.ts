@@ -33,7 +33,7 @@ export class Checkpoint {
    */
   static async save(items: Items): Promise<Checkpoint | undefined> {
     const loop = currentLoop('Checkpoint.save');
-    const path = loop.newFolder();
+    const path = await loop.newFolder();
     if (path === undefined) return undefined;
     const { step } = items;
     try {

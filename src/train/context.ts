@@ -1,10 +1,10 @@
 // What a training loop can ask and do: who it is among the workers, its checkpoint, its data, and reporting.
 import fs from 'node:fs/promises';
-import os from 'node:os';
 import path from 'node:path';
 import { ArgumentError } from '../base/errors.js';
 import { noticeOnce } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
+import { type TemporaryFolder, temporaryFolder } from '../base/temporary.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import type { Mesh } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -33,8 +33,8 @@ export interface TrainContext {
 /** A loop that is under way in this process. */
 export class Loop {
   #folders = 0;
-  /** Folders of this machine, whose files are kept elsewhere. */
-  readonly #temporary = new Set<string>();
+  /** A folder of this machine for checkpoints that are kept elsewhere. */
+  #temporary: TemporaryFolder | undefined;
   /** Whether gradients are averaged, where each worker has its own. */
   isAveraged = false;
   #turn: Promise<unknown> = Promise.resolve();
@@ -53,7 +53,8 @@ export class Loop {
           'use prepareOptimizer, or averageGradients',
       );
     await this.link.report(metrics, folder ? path.resolve(folder.path) : null);
-    if (folder && this.#temporary.delete(folder.path)) await fs.rm(folder.path, { recursive: true, force: true });
+    if (folder && this.#temporary && path.dirname(folder.path) === this.#temporary.path)
+      await fs.rm(folder.path, { recursive: true, force: true });
   }
 
   /** Whether each worker has a model of its own, and the engine joins them. */
@@ -73,7 +74,7 @@ export class Loop {
   }
 
   /** For a checkpoint of this worker; of all together, where XLA's devices are one mesh; none where the first worker's will do. */
-  newFolder(): string | undefined {
+  async newFolder(): Promise<string | undefined> {
     const { spec } = this;
     if (this.isSavedFor) return undefined;
     const name = `${spec.attempt}-${this.#folders++}`;
@@ -82,9 +83,14 @@ export class Loop {
       throw new ArgumentError(
         'Checkpoint.save: the devices of all workers are one mesh, and each writes its part into one folder: choose a storagePath that is a folder of all machines, not an address',
       );
-    const folder = path.join(os.tmpdir(), `tsxla-saving-${process.pid}-${name}`);
-    this.#temporary.add(folder);
-    return folder;
+    this.#temporary ??= await temporaryFolder('saving');
+    return path.join(this.#temporary.path, name);
+  }
+
+  /** What was saved and not reported is of no use when the loop is over. */
+  async clean(): Promise<void> {
+    await this.#temporary?.remove();
+    this.#temporary = undefined;
   }
 }
 
@@ -104,6 +110,7 @@ export async function withLoop(loop: Loop, run: () => unknown): Promise<void> {
     await run();
   } finally {
     current = undefined;
+    await loop.clean();
   }
 }
 

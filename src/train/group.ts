@@ -4,7 +4,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs/promises';
 import net from 'node:net';
-import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
@@ -13,6 +12,7 @@ import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { jsonOf } from '../base/json.js';
 import { notice } from '../base/log.js';
+import { temporaryFolder } from '../base/temporary.js';
 import { visibleGpus } from '../runtime/device.js';
 import { type Command, ownCommand, SIGNALS } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
@@ -93,8 +93,8 @@ export class WorkerGroup {
   /** Resolves when every worker has come to the end of its loop. */
   async run(): Promise<void> {
     const own = WorkerGroup.check(this.scale);
-    const scratch = await fs.mkdtemp(path.join(os.tmpdir(), 'tsxla-train-'));
-    const specFile = path.join(scratch, 'spec.json');
+    const scratch = await temporaryFolder('train');
+    const specFile = path.join(scratch.path, 'spec.json');
     await fs.writeFile(specFile, jsonOf(this.spec));
     const port = await freePort();
     const over = new Promise<void>((resolve, reject) => {
@@ -115,7 +115,7 @@ export class WorkerGroup {
       await Promise.all(this.#workers.map((w) => w.exited));
       await this.#persisting;
       await within(1000, [...this.#logs, ...this.#served]); // processes of theirs may hold what they write to
-      await fs.rm(scratch, { recursive: true, force: true });
+      await scratch.remove();
       process.off('exit', kill);
       for (const signal of SIGNALS) process.off(signal, stop);
       if (this.#stopping && !process.listenerCount(this.#stopping)) process.kill(process.pid, this.#stopping);

@@ -327,13 +327,19 @@ test('where the run is kept at an address, a checkpoint is saved in a folder of 
   const link = {
     async report(_: train.Metrics, checkpoint: string | null) {
       expect(fs.readdirSync(checkpoint!).length).toBeGreaterThan(0);
+      expect(path.dirname(checkpoint!)).toMatch(/\/tsxla-saving-\w{6}$/); // not to be guessed by others
+      expect(fs.statSync(path.dirname(checkpoint!)).mode & 0o777).toBe(0o700);
       seen.push(checkpoint!);
     },
   };
   const spec = { name: 'run', attempt: 0, storage: null, checkpoint: null, reduce: 'none' };
   const loop = new Loop({ rank: 0, worldSize: 1 } as never, spec as never, link as never, {} as never);
-  await withLoop(loop, async () => train.report({ loss: 1 }, { checkpoint: await save({ step: 1 }) }));
-  expect(seen.map((folder) => fs.existsSync(folder))).toEqual([false]);
+  await withLoop(loop, async () => {
+    await train.report({ loss: 1 }, { checkpoint: await save({ step: 1 }) });
+    expect(fs.existsSync(seen[0]!)).toBe(false);
+    await save({ step: 2 }); // and never reported
+  });
+  expect(fs.existsSync(path.dirname(seen[0]!))).toBe(false);
 });
 
 test('after a restart each worker draws as it would have: from its own seed', async () => {

@@ -1,0 +1,52 @@
+// Temporary folders of a process: readable by its user alone, under names that nobody can guess, and removed by the next
+// process if this one is killed.
+import { lstatSync } from 'node:fs';
+import fs from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { type Lock, tryLock } from './lock.js';
+
+export interface TemporaryFolder {
+  readonly path: string;
+  remove(): Promise<void>;
+}
+
+const KINDS = ['train', 'saving'] as const;
+const NAME = new RegExp(`^tsxla-(${KINDS.join('|')})-\\w{6}$`);
+const LIFE = 'in-use'; // whose lock its process holds
+const DEAD = 3_600_000; // ms: no process takes as long between making a folder and its lock
+
+/** A new folder in the system's temporary folder. Those of dead processes are removed first. */
+export async function temporaryFolder(kind: (typeof KINDS)[number]): Promise<TemporaryFolder> {
+  await sweep();
+  for (;;) {
+    const folder = await fs.mkdtemp(path.join(os.tmpdir(), `tsxla-${kind}-`));
+    const lock = await tryLock(path.join(folder, LIFE));
+    if (lock) return { path: folder, remove: () => removeHeld(folder, lock) };
+  }
+}
+
+async function sweep(): Promise<void> {
+  for (const name of await fs.readdir(os.tmpdir()).catch(() => []))
+    if (NAME.test(name)) await removeDead(path.join(os.tmpdir(), name)).catch(() => undefined); // nobody misses the room
+}
+
+async function removeDead(folder: string): Promise<void> {
+  if (!isOurs(folder)) return;
+  const life = await fs.stat(path.join(folder, `${LIFE}.lock`)).catch(() => undefined);
+  if (!life && Date.now() - (await fs.stat(folder)).mtimeMs < DEAD) return;
+  const lock = await tryLock(path.join(folder, LIFE));
+  if (lock) await removeHeld(folder, lock);
+}
+
+/** The lock is held to the end, so that no other process removes the folder too. */
+async function removeHeld(folder: string, lock: Lock): Promise<void> {
+  await fs.rm(folder, { recursive: true, force: true });
+  await lock.release();
+}
+
+/** A folder of this user, and no link to one. */
+function isOurs(folder: string): boolean {
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  return Boolean(found?.isDirectory() && found.uid === (process.getuid?.() ?? found.uid));
+}
