@@ -3,7 +3,8 @@ import fs from 'node:fs/promises';
 import path from 'node:path';
 import { DataError } from '../base/errors.js';
 import { plural } from '../base/format.js';
-import { writeTorch } from '../io/index.js';
+import { openOutput } from '../io/file.js';
+import { locateTorch, writeTorch } from '../io/index.js';
 import { openKDCache } from './cache-dataset.js';
 import {
   type CacheSettings,
@@ -13,13 +14,13 @@ import {
   MANIFEST,
   type Manifest,
   ORIGINAL_FORMAT,
-  type OriginalMeta,
   readManifest,
   readSequences,
   shardName,
   writeJsonFile,
+  writeShard,
 } from './cache-format.js';
-import { writeShard } from './cache-write.js';
+import { LOCK, lockFolder } from './cache-write.js';
 
 export interface ConvertOptions {
   /** For caches of the original, which do not name it: Tokenizer.hash of the teacher's. */
@@ -34,7 +35,6 @@ export async function importKDCache(from: string, to: string, options: ConvertOp
   if (info.format !== 'original') throw new DataError(`${from} is a cache of ours already`);
   const vocabSize = info.vocabSize ?? options.vocabSize;
   if (!vocabSize) throw new DataError(`${from} does not say how many tokens its teacher has: pass vocabSize`);
-  await empty(to);
   const { sequenceLength, topK, negatives } = info;
   const settings: CacheSettings = {
     tokenizer: options.tokenizer ?? null,
@@ -45,18 +45,21 @@ export async function importKDCache(from: string, to: string, options: ConvertOp
     documents: { imported: ORIGINAL_FORMAT },
     sources: [],
   };
-  let first = 0;
-  for (const [i, shard] of shards.entries()) {
-    const arrays = await readSequences(shard, 0, shard.sequences);
-    await writeShard(path.join(to, shardName(i)), arrays, { first, after: null });
-    first += shard.sequences;
-  }
-  const manifest: Manifest = {
-    format: FORMAT,
-    ...{ teacher: info.teacher ?? 'unknown', teacherHash: null, settings, complete: true, sequences: first },
-  };
-  await writeJsonFile(path.join(to, MANIFEST), manifest); // last: without it, it is no cache
-  return first;
+  return writeInto(to, async (write) => {
+    let first = 0;
+    for (const [i, shard] of shards.entries()) {
+      await locateTorch(shard.path, { checksums: true }); // single sequences, which training reads, have no checksums in these files
+      const arrays = await readSequences(shard, 0, shard.sequences, vocabSize);
+      await write(shardName(i), (file) => writeShard(file, arrays, { first, after: null }));
+      first += shard.sequences;
+    }
+    const manifest: Manifest = {
+      format: FORMAT,
+      ...{ teacher: info.teacher ?? 'unknown', teacherHash: null, settings, complete: true, sequences: first },
+    };
+    await write(MANIFEST, (file) => writeJsonFile(file, manifest)); // last: without it, it is no cache
+    return first;
+  });
 }
 
 /** Writes a cache that the original reads. */
@@ -64,14 +67,8 @@ export async function exportKDCache(from: string, to: string): Promise<number> {
   const manifest = await readManifest(from);
   const { info, shards } = await openKDCache(from);
   if (!manifest) throw new DataError(`${from} is a cache of the original already`);
-  await empty(to);
-  for (const [i, shard] of shards.entries()) {
-    const arrays = await readSequences(shard, 0, shard.sequences);
-    const named = new Map([...arrays].map(([field, array]) => [FIELDS[field].stored, array]));
-    await writeTorch(path.join(to, `shard_${String(i).padStart(5, '0')}.pt`), named);
-  }
   const { sequences, topK, negatives, sequenceLength, vocabSize } = info;
-  const meta: OriginalMeta & Record<string, unknown> = {
+  const meta = {
     format: ORIGINAL_FORMAT,
     teacher_model: manifest.teacher,
     tokenizer: manifest.teacher,
@@ -81,17 +78,39 @@ export async function exportKDCache(from: string, to: string): Promise<number> {
     ...(vocabSize && { vocab_size: vocabSize }),
     created_utc: new Date().toISOString(),
   };
-  await writeJsonFile(path.join(to, 'meta.json'), meta);
-  await writeJsonFile(path.join(to, 'progress.json'), {
-    n_written: sequences,
-    next_shard_id: shards.length,
-    done: true,
+  return writeInto(to, async (write) => {
+    for (const [i, shard] of shards.entries()) {
+      const arrays = await readSequences(shard, 0, shard.sequences, vocabSize);
+      const named = new Map([...arrays].map(([field, array]) => [FIELDS[field].stored, array]));
+      await write(`shard_${String(i).padStart(5, '0')}.pt`, (file) => writeTorch(file, named));
+    }
+    await write('meta.json', (file) => writeJsonFile(file, meta));
+    const progress = { n_written: sequences, next_shard_id: shards.length, done: true };
+    await write('progress.json', (file) => writeJsonFile(file, progress));
+    return sequences;
   });
-  return sequences;
 }
 
-async function empty(folder: string): Promise<void> {
-  await fs.mkdir(folder, { recursive: true });
-  const there = await fs.readdir(folder);
-  if (there.length) throw new DataError(`${folder} has ${plural(there.length, 'file')}: give an empty folder`);
+type WriteNamed = (name: string, write: (file: string) => Promise<void>) => Promise<void>;
+
+/** Fills a folder that is empty, one process at a time. If it fails, the folder is empty again. */
+async function writeInto<T>(folder: string, fill: (write: WriteNamed) => Promise<T>): Promise<T> {
+  await openOutput(folder, 'the folder to write');
+  const lock = await lockFolder(folder);
+  const written: string[] = [];
+  try {
+    const there = (await fs.readdir(folder)).filter((name) => name !== LOCK);
+    if (there.length) throw new DataError(`${folder} has ${plural(there.length, 'file')}: give an empty folder`);
+    return await fill(async (name, write) => {
+      lock.check();
+      const file = path.join(folder, name);
+      written.push(file);
+      await write(file);
+    });
+  } catch (e) {
+    if (!lock.lost.aborted) for (const file of written) await fs.rm(file, { force: true });
+    throw e;
+  } finally {
+    await lock.release();
+  }
 }

@@ -11,11 +11,11 @@ import {
   type Field,
   isShard,
   MANIFEST,
-  type OriginalMeta,
   openShard,
   openTorchShard,
-  readJsonFile,
   readManifest,
+  readOriginalMeta,
+  readOriginalProgress,
   readSequences,
   type Shard,
   shardName,
@@ -75,19 +75,23 @@ export class KDCacheDataset implements Dataset<KDSequence> {
     readonly info: KDCacheInfo,
     readonly shards: readonly Shard[],
     readonly preloaded: readonly Arrays[] | undefined,
+    /** Of the student, or else of the teacher, where it is known: token ids are checked against it. */
+    readonly vocabSize: number | null,
   ) {
     let end = 0;
     for (const shard of shards) this.#ends.push((end += shard.sequences));
     this.length = end;
   }
 
-  /** Opens the cache in a folder: all headers are read and checked. */
+  /** Opens the cache in a folder: all headers are read and checked. Sequences are checked when they are read. */
   static async open(folder: string, options: KDCacheOpenOptions = {}): Promise<KDCacheDataset> {
     const { info, shards } = await openKDCache(folder, options);
-    const preloaded = options.preload
-      ? await Promise.all(shards.map((s) => readSequences(s, 0, s.sequences)))
-      : undefined;
-    return new KDCacheDataset(folder, info, shards, preloaded);
+    const vocabSize = options.expect?.vocabSize ?? info.vocabSize;
+    const read = (shard: Shard, count: number) => readSequences(shard, 0, count, vocabSize);
+    const preloaded = options.preload ? await Promise.all(shards.map((s) => read(s, s.sequences))) : undefined;
+    // Without meta.json's vocab_size nothing but its tokens tells that a cache is of another vocabulary.
+    if (!preloaded && info.vocabSize === null) for (const shard of shards) if (shard.sequences) await read(shard, 1);
+    return new KDCacheDataset(folder, info, shards, preloaded, vocabSize);
   }
 
   async get(index: number): Promise<KDSequence> {
@@ -96,7 +100,7 @@ export class KDCacheDataset implements Dataset<KDSequence> {
     const which = this.#ends.findIndex((end) => index < end);
     const at = index - (this.#ends[which - 1] ?? 0);
     const kept = this.preloaded?.[which];
-    const arrays = kept ?? (await readSequences(this.shards[which]!, at, 1));
+    const arrays = kept ?? (await readSequences(this.shards[which]!, at, 1, this.vocabSize));
     const row = ({ dtype, shape: [, ...shape], data }: HostArray): HostArray => {
       const start = kept ? at * sizeOf(shape) : 0;
       return { dtype, shape, data: data.subarray(start, start + sizeOf(shape)) };
@@ -124,8 +128,16 @@ export async function openKDCache(
       `${folder} is not finished: run the same command again to continue it, or pass { partial: true } to use what is there`,
     );
   const shards: Shard[] = [];
-  for (const file of files) shards.push(await open(path.join(folder, file)));
-  const sequences = shards.reduce((n, s) => n + s.sequences, 0);
+  let sequences = 0;
+  for (const file of files) {
+    const shard = await open(path.join(folder, file), sequences);
+    if (shard.first !== sequences)
+      throw new DataError(
+        `${shard.path} begins with sequence ${shard.first} of the cache, and those before it have ${sequences}: it is of another cache, or of another place in this one`,
+      );
+    shards.push(shard);
+    sequences += shard.sequences;
+  }
   if (!sequences) throw new DataError(`${folder} has no sequences`);
   if (promised !== undefined && sequences !== promised)
     throw new DataError(
@@ -136,7 +148,8 @@ export async function openKDCache(
 
 type Found = {
   readonly info: KDCacheInfo;
-  readonly open: (file: string) => Promise<Shard>;
+  /** `first`: how many sequences the shards before it have. */
+  readonly open: (file: string, first: number) => Promise<Shard>;
   readonly files: readonly string[];
   /** How many sequences there should be. */
   readonly promised: number | undefined;
@@ -157,8 +170,7 @@ async function original(folder: string, names: readonly string[]): Promise<Found
   const files = names.filter((n) => n.endsWith('.pt')).sort();
   const [first] = files;
   if (!first) throw new DataError(`${folder} is no KD cache: it has neither ${MANIFEST} nor .pt files`);
-  const meta = await readJsonFile<OriginalMeta>(path.join(folder, 'meta.json'));
-  const progress = await readJsonFile<{ n_written?: number }>(path.join(folder, 'progress.json'));
+  const [meta, progress] = [await readOriginalMeta(folder), await readOriginalProgress(folder)];
   // What the arrays have is true; meta.json may be missing.
   const places = await locateTorch(path.join(folder, first));
   const shapeOf = (name: string) => places.get(name)?.shape ?? [];
@@ -179,7 +191,7 @@ async function original(folder: string, names: readonly string[]): Promise<Found
     teacher: meta?.teacher_model ?? null,
     vocabSize: meta?.vocab_size ?? null,
   };
-  return { info, open: (file) => openTorchShard(file, sizes), files, promised: progress?.n_written };
+  return { info, open: (file, first) => openTorchShard(file, sizes, first), files, promised: progress?.n_written };
 }
 
 function check(folder: string, info: KDCacheInfo, expect: NonNullable<KDCacheOpenOptions['expect']>): void {

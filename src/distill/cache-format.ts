@@ -1,18 +1,21 @@
 // KD caches: what a teacher says of sequences, in a folder. Ours: manifest.json, which says how it was made, and shards in
 // safetensors, whose headers say where reading the data goes on behind them. The original's: meta.json and torch's files.
 //   N sequences of L tokens; for each of the S = L - 1 positions K most likely next tokens and R others drawn at random
-import fs from 'node:fs/promises';
 import path from 'node:path';
+import * as v from 'valibot';
 import { checkWhole } from '../base/check.js';
 import { type ArrayType, byteLength, DTYPES, type HostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
+import { decodeFloats, indexOfNonfinite } from '../base/float.js';
+import { flag, jsonText, list, object, optional, parseJson, type Read, readJson, text, whole } from '../base/json.js';
 import { isFloat } from '../base/promote.js';
 import { sameShape } from '../base/shape.js';
-import { messageOf } from '../base/thrown.js';
 import type { State } from '../data/index.js';
 import { readArray } from '../io/array.js';
 import { replaceFiles, withFile } from '../io/file.js';
-import { type ArrayPlace, locateTorch, openSafetensors } from '../io/index.js';
+import { type ArrayPlace, locateTorch, openSafetensors, writeSafetensors } from '../io/index.js';
+import { crc32 } from '../io/zip.js';
+import { showNumber } from '../nn/finite.js';
 
 export interface CacheSizes {
   /** L, in tokens. */
@@ -46,10 +49,11 @@ export const FIELDS = {
   randLogits:    { stored: 'rand_logits',    kind: 'logits', shape: random },
 } as const satisfies Record<string, Row>;
 export type Field = keyof typeof FIELDS;
+const fieldNames = Object.keys(FIELDS) as Field[];
 
 /** The fields that a cache of these sizes has. */
 export const fieldsOf = ({ negatives }: CacheSizes): readonly Field[] =>
-  (Object.keys(FIELDS) as Field[]).filter((f) => negatives > 0 || !f.startsWith('rand'));
+  fieldNames.filter((f) => negatives > 0 || !f.startsWith('rand'));
 
 export type LogitsDType = 'f16' | 'bf16' | 'f32';
 const DTYPE_OF = { ids: 'i32', mask: 'u8' } as const;
@@ -91,26 +95,33 @@ export interface Manifest {
   readonly sequences: number;
 }
 
-export async function readJsonFile<T>(file: string): Promise<T | undefined> {
-  const text = await fs.readFile(file, 'utf8').catch((e: NodeJS.ErrnoException) => {
-    if (e.code === 'ENOENT') return undefined;
-    throw new DataError(`cannot read ${file}: ${e.message}`, { cause: e });
-  });
-  try {
-    return text === undefined ? undefined : (JSON.parse(text) as T);
-  } catch (e) {
-    throw new DataError(`${file} is no JSON: ${messageOf(e)}`, { cause: e });
-  }
-}
-export const writeJsonFile = (file: string, value: unknown): Promise<void> =>
-  replaceFiles(new Map([[file, (write) => write(Buffer.from(`${JSON.stringify(value, null, 2)}\n`))]]));
+const state = v.custom<State>((x) => x !== undefined, 'any value');
+const LOGITS = ['f16', 'bf16', 'f32'] as const satisfies LogitsDType[];
+const ManifestSchema = object({
+  format: v.literal(FORMAT, `"${FORMAT}"`),
+  teacher: text,
+  teacherHash: v.nullable(text),
+  settings: object({
+    tokenizer: v.nullable(text),
+    vocabSize: whole(1),
+    sequenceLength: whole(2),
+    topK: whole(1),
+    negatives: whole(),
+    logits: v.picklist(LOGITS, `one of ${LOGITS.join(', ')}`),
+    seed: whole(),
+    pack: flag,
+    documents: state,
+    sources: list(object({ name: text, bytes: whole() })),
+  }),
+  complete: flag,
+  sequences: whole(),
+});
+const error = (message: string, options: ErrorOptions) => new DataError(message, options);
 
-export async function readManifest(folder: string): Promise<Manifest | undefined> {
-  const manifest = await readJsonFile<Manifest>(path.join(folder, MANIFEST));
-  if (manifest && manifest.format !== FORMAT)
-    throw new DataError(`${folder}: its ${MANIFEST} is of format ${manifest.format}, this reads ${FORMAT}`);
-  return manifest;
-}
+export const readManifest = (folder: string): Promise<Manifest | undefined> =>
+  readJson(path.join(folder, MANIFEST), ManifestSchema, { error });
+export const writeJsonFile = (file: string, value: unknown): Promise<void> =>
+  replaceFiles(new Map([[file, (write) => write(jsonText(value))]]));
 
 // ---- shards
 
@@ -120,7 +131,11 @@ export const isShard = (name: string): boolean => /^shard-\d{5,}\.safetensors$/.
 export interface Shard {
   readonly path: string;
   readonly sequences: number;
+  /** The number of its first sequence in the cache. */
+  readonly first: number;
   readonly fields: ReadonlyMap<Field, ArrayPlace>;
+  /** Of each sequence, over its fields in the order of FIELDS. Older caches and the original's have none. */
+  readonly checksums: Uint32Array | undefined;
 }
 
 /** What a shard's header says beside where its arrays are. */
@@ -130,18 +145,71 @@ export interface ShardNote {
   /** Where reading the data goes on after its last. */
   readonly after: State;
 }
+const NOTE = 'kd-cache';
+/** The CRC-32 of the note and of what the header says of the arrays. */
+const SEAL = 'kd-cache-crc32';
+const NoteSchema = object({
+  first: whole(),
+  after: state,
+  /** CRC-32 of each sequence. */
+  crc32: optional(list(whole(0, 2 ** 32 - 1))),
+});
+
+/** Writes a shard. Its checksums stand in its header, so that one rename makes both the data and the checksums true. */
+export const writeShard = (file: string, arrays: ReadonlyMap<Field, HostArray>, { first, after }: ShardNote) => {
+  const note: Read<typeof NoteSchema> = { first, after, crc32: Array.from(checksumsOf(arrays)) };
+  const json = JSON.stringify(note);
+  const named = new Map([...arrays].map(([field, array]) => [FIELDS[field].stored, array]));
+  return writeSafetensors(file, named, { metadata: { [NOTE]: json, [SEAL]: sealOf(json, arrays) } });
+};
+const sealOf = (note: string, arrays: ReadonlyMap<Field, ArrayType>): string => {
+  const types = fieldNames.filter((f) => arrays.has(f)).map((f) => `${f} ${show(arrays.get(f)!)}`);
+  return crc32(Buffer.from([note, ...types].join('\n')), 0)
+    .toString(16)
+    .padStart(8, '0');
+};
+
+/** The CRC-32 of each sequence. */
+function checksumsOf(arrays: ReadonlyMap<Field, HostArray>): Uint32Array {
+  const found = new Uint32Array(arrays.get('inputIds')!.shape[0]!);
+  for (const field of fieldNames) {
+    const array = arrays.get(field);
+    if (!array) continue;
+    const { data } = array;
+    const row = data.byteLength / found.length;
+    for (let i = 0; i < found.length; i++)
+      found[i] = crc32(new Uint8Array(data.buffer, data.byteOffset + i * row, row), found[i]!);
+  }
+  return found;
+}
 
 /** The header of one of our shards; it is checked that the whole file is there. */
 export async function openShard(file: string, sizes: CacheSizes): Promise<Shard & ShardNote> {
   await using opened = await openSafetensors(file);
-  const note = opened.metadata.get('kd-cache');
-  if (!note) throw new DataError(`${file} is no shard of a KD cache`);
-  return { ...shardOf(file, opened.entries, sizes), ...(JSON.parse(note) as ShardNote) };
+  const note = opened.metadata.get(NOTE);
+  if (!note) throw new DataError(`${file} is no shard of a KD cache: its header has no ${NOTE}`);
+  const shard = shardOf(file, opened.entries, sizes);
+  const {
+    first,
+    after,
+    crc32: checksums,
+  } = parseJson(note, `${file}: the ${NOTE} of its header`, NoteSchema, { error });
+  const seal = opened.metadata.get(SEAL);
+  const isSealed = seal === sealOf(note, shard.fields) && checksums?.length === shard.sequences;
+  if ((checksums || seal) && !isSealed)
+    throw new DataError(`${file} is damaged: the checksum of its header differs: ${REMAKE}`);
+  return { ...shard, first, after, checksums: checksums && Uint32Array.from(checksums) };
 }
-export const openTorchShard = async (file: string, sizes: CacheSizes): Promise<Shard> =>
-  shardOf(file, await locateTorch(file), sizes);
+/** What helps when a shard is damaged. */
+const REMAKE = 'copy it again, or delete it and run the same kd-cache command again, which makes the missing shards';
 
-function shardOf(file: string, places: ReadonlyMap<string, ArrayPlace>, sizes: CacheSizes): Shard {
+export const openTorchShard = async (file: string, sizes: CacheSizes, first: number): Promise<Shard> => ({
+  ...shardOf(file, await locateTorch(file), sizes),
+  first,
+  checksums: undefined,
+});
+
+function shardOf(file: string, places: ReadonlyMap<string, ArrayPlace>, sizes: CacheSizes) {
   const n = places.get('input_ids')?.shape[0] ?? 0;
   const fields = new Map<Field, ArrayPlace>();
   for (const field of fieldsOf(sizes)) {
@@ -156,24 +224,85 @@ function shardOf(file: string, places: ReadonlyMap<string, ArrayPlace>, sizes: C
   return { path: file, sequences: n, fields };
 }
 
-/** Some sequences of a shard, nothing else of it: each field [count, ...]. */
-export const readSequences = (shard: Shard, start: number, count: number): Promise<Map<Field, HostArray>> =>
-  withFile(shard.path, async ({ read }) => {
-    const arrays = [...shard.fields].map(
-      async ([
-        field,
-        {
-          dtype,
-          shape: [, ...shape],
-          position,
-        },
-      ]) => {
-        const skip = start * sizeOf(shape) * DTYPES[dtype].bytes;
-        return [field, await readArray(read, { dtype, shape: [count, ...shape] }, position + skip)] as const;
-      },
-    );
-    return new Map(await Promise.all(arrays));
+/**
+ * Some sequences of a shard, nothing else of it: each field [count, ...]. Their checksums are compared where there are any, and
+ * their values are checked: those of damaged files would train without an error.
+ */
+export async function readSequences(
+  shard: Shard,
+  start: number,
+  count: number,
+  vocabSize: number | null,
+): Promise<Map<Field, HostArray>> {
+  const arrays = await withFile(shard.path, async ({ read }) => {
+    const reads = [...shard.fields].map(async ([field, { dtype, shape, position }]) => {
+      const row = shape.slice(1);
+      const skip = start * sizeOf(row) * DTYPES[dtype].bytes;
+      return [field, await readArray(read, { dtype, shape: [count, ...row] }, position + skip)] as const;
+    });
+    return new Map(await Promise.all(reads));
   });
+  const { checksums } = shard;
+  const damaged = checksums ? checksumsOf(arrays).findIndex((crc, i) => crc !== checksums[start + i]) : -1;
+  if (damaged >= 0)
+    throw new DataError(
+      `${shard.path} is damaged: the checksum of sequence ${start + damaged} (${shard.first + start + damaged} of the cache) differs: ${REMAKE}`,
+    );
+  const wrong = firstWrong(arrays, vocabSize);
+  if (wrong) throw new DataError(wrongText(shard, start, wrong, vocabSize));
+  return arrays;
+}
+
+// ---- values
+
+/** A value that no cache can hold. */
+export interface WrongValue {
+  readonly field: Field;
+  readonly sequence: number;
+  readonly position: number;
+  /** Among the candidates of a position. */
+  readonly candidate: number;
+  readonly value: number;
+}
+
+/** The first value that is wrong: a token outside the vocabulary, a mask that is neither 0 nor 1, a logit that is not finite. */
+export function firstWrong(arrays: ReadonlyMap<Field, HostArray>, vocabSize: number | null): WrongValue | undefined {
+  for (const [field, { dtype, shape, data }] of arrays) {
+    const { kind } = FIELDS[field];
+    const most = kind === 'mask' ? 1 : (vocabSize ?? 2 ** 31) - 1;
+    const at = kind === 'logits' ? indexOfNonfinite(dtype, data) : indexOutside(data, most);
+    if (at < 0) continue;
+    const [, positions, candidates = 1] = shape as readonly [number, number, number?];
+    const position = Math.floor(at / candidates);
+    const [value] = decodeFloats(dtype, data.subarray(at, at + 1));
+    return {
+      field,
+      sequence: Math.floor(position / positions),
+      position: position % positions,
+      candidate: at % candidates,
+      value: Number(value),
+    };
+  }
+  return undefined;
+}
+/** The first number that is not from 0 to `most`. */
+function indexOutside(data: HostArray['data'], most: number): number {
+  for (let i = 0; i < data.length; i++) if (!(data[i]! >= 0 && data[i]! <= most)) return i;
+  return -1;
+}
+
+function wrongText({ path: file, first }: Shard, start: number, wrong: WrongValue, vocabSize: number | null): string {
+  const { field, sequence, position, value } = wrong;
+  const { stored, kind } = FIELDS[field];
+  const n = start + sequence;
+  const where = `${file}: sequence ${n} (${first + n} of the cache), position ${position}: ${stored} holds`;
+  if (kind === 'mask') return `${where} ${value}: a mask is 0 or 1`;
+  if (kind === 'ids') {
+    const known = vocabSize === null ? 'token ids are not negative' : `the vocabulary has 0 to ${vocabSize - 1}`;
+    return `${where} token ${value}, and ${known}: use a cache of a teacher with the same tokenizer and vocabulary`;
+  }
+  return `${where} ${showNumber(value)}: the teacher's logits must be finite: make the cache again with f32 storage (--logits f32)`;
+}
 
 /** The bytes of one sequence. */
 export const bytesOfSequence = (sizes: CacheSizes, logits: LogitsDType): number =>
@@ -182,16 +311,11 @@ export const bytesOfSequence = (sizes: CacheSizes, logits: LogitsDType): number 
 // ---- the original's
 
 /** What meta.json says that matters here; its other fields are kept where they are. */
-export interface OriginalMeta {
-  readonly format?: string;
-  readonly teacher_model?: string;
-  readonly tokenizer?: string;
-  readonly max_length: number;
-  readonly topk: number;
-  readonly rand_neg?: number;
-  readonly num_sequences?: number;
-  readonly vocab_size?: number;
-}
+const MetaSchema = object({ teacher_model: optional(text), vocab_size: optional(whole(1)) });
+const ProgressSchema = object({ n_written: optional(whole()) });
+export const readOriginalMeta = (folder: string) => readJson(path.join(folder, 'meta.json'), MetaSchema, { error });
+export const readOriginalProgress = (folder: string) =>
+  readJson(path.join(folder, 'progress.json'), ProgressSchema, { error });
 export const ORIGINAL_FORMAT = 'qwen_kd_topk_cache_v1';
 
 export function checkSizes(what: string, { sequenceLength, topK, negatives }: CacheSizes, vocabSize: number): void {

@@ -7,12 +7,15 @@ import { checkWhole } from '../base/check.js';
 import { type DType, type HostArray, hostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
-import { waitForLock } from '../base/lock.js';
+import { holderOf, waitForLock } from '../base/lock.js';
 import { type Document, IterableDataset, type Read, type Source } from '../data/index.js';
-import { type HubOptions, resolveModel, writeSafetensors } from '../io/index.js';
+import { openOutput } from '../io/file.js';
+import { type HubOptions, resolveModel } from '../io/index.js';
 import { type Qwen3Config, Qwen3ForCausalLM, type Tokenizer } from '../models/index.js';
 import { readFolder } from '../models/qwen3.js';
+import { checkFinite, showNumber } from '../nn/finite.js';
 import { tensor } from '../tensor/create.js';
+import type { Tensor } from '../tensor/tensor.js';
 import {
   arrayTypes,
   bytesOfSequence,
@@ -21,6 +24,7 @@ import {
   FIELDS,
   type Field,
   FORMAT,
+  firstWrong,
   isShard,
   type LogitsDType,
   MANIFEST,
@@ -29,7 +33,9 @@ import {
   readManifest,
   type ShardNote,
   shardName,
+  type WrongValue,
   writeJsonFile,
+  writeShard,
 } from './cache-format.js';
 import {
   type CacheRow,
@@ -40,7 +46,7 @@ import {
   fractionOf,
   sourcesOf,
 } from './cache-rows.js';
-import { type Candidates, type Reduce, randomOf, teacherCandidates } from './cache-teacher.js';
+import { type Candidates, randomOf, teacherCandidates } from './cache-teacher.js';
 
 export interface KDCacheOptions extends DocumentOptions {
   /** The folder of a Qwen3 model, its name on the hub, or the model. */
@@ -98,6 +104,7 @@ const SHARD_BYTES = 64 * 2 ** 20;
 /** Runs a teacher over data, and writes what it says of each position into a folder. */
 export async function writeKDCache(folder: string, options: KDCacheOptions): Promise<KDCacheResult> {
   const { batchSize = 4, sequences: limit = Number.POSITIVE_INFINITY, overwrite = false } = options;
+  await openOutput(folder);
   const teacher = await findTeacher(options);
   const { settings, rows } = await plan(teacher, options);
   const record = bytesOfSequence(settings, settings.logits);
@@ -106,7 +113,6 @@ export async function writeKDCache(folder: string, options: KDCacheOptions): Pro
   const counts = { batchSize, shardSequences, ...(options.sequences !== undefined && { sequences: limit }) };
   for (const [name, n] of Object.entries(counts)) checkWhole(`kd-cache: ${name}`, n, 1);
 
-  await fs.mkdir(folder, { recursive: true });
   const lock = await lockFolder(folder);
   try {
     let manifest = await known(folder, settings, overwrite);
@@ -129,41 +135,37 @@ export async function writeKDCache(folder: string, options: KDCacheOptions): Pro
     const teacherHash = await hashOf(model);
     if (manifest && manifest.teacherHash !== teacherHash)
       throw new ArgumentError(`${folder} holds a cache of another teacher (${manifest.teacher}): ${OTHERWISE}`);
+    await checkFinite(`kd-cache: the teacher ${teacher.name}`, model);
     manifest ??= { format: FORMAT, teacher: teacher.name, teacherHash, settings, complete: false, sequences: 0 };
-    await writeJsonFile(path.join(folder, MANIFEST), { ...manifest, complete: false, sequences: 0 });
-    const reduce = teacherCandidates(model, settings, settings.logits);
+    const compute = shardComputer(model, settings, batchSize, progress);
     let first = there.sequences;
+    let begun = false;
     let writing: Promise<void> | undefined; // the shard before, while the device works on the next
-    for (let shard = there.shards; next.length; shard++) {
-      progress.expect(first + next.length, next, shardSequences);
-      const arrays = await compute(
-        next.map((r) => r.item),
-        first,
-        settings,
-        batchSize,
-        reduce,
-        progress,
-      );
-      await writing;
-      if (lock.lost.aborted)
-        throw new DataError(`${folder} is being written by another process since this one stood still`);
-      const note: ShardNote = { first, after: next.at(-1)!.after };
-      writing = writeShard(path.join(folder, shardName(shard)), arrays, note);
-      writing.catch(() => undefined); // it is thrown where it is awaited
-      first += next.length;
-      next = await take(reads, Math.min(shardSequences, limit - first));
+    try {
+      for (let shard = there.shards; next.length; shard++) {
+        progress.expect(first + next.length, next, shardSequences);
+        const rows = next.map((r) => r.item);
+        const arrays = await compute(rows, first);
+        await writing;
+        lock.check();
+        // Not before there is something to write: a run that fails at once leaves nothing behind.
+        if (!begun) await writeJsonFile(path.join(folder, MANIFEST), { ...manifest, complete: false, sequences: 0 });
+        begun = true;
+        const note: ShardNote = { first, after: next.at(-1)!.after };
+        writing = writeShard(path.join(folder, shardName(shard)), arrays, note);
+        writing.catch(() => undefined); // it is thrown where it is awaited
+        first += next.length;
+        next = await take(reads, Math.min(shardSequences, limit - first));
+      }
+    } finally {
+      await writing; // also when the next shard failed: what was computed is kept
     }
-    await writing;
+    lock.check();
     return await finish(first);
   } finally {
     await lock.release();
   }
 }
-
-export const writeShard = (file: string, arrays: ReadonlyMap<Field, HostArray>, note: ShardNote): Promise<void> =>
-  writeSafetensors(file, new Map([...arrays].map(([field, array]) => [FIELDS[field].stored, array])), {
-    metadata: { 'kd-cache': JSON.stringify(note) },
-  });
 
 // ---- before anything is computed
 
@@ -263,11 +265,13 @@ async function wholeShards(folder: string, manifest: Manifest | undefined) {
   return there;
 }
 
-/** One process at a time. That of a killed one goes stale in 5 s. */
-async function lockFolder(folder: string) {
-  const lock = await waitForLock(path.join(folder, MANIFEST));
+export const LOCK = `${MANIFEST}.lock`;
+/** One process at a time. */
+export async function lockFolder(folder: string) {
+  const file = path.join(folder, MANIFEST);
+  const lock = await waitForLock(file);
   if (lock) return lock;
-  throw new DataError(`${folder} is being written by another process: wait until it is done, or use another folder`);
+  throw new DataError(`${folder} is being written by ${holderOf(file)}: wait until it is done, or use another folder`);
 }
 
 async function take<T>(reads: AsyncIterator<Read<T>>, n: number): Promise<Read<T>[]> {
@@ -282,43 +286,78 @@ async function take<T>(reads: AsyncIterator<Read<T>>, n: number): Promise<Read<T
 
 // ---- computing
 
-/** All arrays of a shard. The teacher reads a batch while the numbers of the one before are fetched. */
-async function compute(
-  rows: readonly CacheRow[],
-  first: number,
-  settings: CacheSettings,
-  batchSize: number,
-  reduce: Reduce,
-  progress: Progress,
-): Promise<Map<Field, HostArray>> {
-  const arrays = new Map<Field, HostArray>();
-  for (const [field, type] of arrayTypes(settings, settings.logits, rows.length))
-    arrays.set(field, { ...type, data: hostArray(type) });
-  const put = (field: Field, sequence: number, data: HostArray['data']) => {
-    const { data: all, shape } = arrays.get(field)!;
-    const size = sizeOf(shape.slice(1));
-    all.set(data.subarray(0, (rows.length - sequence) * size) as never, sequence * size); // what is behind is padding
-  };
-  rows.forEach((row, i) => {
-    for (const field of ['inputIds', 'attentionMask', 'lossMask'] as const) put(field, i, row[field]);
-  });
-  let pending: (() => Promise<void>) | undefined;
-  for (let at = 0; at < rows.length; at += batchSize) {
-    const ids = new Int32Array(batchSize * settings.sequenceLength); // a batch that is not full is the same program
-    rows.slice(at, at + batchSize).forEach((row, i) => ids.set(row.inputIds, i * settings.sequenceLength));
-    const inputs = tensor(ids, { shape: [batchSize, settings.sequenceLength] });
-    const found = await reduce(inputs, randomOf(first + at, settings, settings.seed));
-    await pending?.();
-    pending = async () => {
-      for (const [field, x] of Object.entries(found) as [keyof Candidates, Candidates['topkIdx']][]) {
-        put(field, at, await x.data());
-        x.dispose();
-      }
-      progress.report(first + Math.min(at + batchSize, rows.length));
+/** Computes all arrays of a shard. The teacher reads a batch while the numbers of the one before are fetched. */
+function shardComputer(model: Qwen3ForCausalLM, settings: CacheSettings, batchSize: number, progress: Progress) {
+  const reduce = teacherCandidates(model, settings, settings.logits);
+  return async (rows: readonly CacheRow[], first: number): Promise<Map<Field, HostArray>> => {
+    const arrays = new Map<Field, HostArray>();
+    for (const [field, type] of arrayTypes(settings, settings.logits, rows.length))
+      arrays.set(field, { ...type, data: hostArray(type) });
+    const put = (field: Field, sequence: number, data: HostArray['data']) => {
+      const { data: all, shape } = arrays.get(field)!;
+      const size = sizeOf(shape.slice(1));
+      all.set(data.subarray(0, (rows.length - sequence) * size) as never, sequence * size); // what is behind is padding
     };
-  }
-  await pending?.();
-  return arrays;
+    rows.forEach((row, i) => {
+      for (const field of ['inputIds', 'attentionMask', 'lossMask'] as const) put(field, i, row[field]);
+    });
+    let pending: (() => Promise<void>) | undefined;
+    for (let at = 0; at < rows.length; at += batchSize) {
+      const ids = new Int32Array(batchSize * settings.sequenceLength); // a batch that is not full is the same program
+      rows.slice(at, at + batchSize).forEach((row, i) => ids.set(row.inputIds, i * settings.sequenceLength));
+      const inputs = () =>
+        [
+          tensor(ids, { shape: [batchSize, settings.sequenceLength] }),
+          randomOf(first + at, settings, settings.seed),
+        ] as const;
+      const found = await reduce(...inputs());
+      await pending?.();
+      pending = async () => {
+        for (const [field, x] of Object.entries(found) as [keyof Candidates, Candidates['topkIdx']][]) {
+          put(field, at, await x.data());
+          x.dispose();
+        }
+        const end = Math.min(at + batchSize, rows.length);
+        const wrong = firstWrong(rowsOf(arrays, at, end), settings.vocabSize);
+        if (wrong) throw new DataError(await reasonOf(wrong, first + at, model, settings, inputs));
+        progress.report(first + end);
+      };
+    }
+    await pending?.();
+    return arrays;
+  };
+}
+/** Some sequences of arrays. */
+const rowsOf = (arrays: ReadonlyMap<Field, HostArray>, start: number, end: number): Map<Field, HostArray> =>
+  new Map(
+    [...arrays].map(([field, { dtype, shape, data }]) => {
+      const row = shape.slice(1);
+      const size = sizeOf(row);
+      return [field, { dtype, shape: [end - start, ...row], data: data.subarray(start * size, end * size) }];
+    }),
+  );
+
+/** Why a value cannot be stored. The teacher reads the batch again, and its logits are kept in f32. */
+async function reasonOf(
+  { field, sequence, position, candidate, value }: WrongValue,
+  first: number,
+  model: Qwen3ForCausalLM,
+  settings: CacheSettings,
+  inputs: () => readonly [ids: Tensor, random: Tensor],
+): Promise<string> {
+  const { stored, kind } = FIELDS[field];
+  const where = `kd-cache: sequence ${first + sequence}, position ${position}: ${stored} is`;
+  if (kind !== 'logits') return `${where} ${value}, which no cache can hold`;
+  const exact = (await teacherCandidates(model, settings, 'f32')(...inputs()))[field as 'topkLogits'];
+  const [, positions, candidates] = exact.shape as [number, number, number];
+  const logit = Number((await exact.data())[(sequence * positions + position) * candidates + candidate]);
+  const anew = 'with --overwrite, or in another folder';
+  if (Number.isFinite(logit))
+    return `${where} ${logit}, which ${settings.logits} cannot hold: make the cache with --logits f32, ${anew}`;
+  const { dtype } = model.lmHead.weight;
+  const remedy =
+    dtype === 'f32' ? 'use another teacher, or leave this text out' : `compute in f32 (--dtype f32), ${anew}`;
+  return `${where} ${showNumber(value)}, though all weights of the teacher are finite: its activations overflow ${dtype}: ${remedy}`;
 }
 
 class Progress {

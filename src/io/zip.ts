@@ -348,7 +348,7 @@ function plainCrc32(bytes: Uint8Array, before: number): number {
   for (let i = 0; i < bytes.length; i++) crc = (crc >>> 8) ^ CRC_TABLE[(crc ^ bytes[i]!) & 0xff]!;
   return ~crc >>> 0;
 }
-const crc32 = (zlib.crc32 as typeof zlib.crc32 | undefined) ?? plainCrc32;
+export const crc32 = (zlib.crc32 as typeof zlib.crc32 | undefined) ?? plainCrc32;
 
 /** Little-endian fields: [bytes, value]. */
 const fields = (...values: readonly (readonly [1 | 2 | 4 | 8, number])[]): Buffer =>

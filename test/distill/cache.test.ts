@@ -82,7 +82,7 @@ describe('what is in it', () => {
 describe('one program', () => {
   test('for all batches, the last that is not full too', () => {
     expect(all.length % 4).not.toBe(0);
-    expect(compiled).toEqual(['teacherCandidates']);
+    expect(compiled).toEqual(['firstNonfinite', 'teacherCandidates']); // that of its weights, and that of its texts
   });
 
   test('in chunks it is the same, takes less memory, and never holds the logits of all positions', async () => {

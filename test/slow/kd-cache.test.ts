@@ -57,6 +57,8 @@ test('kill -9 at 12 random moments', async () => {
   const files = fs.readdirSync(folder).filter((n) => n.startsWith('shard-') && n.endsWith('.safetensors'));
   expect(await run(folder)).toBe(0);
   expect((await contentsOf(folder)).equals(await contentsOf(whole))).toBe(true);
+  for (const name of fs.readdirSync(whole))
+    expect(fs.readFileSync(path.join(folder, name)).equals(fs.readFileSync(path.join(whole, name))), name).toBe(true);
   expect(files.length).toBeGreaterThanOrEqual(12);
   expect(fs.readdirSync(folder).filter((n) => n.endsWith('.tmp') || n.endsWith('.lock'))).toEqual([]);
   console.log(`${kills} kills, ${new Set(leftovers).size} of them in the middle of a shard`);
