@@ -5,6 +5,7 @@ import { Command, Option } from 'commander';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, plural, seconds } from '../base/format.js';
+import { openOutput } from '../io/file.js';
 import type { FactoredOptions, LayerReport, Preset } from '../quant/index.js';
 import type { StudentForm } from '../recovery/index.js';
 import { PRESETS } from '../recovery/options.js';
@@ -123,14 +124,13 @@ function summary(layers: readonly LayerReport[]): string[][] {
   });
 }
 
-/** A folder that a model is written to is not the one that it is read from. */
+/** Makes the folder that a model is written to ready, before any work. It is not the one that the model is read from. */
 export async function checkOutput(output: string, ...inputs: readonly string[]): Promise<void> {
   const real = (folder: string) => fs.realpath(folder).catch(() => path.resolve(folder));
   for (const input of inputs)
     if ((await real(input)) === (await real(output)))
       throw new ArgumentError(`--output is ${output}, where the model is read from: name another folder`);
-  const there = await fs.stat(output).catch(() => undefined);
-  if (there && !there.isDirectory()) throw new ArgumentError(`--output is ${output}, which is a file: name a folder`);
+  await openOutput(output);
 }
 
 /** What a model's weights take on the disk. */

@@ -1,10 +1,12 @@
 // Whole models: their linears replaced by quantized ones, and what that costs and saves.
 import { DTYPES, type DType } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, DataError } from '../base/errors.js';
 import { columns, bytes as showBytes } from '../base/format.js';
+import { checkFinite, showNumber } from '../nn/finite.js';
 import { Linear } from '../nn/linear.js';
 import { fits, type Module, type Pattern } from '../nn/module.js';
 import { noGrad } from '../tensor/autograd.js';
+import { where } from '../tensor/functions.js';
 import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { FactoredOptions } from './factored.js';
@@ -114,6 +116,7 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
   const { preset, rules, targets, materialize = false, onLayer } = options;
   if (!preset === !rules) throw new ArgumentError('quantizeModel: give either a preset or rules');
   const plan = planned(model, rules ?? presetRules(preset!, options.options), targets);
+  await checkFinite('quantize', model);
   const reports: LayerReport[] = [];
   let done = 0;
   for (const [name, [linear, { targets: _, ...rule }]] of plan) {
@@ -122,25 +125,21 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
     await compute('quantize', weight);
     await layer.fit();
     await compute('quantize', ...layer.parameters(), ...layer.buffers()); // the codes, before they are used
-    const made = noGrad(() => layer.effectiveWeight());
-    const error = noGrad(() =>
-      made
-        .float()
-        .sub(weight.float())
-        .square()
-        .sum([-2, -1])
-        .div(weight.float().square().sum([-2, -1]))
-        .sqrt()
-        .reshape([-1]),
-    );
+    const error = noGrad(() => relativeError(layer.effectiveWeight().float(), weight.float()));
     if (materialize) layer.materialize();
     await compute('quantize', error, ...layer.parameters(), ...layer.buffers());
     const errors = (await error.tolist()) as number[];
+    const names = namesOf(name, weight.shape.slice(0, -2));
+    const lost = errors.findIndex((e) => !Number.isFinite(e));
+    if (lost >= 0)
+      throw new DataError(
+        `quantize: the error of ${names[lost]}.weight is ${showNumber(errors[lost]!)}, though all its weights are finite: they are too large or too small for ${layer.kind} levels: leave it out with targets`,
+      );
     replace(model, name, layer);
     if (!layer.parameters().includes(linear.weight)) linear.weight.dispose();
     done++;
     const { bits } = layer.parts();
-    for (const [i, of] of namesOf(name, weight.shape.slice(0, -2)).entries()) {
+    for (const [i, of] of names.entries()) {
       const report = {
         name: of,
         kind: layer.kind,
@@ -155,6 +154,13 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
     }
   }
   return new QuantReport(reports);
+}
+
+/** The length of each layer's change relative to that of its weight; that of a weight of zeros is not relative. */
+function relativeError(made: Tensor, weight: Tensor): Tensor {
+  const sum = (x: Tensor) => x.square().sum([-2, -1]).reshape([-1]);
+  const [change, size] = [sum(made.sub(weight)), sum(weight)];
+  return change.div(where(size.eq(0), 1, size)).sqrt();
 }
 
 /** What the parts of one of so many layers take, packed. */

@@ -9,10 +9,12 @@ import { type Dataset, isDataset } from '../data/dataset.js';
 import { type DocumentOptions, documentsOf, endOfText, sourcesOf } from '../distill/cache-rows.js';
 import { inChunks, tokenLoss, wide } from '../distill/losses.js';
 import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
+import { firstNonfinite, nonfiniteText, REPAIR, showNumber } from '../nn/finite.js';
 import type { Module } from '../nn/module.js';
 import { batchFor, readableFor } from '../spmd/parallel.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
+import { where } from '../tensor/functions.js';
 import { type Compiled, compile } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { positionsOf } from './lessons.js';
@@ -69,26 +71,57 @@ async function meanOf(
 ): Promise<Perplexity> {
   const run = programOf(model);
   let [sum, total] = [0, 0];
-  const add = async (losses: Promise<Tensor>, counted: number, upTo: number): Promise<void> => {
-    for (const row of (await (await losses).data()) as Float32Array) sum += row;
+  const add = async (losses: Promise<Tensor>, { ids, mask, counted }: Filled, start: number): Promise<void> => {
+    const rows = (await (await losses).data()) as Float32Array;
+    const lost = rows.findIndex((loss) => !Number.isFinite(loss));
+    if (lost >= 0) {
+      const at = lost * length;
+      const [row, counts] = [ids.subarray(at, at + length), mask.subarray(at, at + length)];
+      throw new DataError(await lossReason(model, row, counts, start + lost, rows[lost]!));
+    }
+    for (const row of rows) sum += row;
     total += counted;
-    onProgress?.(upTo, dataset.length);
+    onProgress?.(Math.min(start + size, dataset.length), dataset.length);
   };
   let before: Promise<void> | undefined;
   for (let start = 0; start < dataset.length; start += size) {
     const end = Math.min(start + size, dataset.length);
     const batch = await Promise.all(Array.from({ length: end - start }, async (_, i) => dataset.get(start + i)));
-    const { ids, mask, counted } = fill(batch.map(plain), size, length, model.config.vocabSize, start);
-    const tokens = tensor(ids, { shape: [size, length], dtype: 'i32' });
-    const counts = tensor(mask, { shape: [size, length], dtype: 'u8' });
+    const filled = fill(batch.map(plain), size, length, model.config.vocabSize, start);
+    const tokens = tensor(filled.ids, { shape: [size, length], dtype: 'i32' });
+    const counts = tensor(filled.mask, { shape: [size, length], dtype: 'u8' });
     const losses = run(batchFor(model, tokens), batchFor(model, counts));
     await before; // while this batch is computed, the one before is read
-    before = add(losses, counted, end);
+    before = add(losses, filled, start);
   }
   await before;
   if (!total) throw new DataError('evaluatePerplexity: no token is to be foreseen: their mask is 0 everywhere');
   const loss = sum / total;
-  return { perplexity: Math.exp(loss), loss, tokens: total };
+  const perplexity = Math.exp(loss);
+  if (!Number.isFinite(perplexity))
+    throw new DataError(
+      `evaluatePerplexity: the mean loss is ${loss.toPrecision(5)}, and its exponential, the perplexity, is ${showNumber(perplexity)}: the model's logits are far too large`,
+    );
+  return { perplexity, loss, tokens: total };
+}
+
+/** Why the loss of a row is not finite: a weight, or the first token where it happens. */
+async function lossReason(
+  model: Qwen3ForCausalLM,
+  ids: Int32Array,
+  mask: Uint8Array,
+  row: number,
+  loss: number,
+): Promise<string> {
+  const bad = await firstNonfinite(model);
+  if (bad) return `evaluatePerplexity: the loss is ${showNumber(loss)}: ${nonfiniteText(bad)}: ${REPAIR}`;
+  const tokens = tensor(ids, { shape: [1, ids.length], dtype: 'i32' });
+  const losses = (await noGrad(() => readableFor(model, tokenLosses(model, tokens))).data()) as Float32Array;
+  const at = losses.findIndex((x, i) => mask[i + 1] === 1 && !Number.isFinite(x)) + 1;
+  const place = at ? `of token ${ids[at]} at position ${at} of row ${row}` : `of row ${row}`;
+  const { dtype } = model.lmHead.weight;
+  const remedy = dtype === 'f32' ? '' : ': compute in f32 (--dtype f32)';
+  return `evaluatePerplexity: the loss ${place} is ${showNumber(at ? losses[at - 1]! : loss)}, though all weights are finite: the model's activations overflow ${dtype}${remedy}`;
 }
 
 // ---- the program
@@ -100,22 +133,25 @@ const programs = new WeakMap<Module, Run>();
 function programOf(model: Qwen3ForCausalLM): Run {
   const known = programs.get(model);
   if (known) return known;
-  const { vocabSize } = model.config;
   const made = compile(
     (ids: Tensor, mask: Tensor): Tensor =>
       noGrad(() => {
-        const L = ids.size(1);
-        const hidden = positionsOf(model, ids);
-        const rows = { h: hidden, next: ids.narrow(1, 1, L - 1) };
-        const { loss } = inChunks('evaluatePerplexity', hidden, rows, undefined, vocabSize, ({ h, next }) => ({
-          loss: tokenLoss(wide(model.lmHead.forward(h)), next),
-        }));
-        return readableFor(model, loss.mul(mask.narrow(1, 1, L - 1).to(loss.dtype)).sum(-1));
+        const loss = tokenLosses(model, ids);
+        return readableFor(model, where(mask.narrow(1, 1, loss.size(1)).ne(0), loss, 0).sum(-1));
       }),
     { name: 'evaluatePerplexity' },
   );
   programs.set(model, made);
   return made;
+}
+
+/** The loss of each token but the first, [B, L - 1]. */
+function tokenLosses(model: Qwen3ForCausalLM, ids: Tensor): Tensor {
+  const hidden = positionsOf(model, ids);
+  const rows = { h: hidden, next: ids.narrow(1, 1, ids.size(1) - 1) };
+  return inChunks('evaluatePerplexity', hidden, rows, undefined, model.config.vocabSize, ({ h, next }) => ({
+    loss: tokenLoss(wide(model.lmHead.forward(h)), next),
+  })).loss;
 }
 
 /** fn, in eval mode; each module has its own mode again afterwards. */
@@ -145,6 +181,12 @@ function checkLength(length: number, { config }: Qwen3ForCausalLM): void {
     throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the first is not foreseen, so 2 at least`);
 }
 
+interface Filled {
+  readonly ids: Int32Array;
+  readonly mask: Uint8Array;
+  /** How many tokens count. */
+  readonly counted: number;
+}
 /** A batch of so many rows; what is missing is filled up and does not count. */
 function fill(
   rows: readonly { readonly ids: Tokens; readonly mask?: Tokens }[],
@@ -152,7 +194,7 @@ function fill(
   length: number,
   vocabSize: number,
   start: number,
-): { ids: Int32Array; mask: Uint8Array; counted: number } {
+): Filled {
   const [ids, mask] = [new Int32Array(size * length), new Uint8Array(size * length)];
   let counted = 0;
   for (const [r, row] of rows.entries()) {

@@ -7,6 +7,7 @@ import { sourcesOf } from '../distill/cache-rows.js';
 import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
 import { QWEN3_TENSOR_PARALLEL, Qwen3ForCausalLM } from '../models/index.js';
 import { CHECKPOINT, readFolder } from '../models/qwen3.js';
+import { checkFinite } from '../nn/finite.js';
 import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
 import { keepWeight } from '../quant/model.js';
 import { device } from '../runtime/device.js';
@@ -63,6 +64,7 @@ export async function prepare(s: Settings, workers: Workers): Promise<Prepared> 
   const { config, tokenizer } = await readFolder(folder);
   if (s.evalData && !tokenizer) throw new ArgumentError(`--eval-data: ${folder} has no tokenizer.json`);
   const teacher = s.teacher ? await Qwen3ForCausalLM.fromPretrained(s.teacher, { dtype, ...layers }) : null;
+  if (teacher) await checkFinite(`--teacher ${s.teacher}`, teacher);
   if (teacher) split(teacher.requiresGrad_(false));
   const lesson = await openLesson(s, config, tokenizer, teacher);
 
@@ -79,6 +81,7 @@ export async function prepare(s: Settings, workers: Workers): Promise<Prepared> 
     adapterOptions,
   });
   await adapt(student, s, adapterOptions);
+  await checkFinite(`the student ${name}${s.resumeFrom ? ` with the adapters ${s.resumeFrom}` : ''}`, student);
   split(student);
   student.train();
   return { student, form, lesson, dtype, mesh, share: await workers.share(mesh) };
