@@ -206,9 +206,9 @@ test("the original's: tokens are checked where meta.json has no vocab_size; chec
   damaged[position + 3]! ^= 1; // a logit that is finite and another
   fs.writeFileSync(file, damaged);
   const to = newFolder();
-  await expect(importKDCache(folder, to)).rejects.toThrow(
-    /shard_00001.pt is not a torch file: .* is damaged: its checksum is another/,
-  );
+  const text = /shard_00001.pt is not a torch file: .* is damaged: its checksum is another/;
+  await expect(importKDCache(folder, to)).rejects.toThrow(text);
+  await expect(KDCacheDataset.open(folder, { preload: true })).rejects.toThrow(text);
   // torch.serialization.set_crc32_options(False) writes 0 for all checksums.
   const without = Buffer.from(bytes);
   for (let at = without.indexOf('PK\x01\x02'); at >= 0; at = without.indexOf('PK\x01\x02', at + 1))
