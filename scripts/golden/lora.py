@@ -1,6 +1,7 @@
 """Adapters made by PEFT on a small Qwen3 (test/golden/qwen3/tied), and what it computes with them, for test/lora.
 
     python scripts/golden/lora.py            # needs torch, transformers and peft; writes test/golden/lora/
+    python scripts/golden/lora.py more       # only what more() writes
     python scripts/golden/lora.py FOLDER     # loads adapters that tsxla saved, with PEFT, and prints logits as JSON
 """
 import json
@@ -55,5 +56,33 @@ def main():
     save_file({k: v.contiguous() for k, v in numbers.items()} | {"ids": IDS.clone()}, OUT / "numbers.safetensors")
 
 
+def more():
+    """Embeddings that are trained and tied, and adapters on one layer alone: PEFT's folders, and logits with them."""
+    torch.manual_seed(1)
+    common = dict(task_type="CAUSAL_LM", r=2, lora_alpha=4, target_modules=["q_proj", "up_proj"])
+    kinds = {
+        "embeddings": LoraConfig(**common, modules_to_save=["model.embed_tokens"], ensure_weight_tying=True),
+        "one-layer": LoraConfig(**common, layers_to_transform=[1], layers_pattern="layers"),
+    }
+    numbers = {"ids": IDS.clone()}
+    for name, config in kinds.items():
+        model = get_peft_model(base(), config).eval()
+        model.peft_config["default"].base_model_name_or_path = "qwen3/tied"
+        with torch.no_grad():
+            for p in model.parameters():
+                if p.requires_grad:
+                    p.add_(torch.randn_like(p) * 0.1)
+            numbers[name] = model(input_ids=IDS).logits
+        model.save_pretrained(OUT / name)
+        (OUT / name / "README.md").unlink()
+    save_file(numbers, OUT / "more.safetensors")
+
+
 if __name__ == "__main__":
-    check(sys.argv[1]) if len(sys.argv) > 1 else main()
+    if sys.argv[1:] == ["more"]:
+        more()
+    elif len(sys.argv) > 1:
+        check(sys.argv[1])
+    else:
+        main()
+        more()

@@ -32,6 +32,8 @@ export type NamedArrays = ReadonlyMap<string, HostArray | ReadLater>;
 
 /** Arrays by name that are read when asked for: of a file, or of whatever else can tell its arrays before it has them. */
 export interface ArraySource {
+  /** The file, where it is one: for errors. */
+  readonly path?: string;
   readonly entries: ReadonlyMap<string, ArrayType>;
   read(name: string): Promise<HostArray>;
   /** A block of one: where it begins and how long it is, in each dimension. Where it can be read without the rest. */

@@ -70,6 +70,12 @@ export async function withFile<T>(file: string, use: (file: OpenFile) => Promise
 export type Write = (bytes: Uint8Array) => Promise<void>;
 export type WriteFile = (write: Write) => Promise<void>;
 
+/** Files that are written together, by their paths, and files that go then. */
+export interface FileSet {
+  readonly files: ReadonlyMap<string, WriteFile>;
+  readonly remove: readonly string[];
+}
+
 /**
  * Replaces a set of files, all or none. They are written under temporary names and flushed to the disk first, so that a reader
  * never sees half a file and a full disk changes nothing. Several files of one folder are then listed in a journal before the
@@ -162,6 +168,48 @@ const ifThere = (done: Promise<void>): Promise<void> =>
   done.catch((e: NodeJS.ErrnoException) => {
     if (e.code !== 'ENOENT') throw new FileError(`cannot complete an interrupted save: ${e.message}`, { cause: e });
   });
+
+const SET_FILE = /^[^.].*\.(json|jinja|safetensors|pt|pth|bin)$/;
+const TRIES = 100;
+
+/**
+ * Opens or reads files that are replaced together, so that all of them are of one save: an interrupted save is completed first,
+ * and where another came in between, `read` runs again. It should open large files and leave reading them to later: what was
+ * opened stays as it is. `release` is for what a run opened in vain.
+ */
+export async function readSet<T>(
+  folder: string,
+  read: () => Promise<T>,
+  release: (found: T) => PromiseLike<unknown> = async () => {},
+): Promise<T> {
+  for (let i = 0; i < TRIES; i++) {
+    await finishReplacing(folder);
+    const before = await stampOf(folder);
+    const [found] = await Promise.allSettled([read()]);
+    if (before !== undefined && before === (await stampOf(folder))) {
+      if (found.status === 'rejected') throw found.reason;
+      return found.value;
+    }
+    if (found.status === 'fulfilled') await release(found.value);
+  }
+  throw new FileError(
+    `${folder} was replaced ${TRIES} times while it was being read: wait for the process that writes it`,
+  );
+}
+
+/** Differs whenever a file of a set is replaced; undefined while they are. */
+async function stampOf(folder: string): Promise<string | undefined> {
+  const names = await fs.readdir(folder).catch(() => []); // the names first: a journal is there before the first rename
+  if (names.some((name) => JOURNAL.test(name))) return undefined;
+  const files = names.filter((name) => SET_FILE.test(name)).sort();
+  const stamps = await Promise.all(
+    files.map(async (name) => {
+      const info = await fs.stat(path.join(folder, name), { bigint: true }).catch(() => undefined);
+      return `${name} ${info?.ino} ${info?.ctimeNs}`;
+    }),
+  );
+  return stamps.join('\n');
+}
 
 /**
  * Makes an output folder ready before any work is done for it: creates it, and writes and removes a file in it. What is wrong

@@ -1,14 +1,15 @@
 // Models in several safetensors files, in Hugging Face's layout: an index tells which file holds which array.
 import fs from 'node:fs/promises';
 import path from 'node:path';
+import * as v from 'valibot';
 import { byteLength } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
+import { jsonText, object, optional, readJson, record } from '../base/json.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
-import { messageOf } from '../base/thrown.js';
 import type { Tensor } from '../tensor/index.js';
 import { checkArray, compute, type HostArray, type NamedArrays, namedArrays, type ReadLater } from './array.js';
-import { replaceFiles, type WriteFile } from './file.js';
+import { type FileSet, openOutput, readSet, replaceFiles, type WriteFile } from './file.js';
 import {
   entryOf,
   openSafetensors,
@@ -22,7 +23,6 @@ import {
 const INDEX = 'model.safetensors.index.json';
 const WHOLE = 'model.safetensors';
 const SHARD = /^model-\d{5}-of-\d{5}\.safetensors$/;
-const INDEX_LIMIT = 100 * 2 ** 20; // bytes: an index names arrays, it holds none
 
 class ShardedFile implements TensorFile {
   readonly metadata: ReadonlyMap<string, string>;
@@ -62,6 +62,17 @@ class ShardedFile implements TensorFile {
  * once; its arrays are read when asked for.
  */
 export async function openSharded(folderOrIndex: string): Promise<TensorFile> {
+  const isFolder = (await fs.stat(folderOrIndex).catch(() => undefined))?.isDirectory();
+  const folder = isFolder ? folderOrIndex : path.dirname(folderOrIndex);
+  return readSet(
+    folder,
+    () => openArrays(folderOrIndex),
+    (file) => file.close(),
+  );
+}
+
+/** The same within a readSet. */
+export async function openArrays(folderOrIndex: string): Promise<TensorFile> {
   const isFolder = (await fs.stat(folderOrIndex).catch(() => undefined))?.isDirectory();
   const index = isFolder ? path.join(folderOrIndex, INDEX) : folderOrIndex;
   const whole = path.join(folderOrIndex, WHOLE);
@@ -104,22 +115,19 @@ const exists = (file: string): Promise<boolean> =>
 const list = (names: readonly string[]): string =>
   names.length > 10 ? `${names.slice(0, 10).join(', ')} and ${names.length - 10} more` : names.join(', ');
 
+const IndexSchema = object({ weight_map: optional(record(v.unknown())) });
+
 /** Which file holds which array. */
 export async function readIndex(index: string): Promise<Map<string, string>> {
-  let parsed: { readonly weight_map?: unknown };
-  try {
-    const { size } = await fs.stat(index);
-    if (size > INDEX_LIMIT) throw new Error(`it has ${size} bytes`);
-    parsed = JSON.parse(await fs.readFile(index, 'utf8'));
-  } catch (e) {
-    throw new FileError(`${index} is no index of shards: ${messageOf(e)}`, { cause: e });
-  }
-  const map = Object.entries((parsed?.weight_map ?? {}) as Record<string, string>);
+  const error = (what: string, options?: ErrorOptions) =>
+    new FileError(`${index} is no index of shards: ${what}`, options);
+  const map = Object.entries((await readJson(index, IndexSchema, { error }))?.weight_map ?? {});
   // A plain name: an index that came from elsewhere is not to reach files outside its folder.
-  const wrong = map.find(([, f]) => typeof f !== 'string' || path.basename(f) !== f || /[\\/\0]|^\.*$/.test(f));
-  if (!map.length) throw new FileError(`${index} is no index of shards: it has no weight_map`);
+  const isPlainName = (f: unknown) => typeof f === 'string' && path.basename(f) === f && !/[\\/\0]|^\.*$/.test(f);
+  const wrong = map.find(([, f]) => !isPlainName(f));
+  if (!map.length) throw error('it has no weight_map');
   if (wrong) throw new FileError(`${index} says that ${wrong[0]} is in ${wrong[1]}: that is not a file beside it`);
-  return new Map(map);
+  return new Map(map as [string, string][]);
 }
 
 export interface ShardOptions extends WriteOptions {
@@ -137,8 +145,14 @@ export async function writeSharded(
   options: ShardOptions = {},
 ): Promise<void> {
   checkOptions('writeSharded', ['maxShardBytes', 'metadata'], options);
+  const { files, remove } = await shardedFiles(folder, namedArrays('writeSharded', given), options);
+  await openOutput(folder, 'writeSharded:');
+  await replaceFiles(files, remove);
+}
+
+/** The files that writeSharded writes, for a set with others. */
+export async function shardedFiles(folder: string, arrays: NamedArrays, options: ShardOptions = {}): Promise<FileSet> {
   const { maxShardBytes = 5e9, metadata = { format: 'pt' } } = options;
-  const arrays = namedArrays('writeSharded', given);
   if (!(maxShardBytes > 0))
     throw new ArgumentError(`writeSharded: maxShardBytes is ${maxShardBytes}: give a size in bytes`);
   const shards: Map<string, HostArray | ReadLater>[] = [];
@@ -162,13 +176,10 @@ export async function writeSharded(
     add(nameOf(i), safetensors(shard, { metadata }));
   if (shards.length > 1) {
     const map = Object.fromEntries(shards.flatMap((shard, i) => [...shard.keys()].map((name) => [name, nameOf(i)])));
-    const text = JSON.stringify({ metadata: { total_size: total }, weight_map: map }, null, 2);
-    add(INDEX, (write) => write(Buffer.from(`${text}\n`)));
+    add(INDEX, (write) => write(jsonText({ metadata: { total_size: total }, weight_map: map })));
   }
   await compute(arrays);
-  await fs.mkdir(folder, { recursive: true });
   const ours = (name: string) => name === INDEX || name === WHOLE || SHARD.test(name);
-  const before = (await fs.readdir(folder)).filter(ours).map((name) => path.join(folder, name));
-  const left = before.filter((file) => !files.has(file));
-  await replaceFiles(files, left);
+  const before = (await fs.readdir(folder).catch(() => [])).filter(ours).map((name) => path.join(folder, name));
+  return { files, remove: before.filter((file) => !files.has(file)) };
 }

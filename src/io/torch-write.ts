@@ -13,7 +13,7 @@ import {
   type ReadLater,
   rowMajor,
 } from './array.js';
-import { replaceFiles } from './file.js';
+import { replaceFiles, type WriteFile } from './file.js';
 import { STORAGES } from './torch-pickle.js';
 import { writeZip } from './zip.js';
 
@@ -34,24 +34,22 @@ export type TorchTree =
  * shares it there: a tensor that is in two places, and arrays of one dtype that overlap, are one storage.
  */
 export async function writeTorch(path: string, value: TorchTree): Promise<void> {
+  await replaceFiles(new Map([[path, await torchFile(value)]]));
+}
+
+/** What writes such a file, for a set with others. */
+export async function torchFile(value: TorchTree): Promise<WriteFile> {
   const storages = new Storages(collect(value));
   const pickle = Buffer.from(PROTO + pickled(value, '', storages) + STOP, 'latin1');
   await compute(storages.tensors());
   const text = (value: string | Buffer) => async () => [Buffer.from(value)];
-  await replaceFiles(
-    new Map([
-      [
-        path,
-        (write) =>
-          writeZip(write, [
-            ['archive/data.pkl', text(pickle)],
-            ['archive/byteorder', text('little')],
-            ...storages.contents().map((bytes, i) => [`archive/data/${i}`, bytes] as const),
-            ['archive/version', text('3\n')],
-          ]),
-      ],
-    ]),
-  );
+  return (write) =>
+    writeZip(write, [
+      ['archive/data.pkl', text(pickle)],
+      ['archive/byteorder', text('little')],
+      ...storages.contents().map((bytes, i) => [`archive/data/${i}`, bytes] as const),
+      ['archive/version', text('3\n')],
+    ]);
 }
 
 // The opcodes of pickle's protocol 2 that these take.

@@ -1,9 +1,9 @@
 // Which model is planned: by the name of a published one, or by its config.json. Weights are never read.
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import path from 'node:path';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, FileError } from '../base/errors.js';
+import { anyObject, readJsonSync } from '../base/json.js';
 import { nearest } from '../base/options.js';
-import { messageOf } from '../base/thrown.js';
 import { QWEN3, type Qwen3Config, readQwen3Config } from '../models/index.js';
 
 export interface PlannedModel {
@@ -25,13 +25,7 @@ export function findModel(given: string): PlannedModel {
     );
   }
   const file = stat.isDirectory() ? path.join(given, 'config.json') : given;
-  return { name: path.basename(path.dirname(path.resolve(file))), config: readQwen3Config(readJson(file), file) };
-}
-
-function readJson(file: string): unknown {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8'));
-  } catch (e) {
-    throw new ArgumentError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
-  }
+  const json = readJsonSync(file, anyObject);
+  if (!json) throw new FileError(`${given} has no config.json: it is not the folder of a model`);
+  return { name: path.basename(path.dirname(path.resolve(file))), config: readQwen3Config(json, file) };
 }

@@ -70,6 +70,8 @@ function stackOf(model: Module, name: string): { readonly length: number } | und
 export const namesOf = (model: Module, name: string): string[] =>
   Array.from({ length: stackOf(model, name)?.length ?? 1 }, (_, i) => name.replace(/(^|\.)\*(?=\.)/, `$1${i}`));
 
+const shown = (target: Target): string => (typeof target === 'function' ? 'the function in targets' : String(target));
+
 function findLayers(model: Module, targets: readonly Target[]): Map<string, Adaptable> {
   const all = [...model.namedModules()].filter(([name]) => name);
   const found = new Map<string, Adaptable>();
@@ -79,7 +81,7 @@ function findLayers(model: Module, targets: readonly Target[]): Map<string, Adap
       const some = names.filter((n) => isTarget(target, n));
       if (some.length && some.length < names.length && isAdaptable(m))
         throw new ArgumentError(
-          `addLora: ${String(target)} names ${some[0]} but not ${names.find((n) => !some.includes(n))}: the layers of a LayerStack have adapters together: leave the number out, or make the model without scanLayers`,
+          `addLora: ${shown(target)} names ${some[0]} but not ${names.find((n) => !some.includes(n))}: the layers of a LayerStack have adapters together: name all of them, or make the model with scanLayers: false`,
         );
       return some.length ? [[name, m] as const] : [];
     });
@@ -88,7 +90,7 @@ function findLayers(model: Module, targets: readonly Target[]): Map<string, Adap
       const [other] = fitting;
       const can = all.filter(([, m]) => isAdaptable(m)).map(([name]) => namesOf(model, name)[0]!);
       throw new ArgumentError(
-        `addLora: ${other ? `${String(target)} is a ${other[1].constructor.name}` : `no layer fits ${String(target)}`}: adapters go on ${can.length ? `linear layers, as ${can.slice(0, 7).join(', ')}` : `linear layers, of which ${model.constructor.name} has none`}`,
+        `addLora: ${other ? `${shown(target)} is a ${other[1].constructor.name}` : `no layer fits ${shown(target)}`}: adapters go on ${can.length ? `linear layers, as ${can.slice(0, 7).join(', ')}` : `linear layers, of which ${model.constructor.name} has none`}`,
       );
     }
     for (const [name, layer] of layers) found.set(name, layer);

@@ -2,25 +2,23 @@
 // has them, a file. With them goes whatever else of the model is trained.
 import fs from 'node:fs/promises';
 import path from 'node:path';
+import * as v from 'valibot';
+import { hostArray } from '../base/dtype.js';
 import { FileError } from '../base/errors.js';
+import { anyObject, flag, jsonText, list, object, optional, readJson, real, text, whole } from '../base/json.js';
 import { type Shape, showShape } from '../base/shape.js';
-import { messageOf } from '../base/thrown.js';
+import type { ReadLater } from '../io/array.js';
 import { stateArrays } from '../io/entries.js';
-import {
-  type HostArray,
-  openSafetensors,
-  readSafetensors,
-  readTorch,
-  type SafetensorsFile,
-  writeSafetensors,
-} from '../io/index.js';
+import { openOutput, readSet, replaceFiles, type WriteFile } from '../io/file.js';
+import { type HostArray, openSafetensors, readTorch, type SafetensorsFile, writeSafetensors } from '../io/index.js';
+import { readAll, safetensors } from '../io/safetensors.js';
 import type { Module } from '../nn/module.js';
 import type { Projection } from '../nn/projection.js';
 import { processIndex, replicate, shardingOf } from '../spmd/index.js';
 import type { StateEntry } from '../tensor/state.js';
 import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { adaptersOf, addLora, namesOf, type Target } from './adapters.js';
+import { adaptersOf, addLora, type LoraOptions, namesOf } from './adapters.js';
 import { type AdapterOptions, isAdaptable, type LoraLinear } from './linear.js';
 
 const CONFIG = 'adapter_config.json';
@@ -36,6 +34,14 @@ function adapterEntries(model: Module): StateEntry[] {
     if (isAdapter(entry.names[0]!) || entry.tensor.requiresGrad)
       if (!found.has(entry.tensor)) found.set(entry.tensor, entry);
   return [...found.values()];
+}
+
+/** The names of tensors that have several (tied weights), those of adapterEntries first. */
+function tiedNames(model: Module): string[][] {
+  const names = new Map<Tensor, string[]>();
+  for (const { tensor, names: own, stacked } of model.stateEntries())
+    if (!stacked) names.set(tensor, [...(names.get(tensor) ?? []), ...own]);
+  return [...names.values()].filter((all) => all.length > 1);
 }
 
 /** The adapters, and whatever else is trained, by their names in the model's state dict: the tensors themselves. */
@@ -62,7 +68,9 @@ function targetModules(model: Module, adapted: ReadonlySet<string>): string[] {
 function peftConfig(model: Module, adapters: ReadonlyMap<string, LoraLinear>, base: string | null) {
   const [{ rank, alpha, dropout }] = [...adapters.values()] as [LoraLinear];
   const others = adapterEntries(model).filter((e) => !isAdapter(e.names[0]!));
-  const modules = new Set(others.flatMap((e) => e.names.map((name) => name.slice(0, name.lastIndexOf('.')))));
+  const names = others.flatMap((e) => e.names);
+  const modules = new Set(names.map((name) => name.slice(0, name.lastIndexOf('.'))));
+  const isTied = tiedNames(model).some(([first]) => names.includes(first!));
   return {
     peft_type: 'LORA',
     task_type: 'CAUSAL_LM',
@@ -72,6 +80,7 @@ function peftConfig(model: Module, adapters: ReadonlyMap<string, LoraLinear>, ba
     lora_dropout: dropout,
     target_modules: targetModules(model, new Set(adapters.keys())),
     modules_to_save: modules.size ? [...modules] : null,
+    ...(isTied && { ensure_weight_tying: true }), // without it PEFT trains and loads a copy of one of them
     bias: 'none',
     fan_in_fan_out: false,
     inference_mode: true,
@@ -97,15 +106,24 @@ export async function saveAdapters(model: Module, to: string, { baseModel }: Sav
   await compute('saveAdapters', ...entries.map((e) => e.tensor));
   if (await processIndex()) return;
   const state = stateArrays(entries);
-  if (to.endsWith('.safetensors')) {
+  const isFile = to.endsWith('.safetensors');
+  await openOutput(isFile ? path.dirname(to) : to, 'saveAdapters:');
+  if (isFile) {
     const { alpha } = [...adapters.values()][0]!;
     return writeSafetensors(to, state, { metadata: { [ALPHA]: String(alpha) } });
   }
-  const config = peftConfig(model, adapters, baseModel ?? null);
-  await fs.mkdir(to, { recursive: true });
-  const named = new Map([...state].map(([name, t]) => [toPeft(name), t]));
-  await writeSafetensors(path.join(to, WEIGHTS), named, { metadata: { format: 'pt' } });
-  await fs.writeFile(path.join(to, CONFIG), `${JSON.stringify(config, null, 2)}\n`);
+  const named = new Map<string, HostArray | ReadLater>(state);
+  for (const [first, ...others] of tiedNames(model)) {
+    const trained = state.get(first!);
+    for (const name of trained ? others : []) named.set(name, trained!); // PEFT reads both
+  }
+  const arrays = new Map([...named].map(([name, t]) => [toPeft(name), t]));
+  await replaceFiles(
+    new Map<string, WriteFile>([
+      [path.join(to, WEIGHTS), safetensors(arrays, { metadata: { format: 'pt' } })],
+      [path.join(to, CONFIG), (write) => write(jsonText(peftConfig(model, adapters, baseModel ?? null)))],
+    ]),
+  );
 }
 
 /** What is split between devices, whole on each of them: others may be another process's. */
@@ -116,9 +134,12 @@ function unsplit(t: Tensor): Tensor {
 
 // ---- reading
 
+type AdapterState = ReadonlyMap<string, HostArray>;
 interface Saved {
-  readonly state: ReadonlyMap<string, HostArray>;
-  readonly options: AdapterOptions & { readonly targets?: readonly Target[] };
+  readonly state: AdapterState;
+  readonly options: AdapterOptions;
+  /** Whether weights that are one here were one there: not known of files that do not say it. */
+  readonly isTied?: boolean | undefined;
 }
 
 /**
@@ -131,7 +152,7 @@ export async function loadAdapters(
   options: Pick<AdapterOptions, 'alpha' | 'dropout'> = {},
 ): Promise<void> {
   const isFile = /\.(safetensors|pt|pth|bin)$/.test(from);
-  const { state, options: saved } = isFile ? await readFile(from) : await readPeft(from);
+  const { state, options: saved, isTied } = isFile ? await readFile(from) : await readPeft(from);
   const [own] = adaptersOf(model).values();
   if (own) {
     const there = described(saved.rank!, saved.alpha ?? own.alpha, layersOf(state));
@@ -144,16 +165,51 @@ export async function loadAdapters(
     const more = wrong.length > 5 ? `; and ${wrong.length - 5} more` : '';
     throw new FileError(`${from} is not for this ${model.constructor.name}: ${wrong.slice(0, 5).join('; ')}${more}`);
   }
-  if (!adaptersOf(model).size) addLora(model, { ...saved, ...options });
-  model.loadStateDict(state, { strict: false });
+  checkTying(model, from, state, isTied);
+  if (own) model.loadStateDict(state, { strict: false });
+  else putAdapters(model, state, { ...saved, ...options });
 }
+
+/**
+ * Gives a model without adapters those of a state dict. In a LayerStack all layers have adapters: those that the state dict
+ * has none for are given zeros. Zeros add nothing, and have no gradients: such layers stay as they are in training, too.
+ */
+export function putAdapters(model: Module, state: AdapterState, options: Omit<LoraOptions, 'targets'>): void {
+  const layers = new Set(layersOf(state));
+  const stacks = [...model.namedModules()].map(([name]) => namesOf(model, name));
+  const all = new Set(stacks.filter((names) => names.some((n) => layers.has(n))).flat());
+  const adapters = addLora(model, { ...options, targets: [(name) => all.has(name)] });
+  const missing = new Map<string, HostArray>();
+  for (const [name, { loraA, loraB }] of adapters)
+    for (const of of namesOf(model, name).filter((n) => !layers.has(n)))
+      for (const [key, { dtype, shape }] of Object.entries({ lora_A: loraA, lora_B: loraB })) {
+        const type = { dtype, shape: shape.slice(-2) };
+        missing.set(`${of}.${key}`, { ...type, data: hostArray(type) });
+      }
+  model.loadStateDict(new Map([...state, ...missing]), { strict: false });
+}
+
+/** Weights that are one here must not be two in a file: one of them would be lost. */
+function checkTying(model: Module, from: string, state: AdapterState, isTied: boolean | undefined): void {
+  for (const names of tiedNames(model)) {
+    const [first, ...others] = names.flatMap((name) => state.get(name) ?? []);
+    if (!first) continue;
+    const isOne = others.length ? others.every((other) => isSame(first, other)) : isTied !== false;
+    if (!isOne)
+      throw new FileError(
+        `${from}: ${names.join(' and ')} were trained apart (ensure_weight_tying is not true), here they are one tensor: load the base model with tie_word_embeddings: false in its config.json and a weight for each, or train with ensure_weight_tying`,
+      );
+  }
+}
+const isSame = (a: HostArray, b: HostArray): boolean =>
+  a.dtype === b.dtype && a.data.length === b.data.length && a.data.every((x, i) => Object.is(x, b.data[i]));
 
 const lastOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
 const described = (rank: number, alpha: number, layers: readonly string[]): string =>
   `rank ${rank} and alpha ${alpha} on ${[...new Set(layers.map(lastOf))].sort().join(', ')}`;
 
 /** What of the files does not fit the model, with its adapters or without. */
-function differences(model: Module, state: Saved['state'], rank: number): string[] {
+function differences(model: Module, state: AdapterState, rank: number): string[] {
   const adapters = [...adaptersOf(model)].flatMap(([name, a]) => namesOf(model, name).map((n) => [n, a] as const));
   const modules = [...model.namedModules()].flatMap(([name, m]) => namesOf(model, name).map((n) => [n, m] as const));
   const layers = new Map([...modules.filter(([, m]) => isAdaptable(m)), ...adapters] as [string, Projection][]);
@@ -164,7 +220,9 @@ function differences(model: Module, state: Saved['state'], rank: number): string
     const layer = layers.get(name);
     if (layer) wanted.set(`${name}.lora_A`, [rank, layer.inFeatures]).set(`${name}.lora_B`, [layer.outFeatures, rank]);
   }
-  const missing = [...wanted.keys()].filter((name) => isAdapter(name) && !state.has(name));
+  const missing = adapters.length
+    ? [...wanted.keys()].filter((name) => isAdapter(name) && !state.has(name))
+    : half(state);
   return [
     ...missing.map((name) => `${name} is missing`),
     ...[...state].flatMap(([name, { shape }]) => {
@@ -174,13 +232,12 @@ function differences(model: Module, state: Saved['state'], rank: number): string
     }),
   ];
 }
-const layersOf = (state: Saved['state']): string[] => [
+const layersOf = (state: AdapterState): string[] => [
   ...new Set([...state.keys()].filter(isAdapter).map((name) => name.replace(/\.lora_[AB]$/, ''))),
 ];
-const targetsOf = (state: Saved['state']): Target[] => {
-  const layers = layersOf(state);
-  return [(name) => layers.includes(name)];
-};
+/** The halves of adapters whose other half is there. */
+const half = (state: AdapterState): string[] =>
+  layersOf(state).flatMap((name) => [`${name}.lora_A`, `${name}.lora_B`].filter((n) => !state.has(n)));
 
 async function readFile(file: string): Promise<Saved> {
   const isTorch = !file.endsWith('.safetensors');
@@ -192,7 +249,7 @@ async function readFile(file: string): Promise<Saved> {
   const state = new Map([...all].filter(([name]) => isWanted(name)) as [string, HostArray][]);
   const first = [...state].find(([name]) => name.endsWith('lora_A'));
   if (!first) throw new FileError(`${file} has no adapters: none of its names ends with lora_A`);
-  return { state, options: { rank: first[1].shape[0]!, targets: targetsOf(state), ...(alpha && { alpha }) } };
+  return { state, options: { rank: first[1].shape[0]!, ...(alpha && { alpha }) } };
 }
 async function readSome(file: SafetensorsFile, isWanted: (name: string) => boolean): Promise<Map<string, HostArray>> {
   const arrays = new Map<string, HostArray>();
@@ -200,35 +257,73 @@ async function readSome(file: SafetensorsFile, isWanted: (name: string) => boole
   return arrays;
 }
 
+const isBelow1 = v.check<number, string>((x) => x >= 0 && x < 1, 'a number from 0 to below 1');
+/** What is read of adapter_config.json: what makes the adapters, and what would make them mean something else. */
+const PeftSchema = object({
+  peft_type: text,
+  r: whole(1, 2 ** 31 - 1),
+  lora_alpha: v.pipe(
+    real,
+    v.check((x) => x > 0, 'a number above 0'),
+  ),
+  lora_dropout: optional(v.pipe(real, isBelow1)),
+  ensure_weight_tying: optional(flag),
+  bias: optional(text),
+  rank_pattern: optional(anyObject),
+  alpha_pattern: optional(anyObject),
+  ...Object.fromEntries(
+    ['use_dora', 'use_rslora', 'use_qalora', 'fan_in_fan_out', 'lora_bias'].map((key) => [key, optional(flag)]),
+  ),
+  alora_invocation_tokens: optional(list(whole())),
+  layer_replication: optional(list(v.unknown())),
+});
+
 async function readPeft(folder: string): Promise<Saved> {
   const file = path.join(folder, CONFIG);
-  const config = await fs
-    .readFile(file, 'utf8')
-    .then(JSON.parse)
-    .catch((e: unknown) => {
-      if (['ENOENT', 'ENOTDIR'].includes((e as NodeJS.ErrnoException).code!))
+  const opened = await readSet(
+    folder,
+    async () => {
+      const isFolder = (await fs.stat(folder).catch(() => undefined))?.isDirectory();
+      const config = isFolder && (await readJson(file, PeftSchema));
+      if (!config)
         throw new FileError(
           `${folder} has no ${CONFIG}: it is not a folder of adapters, nor a .safetensors or .pt file`,
         );
-      throw new FileError(`${file} cannot be read: ${messageOf(e)}`, { cause: e });
-    });
-  // What would make the adapters mean something else.
-  const refused = Object.entries({
-    peft_type: config.peft_type !== 'LORA',
-    use_dora: config.use_dora,
-    use_rslora: config.use_rslora,
-    fan_in_fan_out: config.fan_in_fan_out,
-    lora_bias: config.lora_bias,
-    bias: (config.bias ?? 'none') !== 'none',
-    rank_pattern: Object.keys(config.rank_pattern ?? {}).length,
-    alpha_pattern: Object.keys(config.alpha_pattern ?? {}).length,
-  }).find(([, wrong]) => wrong);
+      return { config, weights: await openSafetensors(path.join(folder, WEIGHTS)) };
+    },
+    ({ weights }) => weights.close(),
+  );
+  const { config } = opened;
+  const stored = await readAll(opened.weights);
+  const isSet = (key: string) => {
+    const value = config[key as keyof typeof config] as unknown;
+    return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value);
+  };
+  const refused = [
+    ...(config.peft_type === 'LORA' ? [] : ['peft_type']),
+    ...((config.bias ?? 'none') === 'none' ? [] : ['bias']),
+    ...UNSUPPORTED.filter(isSet),
+  ][0];
   if (refused)
     throw new FileError(
-      `${file}: ${refused[0]} is ${JSON.stringify(config[refused[0]])}: LoRA of one rank and alpha, without bias, is read`,
+      `${file}: ${refused} is ${JSON.stringify(config[refused as keyof typeof config])}: LoRA of one rank and alpha, without bias, is read`,
     );
-  const stored = await readSafetensors(path.join(folder, WEIGHTS));
   const state = new Map([...stored].map(([name, array]) => [fromPeft(name), array]));
-  const { r: rank, lora_alpha: alpha, lora_dropout: dropout = 0 } = config;
-  return { state, options: { rank, alpha, dropout, targets: targetsOf(state) } };
+  if (!layersOf(state).length) throw new FileError(`${folder} has no adapters: no name in ${WEIGHTS} has lora_A`);
+  const { r: rank, lora_alpha: alpha, lora_dropout: dropout = 0, ensure_weight_tying: isTied } = config;
+  return { state, options: { rank, alpha, dropout }, isTied };
 }
+/** Options of PEFT under which the same arrays compute something else. */
+const UNSUPPORTED = [
+  'use_dora',
+  'use_rslora',
+  'use_qalora',
+  'use_bdlora',
+  'kasa_config',
+  'fan_in_fan_out',
+  'lora_bias',
+  'rank_pattern',
+  'alpha_pattern',
+  'alora_invocation_tokens',
+  'layer_replication',
+];

@@ -1,21 +1,31 @@
 // Models in Hugging Face's folders: config.json, weights in safetensors, a tokenizer, and how to generate.
 import fs from 'node:fs/promises';
 import path from 'node:path';
+import * as v from 'valibot';
 import { byteLength, type HostArray, type TypedArray } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, FileError } from '../base/errors.js';
+import { flag, jsonText, object, optional, type Read, readJson, real, text, whole } from '../base/json.js';
 import type { Shape } from '../base/shape.js';
-import { stateArrays } from '../io/entries.js';
-import { type ArraySource, openSharded, writeSharded } from '../io/index.js';
+import { type FileSet, openOutput, readSet, replaceFiles, type WriteFile } from '../io/file.js';
+import { type ArraySource, openSharded } from '../io/index.js';
 import { converted, ofRows, type ReadBlock, readParts } from '../io/placed.js';
 import { checkState, type Module } from '../nn/module.js';
 import { collectGarbage } from '../runtime/memory.js';
 import { defaultClient, onDevice } from '../runtime/value.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { GenerateOptions } from './generate.js';
-import { readJson } from './tokenizer.js';
+import { tokenIds } from './qwen3-config.js';
 
-export async function readConfig(folder: string): Promise<unknown> {
-  const config = await readJson(folder, 'config.json');
+const ConfigSchema = object({
+  quantization_config: optional(
+    object({
+      quant_method: optional(text),
+      file: optional(v.pipe(text, v.regex(/^(?!\.+$)[^/\\\0]+$/, 'the name of a file in the same folder'))),
+    }),
+  ),
+});
+export async function readConfig(folder: string): Promise<Read<typeof ConfigSchema>> {
+  const config = await readJson(path.join(folder, 'config.json'), ConfigSchema);
   if (!config) throw new ArgumentError(`${folder} has no config.json: it is not the folder of a model`);
   return config;
 }
@@ -25,6 +35,8 @@ export async function loadWeights(model: Module, folder: string): Promise<void> 
   await using file = await openSharded(folder);
   await loadArrays(model, file);
 }
+/** Names of tensors in an error, of each kind of mistake. */
+const SHOWN = 5;
 /** Garbage, in bytes, that is not worth looking for. */
 const LITTLE = 16 * 2 ** 20;
 /**
@@ -35,7 +47,8 @@ const LITTLE = 16 * 2 ** 20;
 export async function loadArrays(model: Module, file: ArraySource): Promise<void> {
   const entries = [...model.stateEntries()];
   const shapeOf = (name: string) => file.entries.get(name)?.shape;
-  checkState(model.constructor.name, entries, shapeOf, [...file.entries.keys()], true);
+  const where = file.path === undefined ? '' : ` from ${file.path}`;
+  checkState(`${model.constructor.name}${where}`, entries, shapeOf, [...file.entries.keys()], true, SHOWN);
   const client = await defaultClient();
   const wanted = new Map(entries.filter((e) => e.names.every(shapeOf)).map((e) => [e.tensor, e])); // tied ones once
   const largestFirst = [...wanted.values()].sort((a, b) => byteLength(b.tensor) - byteLength(a.tensor));
@@ -71,15 +84,6 @@ export async function loadArrays(model: Module, file: ArraySource): Promise<void
   }
 }
 
-/** Weights and their description; a tied weight once. */
-export async function saveWeights(model: Module, folder: string, config: unknown): Promise<void> {
-  await writeSharded(folder, stateArrays(model.stateEntries()));
-  await writeJson(folder, 'config.json', config);
-}
-
-export const writeJson = (folder: string, name: string, value: unknown): Promise<void> =>
-  fs.writeFile(path.join(folder, name), `${JSON.stringify(value, null, 2)}\n`);
-
 /** What generation_config.json says, under our names. */
 const GENERATION: Readonly<Record<string, keyof GenerateOptions>> = {
   do_sample: 'doSample',
@@ -91,25 +95,74 @@ const GENERATION: Readonly<Record<string, keyof GenerateOptions>> = {
   top_k: 'topK',
   top_p: 'topP',
 };
-export async function readGenerationConfig(folder: string): Promise<Omit<GenerateOptions, 'stop' | 'seed'>> {
-  const json = (await readJson(folder, 'generation_config.json')) ?? {};
-  const known = Object.entries(GENERATION).filter(([theirs]) => json[theirs] !== undefined && json[theirs] !== null);
-  const options = Object.fromEntries(known.map(([theirs, ours]) => [ours, json[theirs]]));
-  return { doSample: false, ...options }; // transformers' default
+const GenerationSchema = object({
+  do_sample: optional(flag),
+  eos_token_id: optional(tokenIds),
+  max_new_tokens: optional(whole(1)),
+  min_p: optional(real),
+  repetition_penalty: optional(real),
+  temperature: optional(real),
+  top_k: optional(whole()),
+  top_p: optional(real),
+});
+/** All of generation_config.json; empty if there is none. */
+export type GenerationJson = Readonly<Record<string, unknown>>;
+export const readGenerationJson = async (folder: string): Promise<GenerationJson> =>
+  ((await readJson(path.join(folder, 'generation_config.json'), GenerationSchema)) ?? {}) as GenerationJson;
+/** What of it is known here. */
+export function generationOptions(json: GenerationJson): Omit<GenerateOptions, 'stop' | 'seed'> {
+  const known = Object.entries(GENERATION).filter(([theirs]) => json[theirs] !== undefined);
+  return { doSample: false, ...Object.fromEntries(known.map(([theirs, ours]) => [ours, json[theirs]])) }; // transformers' default
 }
-export const writeGenerationConfig = (folder: string, options: GenerateOptions): Promise<void> =>
-  writeJson(
-    folder,
-    'generation_config.json',
-    Object.fromEntries(Object.entries(GENERATION).map(([theirs, ours]) => [theirs, options[ours]])),
-  );
+/** Options in the words of generation_config.json. What else was read (pad_token_id, bos_token_id) stays as it was. */
+const generationJson = (options: GenerateOptions, read: GenerationJson): GenerationJson => ({
+  ...Object.fromEntries(Object.entries(read).filter(([theirs]) => !(theirs in GENERATION))),
+  ...Object.fromEntries(Object.entries(GENERATION).map(([theirs, ours]) => [theirs, options[ours]])),
+});
 
 const TOKENIZER_FILES = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'special_tokens_map.json'];
 /** The files of a tokenizer, as they are. */
-export async function copyTokenizer(from: string, to: string): Promise<void> {
-  if (path.resolve(from) === path.resolve(to)) return;
-  for (const name of TOKENIZER_FILES)
-    await fs.copyFile(path.join(from, name), path.join(to, name)).catch((e: NodeJS.ErrnoException) => {
-      if (e.code !== 'ENOENT') throw e;
+async function tokenizerFiles(from: string): Promise<[name: string, write: WriteFile][]> {
+  const read = (name: string) =>
+    fs.readFile(path.join(from, name)).catch((e: NodeJS.ErrnoException) => {
+      if (e.code !== 'ENOENT') throw new FileError(`cannot read ${path.join(from, name)}: ${e.message}`, { cause: e });
     });
+  const all = await readSet(from, () => Promise.all(TOKENIZER_FILES.map(read)));
+  return TOKENIZER_FILES.flatMap((name, i) => (all[i] ? [[name, (write) => write(all[i]!)]] : []));
+}
+
+/** What goes into a model's folder beside its weights. */
+export interface ModelDescription {
+  readonly config: unknown;
+  readonly generation: GenerateOptions;
+  readonly generationRead: GenerationJson;
+  /** The folder whose tokenizer goes with it. */
+  readonly tokenizer: string | null;
+}
+/**
+ * Writes the folder of a model: weights, config.json, generation_config.json and the tokenizer, all or none. `weights` says
+ * which files hold them; it is asked once the folder can be written.
+ */
+export async function saveModel(
+  op: string,
+  folder: string,
+  weights: () => Promise<FileSet>,
+  { config, generation, generationRead, tokenizer }: ModelDescription,
+): Promise<void> {
+  await openOutput(folder, `${op}:`);
+  const { files, remove } = await weights();
+  const json =
+    (value: unknown): WriteFile =>
+    (write) =>
+      write(jsonText(value));
+  const isOther = tokenizer !== null && path.resolve(tokenizer) !== path.resolve(folder);
+  const beside: readonly [string, WriteFile][] = [
+    ['config.json', json(config)],
+    ['generation_config.json', json(generationJson(generation, generationRead))],
+    ...(isOther ? await tokenizerFiles(tokenizer) : []),
+  ];
+  await replaceFiles(
+    new Map([...files, ...beside.map(([n, write]) => [path.join(folder, n), write] as const)]),
+    remove,
+  );
 }

@@ -1,9 +1,11 @@
 // The sizes of a Qwen3, as config.json tells them, and those that were published.
+import * as v from 'valibot';
 import { checkWhole } from '../base/check.js';
 import type { DType } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, FileError } from '../base/errors.js';
+import { checkJson, flag, list, object, optional, real, text, whole } from '../base/json.js';
 import { checkOptions } from '../base/options.js';
-import { describe, isPlain } from '../base/tree.js';
+import { describe } from '../base/tree.js';
 
 export interface Qwen3Config {
   readonly vocabSize: number;
@@ -103,58 +105,100 @@ const COUNTS = [
 
 type Json = Readonly<Record<string, unknown>>;
 
+const size = whole(1, 2 ** 31 - 1);
+const positive = v.pipe(
+  real,
+  v.check((x) => x > 0, 'a number above 0'),
+);
+const tokenId = whole(-1, 2 ** 31 - 1); // -1 stands for none in some files: transformers reads it
+/** The ids that end a text. */
+export const tokenIds = v.union([tokenId, list(tokenId)], 'a token id or a list of token ids');
+const rope = object({ rope_type: optional(text), type: optional(text), rope_theta: optional(positive) });
+
+/** What is read of a config.json. Other keys are left alone. */
+const ConfigSchema = object({
+  vocab_size: size,
+  hidden_size: size,
+  intermediate_size: size,
+  num_hidden_layers: whole(1, 10_000), // each is an object in memory before a weight is looked for
+  num_attention_heads: size,
+  num_key_value_heads: optional(size),
+  head_dim: optional(whole(2, 2 ** 31 - 1)),
+  max_position_embeddings: optional(size),
+  rope_parameters: optional(rope),
+  rope_scaling: optional(rope),
+  rope_theta: optional(positive),
+  rms_norm_eps: optional(positive),
+  initializer_range: optional(positive),
+  tie_word_embeddings: optional(flag),
+  attention_bias: optional(flag),
+  attention_dropout: optional(real),
+  use_sliding_window: optional(flag),
+  layer_types: optional(list(text)),
+  hidden_act: optional(text),
+  dtype: optional(text),
+  torch_dtype: optional(text),
+  bos_token_id: optional(tokenId),
+  eos_token_id: optional(tokenIds),
+  pad_token_id: optional(tokenId),
+});
+const KindSchema = object({ model_type: optional(text), architectures: optional(list(text)) });
+
 /** What a config.json says, of transformers 4 or 5. `where` names it in errors. */
 export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Config {
-  if (!isPlain(json)) throw new ArgumentError(`${where} is ${describe(json)}, not an object`);
-  const given = json as Json;
-  const kind = given.model_type ?? (given.architectures as string[] | undefined)?.[0];
+  const { model_type, architectures } = checkJson(json, where, KindSchema);
+  const kind = model_type ?? architectures?.[0];
   if (kind !== 'qwen3')
     throw new ArgumentError(
       `${where} is of another architecture: ${kind ?? 'it has no model_type'}; this reads dense Qwen3 models (qwen3)`,
     );
+  const given = checkJson(json, where, ConfigSchema);
   const refuse = (what: string): never => {
     throw new ArgumentError(`${where}: ${what}`);
   };
-  const field = <T>(name: string, type: string, fallback?: T): T => {
-    const value = given[name] ?? fallback;
-    if (value === undefined) refuse(`${name} is missing`);
-    if (typeof value !== type) refuse(`${name} is ${describe(value)}, not a ${type}`);
-    return value as T;
-  };
-  const number = (name: string, fallback?: number) => field<number>(name, 'number', fallback);
-  const flag = (name: string) => field<boolean>(name, 'boolean', false);
 
   // transformers 5 has rope_parameters; 4 had rope_theta and, for longer texts, rope_scaling.
-  const rope = (given.rope_parameters ?? given.rope_scaling ?? {}) as Json;
-  const ropeType = rope.rope_type ?? rope.type ?? 'default';
+  const positions = given.rope_parameters ?? given.rope_scaling ?? {};
+  const ropeType = positions.rope_type ?? positions.type ?? 'default';
   if (ropeType !== 'default')
     refuse(`positions of kind ${ropeType} are not supported, only default: leave rope_scaling out`);
-  if (flag('use_sliding_window') || (given.layer_types as string[] | undefined)?.some((t) => t !== 'full_attention'))
+  if (given.use_sliding_window || given.layer_types?.some((t) => t !== 'full_attention'))
     refuse('sliding windows are not supported: every layer must have full_attention');
   const act = given.hidden_act ?? 'silu';
   if (act !== 'silu') refuse(`hidden_act is ${act}: Qwen3 has silu`);
-  if (number('attention_dropout', 0)) refuse('attention_dropout is not supported: Qwen3 was trained with 0');
+  if (given.attention_dropout) refuse('attention_dropout is not supported: Qwen3 was trained with 0');
 
-  const heads = number('num_attention_heads');
-  return qwen3Config({
-    vocabSize: number('vocab_size'),
-    hiddenSize: number('hidden_size'),
-    intermediateSize: number('intermediate_size'),
-    numHiddenLayers: number('num_hidden_layers'),
-    numAttentionHeads: heads,
-    numKeyValueHeads: number('num_key_value_heads', heads),
-    headDim: number('head_dim', 128),
-    maxPositionEmbeddings: number('max_position_embeddings', 32768),
-    ropeTheta: (rope.rope_theta as number | undefined) ?? number('rope_theta', 10000),
-    rmsNormEps: number('rms_norm_eps', 1e-6),
-    initializerRange: number('initializer_range', 0.02),
-    tieWordEmbeddings: flag('tie_word_embeddings'),
-    attentionBias: flag('attention_bias'),
-    dtype: dtypeOf((given.dtype ?? given.torch_dtype ?? 'float32') as string),
-    bosTokenId: (given.bos_token_id as number | null | undefined) ?? null,
-    eosTokenId: (given.eos_token_id as number | number[] | null | undefined) ?? null,
-    padTokenId: (given.pad_token_id as number | null | undefined) ?? null,
+  const { vocab_size: tokens, pad_token_id: pad } = given;
+  if (pad !== undefined && pad >= tokens)
+    refuse(`pad_token_id is ${pad}, vocab_size ${tokens}: a token id is below the size of the vocabulary`);
+  return named(where, {
+    vocabSize: given.vocab_size,
+    hiddenSize: given.hidden_size,
+    intermediateSize: given.intermediate_size,
+    numHiddenLayers: given.num_hidden_layers,
+    numAttentionHeads: given.num_attention_heads,
+    numKeyValueHeads: given.num_key_value_heads ?? given.num_attention_heads,
+    headDim: given.head_dim ?? 128,
+    maxPositionEmbeddings: given.max_position_embeddings ?? 32768,
+    ropeTheta: positions.rope_theta ?? given.rope_theta ?? 10000,
+    rmsNormEps: given.rms_norm_eps ?? 1e-6,
+    initializerRange: given.initializer_range ?? 0.02,
+    tieWordEmbeddings: given.tie_word_embeddings ?? false,
+    attentionBias: given.attention_bias ?? false,
+    dtype: dtypeOf(given.dtype ?? given.torch_dtype ?? 'float32', where),
+    bosTokenId: given.bos_token_id ?? null,
+    eosTokenId: given.eos_token_id ?? null,
+    padTokenId: given.pad_token_id ?? null,
   });
+}
+
+/** What is wrong between two sizes is in the file, too. */
+function named(where: string, given: Qwen3Config): Qwen3Config {
+  try {
+    return qwen3Config(given);
+  } catch (e) {
+    throw e instanceof ArgumentError ? new FileError(`${where}: ${e.message}`, { cause: e }) : e;
+  }
 }
 
 /** The same as config.json has it. */
@@ -193,11 +237,11 @@ const TORCH_NAMES: Partial<Record<DType, string>> = {
   f16: 'float16',
   bf16: 'bfloat16',
 };
-function dtypeOf(torch: string): DType {
+function dtypeOf(torch: string, where: string): DType {
   const found = Object.entries(TORCH_NAMES).find(([, name]) => name === torch);
   if (!found)
     throw new ArgumentError(
-      `config.json: weights in ${torch} are not supported: ${Object.values(TORCH_NAMES).join(', ')}`,
+      `${where}: weights in ${torch} are not supported: ${Object.values(TORCH_NAMES).join(', ')}`,
     );
   return found[0] as DType;
 }

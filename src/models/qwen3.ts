@@ -5,12 +5,15 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { checkDTypeName, type DType } from '../base/dtype.js';
-import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { ArgumentError, DTypeError, ShapeError, StateDictError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { isInteger } from '../base/promote.js';
 import { describe } from '../base/tree.js';
+import { stateArrays } from '../io/entries.js';
+import { readSet } from '../io/file.js';
 import { HUB_OPTIONS } from '../io/hub.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
+import { openArrays, shardedFiles } from '../io/sharded.js';
 import { Mesh } from '../ir/mesh.js';
 import { entry } from '../ir/source.js';
 import { ModuleList } from '../nn/containers.js';
@@ -28,12 +31,12 @@ import { Tensor } from '../tensor/tensor.js';
 import { type Append, KeyValueCache } from './cache.js';
 import { type CausalLM, type GeneratedSequence, type GenerateOptions, Generation, type Prompt } from './generate.js';
 import {
-  copyTokenizer,
-  loadWeights,
+  type GenerationJson,
+  generationOptions,
+  loadArrays,
   readConfig,
-  readGenerationConfig,
-  saveWeights,
-  writeGenerationConfig,
+  readGenerationJson,
+  saveModel,
 } from './pretrained.js';
 import { type Qwen3Config, qwen3Config, readQwen3Config, writeQwen3Config } from './qwen3-config.js';
 import { Tokenizer } from './tokenizer.js';
@@ -338,11 +341,33 @@ const picked = <O extends object, K extends keyof O>(options: O, names: readonly
   Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name as K))) as Pick<O, K>;
 
 /** What a folder says of its model, without the weights: the config, and the tokenizer where there is one. */
-export async function readFolder(folder: string): Promise<{ config: Qwen3Config; tokenizer: Tokenizer | null }> {
-  const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
-  const hasTokenizer = existsSync(path.join(folder, 'tokenizer.json'));
-  return { config, tokenizer: hasTokenizer ? await Tokenizer.fromPretrained(folder) : null };
+export interface ModelFolder {
+  readonly config: Qwen3Config;
+  readonly tokenizer: Tokenizer | null;
 }
+export const readFolder = (folder: string): Promise<ModelFolder> =>
+  readSet(folder, async () => {
+    const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
+    const hasTokenizer = existsSync(path.join(folder, 'tokenizer.json'));
+    return { config, tokenizer: hasTokenizer ? await Tokenizer.fromPretrained(folder) : null };
+  });
+
+/** The same with generation_config.json, and with the weights, which `open` opens: all of one save. */
+export interface OpenedModel<W> extends ModelFolder {
+  readonly generation: GenerationJson;
+  readonly weights: W;
+}
+export const openModel = <W extends AsyncDisposable>(folder: string, open: () => Promise<W>): Promise<OpenedModel<W>> =>
+  readSet(
+    folder,
+    async () => ({
+      ...(await readFolder(folder)),
+      generation: await readGenerationJson(folder),
+      weights: await open(), // last: where all else is read, nothing is left open
+    }),
+    ({ weights }) => weights[Symbol.asyncDispose](),
+  );
+const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => {} };
 
 /** A Qwen3 that foresees the next token: fromPretrained(), forward(), loss(), generate(). */
 export class Qwen3ForCausalLM extends Module implements CausalLM {
@@ -352,6 +377,8 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   tokenizer: Tokenizer | null = null;
   /** What generate does unless told. */
   generationConfig: CausalLM['generationConfig'] = { doSample: false }; // transformers' default
+  /** All of the generation_config.json that it was loaded with: what is not known here is written again. */
+  generationRead: GenerationJson = {};
   /** What it was loaded from. */
   folder: string | null = null;
 
@@ -423,37 +450,63 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     const { dtype } = options;
     if (dtype) checkDTypeName('fromPretrained', dtype);
     const folder = await resolveModel(name, picked(options, HUB_OPTIONS));
-    const { quantization_config: quantized } = (await readConfig(folder)) as { quantization_config?: object };
-    if (quantized)
-      throw new ArgumentError(
-        `fromPretrained: the weights of ${folder} are quantized: read them with loadStudent of tsxla/recovery`,
-      );
     return Qwen3ForCausalLM.fromFolder(folder, options);
   }
   /** The model that a folder describes, with its tokenizer. `load` takes the weights: from the folder, unless told. */
   static async fromFolder(
     folder: string,
-    { dtype, place, ...options }: Qwen3Options & Pick<PretrainedOptions, 'dtype' | 'place'> = {},
-    load: (model: Qwen3ForCausalLM, folder: string) => Promise<unknown> = loadWeights,
+    options: Qwen3Options & Pick<PretrainedOptions, 'dtype' | 'place'> = {},
+    load?: (model: Qwen3ForCausalLM, folder: string) => Promise<unknown>,
   ): Promise<Qwen3ForCausalLM> {
-    const { config, tokenizer } = await readFolder(folder);
-    const model = skipInit(() => new Qwen3ForCausalLM(config, picked(options, QWEN3_OPTIONS)))
-      .to(dtype ?? config.dtype)
-      .eval();
-    place?.(model);
-    await load(model, folder);
-    model.generationConfig = { ...model.generationConfig, ...(await readGenerationConfig(folder)) };
-    model.tokenizer = tokenizer;
-    model.folder = folder;
-    return model;
+    if (load) return modelOf(folder, await openModel(folder, async () => NOTHING), options, (m) => load(m, folder));
+    const opened = await openModel(folder, async () => {
+      await checkPlain(folder);
+      return openArrays(folder);
+    });
+    await using file = opened.weights;
+    return await modelOf(folder, opened, options, (model) => loadArrays(model, file)).catch((e: unknown) => {
+      if (!(e instanceof StateDictError)) throw e;
+      const hint = `The model is described by ${path.join(folder, 'config.json')}: use the one that was saved with these weights.`;
+      throw new StateDictError(`${e.message}\n\t${hint}`, e.keys);
+    });
   }
-  /** Writes such a folder, with the tokenizer it was loaded with. */
+  /** Writes such a folder, with the tokenizer it was loaded with: all of its files, or none. */
   async savePretrained(folder: string): Promise<void> {
-    await saveWeights(this, folder, writeQwen3Config(this.config, this.lmHead.weight.dtype));
-    await writeGenerationConfig(folder, this.generationConfig);
-    if (this.folder) await copyTokenizer(this.folder, folder);
+    await saveModel('savePretrained', folder, () => shardedFiles(folder, stateArrays(this.stateEntries())), {
+      config: writeQwen3Config(this.config, this.lmHead.weight.dtype),
+      generation: this.generationConfig,
+      generationRead: this.generationRead,
+      tokenizer: this.folder,
+    });
   }
 }
+
+async function checkPlain(folder: string): Promise<void> {
+  if ((await readConfig(folder)).quantization_config)
+    throw new ArgumentError(
+      `fromPretrained: the weights of ${folder} are quantized: read them with loadStudent of tsxla/recovery`,
+    );
+}
+
+/** A model of what was read of its folder. */
+export async function modelOf(
+  folder: string,
+  { config, tokenizer, generation }: OpenedModel<unknown>,
+  { dtype, place, ...options }: Qwen3Options & Pick<PretrainedOptions, 'dtype' | 'place'>,
+  load: (model: Qwen3ForCausalLM) => Promise<unknown>,
+): Promise<Qwen3ForCausalLM> {
+  const model = skipInit(() => new Qwen3ForCausalLM(config, picked(options, QWEN3_OPTIONS)))
+    .to(dtype ?? config.dtype)
+    .eval();
+  place?.(model);
+  await load(model);
+  model.generationConfig = { ...model.generationConfig, ...generationOptions(generation) };
+  model.generationRead = generation;
+  model.tokenizer = tokenizer;
+  model.folder = folder;
+  return model;
+}
+
 // What is wrong belongs to the line that calls the model.
 for (const [model, names] of [
   [Qwen3Model, ['forward']],

@@ -4,10 +4,13 @@ import fs from 'node:fs/promises';
 import path from 'node:path';
 import type { Template } from '@huggingface/jinja';
 import type { Tokenizer as Library } from '@huggingface/tokenizers';
-import { ArgumentError } from '../base/errors.js';
+import * as v from 'valibot';
+import { ArgumentError, FileError } from '../base/errors.js';
+import { anyObject, checkJson, flag, list, object, optional, type Read, readJson, text, whole } from '../base/json.js';
 import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe } from '../base/tree.js';
+import { readSet } from '../io/file.js';
 
 export interface ChatMessage {
   readonly role: string;
@@ -22,22 +25,31 @@ export interface ChatOptions {
   readonly [variable: string]: unknown;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
-/** A file of JSON in a model's folder; undefined if it is not there. */
-export async function readJson(folder: string, name: string): Promise<Json | undefined> {
-  const file = path.join(folder, name);
-  const text = await fs.readFile(file, 'utf8').catch((e: NodeJS.ErrnoException) => {
-    if (e.code === 'ENOENT') return undefined;
-    throw new ArgumentError(`cannot read ${file}: ${e.message}`, { cause: e });
-  });
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text) as Json;
-  } catch (e) {
-    throw new ArgumentError(`${file} is not JSON: ${messageOf(e)}`, { cause: e });
-  }
-}
+/** The largest id of a token: the library makes an array of as many. Vocabularies have some 100,000 tokens. */
+const LARGEST_ID = 2 ** 24 - 1;
+const id = whole(0, LARGEST_ID);
+const TokenizerSchema = object({
+  decoder: v.unknown(),
+  model: object({
+    type: optional(v.literal('BPE', '"BPE"')),
+    vocab: anyObject,
+    merges: list(
+      v.union([text, v.pipe(list(text), v.length(2))], 'two tokens, as a list or with a space between them'),
+    ),
+  }),
+  added_tokens: list(object({ id, content: text, special: optional(flag) })),
+});
+const named = v.union([text, object({ content: text })], 'a string or { "content": a string }');
+const TokenizerConfigSchema = object({
+  ...Object.fromEntries(['bos', 'eos', 'pad', 'unk'].map((name) => [`${name}_token`, optional(named)])),
+  chat_template: optional(
+    v.union(
+      [text, list(object({ name: text, template: text }))],
+      'a string, or a list of { "name", "template" } with strings',
+    ),
+  ),
+});
+type TokenizerConfig = Read<typeof TokenizerConfigSchema>;
 
 /** Text to tokens and back, and conversations to text, as the files in a model's folder say. */
 export class Tokenizer {
@@ -48,7 +60,7 @@ export class Tokenizer {
   /** bos_token, eos_token and so on, as templates call them. */
   readonly specialTokens: Readonly<Record<string, string>>;
 
-  private constructor(library: Library, config: Json, template: Template | undefined) {
+  private constructor(library: Library, config: TokenizerConfig, template: Template | undefined) {
     this.#library = library;
     const added = [...library.get_added_tokens_decoder()];
     this.#added = new Map(added.map(([id, t]) => [id, t.content]));
@@ -61,12 +73,16 @@ export class Tokenizer {
 
   /** From a folder with tokenizer.json; its chat template from chat_template.jinja or tokenizer_config.json. */
   static async fromPretrained(folder: string): Promise<Tokenizer> {
-    const json = await readJson(folder, 'tokenizer.json');
+    const file = path.join(folder, 'tokenizer.json');
+    const [json, config, own] = await readSet(folder, async () => [
+      await readJson(file, anyObject),
+      (await readJson(path.join(folder, 'tokenizer_config.json'), TokenizerConfigSchema)) ?? {},
+      await fs.readFile(path.join(folder, 'chat_template.jinja'), 'utf8').catch(() => undefined),
+    ]);
     if (!json) throw new ArgumentError(`${folder} has no tokenizer.json: give token ids instead of text`);
-    if (!JSON.stringify(json.decoder ?? null).includes('"ByteLevel"'))
+    if (!JSON.stringify(Object(json).decoder ?? null).includes('"ByteLevel"'))
       throw new ArgumentError(`${folder}: this reads byte-level tokenizers, as Qwen's; its decoder is another`);
-    const config = (await readJson(folder, 'tokenizer_config.json')) ?? {};
-    const own = await fs.readFile(path.join(folder, 'chat_template.jinja'), 'utf8').catch(() => undefined);
+    checkVocabulary(file, checkJson(json, file, TokenizerSchema).model.vocab);
     const template = own ?? templateOf(config.chat_template);
     const { Tokenizer: Library } = await import('@huggingface/tokenizers');
     const { Template } = await import('@huggingface/jinja');
@@ -88,7 +104,13 @@ export class Tokenizer {
     if (typeof text !== 'string')
       throw new ArgumentError(`Tokenizer.encode: takes a text, got ${describe(text)}: of several, encode each`);
     const { addSpecialTokens = true } = options;
-    return this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids;
+    const { ids, tokens } = this.#encoded(text, addSpecialTokens);
+    const unknown = ids.findIndex((id: number | undefined) => id === undefined);
+    if (unknown >= 0)
+      throw new ArgumentError(
+        `Tokenizer.encode: ${describe(tokens[unknown])} is not in the vocabulary: use the tokenizer.json of the model`,
+      );
+    return ids;
   }
   decode(ids: readonly number[], options: { readonly skipSpecialTokens?: boolean } = {}): string {
     checkOptions('Tokenizer.decode', ['skipSpecialTokens'], options);
@@ -120,6 +142,13 @@ export class Tokenizer {
     }
   }
 
+  #encoded(text: string, addSpecialTokens: boolean): ReturnType<Library['encode']> {
+    try {
+      return this.#library.encode(text, { add_special_tokens: addSpecialTokens });
+    } catch (e) {
+      throw new ArgumentError(`Tokenizer.encode: the tokenizer cannot be used: ${messageOf(e)}`, { cause: e });
+    }
+  }
   #bytesOf(id: number, skipSpecial: boolean): Uint8Array {
     if (skipSpecial && this.#special.has(id)) return NOTHING;
     const added = this.#added.get(id);
@@ -152,9 +181,18 @@ const BYTES: ReadonlyMap<string, number> = (() => {
   return new Map(Array.from({ length: 256 }, (_, b) => [String.fromCharCode(printable(b) ? b : next++), b]));
 })();
 
+/** Every token has an id that an array can have as an index. */
+function checkVocabulary(file: string, vocabulary: object): void {
+  for (const [token, id] of Object.entries(vocabulary))
+    if (!Number.isInteger(id) || id < 0 || id > LARGEST_ID)
+      throw new FileError(
+        `${file}: the token ${brief(token)} has the id ${brief(id)}: expected a whole number from 0 to ${LARGEST_ID}`,
+      );
+}
+const brief = (x: unknown): string => (JSON.stringify(x) ?? String(x)).slice(0, 60);
+
 /** tokenizer_config.json has one template, or several with names. */
-function templateOf(given: unknown): string | undefined {
-  if (!Array.isArray(given)) return given as string | undefined;
-  const list = given as { name: string; template: string }[];
-  return (list.find((t) => t.name === 'default') ?? list[0])?.template;
+function templateOf(given: TokenizerConfig['chat_template']): string | undefined {
+  if (!Array.isArray(given)) return given;
+  return (given.find((t) => t.name === 'default') ?? given[0])?.template;
 }

@@ -3,7 +3,9 @@ import type { ArrayType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
 import { readLater } from '../io/entries.js';
-import { type ArraySource, type HostArray, writeTorch } from '../io/index.js';
+import { replaceFiles, type WriteFile } from '../io/file.js';
+import type { ArraySource, HostArray } from '../io/index.js';
+import { torchFile } from '../io/torch-write.js';
 import { loadArrays } from '../models/pretrained.js';
 import { Linear } from '../nn/linear.js';
 import type { Module } from '../nn/module.js';
@@ -214,12 +216,16 @@ export function exportOriginal(model: Module): Map<string, Tensor> {
 }
 /** The same as a file of torch's, of which one array at a time is in memory. */
 export async function saveOriginal(path: string, model: Module): Promise<void> {
+  await replaceFiles(new Map([[path, await originalFile(model)]]));
+}
+/** What writes such a file, for a set with others. */
+export async function originalFile(model: Module): Promise<WriteFile> {
   const { expr } = model.parameters()[0]!; // is there: so nothing is computed before it is its turn
   const arrays = [...originalEntries(model)].flatMap(({ names, stacked, make }) => {
     const { dtype, shape } = make();
     return readLater(names, { dtype, shape: stacked ? shape.slice(1) : shape }, expr, () => make().data());
   });
-  await writeTorch(path, new Map(arrays));
+  return torchFile(new Map(arrays));
 }
 
 /** Its config.json for this model. */

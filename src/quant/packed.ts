@@ -1,10 +1,15 @@
 // Codes of 2 or 4 bits, packed into bytes: in memory, and in safetensors files.
 
 import { stat } from 'node:fs/promises';
-import type { DType } from '../base/dtype.js';
+import * as v from 'valibot';
+import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
+import { flag, object, optional, parseJson, real, record, text, whole } from '../base/json.js';
+import { compute } from '../io/array.js';
 import { stateArrays } from '../io/entries.js';
-import { openSafetensors, writeSafetensors } from '../io/index.js';
+import { replaceFiles, type WriteFile } from '../io/file.js';
+import { openSafetensors, type TensorFile } from '../io/index.js';
+import { safetensors } from '../io/safetensors.js';
 import { loadArrays } from '../models/pretrained.js';
 import { Linear } from '../nn/linear.js';
 import { Buffer, type Module } from '../nn/module.js';
@@ -149,8 +154,18 @@ export interface PackedFile {
 export async function savePacked(
   path: string,
   model: Module,
-  { scaleDtype }: { readonly scaleDtype?: DType } = {},
+  options: { readonly scaleDtype?: DType } = {},
 ): Promise<PackedFile> {
+  const { layers, write } = await packedFile(model, options);
+  await replaceFiles(new Map([[path, write]]));
+  return { bytes: (await stat(path)).size, layers };
+}
+
+/** What writes such a file, for a set with others. */
+export async function packedFile(
+  model: Module,
+  { scaleDtype }: { readonly scaleDtype?: DType } = {},
+): Promise<{ readonly layers: number; readonly write: WriteFile }> {
   const forms: Record<string, PackedForm> = {};
   const entries: StateEntry[] = [];
   const unpacked = new Set<Tensor>(); // what the packed form replaces
@@ -167,16 +182,44 @@ export async function savePacked(
   for (const entry of model.stateEntries()) if (!unpacked.has(entry.tensor)) entries.push(entry);
   if (!Object.keys(forms).length)
     throw new ArgumentError(`savePacked: ${model.constructor.name} has no quantized linears: call quantizeModel first`);
-  await writeSafetensors(path, stateArrays(entries), { metadata: { [KEY]: JSON.stringify(forms) } });
-  return { bytes: (await stat(path)).size, layers: Object.keys(forms).length };
+  const arrays = stateArrays(entries);
+  const write = safetensors(arrays, { metadata: { [KEY]: JSON.stringify(forms) } });
+  await compute(arrays);
+  return { layers: Object.keys(forms).length, write };
 }
+
+const size = whole(1, 2 ** 31 - 1);
+const FormSchema = object({
+  bits: v.pipe(
+    size,
+    v.check((bits) => [1, 2, 4, 8].includes(bits), '1, 2, 4 or 8'),
+  ),
+  inFeatures: size,
+  outFeatures: size,
+  levels: whole(1, 256),
+  rank: whole(-1, 2 ** 31 - 1),
+  least: optional(real),
+  f16: flag,
+  bias: flag,
+  kind: text,
+  scaleDtype: v.picklist(Object.keys(DTYPES) as DType[], 'the name of a dtype'),
+});
 
 /** Reads such a file into a model whose linears are still plain: those that the file has packed become PackedLinears. */
 export async function loadPacked(model: Module, path: string): Promise<void> {
   await using file = await openSafetensors(path);
-  const text = file.metadata.get(KEY);
-  if (!text) throw new FileError(`${path} has no packed linears: write it with savePacked`);
-  const forms = new Map(Object.entries(JSON.parse(text) as Record<string, PackedForm>));
+  await loadPackedArrays(model, file);
+}
+
+/** The same from a file that is open. */
+export async function loadPackedArrays(model: Module, file: TensorFile): Promise<void> {
+  const { path } = file;
+  const json = file.metadata.get(KEY);
+  if (!json) throw new FileError(`${path} has no packed linears: write it with savePacked`);
+  const forms = new Map(Object.entries(parseJson(json, `${path}, ${KEY}`, record(FormSchema)))) as ReadonlyMap<
+    string,
+    PackedForm
+  >;
   for (const [name, m] of [...model.namedModules()]) {
     if (!(m instanceof Linear)) continue;
     const lead = m.weight.shape.slice(0, -2);

@@ -3,24 +3,22 @@ import fs from 'node:fs/promises';
 import path from 'node:path';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError, FileError, StateDictError } from '../base/errors.js';
+import { flag, object, optional, readJson, real, text, whole } from '../base/json.js';
 import { checkOptions } from '../base/options.js';
 import { readLater, stateArrays } from '../io/entries.js';
+import { type FileSet, readSet, type WriteFile } from '../io/file.js';
 import { HUB_OPTIONS } from '../io/hub.js';
-import { type HubOptions, openSafetensors, openTorch, resolveModel, writeSharded } from '../io/index.js';
-import { adaptersOf, addLora, type LoraLinear, type LoraOptions, loadAdapters } from '../lora/index.js';
+import { type ArraySource, type HubOptions, openSafetensors, openTorch, resolveModel } from '../io/index.js';
+import { shardedFiles } from '../io/sharded.js';
+import { putAdapters } from '../lora/files.js';
+import { adaptersOf, type LoraLinear, type LoraOptions, loadAdapters } from '../lora/index.js';
 import { Qwen3ForCausalLM, type Qwen3Options, writeQwen3Config } from '../models/index.js';
-import { copyTokenizer, readConfig, writeGenerationConfig, writeJson } from '../models/pretrained.js';
-import { readJson } from '../models/tokenizer.js';
-import {
-  importOriginal,
-  loadPacked,
-  type OriginalConfig,
-  originalConfig,
-  quantLinears,
-  saveOriginal,
-  savePacked,
-} from '../quant/index.js';
+import { readConfig, saveModel } from '../models/pretrained.js';
+import { modelOf, openModel } from '../models/qwen3.js';
+import { importOriginal, type OriginalConfig, originalConfig, quantLinears } from '../quant/index.js';
 import { keepWeight, namesOf } from '../quant/model.js';
+import { originalFile } from '../quant/original.js';
+import { loadPackedArrays, packedFile } from '../quant/packed.js';
 import { noGrad } from '../tensor/autograd.js';
 import type { Tensor } from '../tensor/tensor.js';
 
@@ -76,14 +74,19 @@ export async function loadStudent(name: string, options: StudentOptions = {}): P
   if (typeof adapters === 'string' && !(await isThere(adapters)))
     throw new FileError(`there are no adapters ${adapters}`);
   const load = {
-    plain: undefined,
-    packed: (model: Qwen3ForCausalLM) => loadPacked(model, file),
-    original: (model: Qwen3ForCausalLM) => loadOriginal(model, found, adapters === true, adapterOptions),
+    plain: () => Qwen3ForCausalLM.fromFolder(folder, options),
+    packed: () => loadPackedFolder(found, options),
+    original: () => loadOriginalFile(found, options, adapters === true, adapterOptions),
   }[form];
-  const model = await Qwen3ForCausalLM.fromFolder(folder, options, load).catch((e: unknown) => {
+  const model = await load().catch((e: unknown) => {
     if (!(e instanceof StateDictError) || form === 'plain') throw e;
+    const { missing, unexpected, misshapen } = e.keys;
+    const more = missing.length + unexpected.length + misshapen.length - 1;
     const [, first] = e.message.split('\n\t');
-    throw new ArgumentError(`${file} is of another model than ${folder}: ${first}`, { cause: e });
+    throw new ArgumentError(
+      `${file} is of another model than ${folder}: ${first}${more ? ` In all, ${more + 1} tensors differ.` : ''} Name the model that it was made of.`,
+      { cause: e },
+    );
   });
   if (typeof adapters === 'string') await loadAdapters(model, adapters);
   if (materialize) for (const [, layer] of quantLinears(model)) await keepWeight(layer, model.lmHead.weight.dtype);
@@ -106,7 +109,7 @@ export async function findStudent(name: string, options: StudentOptions = {}): P
   const stat = await fs.stat(name).catch(() => undefined);
   const file = stat?.isFile() ? name : stat ? await originalIn(name) : undefined;
   if (file) {
-    const config = ((await readJson(path.dirname(file), 'config.json')) ?? {}) as OriginalConfig;
+    const config = await readOriginalConfig(path.dirname(file));
     if (!/\.(pt|pth|bin|safetensors)$/.test(file))
       throw new ArgumentError(`${file} is no model: it takes a folder, or a .pt or .safetensors file of the original`);
     const base = options.base ?? (config.model_id || undefined);
@@ -117,11 +120,15 @@ export async function findStudent(name: string, options: StudentOptions = {}): P
     return { form: 'original', folder: await resolveModel(base, hub), file, config };
   }
   const folder = await resolveModel(name, hub);
-  const { quantization_config: quantized } = (await readConfig(folder)) as { quantization_config?: Quantization };
+  const { quantization_config: quantized } = await readSet(folder, () => readConfig(folder));
   const weights = path.join(folder, quantized?.file ?? '');
   if (quantized && quantized.quant_method !== METHOD)
     throw new ArgumentError(
       `${folder} is quantized by ${quantized.quant_method}: this reads plain folders, and those that tsxla quantize writes`,
+    );
+  if (quantized && !quantized.file)
+    throw new FileError(
+      `${path.join(folder, 'config.json')}: "quantization_config.file" is missing: expected the name of a file in the same folder`,
     );
   if (quantized && !(await isThere(weights)))
     throw new FileError(`${folder} is quantized, but its ${quantized.file} is not there: copy the whole folder`);
@@ -136,7 +143,7 @@ const isThere = (file: string): Promise<boolean> =>
 
 /** The state dict in a folder of the original's; none, if it is the folder of a model. */
 async function originalIn(folder: string): Promise<string | undefined> {
-  const config = await readJson(folder, 'config.json');
+  const config = await readJson(path.join(folder, 'config.json'), object({ model_type: optional(text) }));
   if (config?.model_type) return undefined;
   const names = await fs.readdir(folder);
   const others = names.filter((name) => name.endsWith('.pt'));
@@ -144,30 +151,58 @@ async function originalIn(folder: string): Promise<string | undefined> {
   return one && path.join(folder, one);
 }
 
+/** What is read of the original's config.json. */
+const OriginalSchema = object({
+  model_id: optional(text),
+  group_size: optional(whole(1)),
+  force_positive_scales: optional(flag),
+  magnitude_activation: optional(text),
+  recovery_alpha: optional(real),
+  lora_alpha: optional(real),
+});
+const readOriginalConfig = async (folder: string): Promise<OriginalConfig> =>
+  ((await readJson(path.join(folder, 'config.json'), OriginalSchema)) ?? {}) as OriginalConfig;
+
+async function loadPackedFolder({ folder, file }: FoundStudent, options: StudentOptions): Promise<Qwen3ForCausalLM> {
+  const opened = await openModel(folder, () => openSafetensors(file));
+  await using weights = opened.weights;
+  return await modelOf(folder, opened, options, (model) => loadPackedArrays(model, weights));
+}
+
+async function loadOriginalFile(
+  { folder, file }: FoundStudent,
+  options: StudentOptions,
+  adapters: boolean,
+  adapterOptions: AdaptersToTrain,
+): Promise<Qwen3ForCausalLM> {
+  const beside = path.dirname(file);
+  const open = () => (file.endsWith('.safetensors') ? openSafetensors(file) : openTorch(file, 'model_state_dict'));
+  const opened = await readSet(
+    beside,
+    async () => ({ config: await readOriginalConfig(beside), state: await open() }),
+    ({ state }) => state[Symbol.asyncDispose](),
+  );
+  await using state = opened.state;
+  const load = (model: Qwen3ForCausalLM) => loadOriginal(model, state, opened.config, adapters, adapterOptions);
+  return await Qwen3ForCausalLM.fromFolder(folder, options, load);
+}
+
 async function loadOriginal(
   model: Qwen3ForCausalLM,
-  { file, config }: FoundStudent,
+  state: ArraySource,
+  config: OriginalConfig,
   adapters: boolean,
   options: AdaptersToTrain,
 ): Promise<void> {
-  await using state = file.endsWith('.safetensors')
-    ? await openSafetensors(file)
-    : await openTorch(file, 'model_state_dict');
   const { adapters: saved } = await importOriginal(model, state, config);
   if (!saved.size || !adapters) return;
-  const names = new Set([...saved.keys()].map((name) => name.replace(/\.lora_[AB]$/, '')));
   const rank = [...saved].find(([name]) => name.endsWith('lora_A'))?.[1].shape[0] ?? 0;
-  const alpha = Number(config.recovery_alpha ?? config.lora_alpha ?? rank);
-  addLora(model, { ...options, targets: [(name) => names.has(name)], rank, alpha });
-  model.loadStateDict(saved, { strict: false });
+  const alpha = config.recovery_alpha ?? config.lora_alpha ?? rank;
+  putAdapters(model, saved, { ...options, rank, alpha: Number(alpha) });
 }
 
 // ---- writing
 
-interface Quantization {
-  readonly quant_method: string;
-  readonly file: string;
-}
 export interface SaveStudentOptions {
   /** packed where it is quantized, else plain, unless told. A quantized one becomes plain with its weights as they are. */
   readonly form?: StudentForm;
@@ -196,23 +231,28 @@ export async function saveStudent(
     );
   if (form !== 'plain' && !quantized)
     throw new ArgumentError(`saveStudent: the model is not quantized: it can be saved as plain, not as ${form}`);
-  await fs.mkdir(folder, { recursive: true });
-  const config = writeQwen3Config(model.config, model.lmHead.weight.dtype);
-  if (form === 'plain') {
-    await writeSharded(folder, plainArrays(model));
-    await writeJson(folder, 'config.json', config);
-  } else if (form === 'packed') {
-    await savePacked(path.join(folder, PACKED_FILE), model, scaleDtype ? { scaleDtype } : {});
-    const quantization: Quantization = { quant_method: METHOD, file: PACKED_FILE };
-    await writeJson(folder, 'config.json', { ...config, quantization_config: quantization });
-  } else {
-    await saveOriginal(path.join(folder, ORIGINAL_FILE), model);
-    const known = (await isThere(modelId)) ? path.resolve(modelId) : modelId; // wherever it is read from
-    await writeJson(folder, 'config.json', { ...originalConfig(model, { modelId: known }), ...adapterConfig(model) });
-  }
-  await writeGenerationConfig(folder, model.generationConfig);
-  const from = options.tokenizerFrom ?? model.folder;
-  if (from) await copyTokenizer(from, folder);
+  const plain = writeQwen3Config(model.config, model.lmHead.weight.dtype);
+  const file = (name: string, write: WriteFile): FileSet => ({
+    files: new Map([[path.join(folder, name), write]]),
+    remove: [],
+  });
+  const weights = {
+    plain: () => shardedFiles(folder, plainArrays(model)),
+    packed: async () => file(PACKED_FILE, (await packedFile(model, scaleDtype ? { scaleDtype } : {})).write),
+    original: async () => file(ORIGINAL_FILE, await originalFile(model)),
+  }[form];
+  const config = {
+    plain: () => plain,
+    packed: () => ({ ...plain, quantization_config: { quant_method: METHOD, file: PACKED_FILE } }),
+    original: () => ({ ...originalConfig(model, { modelId: known }), ...adapterConfig(model) }),
+  }[form];
+  const known = (await isThere(modelId)) ? path.resolve(modelId) : modelId; // wherever it is read from
+  await saveModel('saveStudent', folder, weights, {
+    config: config(),
+    generation: model.generationConfig,
+    generationRead: model.generationRead,
+    tokenizer: options.tokenizerFrom ?? model.folder,
+  });
 }
 
 /** As the original has it. */

@@ -47,13 +47,17 @@ export function loadTensors(what: string, entries: readonly StateEntry[], state:
   return keys;
 }
 
-/** Compares the names and shapes of a state dict with those of its tensors. What is wrong is listed in one error. */
+/**
+ * Compares the names and shapes of a state dict with those of its tensors. What is wrong is listed in one error, which shows
+ * at most `shown` names of each kind.
+ */
 export function checkState(
   what: string,
   entries: readonly StateEntry[],
   shapeOf: (name: string) => Shape | undefined,
   given: readonly string[],
   strict: boolean,
+  shown = Number.POSITIVE_INFINITY,
 ): LoadedKeys {
   const own = new Set(entries.flatMap((e) => e.names));
   const loaded = new Set(entries.filter((e) => e.names.every(shapeOf)).map((e) => e.tensor));
@@ -66,7 +70,7 @@ export function checkState(
       return got && String(got) !== String(want) ? [[name, sizeMismatch(name, got, want)] as const] : [];
     });
   });
-  refuse(what, strict ? { missing, unexpected } : { missing: [], unexpected: [] }, misfits);
+  refuse(what, strict ? { missing, unexpected } : { missing: [], unexpected: [] }, misfits, shown);
   return { missing, unexpected };
 }
 export const sizeMismatch = (name: string, got: Shape, want: Shape): string =>
@@ -77,12 +81,18 @@ export function refuse(
   what: string,
   { missing, unexpected }: LoadedKeys,
   misfits: readonly (readonly [name: string, text: string])[],
+  shown = Number.POSITIVE_INFINITY,
 ): void {
-  const quoted = (names: readonly string[]) => names.map((n) => JSON.stringify(n)).join(', ');
+  const more = (list: readonly unknown[]) => (list.length > shown ? [`and ${list.length - shown} more`] : []);
+  const quoted = (names: readonly string[]) => {
+    const some = names.slice(0, shown).map((n) => JSON.stringify(n));
+    return [some.join(', '), ...more(names)].join(' ');
+  };
   const lines = [
     ...(missing.length ? [`Missing key(s) in state_dict: ${quoted(missing)}.`] : []),
     ...(unexpected.length ? [`Unexpected key(s) in state_dict: ${quoted(unexpected)}.`] : []),
-    ...misfits.map(([, text]) => text),
+    ...misfits.slice(0, shown).map(([, text]) => text),
+    ...more(misfits).map((text) => `${text} of other sizes.`),
   ];
   if (lines.length)
     throw new StateDictError(`Error(s) in loading state_dict for ${what}:\n\t${lines.join('\n\t')}`, {

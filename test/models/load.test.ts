@@ -169,8 +169,25 @@ test.each([
   ],
   [{ use_sliding_window: true }, 'sliding windows are not supported'],
   [{ hidden_act: 'gelu' }, 'hidden_act is gelu: Qwen3 has silu'],
-  [{ hidden_size: '64' }, "hidden_size is the string '64', not a number"],
-  [{ hidden_size: null }, 'hidden_size is missing'],
+  [{ hidden_size: '64' }, 'config.json: "hidden_size" is "64": expected a whole number from 1 to'],
+  [{ hidden_size: null }, 'config.json: "hidden_size" is null: expected a whole number from 1 to'],
+  [{ hidden_size: undefined }, 'config.json: "hidden_size" is missing: expected a whole number from 1 to'],
+  [{ layer_types: 'x' }, 'config.json: "layer_types" is "x": expected a list'],
+  [{ rope_parameters: null, rope_theta: 'x' }, 'config.json: "rope_theta" is "x": expected a number'],
+  [{ rope_parameters: { rope_theta: '1e6' } }, 'config.json: "rope_parameters.rope_theta" is "1e6": expected a number'],
+  [{ bos_token_id: {} }, 'config.json: "bos_token_id" is an object: expected a whole number'],
+  [{ eos_token_id: ['x'] }, 'config.json: "eos_token_id" is a list of 1: expected a token id or a list of token ids'],
+  [{ pad_token_id: 1.5 }, 'config.json: "pad_token_id" is 1.5: expected a whole number'],
+  [{ pad_token_id: 5000 }, 'config.json: pad_token_id is 5000, vocab_size 352: a token id is below'],
+  [
+    { num_hidden_layers: 1e9 },
+    'config.json: "num_hidden_layers" is 1000000000: expected a whole number from 1 to 10000',
+  ],
+  [{ head_dim: 15 }, 'config.json: Qwen3: headDim is 15: positions turn pairs'],
+  [
+    { quantization_config: { quant_method: 'tsxla', file: '../x' } },
+    '"quantization_config.file" is "../x": expected the name',
+  ],
   [{ num_key_value_heads: 3 }, '4 attention heads cannot share 3 key-value heads'],
   [{ dtype: 'int4' }, 'weights in int4 are not supported'],
   [{ num_hidden_layers: 3 }, 'Missing key(s) in state_dict: "model.layers.2.self_attn.q_proj.weight"'],
@@ -179,6 +196,48 @@ test.each([
   [{ hidden_size: 32 }, 'size mismatch for model.embed_tokens.weight'],
 ])('%o: an error that says so', async (change, text) => {
   await expect(Qwen3ForCausalLM.fromPretrained(odd(change))).rejects.toThrow(text);
+});
+
+test('a config that does not fit the weights: folder, file, the first keys with both shapes, how many more', async () => {
+  const folder = odd({ hidden_size: 32 });
+  const error: Error = await Qwen3ForCausalLM.fromPretrained(folder).then(
+    () => new Error('it loaded'),
+    (e) => e,
+  );
+  const lines = error.message.split('\n\t');
+  expect(lines[0]).toBe(
+    `Error(s) in loading state_dict for Qwen3ForCausalLM from ${path.join(folder, 'model.safetensors')}:`,
+  );
+  expect(lines[1]).toBe('size mismatch for model.embed_tokens.weight: [352, 64] in the state dict, [352, 32] here.');
+  expect(lines.slice(1, -2)).toHaveLength(5);
+  expect(lines.at(-2)).toMatch(/^and \d+ more of other sizes\.$/);
+  expect(lines.at(-1)).toBe(
+    `The model is described by ${path.join(folder, 'config.json')}: use the one that was saved with these weights.`,
+  );
+});
+
+test('generation_config.json is written as it was read, but for what was changed', async () => {
+  const folder = odd({});
+  const file = path.join(folder, 'generation_config.json');
+  const json = {
+    bos_token_id: 1,
+    pad_token_id: 3,
+    eos_token_id: [2, 5],
+    do_sample: true,
+    top_k: 20,
+    penalty_alpha: 0.5,
+  };
+  fs.writeFileSync(file, JSON.stringify({ ...json, temperature: null }));
+  const model = await Qwen3ForCausalLM.fromPretrained(folder);
+  model.generationConfig = { ...model.generationConfig, topK: 7 };
+  const to = path.join(scratch, 'generation');
+  await model.savePretrained(to);
+  const written = JSON.parse(fs.readFileSync(path.join(to, 'generation_config.json'), 'utf8'));
+  expect(written).toEqual({ ...json, top_k: 7 });
+  fs.writeFileSync(file, JSON.stringify({ top_k: 'many' }));
+  await expect(Qwen3ForCausalLM.fromPretrained(folder)).rejects.toThrow(
+    `${file}: "top_k" is "many": expected a whole number of at least 0`,
+  );
 });
 
 test('a folder that is not there, or is no model, is an error', async () => {
