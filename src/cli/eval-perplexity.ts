@@ -76,7 +76,8 @@ async function run({
 
 const DEFAULT_LENGTH = 1024;
 
-async function rowsOf(
+/** The rows of --data, for a student's tokenizer and positions. */
+export async function rowsOf(
   { folder }: FoundStudent,
   {
     data,
@@ -85,7 +86,7 @@ async function rowsOf(
     maxTokens,
     field,
     by,
-  }: Pick<Options, 'data' | 'sequenceLength' | 'stride' | 'maxTokens' | 'field' | 'by'>,
+  }: Pick<Options, 'data'> & Partial<Pick<Options, 'sequenceLength' | 'stride' | 'maxTokens' | 'field' | 'by'>>,
 ) {
   const { perplexityRows } = await import('../recovery/index.js');
   const { readFolder } = await import('../models/qwen3.js');

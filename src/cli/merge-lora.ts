@@ -1,10 +1,15 @@
-// `tsxla merge-lora`: adapters into a student's weights, and how far that moves what it says.
+// `tsxla merge-lora`: adapters into a student's weights, and what that does to its perplexity.
 import path from 'node:path';
 import { Command, Option } from 'commander';
 import { ArgumentError } from '../base/errors.js';
 import { bytes, plural, seconds } from '../base/format.js';
-import { withDevice } from './device-option.js';
-import { fetchProgress } from './progress.js';
+import { notice } from '../base/log.js';
+import { openOutput } from '../io/file.js';
+import type { Perplexity } from '../recovery/index.js';
+import { computeIn, withDevice } from './device-option.js';
+import { rowsOf } from './eval-perplexity.js';
+import { whole } from './numbers.js';
+import { fetchProgress, progress } from './progress.js';
 import { checkOutput, weightBytes } from './quantize.js';
 
 interface Options {
@@ -14,50 +19,108 @@ interface Options {
   readonly output: string;
   readonly requantize?: true;
   readonly dense?: true;
+  readonly evalData?: string[];
+  readonly sequenceLength?: number;
+  readonly batchSize: number;
   readonly json?: true;
 }
 
-export const mergeLoraCommand = (): Command =>
-  withDevice(
+export function mergeLoraCommand(): Command {
+  const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
+  return withDevice(
     new Command('merge-lora')
-      .description("put adapters into a model's weights; a quantized one is quantized again, or becomes plain")
+      .description("put adapters into a model's weights; a quantized one becomes plain, or is quantized again")
       .requiredOption('-m, --model <name>', 'the student: a folder, quantized or not, or a file of the original')
       .option('--base <name>', "for the original's files: the Qwen3 that they were made of")
-      .option('-a, --adapters <path>', "a folder of PEFT, or a file; those inside of the original's files unless told")
+      .option('-a, --adapters <path>', "a folder of PEFT, or a file; default: those inside of the original's files")
       .requiredOption('-o, --output <folder>', 'where the result is written')
       .addOption(
-        new Option('--requantize', 'a quantized student stays so, with other codes: the default').conflicts('dense'),
+        new Option(
+          '--dense',
+          'a quantized student becomes a plain one, which keeps what was learned (default)',
+        ).conflicts('requantize'),
       )
-      .option('--dense', 'a quantized student becomes a plain one: nothing of the adapters is lost')
+      .option('--requantize', 'a quantized student stays quantized, with other codes: loses part of what was learned')
+      .option('--eval-data <files...>', 'measure perplexity on these files: base, with adapters, merged')
+      .addOption(
+        number('-l, --sequence-length <n>', 'tokens of a row of --eval-data; default: 1024, or what the model has'),
+      )
+      .addOption(number('-b, --batch-size <n>', 'rows of --eval-data at a time').default(4))
       .option('--json', 'print one JSON object at the end')
       .action(run),
   );
+}
 
-async function run({ model: name, base, adapters, output, dense, json }: Options): Promise<void> {
+async function run(options: Options): Promise<void> {
+  const { model: name, base, adapters, output, requantize, json } = options;
   const { findStudent, loadStudent, mergeStudent, saveStudent } = await import('../recovery/index.js');
   const started = performance.now();
-  const found = await findStudent(name, { ...(base && { base }) });
+  await openOutput(output);
+  const from = { ...(base && { base }) };
+  const found = await findStudent(name, from);
   if (!adapters && found.form !== 'original')
     throw new ArgumentError(`${name} has no adapters inside: name some with --adapters`);
   await checkOutput(output, name, ...(name.endsWith('.pt') ? [path.dirname(name)] : []));
+  const measure = options.evalData && (await perplexityOf(found, options.evalData, options));
+  const adapted = { ...from, ...(adapters && { adapters }) };
+  const before = measure && {
+    base: await measure('base', name, { ...from, adapters: false }),
+    adapters: await measure('with adapters', name, adapted),
+  };
   const { model, form } = await loadStudent(name, {
-    ...(base && { base }),
-    ...(adapters && { adapters }),
+    ...adapted,
     materialize: false,
     scanLayers: true,
     onProgress: fetchProgress(),
   });
-  const { errors, logits } = await mergeStudent(model, dense ? 'dense' : 'requantize');
-  const written = dense ? 'plain' : form;
+  const { errors, logits } = await mergeStudent(model, requantize ? 'requantize' : 'dense');
+  const written = requantize ? form : 'plain';
   await saveStudent(output, model, { form: written, ...(base && { modelId: base }) });
+  const measured = before && { ...before, merged: await measure('merged', output, from) };
+  if (requantize && measured) warnOfLoss(measured);
+  if (requantize && !measured) notice('quantizing again loses part of what was learned: --eval-data FILES measures it');
   const error = [...errors.values()].reduce((a, b) => a + b, 0) / errors.size;
   const result = { output, form: written, bytes: await weightBytes(output), error, ...logits };
   const took = (performance.now() - started) / 1e3;
-  if (json) process.stdout.write(`${JSON.stringify({ ...result, seconds: took })}\n`);
-  else
-    process.stdout.write(
-      `${output}: ${plural(errors.size, 'adapter')} merged, ${written}, ${bytes(result.bytes)}, in ${seconds(took)}\n` +
-        `weights are ${(100 * error).toFixed(2)}% from base and adapters; on a probe the logits moved by a KL of ${logits.kl.toPrecision(3)}, ` +
-        `and ${(100 * logits.sameTop).toFixed(0)}% of the most likely tokens are the same\n`,
+  if (json) {
+    const numbers = measured && Object.fromEntries(Object.entries(measured).map(([of, p]) => [of, p.perplexity]));
+    process.stdout.write(`${JSON.stringify({ ...result, ...(numbers && { perplexity: numbers }), seconds: took })}\n`);
+    return;
+  }
+  const show = (p: Perplexity) => p.perplexity.toPrecision(5);
+  process.stdout.write(
+    `${output}: ${plural(errors.size, 'adapter')} merged, ${written}, ${bytes(result.bytes)}, in ${seconds(took)}\n` +
+      `weights are ${(100 * error).toFixed(2)}% from base and adapters; on a probe the logits moved by a KL of ${logits.kl.toPrecision(3)}, ` +
+      `and ${(100 * logits.sameTop).toFixed(0)}% of the most likely tokens are the same\n` +
+      (measured
+        ? `perplexity: base ${show(measured.base)}, with adapters ${show(measured.adapters)}, merged ${show(measured.merged)}\n`
+        : ''),
+  );
+}
+
+type Measured = Readonly<Record<'base' | 'adapters' | 'merged', Perplexity>>;
+
+/** How a student's perplexity on the same rows is measured. What is wrong with the files is known before anything is loaded. */
+async function perplexityOf(
+  found: Parameters<typeof rowsOf>[0],
+  data: string[],
+  { sequenceLength, batchSize }: Pick<Options, 'sequenceLength' | 'batchSize'>,
+) {
+  const { evaluatePerplexity, loadStudent } = await import('../recovery/index.js');
+  const rows = await rowsOf(found, { data, ...(sequenceLength !== undefined && { sequenceLength }) });
+  return async (what: string, name: string, from: Parameters<typeof loadStudent>[1]): Promise<Perplexity> => {
+    const { model } = await loadStudent(name, { ...from, ...computeIn(undefined), scanLayers: true });
+    return evaluatePerplexity(model, rows, { batchSize, onProgress: progress(what, String, () => ' rows') });
+  };
+}
+
+const LITTLE = 0.05;
+/** Codes of 2 bits cannot follow small changes of weights. */
+function warnOfLoss({ base, adapters, merged }: Measured): void {
+  const gained = base.loss - adapters.loss;
+  const lost = merged.loss - adapters.loss;
+  if (lost > LITTLE * Math.abs(gained))
+    notice(
+      `warning: quantizing again lost ${gained > 0 ? `${Math.round((100 * lost) / gained)}% of what the adapters gained` : `${lost.toPrecision(2)} nats a token`}: leave --requantize out for a plain model, or keep the adapters beside the student`,
     );
 }

@@ -72,6 +72,7 @@ async function run(given: Options): Promise<void> {
   const { Qwen3ForCausalLM } = await import('../models/index.js');
   const { MLP, quantizeModel } = await import('../quant/index.js');
   const started = performance.now();
+  await openOutput(output);
   const onProgress = fetchProgress();
   const found = await findStudent(name, { onProgress });
   if (found.form !== 'plain') throw new ArgumentError(`${name} is quantized already: give the model it was made of`);
@@ -124,13 +125,12 @@ function summary(layers: readonly LayerReport[]): string[][] {
   });
 }
 
-/** Makes the folder that a model is written to ready, before any work. It is not the one that the model is read from. */
+/** A model is not written over the one that it is made of. */
 export async function checkOutput(output: string, ...inputs: readonly string[]): Promise<void> {
   const real = (folder: string) => fs.realpath(folder).catch(() => path.resolve(folder));
   for (const input of inputs)
     if ((await real(input)) === (await real(output)))
       throw new ArgumentError(`--output is ${output}, where the model is read from: name another folder`);
-  await openOutput(output);
 }
 
 /** What a model's weights take on the disk. */

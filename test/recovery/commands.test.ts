@@ -68,25 +68,33 @@ test('eval-perplexity: of the teacher, of the student, and of the student with a
   expect(await perplexityOf('-m', student, '-a', adapters)).not.toBeCloseTo(broken, 1);
 });
 
-test('merge-lora: dense says what the adapters said; quantized again, it tells how far that is from it', async () => {
+test('merge-lora keeps what the adapters learned; quantized again, it says what that loses', async () => {
   const [dense, packed] = [newFolder(), newFolder()];
   const merge = async (...args: string[]) => {
-    const ran = await tsxla(['merge-lora', '-m', student, '-a', adapters, ...args]);
+    const ran = await tsxla(['merge-lora', '-m', student, '-a', adapters, '--eval-data', text, '-l', '64', ...args]);
     expect(ran.status, ran.stderr).toBe(0);
-    return ran.stdout;
+    return ran;
   };
-  const whole = JSON.parse(await merge('-o', dense, '--dense', '--json'));
+  const whole = JSON.parse((await merge('-o', dense, '--json')).stdout);
   expect(whole).toMatchObject({ form: 'plain', bytes: sizeOf(dense, 'model.safetensors') });
   expect(whole.error).toBeLessThan(0.003); // it is rounded to bf16
   expect(whole.kl).toBeLessThan(1e-3);
+  const { base: before, adapters: adapted, merged: after } = whole.perplexity;
+  expect(Math.abs(after / adapted - 1)).toBeLessThan(0.01);
+  expect(Math.abs(before / adapted - 1)).toBeGreaterThan(0.05);
+  expect(await perplexityOf('-m', student)).toBeCloseTo(before, 3);
+  expect(await perplexityOf('-m', student, '-a', adapters)).toBeCloseTo(adapted, 3);
+  expect(await perplexityOf('-m', dense)).toBeCloseTo(after, 3);
   const wanted = await logits((await loadStudent(student, { dtype: 'f32', adapters })).model);
   const base = await logits((await loadStudent(student, { dtype: 'f32' })).model);
   const merged = await logits((await loadStudent(dense, { dtype: 'f32' })).model);
   expect(furthest(merged, wanted)).toBeLessThan(0.1 * furthest(base, wanted));
 
-  expect(await merge('-o', packed)).toMatch(
-    /: 4 adapters merged, packed, .* KiB, in .*s\nweights are \d+\.\d\d% from base and adapters; on a probe the logits moved by a KL of [\d.e-]+, and \d+% of/,
+  const again = await merge('-o', packed, '--requantize');
+  expect(again.stdout).toMatch(
+    /: 4 adapters merged, packed, .* KiB, in .*s\nweights are \d+\.\d\d% from base and adapters; on a probe the logits moved by a KL of [\d.e-]+, and \d+% of.*\nperplexity: base [\d.]+, with adapters [\d.]+, merged [\d.]+\n$/,
   );
+  expect(again.stderr).toMatch(/warning: quantizing again lost .*: leave --requantize out for a plain model/);
   expect(sizeOf(packed, 'model.packed.safetensors')).toBe(sizeOf(student, 'model.packed.safetensors'));
   expect(furthest(await logits((await loadStudent(packed, { dtype: 'f32' })).model), wanted)).toBeLessThan(
     furthest(base, wanted),
@@ -122,6 +130,13 @@ test.each<[string, string[], string]>([
   ['merge-lora: no adapters', ['merge-lora', '-m', student, '-o', out], 'has no adapters inside: name some with --adapters'],
   ['merge-lora: adapters that are not there', ['merge-lora', '-m', student, '-o', out, '-a', gone], 'there are no adapters /nowhere/at/all'],
   ['merge-lora: adapters of another model', ['merge-lora', '-m', folderOf('untied'), '-o', out, '-a', goldenPath('lora/peft')], 'is not for this Qwen3ForCausalLM'],
+  ['merge-lora: two ways at once', ['merge-lora', '-m', student, '-o', out, '-a', adapters, '--dense', '--requantize'], "'--dense' cannot be used with option '--requantize'"],
+  ['merge-lora: no such text', ['merge-lora', '-m', student, '-o', out, '-a', adapters, '--eval-data', 'gone.txt'], 'there is no file gone.txt'],
+  ...[['quantize', '-m', tied], ['merge-lora', '-m', student, '-a', adapters]].flatMap(([command, ...args]): [string, string[], string][] => [
+    [`${command}: below a file`, [command!, ...args, '-o', path.join(text, 'sub')], 'text.txt is a file: name another folder'],
+    [`${command}: no name`, [command!, ...args, '-o', ''], "--output '': the name is empty: name a folder"],
+    [`${command}: where no folder can be`, [command!, ...args, '-o', '/proc/x/y'], '--output /proc/x/y: the folder cannot be created'],
+  ]),
   ['eval-perplexity: no such file', ['eval-perplexity', '-m', tied, '-d', 'gone.txt', '-l', '8'], 'there is no file gone.txt'],
   ['eval-perplexity: rows too long', ['eval-perplexity', '-m', tied, '-d', text, '-l', '1024'], '--sequence-length is 1024: the model has 256 positions'],
   ['eval-perplexity: a device that is not there', ['eval-perplexity', '-m', tied, '-d', text, '--device', 'tpu'], 'this machine has no TPU'],
