@@ -4,7 +4,7 @@ import path from 'node:path';
 import * as tx from 'tsxla';
 import { loadStudent } from 'tsxla/recovery';
 import { expect, test } from 'vitest';
-import { folderOf, load } from '../models/support.js';
+import { folderOf } from '../models/support.js';
 import { golden, goldenPath, tsxla } from '../support.js';
 import { file, furthest, logits, newFolder } from './support.js';
 
@@ -25,10 +25,22 @@ const quantized = await tsxla([
   'f16',
 ]);
 
-const adapted = await load('tied');
+// Adapters that learned the text: the perplexity of the student with them is lower.
+const { model: adapted } = await loadStudent(student, { dtype: 'f32' });
 tx.manualSeed(1);
 tx.lora.addLora(adapted, { rank: 2, alpha: 4, targets: ['mlp.up_proj', 'q_proj'] });
-for (const a of tx.lora.adaptersOf(adapted).values()) tx.noGrad(() => a.loraB.normal_(0, 0.3));
+const optimizer = new tx.optim.AdamW(
+  adapted.parameters().filter((p) => p.requiresGrad),
+  { lr: 2e-2 },
+);
+const tokens = adapted.tokenizer!.encode(fs.readFileSync(text, 'utf8')).slice(0, 4 * 128);
+const batch = tx.tensor(Int32Array.from(tokens), { shape: [4, 128] });
+const learn = tx.compile(() => {
+  optimizer.zeroGrad();
+  adapted.loss(batch).backward();
+  optimizer.step();
+});
+for (let i = 0; i < 40; i++) await learn();
 await tx.lora.saveAdapters(adapted, adapters);
 
 const sizeOf = (folder: string, name: string) => fs.statSync(path.join(folder, name)).size;
@@ -80,10 +92,8 @@ test('merge-lora keeps what the adapters learned; quantized again, it says what 
   expect(whole.error).toBeLessThan(0.003); // it is rounded to bf16
   expect(whole.kl).toBeLessThan(1e-3);
   const { base: before, adapters: adapted, merged: after } = whole.perplexity;
-  expect(Math.abs(after / adapted - 1)).toBeLessThan(0.01);
-  expect(Math.abs(before / adapted - 1)).toBeGreaterThan(0.05);
-  expect(await perplexityOf('-m', student)).toBeCloseTo(before, 3);
-  expect(await perplexityOf('-m', student, '-a', adapters)).toBeCloseTo(adapted, 3);
+  expect(adapted).toBeLessThan(0.9 * before);
+  expect(Math.abs(after - adapted)).toBeLessThan(0.05 * (before - adapted));
   expect(await perplexityOf('-m', dense)).toBeCloseTo(after, 3);
   const wanted = await logits((await loadStudent(student, { dtype: 'f32', adapters })).model);
   const base = await logits((await loadStudent(student, { dtype: 'f32' })).model);
@@ -94,7 +104,9 @@ test('merge-lora keeps what the adapters learned; quantized again, it says what 
   expect(again.stdout).toMatch(
     /: 4 adapters merged, packed, .* KiB, in .*s\nweights are \d+\.\d\d% from base and adapters; on a probe the logits moved by a KL of [\d.e-]+, and \d+% of.*\nperplexity: base [\d.]+, with adapters [\d.]+, merged [\d.]+\n$/,
   );
-  expect(again.stderr).toMatch(/warning: quantizing again lost .*: leave --requantize out for a plain model/);
+  expect(again.stderr).toMatch(
+    /warning: quantizing again lost \d+% of what the adapters gained: leave --requantize out for a plain model/,
+  );
   expect(sizeOf(packed, 'model.packed.safetensors')).toBe(sizeOf(student, 'model.packed.safetensors'));
   expect(furthest(await logits((await loadStudent(packed, { dtype: 'f32' })).model), wanted)).toBeLessThan(
     furthest(base, wanted),
