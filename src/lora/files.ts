@@ -12,7 +12,7 @@ import { stateArrays } from '../io/entries.js';
 import { openOutput, readSet, replaceFiles, type WriteFile } from '../io/file.js';
 import { type HostArray, openSafetensors, readTorch, type SafetensorsFile, writeSafetensors } from '../io/index.js';
 import { readAll, safetensors } from '../io/safetensors.js';
-import type { Module } from '../nn/module.js';
+import { type Module, Parameter } from '../nn/module.js';
 import type { Projection } from '../nn/projection.js';
 import { processIndex, replicate, shardingOf } from '../spmd/index.js';
 import type { StateEntry } from '../tensor/state.js';
@@ -179,6 +179,9 @@ export function putAdapters(model: Module, state: AdapterState, options: Omit<Lo
   const stacks = [...model.namedModules()].map(([name]) => namesOf(model, name));
   const all = new Set(stacks.filter((names) => names.some((n) => layers.has(n))).flat());
   const adapters = addLora(model, { ...options, targets: [(name) => all.has(name)] });
+  // What else was trained belongs to the adapters: it is trained on, and saved with them again.
+  for (const { tensor, names } of model.stateEntries())
+    if (tensor instanceof Parameter && names.some((name) => state.has(name))) tensor.requiresGrad_();
   const missing = new Map<string, HostArray>();
   for (const [name, { loraA, loraB }] of adapters)
     for (const of of namesOf(model, name).filter((n) => !layers.has(n)))

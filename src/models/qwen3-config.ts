@@ -104,6 +104,7 @@ const COUNTS = [
 ] as const;
 
 type Json = Readonly<Record<string, unknown>>;
+const brief = (name: string): string => (name.length > 60 ? `${name.slice(0, 57)}...` : name);
 
 const size = whole(1, 2 ** 31 - 1);
 const positive = v.pipe(
@@ -150,7 +151,7 @@ export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Conf
   const kind = model_type ?? architectures?.[0];
   if (kind !== 'qwen3')
     throw new ArgumentError(
-      `${where} is of another architecture: ${kind ?? 'it has no model_type'}; this reads dense Qwen3 models (qwen3)`,
+      `${where} is of another architecture: ${brief(kind ?? 'it has no model_type')}; this reads dense Qwen3 models (qwen3)`,
     );
   const given = checkJson(json, where, ConfigSchema);
   const refuse = (what: string): never => {
@@ -161,11 +162,11 @@ export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Conf
   const positions = given.rope_parameters ?? given.rope_scaling ?? {};
   const ropeType = positions.rope_type ?? positions.type ?? 'default';
   if (ropeType !== 'default')
-    refuse(`positions of kind ${ropeType} are not supported, only default: leave rope_scaling out`);
+    refuse(`positions of kind ${brief(ropeType)} are not supported, only default: leave rope_scaling out`);
   if (given.use_sliding_window || given.layer_types?.some((t) => t !== 'full_attention'))
     refuse('sliding windows are not supported: every layer must have full_attention');
   const act = given.hidden_act ?? 'silu';
-  if (act !== 'silu') refuse(`hidden_act is ${act}: Qwen3 has silu`);
+  if (act !== 'silu') refuse(`hidden_act is ${brief(act)}: Qwen3 has silu`);
   if (given.attention_dropout) refuse('attention_dropout is not supported: Qwen3 was trained with 0');
 
   const { vocab_size: tokens, pad_token_id: pad } = given;
@@ -241,7 +242,7 @@ function dtypeOf(torch: string, where: string): DType {
   const found = Object.entries(TORCH_NAMES).find(([, name]) => name === torch);
   if (!found)
     throw new ArgumentError(
-      `${where}: weights in ${torch} are not supported: ${Object.values(TORCH_NAMES).join(', ')}`,
+      `${where}: weights in ${brief(torch)} are not supported: ${Object.values(TORCH_NAMES).join(', ')}`,
     );
   return found[0] as DType;
 }
