@@ -3,6 +3,7 @@ export * as amp from './amp.js';
 export * as backend from './backend/index.js';
 export * from './base/errors.js';
 export * as data from './data/index.js';
+export * as debug from './debug.js';
 export * as distill from './distill/index.js';
 export * as io from './io/index.js';
 export * as jobs from './jobs/index.js';

@@ -1,7 +1,7 @@
 // Reverse mode: from results back to variables, each node's rule once.
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
-import { withSource } from '../ir/source.js';
+import { gradientSource, withSource } from '../ir/source.js';
 import { PICK } from '../ops/define.js';
 import { add } from '../ops/pointwise.js';
 
@@ -32,7 +32,7 @@ export function gradients(results: readonly Expr[], seeds: readonly Expr[], wrt:
     const count = e.avals?.length ?? 1;
     const given = Array.from({ length: count }, (_, i) => list[i] ?? null);
     // A gradient's nodes belong to the line that made the node they are the gradient of.
-    withSource(e.source, () => e.op.vjp!(given, e)).forEach((g, i) => {
+    withSource(gradientSource(e.source, e.op.name), () => e.op.vjp!(given, e)).forEach((g, i) => {
       if (g && e.inputs[i]!.differentiable && leads.has(e.inputs[i]!)) accumulate(e.inputs[i]!, g);
     });
   }

@@ -83,8 +83,14 @@ export class DataError extends TsxlaError {}
 /** A program that failed on the device after it was started. `cause` is what the device said. */
 export class StepFailedError extends TsxlaError {}
 
+/**
+ * A value that is NaN or infinite where that is an error: a result of a step while tx.debug.nans() is on, the loss of a run.
+ * `details` has what was found for programs: op, module, file, line, operands, input.
+ */
+export class NonfiniteError extends TsxlaError {}
+
 /** Gradients that are not finite, where that is an error: clipGradNorm with errorIfNonfinite. */
-export class NonfiniteGradientError extends TsxlaError {}
+export class NonfiniteGradientError extends NonfiniteError {}
 
 /** A function that was to be one program (or few) became more of them. */
 export class TooManyGraphsError extends TsxlaError {}

@@ -27,6 +27,7 @@ export const insideBody = (): boolean => frames.length > 0;
 export class Cell {
   #expr: Expr;
   #sharding: Sharding | undefined;
+  #before: Expr | undefined;
   /** One of the same shape, beside which this lies unless told: of a parameter, for an optimizer's state of it. */
   follows: Cell | undefined;
   /** `carried`: bodies of loops may change it. A cell that is not can be read there, but changed only outside. */
@@ -52,9 +53,26 @@ export class Cell {
     }
     if (watch) this.#watched(watch);
     if (!frames.length && !undone?.has(this)) undone?.set(this, this.#expr);
+    if (keeping && !frames.length && !watch && !rebound.has(this)) this.#before = this.#expr;
     this.#enter();
     this.#hold(expr);
     if (!frames.length && !watch) this.touch();
+  }
+
+  /** While `keepBefore` is on: what it held before the changes that are still to be computed. */
+  get before(): Expr | undefined {
+    return this.#before;
+  }
+  /** Those changes have been computed. */
+  forgetBefore(): void {
+    this.#before = undefined;
+  }
+  /** Those changes are undone. */
+  restore(): void {
+    if (!this.#before) return;
+    this.settle(this.#before);
+    this.#before = undefined;
+    if (!this.#expr.value) this.touch();
   }
 
   /** What it holds, without anyone noticing. */
@@ -161,6 +179,9 @@ export interface Watch {
 let watch: Watch | undefined;
 /** What cells held before they were changed, where that is to be undone. */
 let undone: Map<Cell, Expr> | undefined;
+let keeping = false;
+/** Whether cells remember what they held before changes that are still to be computed, so that those can be undone. */
+export const keepBefore = (on: boolean): void => void (keeping = on);
 const rebound = new Set<Cell>();
 /** The cells that were changed and are still to be computed. */
 export const pendingCells = (): Cell[] => [...rebound];

@@ -28,9 +28,28 @@ export class Source {
   }
 }
 
+/** A source with what a search for NaN tells besides the line; made only while `recordCalls` is on. */
+export class CallSource extends Source {
+  constructor(
+    /** The function of the public API that was called. */
+    readonly call: string | undefined,
+    /** The modules and loops over layers whose code made the call, outermost first. */
+    readonly scope: readonly object[],
+    /** The operations whose gradient this is part of, the last one first. */
+    readonly gradientOf: readonly string[] = [],
+    readonly base?: Source,
+  ) {
+    super();
+  }
+  override get frames(): readonly Frame[] {
+    return this.base ? this.base.frames : super.frames;
+  }
+}
+
 const DEEP = envFlag('XLA_IR_DEBUG'); // the whole stack of each call
-const DEPTH = DEEP ? 100 : 3; // each frame costs 0.4 us
-const CALL_DEPTH = DEEP ? 100 : 10; // for calls that run something: there are few of them
+const WHOLE = 100;
+const DEPTH = DEEP ? WHOLE : 3; // each frame costs 0.4 us
+const CALL_DEPTH = DEEP ? WHOLE : 10; // for calls that run something: there are few of them
 /** The folders of this package's code, which is not the user's: as built, and as source maps show it. */
 const OWN = ['..', '../../src/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
 
@@ -59,6 +78,40 @@ export function captureSources(on: boolean): boolean {
   return was;
 }
 
+let recording = false;
+let scope: readonly object[] = [];
+/** Whether sources know the modules, the calls and the gradients they belong to, and the whole stack. */
+export const recordsCalls = (): boolean => recording;
+export function recordCalls(on: boolean): void {
+  recording = on;
+}
+/** Runs the code of a module, or of a loop over layers. */
+export function inScope<T>(part: object, run: () => T): T {
+  if (!recording) return run();
+  const outer = { scope, current };
+  scope = scope.at(-1) === part ? scope : [...scope, part];
+  if (current) current = within(current, { scope }); // one of our own calls is under way: its line stays
+  try {
+    return run();
+  } finally {
+    ({ scope, current } = outer);
+  }
+}
+/** The source of the nodes of an operation's gradient. */
+export function gradientSource(source: Source | undefined, op: string): Source | undefined {
+  if (!recording) return source;
+  const before = source instanceof CallSource ? source.gradientOf : [];
+  return within(source, { gradientOf: [op, ...before] });
+}
+function within(
+  source: Source | undefined,
+  over: Partial<Pick<CallSource, 'call' | 'scope' | 'gradientOf'>>,
+): CallSource {
+  const known = source instanceof CallSource ? source : undefined;
+  const { call, scope = [], gradientOf } = { ...known, ...over };
+  return new CallSource(call, scope, gradientOf, known?.base ?? source);
+}
+
 /** FILE:LINE, or nothing where no source is known. */
 export const placeOf = (source: Source | undefined): string => (source ? String(source) : '');
 
@@ -76,11 +129,15 @@ export function withSource<T>(source: Source | undefined, make: () => T): T {
 }
 
 /** The user's frames above a call of `below`, raw. */
-export function captureSource(below: (...args: never[]) => unknown, depth = callDepth()): Source | undefined {
-  if (!enabled) return undefined;
+export function captureSource(
+  below: (...args: never[]) => unknown,
+  depth = callDepth(),
+  call?: string,
+): Source | undefined {
+  if (!enabled && !recording) return undefined;
   const limit = Error.stackTraceLimit;
-  Error.stackTraceLimit = depth;
-  const source = new Source();
+  Error.stackTraceLimit = recording ? WHOLE : depth;
+  const source = recording ? new CallSource(call, scope) : new Source();
   Error.captureStackTrace(source, below);
   Error.stackTraceLimit = limit;
   return source;
@@ -89,12 +146,18 @@ export function captureSource(below: (...args: never[]) => unknown, depth = call
 /** As many frames as PT_XLA_DEBUG will show, and one more, to know that there are more. */
 const callDepth = (): number => Math.max(CALL_DEPTH, 1 + (Number(process.env.PT_XLA_DEBUG_MAX_FRAME) || 0));
 
-/** Makes a function of the public API: nodes made in a call of it carry the place it was called from. */
-export function entry<This, A extends unknown[], R>(f: (this: This, ...args: A) => R): (this: This, ...args: A) => R {
+/** Makes a function of the public API: nodes made in a call of it carry the place it was called from, and its name. */
+export function entry<This, A extends unknown[], R>(
+  f: (this: This, ...args: A) => R,
+  name?: string,
+): (this: This, ...args: A) => R {
   return function entered(this: This, ...args: A): R {
-    if ((current && !shown.length) || !enabled) return f.apply(this, args); // called by another of our own
+    if ((current && !shown.length) || !(enabled || recording)) {
+      if (!recording || !name || !(current instanceof CallSource) || current.call) return f.apply(this, args);
+      return withSource(within(current, { call: name }), () => f.apply(this, args)); // a model of our own: what it calls
+    }
     const outer = current;
-    const source = outer ? nearest(entered, outer) : captureSource(entered, DEPTH);
+    const source = outer ? nearest(entered, outer) : captureSource(entered, DEPTH, name);
     current = source;
     try {
       return f.apply(this, args);

@@ -1,11 +1,12 @@
 // Equal layers as one: their parameters are stacked, and one loop in the program goes through them. Compile time does not
 // grow with the number of layers, and neither does the number of arrays that an optimizer updates.
 import { ArgumentError } from '../base/errors.js';
+import { inScope } from '../ir/source.js';
 import { checkpoint as checkpointed } from '../tensor/autograd.js';
 import { scan } from '../tensor/control.js';
 import { stack } from '../tensor/functions.js';
 import { Tensor } from '../tensor/tensor.js';
-import { Module } from './module.js';
+import { LayerLoop, Module } from './module.js';
 
 /** A layer that passes on what it is given, changed: its result has its argument's dtype and shape. */
 export interface Block<A extends readonly unknown[] = readonly never[]> extends Module {
@@ -32,7 +33,7 @@ export function scanLayers<A extends readonly unknown[]>(
   if (layers instanceof LayerStack) return layers.scan(x, (x, layer) => layer.forward(x, ...others), options);
   const list = [...layers];
   const tensors = tensorsOf(list);
-  return scanRows(tensors[0]!, stackRows(tensors), x, (x) => list[0]!.forward(x, ...others), options);
+  return scanRows(tensors[0]!, stackRows(tensors), x, (x) => list[0]!.forward(x, ...others), options, list);
 }
 
 /** Equal layers, called 0, 1, 2 and so on in state dicts, and * as parameters: each holds those of all layers. */
@@ -95,15 +96,17 @@ function scanRows<C>(
   init: C,
   step: (carry: C) => C,
   { checkpoint = false, unroll = 1 }: ScanLayersOptions,
+  layers: readonly Module[] = [],
 ): C {
   const pass = (carry: C, rows: readonly Tensor[]): C => Tensor.lend(own, rows, () => step(carry));
-  const [last] = scan(
-    (carry: C, rows: readonly Tensor[]) => [checkpoint ? checkpointed(pass, carry, rows) : pass(carry, rows), []],
-    init,
-    stacked,
-    { unroll },
-  );
-  return last;
+  const run = () =>
+    scan(
+      (carry: C, rows: readonly Tensor[]) => [checkpoint ? checkpointed(pass, carry, rows) : pass(carry, rows), []],
+      init,
+      stacked,
+      { unroll },
+    );
+  return inScope(new LayerLoop(layers), run)[0];
 }
 
 const stackRows = (tensors: readonly (readonly Tensor[])[]): Tensor[] =>

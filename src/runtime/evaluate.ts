@@ -1,5 +1,6 @@
 // Computing what graphs describe, outside of steps: what is asked for, and all that was changed in place.
 import type { TypedArray } from '../base/dtype.js';
+import { NonfiniteError } from '../base/errors.js';
 import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
@@ -13,6 +14,7 @@ import type { Layout } from '../stablehlo/emitter.js';
 import { isOn, isPlaced, layoutOf } from './layout.js';
 import { withRelief } from './memory.js';
 import { count, record } from './metrics.js';
+import { type Compute, checksNonfinite, findNonfinite, type Ran } from './nonfinite.js';
 import { obtain, type Plan, type Request } from './program.js';
 import { noteRead } from './rules-loop.js';
 import { isStored, missingDevices, ShardedArray, type Stored } from './sharded.js';
@@ -53,9 +55,12 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
   try {
     for (const group of byDevices(client, plan.graph, isAsked))
       await computeOn(client, group === plan.graph.roots ? plan : planWith(group, []), request);
-    for (const cell of cells) if (!hasValue(cell.peek())) cell.touch();
+    for (const cell of cells)
+      if (hasValue(cell.peek())) cell.forgetBefore();
+      else cell.touch();
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
+    if (error instanceof NonfiniteError) for (const cell of cells) if (!hasValue(cell.peek())) cell.restore();
     throw error;
   }
 }
@@ -99,6 +104,38 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
 }
 
 async function run(client: Client, plan: Plan, request: Request): Promise<void> {
+  const { outputs, results } = await start(client, plan, request);
+  if (checksNonfinite()) {
+    const resultName = (i: number) => {
+      const { source } = plan.graph.roots[i]!;
+      return source?.frames.length ? `the tensor made at ${source}` : 'a tensor';
+    };
+    await checkResults(client, { plan, given: plan.parameters, outputs, request, resultName });
+  }
+  plan.graph.roots.forEach((e, i) => {
+    setValue(e, outputs[i]!);
+    if (results[i]) e.sharding = results[i];
+    if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
+  });
+}
+
+/** Throws the error for results that are NaN or infinite, which are freed. */
+export async function checkResults(client: Client, ran: Ran): Promise<void> {
+  const compute: Compute = async (roots, name) => {
+    const plan = planOf(roots, hasValue);
+    const { outputs } = await start(client, plan, { cause: 'pending', name, group: {} });
+    const arrays = await Promise.all(outputs.map((x) => x.toHost()));
+    for (const x of outputs) x.dispose();
+    return roots.map((e) => arrays[plan.graph.roots.indexOf(e)]!);
+  };
+  const failure = await findNonfinite(ran, compute);
+  if (!failure) return;
+  for (const x of ran.outputs) x.dispose();
+  throw failure;
+}
+
+/** Starts a program on the values that its parameters have. */
+async function start(client: Client, plan: Plan, request: Request) {
   const { parameters, graph, meshes, aliases } = plan;
   parameters.forEach(checkAlive);
   const results = graph.roots.map((e) => e.sharding);
@@ -111,11 +148,7 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
     () => true,
   );
   started(done);
-  plan.graph.roots.forEach((e, i) => {
-    setValue(e, outputs[i]!);
-    if (layout && results[i]) e.sharding = results[i];
-    if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
-  });
+  return { outputs, results: layout ? results : [] };
 }
 
 /** Brings values to where a program wants them; numbers are brought along with the run. */

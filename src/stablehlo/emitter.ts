@@ -148,7 +148,7 @@ function locationOf(source: Source | undefined): string {
 }
 
 /** The node with the most results, of those that compute what this one does from the same inputs. */
-function widest(e: Expr, among: readonly Expr[]): Expr {
+export function widest(e: Expr, among: readonly Expr[]): Expr {
   const same = among.filter(
     (w) => w.op === e.op && w.inputs.every((x, i) => x === e.inputs[i]) && (w === e || e.op.covers!(w, e)),
   );

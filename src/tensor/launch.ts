@@ -7,10 +7,18 @@ import type { Sharding } from '../ir/mesh.js';
 import { withSource } from '../ir/source.js';
 import { input } from '../ops/variable.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
-import { changesArePending, evaluateNow, place, placedAsBefore, stepStarted } from '../runtime/evaluate.js';
+import {
+  changesArePending,
+  checkResults,
+  evaluateNow,
+  place,
+  placedAsBefore,
+  stepStarted,
+} from '../runtime/evaluate.js';
 import { isPlaced, layoutOf } from '../runtime/layout.js';
 import { withRelief } from '../runtime/memory.js';
 import { count, timed } from '../runtime/metrics.js';
+import { checksNonfinite } from '../runtime/nonfinite.js';
 import { obtain, type Request, type Run } from '../runtime/program.js';
 import { isStored, type Stored } from '../runtime/sharded.js';
 import { inTurn, isFree, started } from '../runtime/turn.js';
@@ -68,7 +76,7 @@ const isWhole = (nodes: readonly Expr[]): boolean => nodes.every(({ value }) => 
  */
 function startNow(t: Trace, nodes: readonly Expr[], request: Request): Run | undefined {
   const executable = t.program?.dropped ? undefined : t.program?.ready;
-  if (!executable || !isFree(executable.client) || changesArePending()) return undefined;
+  if (!executable || !isFree(executable.client) || changesArePending() || checksNonfinite()) return undefined;
   const shardings = t.program!.layout?.parameters;
   if (!nodes.every((e, i) => hasValue(e) && !isUnsettled(e) && isPlaced(e, shardings?.[i]))) return undefined;
   if (t.slots.some((slot) => slot.kind === 'grad')) return undefined; // who else has it shows when it is replaced
@@ -111,9 +119,34 @@ async function launch(t: Trace, nodes: readonly Expr[], values: readonly Value[]
   const { program, executable } = await obtain(client, layout ? { ...t.plan, layout } : t.plan, request, t.program);
   t.program = program;
   const run = () => start(t, nodes, 1, executable, request); // its place has let go of it
-  return withRelief(run, () => isWhole(nodes)).catch((error) => {
+  const execution = await withRelief(run, () => isWhole(nodes)).catch((error) => {
     throw isWhole(nodes) ? error : failureOf(t, request.name!, error);
   });
+  if (checksNonfinite()) {
+    const { outputs } = execution;
+    const cells = t.slots.map((slot) => (slot.kind === 'grad' ? undefined : cellOf(slot, values)));
+    const resultName = (i: number, nameOf: (i: number) => string) => nameOfTarget(t, i, nameOf);
+    await checkResults(client, { plan: t.plan, given: nodes, cells, outputs, request, resultName });
+  }
+  return execution;
+}
+
+/** What a result is to the user. */
+function nameOfTarget(t: Trace, i: number, nameOf: (input: number) => string): string {
+  const target = t.targets[i]!;
+  if (target.kind === 'result') return `its result ${t.returned.paths[target.index]!.replace(/^\./, '')}`.trimEnd();
+  if (target.kind === 'closure') return 'what is handed to afterStep';
+  const isOwner = ({ cell }: Tensor) => t.slots.findIndex((slot) => slot.kind === 'cell' && slot.cell === cell);
+  if (target.kind === 'grad') {
+    const at =
+      typeof target.of === 'number'
+        ? t.slots.findIndex((slot) => slot.kind === 'argument' && slot.index === target.of)
+        : isOwner(target.of);
+    return at < 0 ? 'a gradient' : `the gradient of ${nameOf(at)}`;
+  }
+  const at = t.slots.indexOf(target.slot);
+  const same = at >= 0 ? at : t.plan.aliases.indexOf(i);
+  return same < 0 ? 'a tensor that it changes' : `the new value of ${nameOf(same)}`;
 }
 
 /** How a call of a traced function is split over several devices; undefined where one has all values. */
@@ -192,9 +225,10 @@ function keptOf(
   held: number,
 ): number[] {
   const isTwice = (b: Stored) => b.shared && buffers.indexOf(b) !== buffers.lastIndexOf(b);
+  const keepsAll = checksNonfinite(); // what a failed step would have changed is as it was
   const kept: number[] = [];
   aliases.forEach((to, i) => {
-    if (to >= 0 && (nodes[i]!.holders > held || isTwice(buffers[i]!))) kept.push(i);
+    if (to >= 0 && (keepsAll || nodes[i]!.holders > held || isTwice(buffers[i]!))) kept.push(i);
   });
   return kept;
 }

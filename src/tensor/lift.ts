@@ -115,11 +115,11 @@ function lifted(op: string, f: Operation, isMethod: boolean): (args: unknown[]) 
 }
 export function liftFunction(op: string, f: Operation): (...args: unknown[]) => unknown {
   const call = lifted(op, f, false);
-  return entry((...args: unknown[]) => call(args));
+  return entry((...args: unknown[]) => call(args), op);
 }
 export function liftMethod(op: string, f: Operation): (this: Tensor, ...args: unknown[]) => unknown {
   const call = lifted(op, f, true);
   return entry(function (this: Tensor, ...args: unknown[]) {
     return call([this, ...args]);
-  });
+  }, op);
 }

@@ -5,7 +5,7 @@ import { markDescribed } from '../base/described.js';
 import { envSeconds } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { insideBody } from '../ir/cell.js';
-import { captureSource, entry, type Source } from '../ir/source.js';
+import { captureSource, entry, recordsCalls, type Source } from '../ir/source.js';
 import type { CompileOptions, MemoryStats } from '../pjrt/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice } from '../runtime/device.js';
@@ -208,12 +208,14 @@ export function compile<A extends unknown[], R>(
   const find = (given: Given, source: Source | undefined): Trace => {
     const same = traces.get(given.signature) ?? [];
     const found = same.find(isStill);
-    if (found && !check) return found;
+    const isShallow = found && recordsCalls() && !found.recorded; // it knows no modules: it is traced once more
+    if (found && !check && !isShallow) return found;
     const traced = trace(title, fn, standIns(given), source);
     stepStarted(); // or only lowered: either way what was traced does not wait to be computed
-    if (found) checkSame(name, found, traced);
-    else traces.set(given.signature, [...same, traced]);
-    return found ?? traced;
+    if (found && check) checkSame(name, found, traced);
+    if (found && !isShallow) return found;
+    traces.set(given.signature, [...same.filter((t) => t !== found), traced]);
+    return traced;
   };
   function compiled(...args: unknown[]): Promise<R> {
     if (isPart()) return inline(title, fn, ...(args as A));

@@ -8,7 +8,7 @@ import { Aval } from '../ir/aval.js';
 import { Cell } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
-import type { Source } from '../ir/source.js';
+import { recordsCalls, type Source } from '../ir/source.js';
 import { meshesOf } from '../ops/body.js';
 import { input, isVariable } from '../ops/variable.js';
 import { record } from '../runtime/metrics.js';
@@ -57,6 +57,8 @@ export interface Trace {
   }[];
   /** The cells that it reaches from outside: whether it changes them, what they were, and whether they wanted gradients. */
   readonly reached: ReadonlyMap<Cell, Reached>;
+  /** Whether its nodes know the modules and the gradients they belong to. */
+  readonly recorded: boolean;
   program: Program | undefined;
 }
 
@@ -201,6 +203,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     conditions: region.conditions,
     closures,
     reached,
+    recorded: recordsCalls(),
     program: undefined,
   };
 }

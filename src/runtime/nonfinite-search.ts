@@ -1,0 +1,451 @@
+// Where a NaN or an infinity comes from: a graph is run once more with the statistics of every value, also of those inside
+// loops, branches and checkpoints, and the way is followed back from the results.
+import type { TypedArray } from '../base/dtype.js';
+import { literal } from '../base/literal.js';
+import { isFloat } from '../base/promote.js';
+import { range } from '../base/shape.js';
+import { Expr } from '../ir/expr.js';
+import type { Graph } from '../ir/graph.js';
+import { withSource } from '../ir/source.js';
+import { Body, parameter } from '../ops/body.js';
+import { constants, full } from '../ops/constant.js';
+import { PICK, results } from '../ops/define.js';
+import { concat, reshape } from '../ops/move.js';
+import { widest } from '../stablehlo/emitter.js';
+import { measured } from './statistics.js';
+
+/** Of the elements of a value: how many are NaN, how many infinite, and the range of the others. */
+export interface Statistics {
+  readonly nan: number;
+  readonly inf: number;
+  readonly min: number;
+  readonly max: number;
+}
+export type Kind = 'nan' | 'inf';
+
+/** Operations whose result is that of their operand with the same number, element by element, in any shape. */
+const SAME = new Set([
+  'reshape',
+  'transpose',
+  'broadcastInDim',
+  'reverse',
+  'alias',
+  'detach',
+  'variable',
+  'optimizationBarrier',
+  'shardingConstraint',
+  'customVjp',
+]);
+/** Operations that only choose, convert or put together elements of their operands. */
+const MOVES = new Set([
+  ...SAME,
+  ...[
+    'convert',
+    'slice',
+    'pad',
+    'concat',
+    'pieces',
+    'select',
+    'gather',
+    'scatter',
+    'dynamicSlice',
+    'dynamicUpdateSlice',
+  ],
+]);
+
+// ---- a graph with its statistics
+
+/** An operation with bodies: each runs once for each pass, with its statistics in rows of its own. */
+interface Inner {
+  readonly levels: readonly Level[];
+  readonly bodies: readonly Body[];
+  readonly passes: number;
+  /** Its first row, the rows of a pass, and how many of those come before the level's own. */
+  start: number;
+  readonly width: number;
+  readonly head: number;
+}
+
+/** The nodes of a graph or of a body, and in which row the statistics of each of their results are. */
+class Level {
+  readonly rows = new Map<Expr, readonly number[]>();
+  readonly inner = new Map<Expr, Inner>();
+  /** A loop that is computed by one with more results. */
+  readonly cover = new Map<Expr, Expr>();
+  /** What it is given: the graph's inputs, or a body's parameters. */
+  readonly given: ReadonlySet<Expr>;
+  readonly #counts: Expr[] = [];
+  readonly #ranges: Expr[] = [];
+  readonly #blockCounts: Expr[] = [];
+  readonly #blockRanges: Expr[] = [];
+  #blocks = 0;
+  width = 0;
+
+  constructor(
+    readonly graph: Graph,
+    /** What stands for each node: its results. What is given is there from the start. */
+    readonly values: Map<Expr, readonly Expr[]>,
+    isMeasured: (given: Expr) => boolean,
+  ) {
+    this.given = new Set(values.keys());
+    for (const e of this.given) if (isMeasured(e)) this.#measure(e, values.get(e)!);
+    const wide = graph.nodes.filter((e) => e.op.covers);
+    for (const e of graph.nodes) {
+      if (values.has(e)) continue;
+      const cover = e.op.covers && widest(e, wide);
+      if (cover && cover !== e) {
+        this.cover.set(e, cover);
+        if (!values.has(cover)) this.#add(cover);
+        values.set(e, values.get(cover)!);
+      } else this.#add(e);
+    }
+    for (const inner of this.inner.values()) inner.start += this.width; // bodies' rows come after its own
+    this.width += this.#blocks;
+    this.#counts.push(...this.#blockCounts);
+    this.#ranges.push(...this.#blockRanges);
+  }
+
+  #add(e: Expr): void {
+    if (e.op === PICK) {
+      this.values.set(e, [this.values.get(e.inputs[0]!)![indexOf(e)]!]);
+      return;
+    }
+    const inputs = e.inputs.map((x) => this.values.get(x)![0]!);
+    const made = this.#withBodies(e, inputs);
+    const outs = made ?? remade(e, inputs, e.attrs, e.avals);
+    if (made || SAME.has(e.op.name) || isSplat(e) || e.op.name === 'iota') this.values.set(e, outs);
+    else this.#measure(e, outs);
+  }
+
+  #measure(e: Expr, outs: readonly Expr[]): void {
+    const rows: number[] = [];
+    const values = outs.map((x) => {
+      rows.push(isFloat(x.dtype) ? this.width++ : -1);
+      if (!isFloat(x.dtype)) return x;
+      const { value, counts, range: ends } = measured(x);
+      this.#counts.push(counts);
+      this.#ranges.push(ends);
+      return value;
+    });
+    this.values.set(e, values);
+    this.rows.set(e, rows);
+  }
+
+  /** An operation with bodies, whose statistics are further results of it. */
+  #withBodies(e: Expr, inputs: readonly Expr[]): readonly Expr[] | undefined {
+    const region = REGIONS[e.op.name]?.(e);
+    if (!region) return undefined;
+    const { bodies, passes, isMeasured, attrsWith } = region;
+    const parts = bodies.map((body) => {
+      const params = body.params.map((p) => parameter(p.aval));
+      const level = new Level(
+        body.graph,
+        new Map(body.params.map((p, i) => [p, [params[i]!]])),
+        (p) => isFloat(p.dtype) && isMeasured(body.params.indexOf(p)),
+      );
+      return { level, params, outs: body.results.map((r) => level.values.get(r)![0]!) };
+    });
+    const most = Math.max(...parts.map((p) => p.level.width));
+    if (!most) return undefined;
+    const head = bodies.length > 1 ? 1 : 0; // which one ran
+    const width = most + head;
+    const wide = parts.map(({ level, params, outs }, i) => {
+      const { counts, ranges } = level.tables;
+      const empty = (dtype: 'i32' | 'f32') => (most > level.width ? [full([most - level.width, 2], 0, dtype)] : []);
+      const first = head ? [reshape(constants([i, 0], 'i32'), [1, 2])] : [];
+      return new Body(params, [
+        ...outs,
+        concat([...first, ...counts, ...empty('i32')], 0),
+        concat([...(head ? [full([1, 2], 0, 'f32')] : []), ...ranges, ...empty('f32')], 0),
+      ]);
+    });
+    const avals = e.avals!;
+    const [c, r] = wide[0]!.results
+      .slice(-2)
+      .map((x) => (passes.loop ? x.aval.withShape([passes.count, width, 2]) : x.aval));
+    const all = remade(e, inputs, attrsWith(wide), [...avals, c!, r!]);
+    const count = passes.count * width;
+    this.inner.set(e, {
+      levels: parts.map((p) => p.level),
+      bodies,
+      passes: passes.count,
+      start: this.#blocks,
+      width,
+      head,
+    });
+    this.#blocks += count;
+    this.#blockCounts.push(reshape(all.at(-2)!, [count, 2]));
+    this.#blockRanges.push(reshape(all.at(-1)!, [count, 2]));
+    return all.slice(0, -2);
+  }
+  /** All rows. */
+  get tables(): { counts: readonly Expr[]; ranges: readonly Expr[] } {
+    return { counts: this.#counts, ranges: this.#ranges };
+  }
+}
+
+const indexOf = (pick: Expr): number => (pick.attrs as { index: number }).index;
+const remade = (e: Expr, inputs: readonly Expr[], attrs: unknown, avals: Expr['avals']): readonly Expr[] =>
+  withSource(e.source, () => {
+    const node = new Expr(e.op, inputs, attrs, e.aval, avals, false);
+    return avals ? results(node) : [node];
+  });
+/** A constant with one value everywhere: the host knows it. */
+const isSplat = (e: Expr): boolean =>
+  e.op.name === 'constant' && !(e.attrs as { value: string }).value.startsWith('[') && isFloat(e.dtype);
+
+interface Scan {
+  readonly body: Body;
+  readonly length: number;
+  readonly fixed: number;
+  readonly carried: number;
+  readonly reverse: boolean;
+}
+interface Region {
+  readonly bodies: readonly Body[];
+  readonly passes: { readonly loop: boolean; readonly count: number };
+  /** Whether the statistics of a parameter are not those of an operand of the whole. */
+  readonly isMeasured: (param: number) => boolean;
+  readonly attrsWith: (bodies: readonly Body[]) => unknown;
+}
+const ONCE = { loop: false, count: 1 };
+const REGIONS: Readonly<Record<string, (e: Expr) => Region>> = {
+  scan: ({ attrs }) => {
+    const { body, length, fixed } = attrs as Scan;
+    return {
+      bodies: [body],
+      passes: { loop: true, count: length },
+      isMeasured: (i) => i >= fixed,
+      attrsWith: ([wide]) => ({ ...(attrs as Scan), body: wide }),
+    };
+  },
+  case: ({ attrs }) => ({
+    bodies: (attrs as { branches: readonly Body[] }).branches,
+    passes: ONCE,
+    isMeasured: () => false,
+    attrsWith: (branches) => ({ branches }),
+  }),
+  checkpoint: ({ attrs }) => ({
+    bodies: [(attrs as { body: Body }).body],
+    passes: ONCE,
+    isMeasured: () => false,
+    attrsWith: ([body]) => ({ body }),
+  }),
+};
+
+// ---- following it back
+
+/** A graph or a body in one of its passes. */
+interface Frame {
+  readonly level: Level;
+  /** Its first row. */
+  readonly base: number;
+  readonly parent?: { readonly frame: Frame; readonly node: Expr; readonly body: Body; readonly pass: number };
+  readonly inside: Map<string, Frame>;
+}
+/** One value: a result of a node, in one pass of the loops around it. */
+export interface Point {
+  readonly frame: Frame;
+  readonly node: Expr;
+  readonly index: number;
+}
+
+export interface Origin {
+  readonly point: Point;
+  /** The operation that uses it, on the way to a result. */
+  readonly user: Point | undefined;
+}
+
+export class Search {
+  readonly #level: Level;
+  readonly #top: Frame;
+  #counts: TypedArray = new Int32Array();
+  #ranges: TypedArray = new Float32Array();
+
+  /** `values`: what stands for the nodes that are given. */
+  constructor(
+    readonly graph: Graph,
+    values: ReadonlyMap<Expr, Expr>,
+  ) {
+    this.#level = new Level(graph, new Map([...values].map(([e, x]) => [e, [x]])), (e) => isFloat(e.dtype));
+    this.#top = { level: this.#level, base: 0, inside: new Map() };
+  }
+
+  /** Computes the statistics. */
+  async run(compute: (roots: readonly Expr[]) => Promise<readonly TypedArray[]>): Promise<void> {
+    const { counts, ranges } = this.#level.tables;
+    if (!counts.length) return;
+    [this.#counts, this.#ranges] = (await compute([concat(counts, 0), concat(ranges, 0)])) as [TypedArray, TypedArray];
+  }
+
+  point(node: Expr, frame = this.#top): Point {
+    const pick = node.op === PICK;
+    const [own, index] = pick ? [node.inputs[0]!, indexOf(node)] : [node, 0];
+    return { frame, node: frame.level.cover.get(own) ?? own, index };
+  }
+
+  /** The points whose values this one is made of. */
+  sources({ frame, node, index }: Point): Point[] {
+    const { parent, level } = frame;
+    const inner = level.inner.get(node);
+    if (inner) return this.#results(frame, node, inner, index);
+    const param = parent?.body.params.indexOf(node) ?? -1;
+    if (param >= 0) return [this.#argument(frame, param)];
+    if (level.given.has(node)) return [];
+    if (SAME.has(node.op.name) && node.avals) return [this.point(node.inputs[index]!, frame)];
+    return node.inputs.map((x) => this.point(x, frame));
+  }
+
+  /** What a result of an operation with bodies is inside them: in its last pass, or in each of them. */
+  #results(frame: Frame, node: Expr, inner: Inner, index: number): Point[] {
+    const { length, carried, reverse } = node.attrs as Scan;
+    const passes = inner.passes === 1 ? [0] : index < carried ? [reverse ? 0 : length - 1] : range(length);
+    return passes.map((pass) => {
+      const inside = this.#enter(frame, node, inner, pass);
+      return this.point(inside.parent!.body.results[index]!, inside);
+    });
+  }
+
+  #enter(frame: Frame, node: Expr, inner: Inner, pass: number): Frame {
+    const key = `${node.serial}:${pass}`;
+    let inside = frame.inside.get(key);
+    if (!inside) {
+      const base = frame.base + inner.start + pass * inner.width;
+      const which = inner.head ? Number(this.#counts[2 * base]) : 0;
+      const parent = { frame, node, body: inner.bodies[which]!, pass };
+      inside = { level: inner.levels[which]!, base: base + inner.head, parent, inside: new Map() };
+      frame.inside.set(key, inside);
+    }
+    return inside;
+  }
+
+  /** What a body's parameter is outside of this pass. */
+  #argument(frame: Frame, param: number): Point {
+    const { frame: outer, node, body, pass } = frame.parent!;
+    const outside = (i: number) => this.point(node.inputs[i]!, outer);
+    if (node.op.name === 'case') return outside(param + 1);
+    if (node.op.name !== 'scan') return outside(param);
+    const { fixed, carried, length, reverse } = node.attrs as Scan;
+    const isFirst = pass === (reverse ? length - 1 : 0);
+    if (param < fixed || param >= fixed + carried || isFirst) return outside(param);
+    const before = this.#enter(outer, node, outer.level.inner.get(node)!, pass + (reverse ? 1 : -1));
+    return this.point(body.results[param - fixed]!, before);
+  }
+
+  /** Undefined: of integers and booleans. */
+  statistics(point: Point): Statistics | undefined {
+    for (let p = point; ; ) {
+      const { frame, node, index } = p;
+      const aval = node.avals?.[index] ?? node.aval;
+      if (!isFloat(aval.dtype)) return undefined;
+      const row = frame.level.rows.get(node)?.[index];
+      if (row !== undefined) return this.#row(frame.base + row);
+      if (isSplat(node)) return ofSplat(node);
+      if (node.op.name === 'iota') return { nan: 0, inf: 0, min: 0, max: Math.max(...node.shape, 1) - 1 };
+      const from = this.sources(p);
+      if (from.length !== 1) return from.map((x) => this.statistics(x)!).reduce(merged, EMPTY);
+      p = from[0]!;
+    }
+  }
+  #row(i: number): Statistics {
+    const [nan, inf, min, max] = [this.#counts, this.#counts, this.#ranges, this.#ranges].map((t, k) =>
+      Number(t[2 * i + (k % 2)]),
+    ) as [number, number, number, number];
+    return { nan, inf, min, max };
+  }
+
+  has(point: Point, kind: Kind): boolean {
+    return (this.statistics(point)?.[kind] ?? 0) > 0;
+  }
+
+  /** Where values of this kind in these points come from: the first points on the way that have some, in the order of computing. */
+  origins(from: readonly Point[], kind: Kind): Origin[] {
+    const seen = new Map<Frame, Set<string>>();
+    const found: Origin[] = [];
+    const stack: Origin[] = from.filter((p) => this.has(p, kind)).map((point) => ({ point, user: undefined }));
+    while (stack.length) {
+      const { point: p, user } = stack.pop()!;
+      const known = seen.get(p.frame) ?? new Set();
+      seen.set(p.frame, known);
+      const key = `${p.node.serial}:${p.index}`;
+      if (known.has(key)) continue;
+      known.add(key);
+      const before = this.sources(p).filter((x) => this.has(x, kind));
+      const isOperation = !SAME.has(p.node.op.name) && !this.#isParameter(p) && !p.frame.level.inner.has(p.node);
+      if (before.length) stack.push(...before.map((point) => ({ point, user: isOperation ? p : user })));
+      else found.push({ point: p, user });
+    }
+    return found.sort((a, b) => earlier(a.point, b.point));
+  }
+
+  /** Whether the infinities of a point were only handed on from values that are given. */
+  isCopy(point: Point): boolean {
+    const stack = [point];
+    const seen = new Set<Expr>();
+    while (stack.length) {
+      const p = stack.pop()!;
+      if (seen.has(p.node)) continue;
+      seen.add(p.node);
+      const before = this.sources(p).filter((x) => this.has(x, 'inf'));
+      const isHandedOn =
+        MOVES.has(p.node.op.name) || this.isGiven(p) || p.frame.level.inner.has(p.node) || this.#isParameter(p);
+      if (!isHandedOn) return p.node.inputs.length === 0;
+      if (!before.length && !this.isGiven(p)) return false; // a conversion that overflowed
+      stack.push(...before);
+    }
+    return true;
+  }
+  #isParameter({ frame, node }: Point): boolean {
+    return frame.parent?.body.params.includes(node) ?? false;
+  }
+
+  /** What an operation was given. */
+  operands({ frame, node }: Point): Point[] {
+    return node.inputs.map((x) => this.point(x, frame));
+  }
+
+  /** The loops around a point, outermost first, and which of their passes it is in. */
+  loops({ frame }: Point): { readonly node: Expr; readonly pass: number; readonly length: number }[] {
+    const loops = [];
+    for (let f = frame; f.parent; f = f.parent.frame) {
+      const { node, pass } = f.parent;
+      if (node.op.name === 'scan') loops.unshift({ node, pass, length: (node.attrs as Scan).length });
+    }
+    return loops;
+  }
+
+  /** Whether it is one of the values that the graph is given. */
+  isGiven({ frame, node }: Point): boolean {
+    return !frame.parent && frame.level.given.has(node);
+  }
+}
+
+const EMPTY: Statistics = { nan: 0, inf: 0, min: Number.POSITIVE_INFINITY, max: Number.NEGATIVE_INFINITY };
+const merged = (a: Statistics, b: Statistics): Statistics => ({
+  nan: a.nan + b.nan,
+  inf: a.inf + b.inf,
+  min: Math.min(a.min, b.min),
+  max: Math.max(a.max, b.max),
+});
+
+function ofSplat({ attrs, aval }: Expr): Statistics {
+  const { value } = attrs as { value: string };
+  if (!value.startsWith('0x')) return { nan: 0, inf: 0, min: Number(value), max: Number(value) };
+  const isInf = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].some((x) => literal(x, aval.dtype) === value);
+  return { ...EMPTY, ...(isInf ? { inf: aval.size } : { nan: aval.size }) };
+}
+
+/** Where a point is in the order of computing: outermost first, a node's number and the pass of its loop. */
+function placeOf({ frame, node }: Point): number[] {
+  const place = [node.serial];
+  for (let f = frame; f.parent; f = f.parent.frame) {
+    const { node: loop, pass } = f.parent;
+    place.unshift(loop.serial, (loop.attrs as Partial<Scan>).reverse ? -pass : pass);
+  }
+  return place;
+}
+function earlier(a: Point, b: Point): number {
+  const [x, y] = [placeOf(a), placeOf(b)];
+  const i = x.findIndex((n, k) => n !== y[k]);
+  return i < 0 ? 0 : x[i]! - (y[i] ?? Number.POSITIVE_INFINITY);
+}

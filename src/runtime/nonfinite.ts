@@ -1,0 +1,373 @@
+// tx.debug.nans: while it is on, the results of every program are checked, and one that made a NaN or an infinity is run
+// again in a checked form, which tells where it came from. While it is off, nobody looks.
+import type { DType, TypedArray } from '../base/dtype.js';
+import { env, envFlag } from '../base/env.js';
+import { NonfiniteError } from '../base/errors.js';
+import { decodeFloats } from '../base/float.js';
+import { checkOptions } from '../base/options.js';
+import { isFloat } from '../base/promote.js';
+import { type Shape, showShape } from '../base/shape.js';
+import { type Cell, keepBefore } from '../ir/cell.js';
+import type { Expr } from '../ir/expr.js';
+import { CallSource, recordCalls, type Source } from '../ir/source.js';
+import { Body } from '../ops/body.js';
+import { concat } from '../ops/move.js';
+import { input } from '../ops/variable.js';
+import { type Kind, type Origin, type Point, Search, type Statistics } from './nonfinite-search.js';
+import type { Plan, Request } from './program.js';
+import { isStored, type Stored } from './sharded.js';
+import { countNonfinite } from './statistics.js';
+import { setValue } from './value.js';
+
+// ---- on and off
+
+export interface NansOptions {
+  /** Whether infinities are reported, too. Default: true. */
+  readonly infs?: boolean;
+}
+interface Mode {
+  readonly on: boolean;
+  readonly infs: boolean;
+}
+const OFF: Mode = { on: false, infs: true };
+let mode = OFF;
+export const checksNonfinite = (): boolean => mode.on;
+
+/** What modules know: set where they are defined. */
+export interface ModuleNames {
+  /** Whether calls of modules are to be noticed. */
+  record(on: boolean): void;
+  /** The path of the innermost module of a scope, from the outermost. `passOf`: the pass of a loop over layers. */
+  pathOf(scope: readonly object[], passOf: (loop: object) => number | undefined): string;
+  /** The tensors of a module, by their paths. A * stands for the first dimension of stacked parameters. */
+  tensorsOf(root: object): Iterable<NamedTensor>;
+}
+export interface NamedTensor {
+  readonly path: string;
+  readonly kind: 'parameter' | 'buffer';
+  readonly cell: Cell;
+  readonly expr: Expr;
+}
+let modules: ModuleNames | undefined;
+export function nameModules(names: ModuleNames): void {
+  modules = names;
+  names.record(mode.on);
+}
+
+function setMode(now: Mode): void {
+  mode = now;
+  recordCalls(now.on);
+  keepBefore(now.on);
+  modules?.record(now.on);
+}
+
+/**
+ * Turns the search for NaN and infinities on, or off with false. While it is on, a step, a compiled function, a read or a
+ * sync whose results hold one throws a NonfiniteError that names the operation that made it. Default: what
+ * TSXLA_DEBUG_NANS says. `using _ = tx.debug.nans()` turns it back at the end of the block.
+ */
+export function nans(on = true, options: NansOptions = {}): Disposable {
+  checkOptions('debug.nans', ['infs'], options);
+  const before = mode;
+  setMode({ on, infs: options.infs ?? true });
+  return { [Symbol.dispose]: () => setMode(before) };
+}
+if (envFlag('TSXLA_DEBUG_NANS')) setMode({ on: true, infs: env('TSXLA_DEBUG_NANS') !== 'nan' });
+
+// ---- checking a program
+
+/** A program that ran. */
+export interface Ran {
+  readonly plan: Plan;
+  /** Of each of the plan's parameters, a node that has its value. */
+  readonly given: readonly Expr[];
+  /** Where those come from, for names. */
+  readonly cells?: readonly (Cell | undefined)[];
+  readonly outputs: readonly Stored[];
+  readonly request: Request;
+  /** What each result is to the user. `nameOf`: of an input. */
+  readonly resultName: (i: number, nameOf: (i: number) => string) => string;
+}
+/** Runs a program of these nodes, checks nothing, and brings their values to the host. */
+export type Compute = (roots: readonly Expr[], name: string) => Promise<readonly TypedArray[]>;
+
+/** The error for a program whose results are not finite, or nothing. */
+export async function findNonfinite(ran: Ran, compute: Compute): Promise<NonfiniteError | undefined> {
+  const { plan, outputs } = ran;
+  const floats = plan.graph.roots.flatMap(({ aval }, i) => (isFloat(aval.dtype) && aval.size ? [i] : []));
+  if (!floats.length) return undefined;
+  const values = floats.map((i) => holding(plan.graph.roots[i]!, outputs[i]!));
+  const [counts] = (await compute([concat(values.map(countNonfinite), 0)], 'nan_check')) as [TypedArray];
+  const bad = (k: number) => floats.filter((_, j) => Number(counts[2 * j + k]) > 0);
+  const [nan, inf] = [bad(0), bad(1)];
+  if (!nan.length && !(mode.infs && inf.length)) return undefined;
+  return new Finder(ran).find(nan.length ? 'nan' : 'inf', nan.length ? nan : inf, compute);
+}
+
+function holding({ aval }: Expr, value: object, sharding?: Expr['sharding']): Expr {
+  const node = input(aval);
+  if (isStored(value)) setValue(node, value);
+  else {
+    node.value = value;
+    node.sharding = sharding;
+  }
+  return node;
+}
+
+const WORD = { nan: 'NaN', inf: 'infinite' } as const;
+
+class Finder {
+  readonly #ran: Ran;
+  readonly #search: Search;
+  readonly #names: Map<Expr, Name>;
+
+  constructor(ran: Ran) {
+    this.#ran = ran;
+    const { plan, given } = ran;
+    const values = plan.parameters.map((p, i) => [p, holding(p, given[i]!.value!, given[i]!.sharding)] as const);
+    this.#search = new Search(plan.graph, new Map(values));
+    this.#names = namesOf(ran);
+  }
+
+  async find(kind: Kind, roots: readonly number[], compute: Compute): Promise<NonfiniteError | undefined> {
+    const search = this.#search;
+    await search.run((tables) => compute(tables, 'nan_search'));
+    const points = roots.map((i) => search.point(this.#ran.plan.graph.roots[i]!));
+    // Infinities that were written down, or only handed on, are meant.
+    const from = kind === 'nan' ? points : points.filter((p) => !search.has(p, 'inf') || !search.isCopy(p));
+    const isMeant = ({ point }: Origin) => kind === 'inf' && isConstant(point);
+    const all = search.origins(from, kind);
+    const origins = all.filter((o) => !isMeant(o));
+    const first = origins.find((o) => search.isGiven(o.point)) ?? origins[0];
+    if (!first) {
+      const isLost = !from.some((p) => search.has(p, kind));
+      return kind === 'inf' && (!from.length || !isLost) ? undefined : this.#unexplained(kind, roots);
+    }
+    // A NaN of infinities: what made those is what went wrong.
+    const isMade = kind === 'nan' && !search.isGiven(first.point);
+    const causes = isMade ? search.origins(search.sources(first.point), 'inf').filter((o) => !isConstant(o.point)) : [];
+    const cause = causes.find((o) => search.isGiven(o.point)) ?? causes[0];
+    return this.#error(kind, roots, cause ?? first, cause && first.point);
+  }
+
+  async #error(
+    kind: Kind,
+    roots: readonly number[],
+    origin: Origin,
+    became: Point | undefined,
+  ): Promise<NonfiniteError> {
+    const search = this.#search;
+    const { point, user } = origin;
+    const made: Kind = became ? 'inf' : kind;
+    const head = this.#head(kind, roots);
+    const details = {
+      step: this.#ran.request.name,
+      kind: kind === 'nan' ? 'NaN' : 'inf',
+      results: this.#results(roots),
+    };
+    const end = '\n    All tensors are as they were before.';
+    const thenNaN = became ? `\n    It became NaN in ${this.#describe(became)}.` : '';
+    if (search.isGiven(point)) {
+      const held = await this.#input(point.node, made);
+      const used = user ? `\n    It is used by ${this.#describe(user)}.` : '';
+      return new NonfiniteError(
+        `${head} It comes from ${held.name}, ${point.node.aval}, which holds ${held.value} at ${showShape(held.index)}: ` +
+          `${held.count} of ${point.node.aval.size} elements are ${WORD[made]}.${used}${thenNaN}${end}`,
+        { details: { ...details, input: held, ...(user && { usedBy: this.#facts(user) }) } },
+      );
+    }
+    const facts = this.#facts(point);
+    const lines = facts.operands.map((x, i) => `\n    operand ${i}: ${showValue(x)}`).join('');
+    const what = isConstant(point) ? 'a' : 'made by';
+    return new NonfiniteError(
+      `${head} It was first ${became ? 'an infinity, ' : ''}${what} ${this.#describe(point)}.${lines}\n    result: ${showValue(facts.result)}${overflow(made, facts)}${thenNaN}${end}`,
+      { details: { ...details, ...facts, ...(became && { became: this.#facts(became) }) } },
+    );
+  }
+
+  /** The program gave what its operations, one by one, do not. */
+  #unexplained(kind: Kind, roots: readonly number[]): NonfiniteError {
+    return new NonfiniteError(
+      `${this.#head(kind, roots)} Run again operation by operation, all values are finite: the compiled program rounds differently. Compute in a wider dtype.\n    All tensors are as they were before.`,
+      {
+        details: { step: this.#ran.request.name, kind: kind === 'nan' ? 'NaN' : 'inf', results: this.#results(roots) },
+      },
+    );
+  }
+
+  #results(roots: readonly number[]): string[] {
+    const labels = this.#ran.plan.labels();
+    const nameOf = (i: number) => this.#names.get(this.#ran.plan.parameters[i]!)?.text ?? labels[i]!;
+    return roots.map((i) => this.#ran.resultName(i, nameOf));
+  }
+  #head(kind: Kind, roots: readonly number[]): string {
+    const names = this.#results(roots);
+    const shown = names.slice(0, 3).join(', ') + (names.length > 3 ? ` and ${names.length - 3} more` : '');
+    const { name, cause } = this.#ran.request;
+    const who = name ?? (cause === 'read' ? 'reading a tensor' : 'sync');
+    return `${who}: ${shown} ${names.length > 1 ? 'are' : 'is'} ${WORD[kind]}.`;
+  }
+
+  // ---- what a point is
+
+  #describe(point: Point): string {
+    const { op, call, gradientOf, file, line, module, iterations } = this.#facts(point);
+    const name = (x: string) => (call && call !== x ? `${x} in ${call}` : x);
+    const what = gradientOf.length
+      ? `${op}, in ${gradientOf.map((_, i) => `the gradient of ${i === gradientOf.length - 1 ? name(gradientOf[i]!) : ''}`).join('')}`
+      : name(op);
+    const places = [...(file ? [`${file}:${line}`] : []), ...(module ? [module] : [])].join(', ');
+    const loops = iterations.map(({ iteration, length }) => `, iteration ${iteration} of ${length} (from 0)`).join('');
+    return `${what}${places && ` (${places})`}${loops}`;
+  }
+
+  #facts(point: Point): Facts {
+    const { node } = point;
+    const { source } = node;
+    const frame = source?.frames[0];
+    const loops = this.#search.loops(point);
+    const value = (p: Point): Value => {
+      const { dtype, shape } = p.node.avals?.[p.index] ?? p.node.aval;
+      return { dtype, shape, ...this.#search.statistics(p) };
+    };
+    return {
+      op: node.op.name,
+      call: source instanceof CallSource ? source.call : undefined,
+      gradientOf: source instanceof CallSource ? source.gradientOf : [],
+      file: frame?.file,
+      line: frame?.line,
+      module: pathOf(source, loops),
+      iterations: loops.map(({ node: loop, pass, length }) => ({
+        iteration: pass,
+        length,
+        file: loop.source?.frames[0]?.file,
+        line: loop.source?.frames[0]?.line,
+      })),
+      operands: this.#search.operands(point).map(value),
+      result: value(point),
+    };
+  }
+
+  /** A value that was given, and where it is not finite. */
+  async #input(node: Expr, kind: Kind) {
+    const { plan, given } = this.#ran;
+    const i = plan.parameters.indexOf(node);
+    const { value } = given[i]!;
+    const raw = isStored(value) ? await value.toHost() : (value as TypedArray);
+    const data = decodeFloats(node.dtype, raw) as ArrayLike<number>;
+    const isBad = (x: number) => (kind === 'nan' ? Number.isNaN(x) : !Number.isFinite(x) && !Number.isNaN(x));
+    let [at, count] = [-1, 0];
+    for (let k = 0; k < data.length; k++)
+      if (isBad(data[k]!)) {
+        if (at < 0) at = k;
+        count++;
+      }
+    const index = placeIn(at, node.shape);
+    const { path, text } = this.#names.get(node) ?? { path: undefined, text: plan.labels()[i]! };
+    const isStacked = path?.includes('*') && index.length > 0;
+    const named = (x: string) => (isStacked ? x.replace('*', String(index[0])) : x);
+    return {
+      name: named(text),
+      ...(path !== undefined && { path: named(path) }),
+      dtype: node.dtype,
+      shape: node.shape,
+      index: isStacked ? index.slice(1) : index,
+      value: data[at]!,
+      count,
+    };
+  }
+}
+
+/** A value in a message and in `details`: its type, and of floats the statistics. */
+interface Value extends Partial<Statistics> {
+  readonly dtype: DType;
+  readonly shape: Shape;
+}
+interface Facts {
+  readonly op: string;
+  /** The function of the API whose part it is. */
+  readonly call: string | undefined;
+  readonly gradientOf: readonly string[];
+  readonly file: string | undefined;
+  readonly line: number | undefined;
+  readonly module: string | undefined;
+  readonly iterations: readonly {
+    readonly iteration: number;
+    readonly length: number;
+    readonly file: string | undefined;
+    readonly line: number | undefined;
+  }[];
+  readonly operands: readonly Value[];
+  readonly result: Value;
+}
+
+const isConstant = ({ node }: Point): boolean => node.op.name === 'constant';
+
+function pathOf(source: Source | undefined, loops: ReturnType<Search['loops']>): string | undefined {
+  if (!(source instanceof CallSource) || !source.scope.length || !modules) return undefined;
+  const passOf = (loop: object) =>
+    loops.findLast(({ node }) => node.source instanceof CallSource && node.source.scope.at(-1) === loop)?.pass;
+  return modules.pathOf(source.scope, passOf) || undefined;
+}
+
+interface Name {
+  /** model.layers.0.weight */
+  readonly path: string;
+  /** The same in a sentence. */
+  readonly text: string;
+}
+/** The names of inputs that are tensors of modules whose code made a part of the graph, or belong to one. */
+function namesOf({ plan, given, cells = [] }: Ran): Map<Expr, Name> {
+  const names = new Map<Expr, Name>();
+  if (!modules) return names;
+  const known = new Map<Cell | Expr, NamedTensor>();
+  for (const root of rootsOf(plan.graph.nodes))
+    for (const tensor of modules.tensorsOf(root))
+      for (const key of [tensor.cell, tensor.expr, tensor.cell.before])
+        if (key && !known.has(key)) known.set(key, tensor);
+  plan.parameters.forEach((p, i) => {
+    const cell = cells[i];
+    const own = (cell && known.get(cell)) ?? known.get(given[i]!);
+    const of = cell?.follows && known.get(cell.follows);
+    if (own) names.set(p, { path: own.path, text: `the ${own.kind} ${own.path}` });
+    else if (of) names.set(p, { path: of.path, text: `the optimizer's state of ${of.path}` });
+  });
+  return names;
+}
+/** The outermost modules. */
+function rootsOf(nodes: readonly Expr[], found = new Set<object>()): Set<object> {
+  for (const { source, attrs } of nodes) {
+    if (source instanceof CallSource && source.scope.length) found.add(source.scope[0]!);
+    for (const body of attrs ? Object.values(attrs).flat() : [])
+      if (body instanceof Body) rootsOf(body.graph.nodes, found);
+  }
+  return found;
+}
+
+function placeIn(at: number, shape: Shape): number[] {
+  const index: number[] = [];
+  for (const n of [...shape].reverse()) {
+    index.unshift(at % n);
+    at = Math.floor(at / n);
+  }
+  return index;
+}
+
+const number = (x: number): string => String(Number(x.toPrecision(6)));
+function showValue({ dtype, shape, nan, inf, min, max }: Value): string {
+  const type = `${dtype}${showShape(shape)}`;
+  if (nan === undefined) return type;
+  const bad = [...(nan ? [`${nan} NaN`] : []), ...(inf ? [`${inf} infinite`] : [])].join(', ');
+  const finite = min! <= max! ? `from ${number(min!)} to ${number(max!)}` : '';
+  return [type, finite, bad].filter(Boolean).join(', ');
+}
+
+/** Operations that overflow where their operands are large, and have no pole. */
+const GROWING = new Set(['mul', 'add', 'sub', 'dot', 'exp', 'convert', 'pow', 'reduceSum', 'cumsum', 'convolution']);
+const LARGEST: Partial<Record<DType, string>> = { f16: '65504', bf16: '3.39e38', f32: '3.40e38' };
+/** What to do about an infinity of finite operands. */
+function overflow(kind: Kind, { op, result }: Facts): string {
+  const limit = LARGEST[result.dtype];
+  if (kind !== 'inf' || !limit || !GROWING.has(op)) return '';
+  return `\n    The largest ${result.dtype} is ${limit}: scale the operands down, or compute in ${result.dtype === 'f32' ? 'f64' : 'f32'}.`;
+}

@@ -1,0 +1,94 @@
+// What a value holds, in a few numbers that a program computes beside it: how many elements are NaN or infinite, and the
+// range of the others.
+import { literal } from '../base/literal.js';
+import { range } from '../base/shape.js';
+import { Aval } from '../ir/aval.js';
+import { Expr } from '../ir/expr.js';
+import type { Emitter, Op, Ssa } from '../ir/op.js';
+import { comparing, i64, i64s, results } from '../ops/define.js';
+
+const COUNTS = Aval.of('i32', [1, 2]);
+const RANGE = Aval.of('f32', [1, 2]);
+
+const splat = (e: Emitter, value: number, type: Aval): Ssa => {
+  const scalar = type.withShape([]);
+  const [x] = e.op('constant', [], [scalar], { value: `dense<${literal(value, scalar.dtype)}> : ${scalar.mlir}` });
+  return type.rank ? e.op('broadcast_in_dim', [x!], [type], { broadcast_dimensions: i64s([]) })[0]! : x!;
+};
+
+/** Where a value is NaN and where it is infinite; `wide`: the value in a type that every device compares. */
+function kindsOf(e: Emitter, x: Ssa): { wide: Ssa; type: Aval; nan: Ssa; inf: Ssa } {
+  const own = e.typeOf(x);
+  const type = own.withDType(own.dtype === 'f64' ? 'f64' : 'f32');
+  const flags = type.withDType('bool');
+  const wide = own === type ? x : e.op('convert', [x], [type])[0]!;
+  const [nan] = e.op('compare', [wide, wide], [flags], comparing('NE', type.dtype));
+  const [size] = e.op('abs', [wide], [type]);
+  const [inf] = e.op(
+    'compare',
+    [size!, splat(e, Number.POSITIVE_INFINITY, type)],
+    [flags],
+    comparing('EQ', type.dtype),
+  );
+  return { wide, type, nan: nan!, inf: inf! };
+}
+
+/** [[how many are NaN, how many are infinite]] of a float. */
+const COUNT: Op = {
+  name: 'countNonfinite',
+  lower(e, [x]) {
+    const { type, nan, inf } = kindsOf(e, x!);
+    return [joined(e, counted(e, type, [nan, inf]), COUNTS)];
+  },
+};
+export const countNonfinite = (x: Expr): Expr => new Expr(COUNT, [x], null, COUNTS);
+
+/**
+ * A float, with [[NaN, infinite]] and [[least, largest finite]] of it. XLA neither merges nor moves anything across: what
+ * is measured is what the operation as it is written gives, and what comes after it is computed from that.
+ */
+const MEASURE: Op = {
+  name: 'measure',
+  lower(e, [x], { aval }) {
+    const [own] = e.op('optimization_barrier', [x!], [aval]);
+    const { wide, type, nan, inf } = kindsOf(e, own!);
+    const flags = type.withDType('bool');
+    const [bad] = e.op('or', [nan, inf], [flags]);
+    const [least, largest] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map((end) => ({
+      end,
+      x: e.op('select', [bad!, splat(e, end, type), wide], [type])[0]!,
+    })) as [{ end: number; x: Ssa }, { end: number; x: Ssa }];
+    const scalar = type.withShape([]);
+    const int = scalar.withDType('i32');
+    const ints = [nan, inf].map((flag) => e.op('convert', [flag], [type.withDType('i32')])[0]!);
+    const types = [int, int, scalar, scalar];
+    const body = e.region([...types, ...types], (all) =>
+      ['add', 'add', 'minimum', 'maximum'].map((op, i) => e.op(op, [all[i]!, all[i + 4]!], [types[i]!])[0]!),
+    );
+    const start = [splat(e, 0, int), splat(e, 0, int), splat(e, least.end, scalar), splat(e, largest.end, scalar)];
+    const all = e.op('reduce', [...ints, least.x, largest.x, ...start], types, over(type), [body]);
+    const ends = all
+      .slice(2)
+      .map((end) => (type.dtype === 'f32' ? end : e.op('convert', [end], [RANGE.withShape([])])[0]!));
+    return [own!, joined(e, all.slice(0, 2), COUNTS), joined(e, ends, RANGE)];
+  },
+};
+export function measured(x: Expr): { value: Expr; counts: Expr; range: Expr } {
+  const [value, counts, ends] = results(new Expr(MEASURE, [x], null, x.aval, [x.aval, COUNTS, RANGE]));
+  return { value: value!, counts: counts!, range: ends! };
+}
+
+const over = ({ rank }: Aval) => ({ dimensions: i64s(range(rank)) });
+function counted(e: Emitter, type: Aval, flags: readonly Ssa[]): Ssa[] {
+  const int = Aval.of('i32', []);
+  const body = e.region([int, int], (xs) => e.op('add', xs, [int]));
+  return flags.map((flag) => {
+    const [ints] = e.op('convert', [flag], [type.withDType('i32')]);
+    return e.op('reduce', [ints!, splat(e, 0, int)], [int], over(type), [body])[0]!;
+  });
+}
+/** Two scalars as [[a, b]]. */
+function joined(e: Emitter, scalars: readonly Ssa[], type: Aval): Ssa {
+  const parts = scalars.map((x) => e.op('reshape', [x], [type.withShape([1, 1])])[0]!);
+  return e.op('concatenate', parts, [type], { dimension: i64(1) })[0]!;
+}
