@@ -9,6 +9,7 @@ import { isFloat } from '../base/promote.js';
 import { type Shape, showShape } from '../base/shape.js';
 import { type Cell, keepBefore } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
 import { CallSource, recordCalls, type Source } from '../ir/source.js';
 import { Body } from '../ops/body.js';
 import { concat } from '../ops/move.js';
@@ -100,8 +101,15 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   const [counts] = (await compute([concat(values.map(countNonfinite), 0)], 'nan_check')) as [TypedArray];
   const bad = (k: number) => floats.filter((_, j) => Number(counts[2 * j + k]) > 0);
   const [nan, inf] = [bad(0), bad(1)];
-  if (!nan.length && !(mode.infs && inf.length)) return undefined;
-  return new Finder(ran).find(nan.length ? 'nan' : 'inf', nan.length ? nan : inf, compute);
+  const kind: Kind = nan.length ? 'nan' : 'inf';
+  const roots = nan.length || !mode.infs ? nan : inf;
+  // The result with the least before it first: the loss, of which gradients and weights follow. One search is enough, but
+  // where its infinities are meant.
+  const size = new Map(roots.map((i) => [i, collect([plan.graph.roots[i]!], plan.isGiven).nodes.length]));
+  const [first, ...others] = roots.toSorted((a, b) => size.get(a)! - size.get(b)!);
+  if (first === undefined) return undefined;
+  const search = (some: readonly number[]) => new Finder(ran, kind, roots, some).find(compute);
+  return (await search([first])) ?? (others.length ? search(others) : undefined);
 }
 
 function holding({ aval }: Expr, value: object, sharding?: Expr['sharding']): Expr {
@@ -120,19 +128,29 @@ class Finder {
   readonly #ran: Ran;
   readonly #search: Search;
   readonly #names: Map<Expr, Name>;
+  readonly #kind: Kind;
+  /** The results that are not finite, and those that are searched. */
+  readonly #bad: readonly number[];
+  readonly #roots: readonly Expr[];
 
-  constructor(ran: Ran) {
+  constructor(ran: Ran, kind: Kind, bad: readonly number[], searched: readonly number[]) {
     this.#ran = ran;
+    this.#kind = kind;
+    this.#bad = bad;
     const { plan, given } = ran;
-    const values = plan.parameters.map((p, i) => [p, holding(p, given[i]!.value!, given[i]!.sharding)] as const);
-    this.#search = new Search(plan.graph, new Map(values));
+    this.#roots = searched.map((i) => plan.graph.roots[i]!);
+    const graph = collect(this.#roots, plan.isGiven);
+    const values = plan.parameters.flatMap((p, i) =>
+      graph.index.has(p) ? [[p, holding(p, given[i]!.value!, given[i]!.sharding)] as const] : [],
+    );
+    this.#search = new Search(graph, new Map(values));
     this.#names = namesOf(ran);
   }
 
-  async find(kind: Kind, roots: readonly number[], compute: Compute): Promise<NonfiniteError | undefined> {
-    const search = this.#search;
+  async find(compute: Compute): Promise<NonfiniteError | undefined> {
+    const [search, kind] = [this.#search, this.#kind];
     await search.run((tables) => compute(tables, 'nan_search'));
-    const points = roots.map((i) => search.point(this.#ran.plan.graph.roots[i]!));
+    const points = this.#roots.map((root) => search.point(root));
     // Infinities that were written down, or only handed on, are meant.
     const from = kind === 'nan' ? points : points.filter((p) => !search.has(p, 'inf') || !search.isCopy(p));
     const isMeant = ({ point }: Origin) => kind === 'inf' && isConstant(point);
@@ -141,30 +159,21 @@ class Finder {
     const first = origins.find((o) => search.isGiven(o.point)) ?? origins[0];
     if (!first) {
       const isLost = !from.some((p) => search.has(p, kind));
-      return kind === 'inf' && (!from.length || !isLost) ? undefined : this.#unexplained(kind, roots);
+      return kind === 'inf' && (!from.length || !isLost) ? undefined : this.#unexplained();
     }
     // A NaN of infinities: what made those is what went wrong.
     const isMade = kind === 'nan' && !search.isGiven(first.point);
     const causes = isMade ? search.origins(search.sources(first.point), 'inf').filter((o) => !isConstant(o.point)) : [];
     const cause = causes.find((o) => search.isGiven(o.point)) ?? causes[0];
-    return this.#error(kind, roots, cause ?? first, cause && first.point);
+    return this.#error(cause ?? first, cause && first.point);
   }
 
-  async #error(
-    kind: Kind,
-    roots: readonly number[],
-    origin: Origin,
-    became: Point | undefined,
-  ): Promise<NonfiniteError> {
+  async #error(origin: Origin, became: Point | undefined): Promise<NonfiniteError> {
     const search = this.#search;
     const { point, user } = origin;
-    const made: Kind = became ? 'inf' : kind;
-    const head = this.#head(kind, roots);
-    const details = {
-      step: this.#ran.request.name,
-      kind: kind === 'nan' ? 'NaN' : 'inf',
-      results: this.#results(roots),
-    };
+    const made: Kind = became ? 'inf' : this.#kind;
+    const head = this.#head();
+    const details = this.#details();
     const end = '\n    All tensors are as they were before.';
     const thenNaN = became ? `\n    It became NaN in ${this.#describe(became)}.` : '';
     if (search.isGiven(point)) {
@@ -186,26 +195,28 @@ class Finder {
   }
 
   /** The program gave what its operations, one by one, do not. */
-  #unexplained(kind: Kind, roots: readonly number[]): NonfiniteError {
+  #unexplained(): NonfiniteError {
     return new NonfiniteError(
-      `${this.#head(kind, roots)} Run again operation by operation, all values are finite: the compiled program rounds differently. Compute in a wider dtype.\n    All tensors are as they were before.`,
-      {
-        details: { step: this.#ran.request.name, kind: kind === 'nan' ? 'NaN' : 'inf', results: this.#results(roots) },
-      },
+      `${this.#head()} Run again operation by operation, all values are finite: the compiled program rounds differently. Compute in a wider dtype.\n    All tensors are as they were before.`,
+      { details: this.#details() },
     );
   }
 
-  #results(roots: readonly number[]): string[] {
+  #details() {
+    const kind = this.#kind === 'nan' ? 'NaN' : 'inf';
+    return { step: this.#ran.request.name, kind, results: this.#results() };
+  }
+  #results(): string[] {
     const labels = this.#ran.plan.labels();
     const nameOf = (i: number) => this.#names.get(this.#ran.plan.parameters[i]!)?.text ?? labels[i]!;
-    return roots.map((i) => this.#ran.resultName(i, nameOf));
+    return this.#bad.map((i) => this.#ran.resultName(i, nameOf));
   }
-  #head(kind: Kind, roots: readonly number[]): string {
-    const names = this.#results(roots);
+  #head(): string {
+    const names = this.#results();
     const shown = names.slice(0, 3).join(', ') + (names.length > 3 ? ` and ${names.length - 3} more` : '');
     const { name, cause } = this.#ran.request;
     const who = name ?? (cause === 'read' ? 'reading a tensor' : 'sync');
-    return `${who}: ${shown} ${names.length > 1 ? 'are' : 'is'} ${WORD[kind]}.`;
+    return `${who}: ${shown} ${names.length > 1 ? 'are' : 'is'} ${WORD[this.#kind]}.`;
   }
 
   // ---- what a point is
