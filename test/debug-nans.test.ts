@@ -1,5 +1,6 @@
 // tx.debug.nans: a NaN or an infinity in a result is named by the operation that made it, its line and its module; nothing
 // is lost, and nothing is spent while it is off.
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import * as tx from 'tsxla';
@@ -473,6 +474,18 @@ describe('on and off', () => {
     }
     expect(await (await tx.step(() => x().log())).tolist()).toEqual([Number.NaN, 0]);
     expect(() => tx.debug.nans(true, { inf: true } as never)).toThrow("there is no option 'inf'");
+  });
+
+  test('TSXLA_DEBUG_NANS=1 turns it on for a process', () => {
+    const script = "import * as tx from 'tsxla'; console.log(await tx.tensor([-1, 0.5]).log().tolist());";
+    const run = (value: string) =>
+      spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+        encoding: 'utf8',
+        env: { ...process.env, TSXLA_DEBUG_NANS: value },
+      });
+    expect(run('1').stderr).toContain('NonfiniteError: reading a tensor: ');
+    expect(run('1').status).toBe(1);
+    expect(run('0').stdout).toContain('NaN');
   });
 
   test('off: the same programs, no more compiles, no more runs, memory given up as ever', async () => {

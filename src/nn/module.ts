@@ -347,26 +347,31 @@ function checkField(module: Module, field: string, x: unknown): void {
 
 // ---- where in a model something was computed, for tx.debug.nans()
 
-/** Every class of modules that was used, and the forward of those whose calls are noticed. */
+/** Every class of modules that was used, and the methods of those whose calls are noticed. */
 const classes = new Set<typeof Module>();
-const noticed = new Map<object, PropertyDescriptor>();
+const noticed = new Map<object, PropertyDescriptorMap>();
 let noticing = false;
 function noteClass(made: typeof Module): void {
   if (classes.has(made)) return;
   classes.add(made);
   if (noticing) noticeCalls(made);
 }
-/** Puts a function around `forward` of a class and of those it extends, which says whose code runs. */
+/** Puts a function around each method of a class, and of those it extends, which says whose code runs. */
 function noticeCalls(made: typeof Module): void {
   for (let type = made.prototype; type !== Module.prototype; type = Object.getPrototypeOf(type)) {
-    const own = Object.getOwnPropertyDescriptor(type, 'forward');
-    if (noticed.has(type) || typeof own?.value !== 'function') continue;
-    noticed.set(type, own);
-    const forward = own.value as (...args: unknown[]) => unknown;
-    const value = function (this: Module, ...args: unknown[]): unknown {
-      return inScope(this, () => forward.apply(this, args));
-    };
-    Object.defineProperty(type, 'forward', { ...own, value, configurable: true });
+    if (noticed.has(type)) continue;
+    const own = Object.getOwnPropertyDescriptors(type) as PropertyDescriptorMap;
+    const methods = Object.entries(own).filter(
+      ([name, { value, configurable }]) => name !== 'constructor' && typeof value === 'function' && configurable,
+    );
+    noticed.set(type, Object.fromEntries(methods));
+    for (const [name, method] of methods) {
+      const call = method.value as (...args: unknown[]) => unknown;
+      const value = function (this: Module, ...args: unknown[]): unknown {
+        return inScope(this, () => call.apply(this, args));
+      };
+      Object.defineProperty(type, name, { ...method, value });
+    }
   }
 }
 
@@ -405,7 +410,7 @@ nameModules({
     noticing = on;
     if (on) for (const type of classes) noticeCalls(type);
     else {
-      for (const [type, own] of noticed) Object.defineProperty(type, 'forward', own);
+      for (const [type, own] of noticed) Object.defineProperties(type, own);
       noticed.clear();
     }
   },

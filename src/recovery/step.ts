@@ -1,5 +1,6 @@
 // One step of the optimizer, as one program: the gradients of all micro-batches in a loop, their norm, the update. Of several
 // workers that XLA does not join it is two programs, between which gradients meet.
+import { inScope } from '../ir/source.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
 import { clipGradNorm, type Optimizer } from '../optim/index.js';
 import { offLoop } from '../runtime/rules-loop.js';
@@ -67,20 +68,21 @@ function passesOf({ model, optimizer, lesson, anchor, settings }: StepParts) {
   const parameters = model.parameters().filter((p) => p.requiresGrad);
   return {
     parameters,
-    backward(batch: Batch, now: Schedule, positions: Tensor): Tensor {
-      // Each batch's mean, weighed by how many of all positions it has: the mean of the step, and its gradient.
-      const part = (b: Batch) =>
-        autocast({ dtype: 'bf16', enabled: mixedPrecision }, () => lesson.loss(model, b, now)).mul(
-          counted(b).div(positions),
-        );
-      const loss = A === 1 ? part(batch) : accumulate(inParts(batch, A), part, { reduction: 'sum' });
-      if (A === 1) loss.backward();
-      if (anchor) {
-        const far = () => distanceFrom(anchor, now.anchor, model).mul(now.anchorWeight);
-        (anchorInterval === 1 ? far() : cond(now.anchorWeight.gt(0), far, () => zeros([]))).backward();
-      }
-      return loss.detach();
-    },
+    backward: (batch: Batch, now: Schedule, positions: Tensor): Tensor =>
+      inScope(model, () => {
+        // Each batch's mean, weighed by how many of all positions it has: the mean of the step, and its gradient.
+        const part = (b: Batch) =>
+          autocast({ dtype: 'bf16', enabled: mixedPrecision }, () => lesson.loss(model, b, now)).mul(
+            counted(b).div(positions),
+          );
+        const loss = A === 1 ? part(batch) : accumulate(inParts(batch, A), part, { reduction: 'sum' });
+        if (A === 1) loss.backward();
+        if (anchor) {
+          const far = () => distanceFrom(anchor, now.anchor, model).mul(now.anchorWeight);
+          (anchorInterval === 1 ? far() : cond(now.anchorWeight.gt(0), far, () => zeros([]))).backward();
+        }
+        return loss.detach();
+      }),
     update(): Tensor {
       const gradNorm = clipGradNorm(parameters, gradClip || Number.POSITIVE_INFINITY);
       optimizer.step();

@@ -1,7 +1,6 @@
 // Recovery training: a quantized student learns, through small adapters, what a teacher or a text says. Whatever is wrong with
 // what is asked for is said before anything is compiled, and whether it fits before data is read.
-import path from 'node:path';
-import { ArgumentError } from '../base/errors.js';
+import { NonfiniteError } from '../base/errors.js';
 import { type DataLoader, IterableDataset } from '../data/index.js';
 import { saveAdapters } from '../lora/index.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
@@ -18,6 +17,7 @@ import { getMemoryInfo } from '../xm/index.js';
 import { type Anchor, emptyAnchor, fillAnchor } from './anchor.js';
 import { RunFolder, studentIn } from './folder.js';
 import { type Batch, batchesOf, type Lesson } from './lessons.js';
+import { failedStep, type Lost, lostRun } from './lost.js';
 import { Meter } from './meter.js';
 import type { EvalMetrics, Metrics } from './metrics.js';
 import { fixed, type Settings } from './options.js';
@@ -274,7 +274,9 @@ class Run {
       if (verbose) this.#tell({ kind: 'step', step, phase, shape, seconds, ...loss });
     };
     tell('collated');
-    const { loss, gradNorm, lr } = await this.#learner.step(this.#step, batch);
+    const { loss, gradNorm, lr } = await this.#learner.step(this.#step, batch).catch(async (e: unknown) => {
+      throw e instanceof NonfiniteError ? await failedStep(step, e, this.#folder) : e;
+    });
     this.#step = step;
     this.#last = { lr, gradNorm };
     tell('started');
@@ -290,12 +292,15 @@ class Run {
   async #settle(): Promise<number> {
     const [first, losses] = [this.#step + 1 - this.#pending.length, await Promise.all(this.#pending.splice(0))];
     const lost = losses.findIndex((loss) => !Number.isFinite(loss));
-    if (lost >= 0) throw new ArgumentError(lostText('loss', first + lost, losses[lost]!, this.#settings));
+    if (lost >= 0) throw await this.#lost({ what: 'loss', step: first + lost, value: losses[lost]! });
     this.#progress.losses.push(...losses);
     const gradNorm = Number(await this.#last!.gradNorm.item());
     if (!Number.isFinite(gradNorm))
-      throw new ArgumentError(lostText('norm of the gradients', this.#step, gradNorm, this.#settings));
+      throw await this.#lost({ what: 'norm of the gradients', step: this.#step, value: gradNorm });
     return gradNorm;
+  }
+  #lost(lost: Lost): Promise<NonfiniteError> {
+    return lostRun(lost, this.#learner.student, this.#folder);
   }
 
   async #log(): Promise<void> {
@@ -379,5 +384,3 @@ class Run {
   }
 }
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length;
-const lostText = (what: string, step: number, value: number, { output }: Settings): string =>
-  `the ${what} of step ${step} is ${value}: the adapters are lost: train with a smaller --lr or --grad-clip, anew or with --resume-from ${path.join(output, 'best')}; what is saved in ${output} is good`;

@@ -99,16 +99,16 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   if (!floats.length) return undefined;
   const values = floats.map((i) => holding(plan.graph.roots[i]!, outputs[i]!));
   const [counts] = (await compute([concat(values.map(countNonfinite), 0)], 'nan_check')) as [TypedArray];
-  const bad = (k: number) => floats.filter((_, j) => Number(counts[2 * j + k]) > 0);
-  const [nan, inf] = [bad(0), bad(1)];
+  const [nan, inf] = [0, 1].map((k) => floats.filter((_, j) => Number(counts[2 * j + k]) > 0)) as [number[], number[]];
   const kind: Kind = nan.length ? 'nan' : 'inf';
   const roots = nan.length || !mode.infs ? nan : inf;
   // The result with the least before it first: the loss, of which gradients and weights follow. One search is enough, but
   // where its infinities are meant.
   const size = new Map(roots.map((i) => [i, collect([plan.graph.roots[i]!], plan.isGiven).nodes.length]));
-  const [first, ...others] = roots.toSorted((a, b) => size.get(a)! - size.get(b)!);
+  const bad = roots.toSorted((a, b) => size.get(a)! - size.get(b)!);
+  const [first, ...others] = bad;
   if (first === undefined) return undefined;
-  const search = (some: readonly number[]) => new Finder(ran, kind, roots, some).find(compute);
+  const search = (some: readonly number[]) => new Finder(ran, kind, bad, some).find(compute);
   return (await search([first])) ?? (others.length ? search(others) : undefined);
 }
 
