@@ -281,6 +281,22 @@ describe('loops, branches and gradients', () => {
     });
   });
 
+  test('an iteration of a loop whose length nobody knows', async () => {
+    const start = { i: tx.zeros([], { dtype: 'i32' }), y: tx.tensor([3.5, 9]) };
+    const { message, details } = await found(() =>
+      tx.step(() =>
+        tx.whileLoop(
+          ({ i }: typeof start) => i.lt(9),
+          ({ i, y }) => ({ i: i.add(1), y: y.sub(1).sqrt() }), // while
+          start,
+        ),
+      ),
+    );
+    // 3.5, 1.58, 0.76 - 1 is negative
+    expect(message).toContain(`made by sqrt (${file}:${at('while')}), iteration 2 (from 0)`);
+    expect(details).toMatchObject({ op: 'sqrt', kind: 'NaN', iterations: [{ iteration: 2 }], result: { nan: 1 } });
+  });
+
   test('the micro-batch of an accumulation', async () => {
     const v = tx.ones([2]).requiresGrad_();
     const batches = tx.tensor([

@@ -8,9 +8,11 @@ import { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
 import { withSource } from '../ir/source.js';
 import { Body, parameter } from '../ops/body.js';
-import { constants, full } from '../ops/constant.js';
+import { constants, full, zerosLike } from '../ops/constant.js';
 import { PICK, results } from '../ops/define.js';
-import { concat, reshape } from '../ops/move.js';
+import { broadcastTo, concat, reshape, sliceDim } from '../ops/move.js';
+import { add, gt, where } from '../ops/pointwise.js';
+import { reduceMax } from '../ops/reduce.js';
 import { widest } from '../stablehlo/emitter.js';
 import { measured } from './statistics.js';
 
@@ -60,10 +62,10 @@ interface Inner {
   readonly levels: readonly Level[];
   readonly bodies: readonly Body[];
   readonly passes: number;
-  /** Its first row, the rows of a pass, and how many of those come before the level's own. */
+  /** Its first row, the rows of a pass, and what the first of those says: which body ran, or which pass was kept. */
   start: number;
   readonly width: number;
-  readonly head: number;
+  readonly head?: 'body' | 'pass';
 }
 
 /** The nodes of a graph or of a body, and in which row the statistics of each of their results are. */
@@ -112,7 +114,7 @@ class Level {
     }
     const inputs = e.inputs.map((x) => this.values.get(x)![0]!);
     const made = this.#withBodies(e, inputs);
-    const outs = made ?? remade(e, inputs, e.attrs, e.avals);
+    const outs = made ?? this.#whileLoop(e, inputs) ?? remade(e, inputs, e.attrs, e.avals);
     if (made || SAME.has(e.op.name) || isSplat(e) || e.op.name === 'iota') this.values.set(e, outs);
     else this.#measure(e, outs);
   }
@@ -136,19 +138,11 @@ class Level {
     const region = REGIONS[e.op.name]?.(e);
     if (!region) return undefined;
     const { bodies, passes, isMeasured, attrsWith } = region;
-    const parts = bodies.map((body) => {
-      const params = body.params.map((p) => parameter(p.aval));
-      const level = new Level(
-        body.graph,
-        new Map(body.params.map((p, i) => [p, [params[i]!]])),
-        (p) => isFloat(p.dtype) && isMeasured(body.params.indexOf(p)),
-      );
-      return { level, params, outs: body.results.map((r) => level.values.get(r)![0]!) };
-    });
+    const parts = bodies.map((body) => levelOf(body, isMeasured));
     const most = Math.max(...parts.map((p) => p.level.width));
     if (!most) return undefined;
-    const head = bodies.length > 1 ? 1 : 0; // which one ran
-    const width = most + head;
+    const head = bodies.length > 1; // which one ran
+    const width = most + (head ? 1 : 0);
     const wide = parts.map(({ level, params, outs }, i) => {
       const { counts, ranges } = level.tables;
       const empty = (dtype: 'i32' | 'f32') => (most > level.width ? [full([most - level.width, 2], 0, dtype)] : []);
@@ -164,24 +158,58 @@ class Level {
       .slice(-2)
       .map((x) => (passes.loop ? x.aval.withShape([passes.count, width, 2]) : x.aval));
     const all = remade(e, inputs, attrsWith(wide), [...avals, c!, r!]);
-    const count = passes.count * width;
-    this.inner.set(e, {
-      levels: parts.map((p) => p.level),
-      bodies,
-      passes: passes.count,
-      start: this.#blocks,
-      width,
-      head,
-    });
-    this.#blocks += count;
-    this.#blockCounts.push(reshape(all.at(-2)!, [count, 2]));
-    this.#blockRanges.push(reshape(all.at(-1)!, [count, 2]));
+    const inner = { levels: parts.map((p) => p.level), bodies, passes: passes.count, width };
+    this.#block(e, { ...inner, ...(head && { head: 'body' }) }, all.at(-2)!, all.at(-1)!);
     return all.slice(0, -2);
   }
+  #block(e: Expr, inner: Omit<Inner, 'start'>, counts: Expr, ranges: Expr): void {
+    const count = inner.passes * inner.width;
+    this.inner.set(e, { ...inner, start: this.#blocks });
+    this.#blocks += count;
+    this.#blockCounts.push(reshape(counts, [count, 2]));
+    this.#blockRanges.push(reshape(ranges, [count, 2]));
+  }
+
+  /** A loop of unknown length keeps the statistics of one pass: the first with a NaN, else the first with an infinity. */
+  #whileLoop(e: Expr, inputs: readonly Expr[]): readonly Expr[] | undefined {
+    if (e.op.name !== 'while') return undefined;
+    const { fixed, condition, body } = e.attrs as { fixed: number; condition: Body; body: Body };
+    const { level, params, outs } = levelOf(body, (i) => i >= fixed);
+    const rows = level.width;
+    if (!rows) return undefined;
+    const [counts, ranges] = [concat(level.tables.counts, 0), concat(level.tables.ranges, 0)];
+    const start = [full([], 0, 'i32'), full([1, 2], 0, 'i32'), zerosLike(counts), zerosLike(ranges)];
+    const [pass, head, ...kept] = start.map((x) => parameter(x.aval)) as [Expr, Expr, Expr, Expr];
+    const kinds = where(gt(counts, 0), broadcastTo(constants([2, 1], 'i32'), [rows, 2]), 0);
+    const now = concat([reshape(pass, [1, 1]), reshape(reduceMax(kinds), [1, 1])], 1); // [[pass, kind]]
+    const isWorse = gt(sliceDim(now, 1, 1, 2), sliceDim(head, 1, 1, 2)); // [1, 1]
+    const next = [now, counts, ranges].map((x, i) => where(isWorse, x, [head, ...kept][i]!));
+    const wide = new Body([...params, pass, head, ...kept], [...outs, add(pass, 1), ...next]);
+    const again = condition.params.map((p) => parameter(p.aval));
+    const goes = new Body([...again, ...start.map((x) => parameter(x.aval))], condition.apply(again));
+    const attrs = { fixed, condition: goes, body: wide };
+    const all = remade(e, [...inputs, ...start], attrs, [...e.avals!, ...start.map((x) => x.aval)]);
+    const [first, c, r] = all.slice(-3) as [Expr, Expr, Expr];
+    const inner = { levels: [level], bodies: [body], passes: 1, width: rows + 1, head: 'pass' as const };
+    this.#block(e, inner, concat([first, c], 0), concat([full([1, 2], 0, 'f32'), r], 0));
+    return all.slice(0, -4);
+  }
+
   /** All rows. */
   get tables(): { counts: readonly Expr[]; ranges: readonly Expr[] } {
     return { counts: this.#counts, ranges: this.#ranges };
   }
+}
+
+/** A body with its statistics. `isMeasured`: whether those of a parameter are not those of an operand of the whole. */
+function levelOf(body: Body, isMeasured: (param: number) => boolean) {
+  const params = body.params.map((p) => parameter(p.aval));
+  const level = new Level(
+    body.graph,
+    new Map(body.params.map((p, i) => [p, [params[i]!]])),
+    (p) => isFloat(p.dtype) && isMeasured(body.params.indexOf(p)),
+  );
+  return { level, params, outs: body.results.map((r) => level.values.get(r)![0]!) };
 }
 
 const indexOf = (pick: Expr): number => (pick.attrs as { index: number }).index;
@@ -204,7 +232,6 @@ interface Scan {
 interface Region {
   readonly bodies: readonly Body[];
   readonly passes: { readonly loop: boolean; readonly count: number };
-  /** Whether the statistics of a parameter are not those of an operand of the whole. */
   readonly isMeasured: (param: number) => boolean;
   readonly attrsWith: (bodies: readonly Body[]) => unknown;
 }
@@ -299,6 +326,11 @@ export class Search {
   /** What a result of an operation with bodies is inside them: in its last pass, or in each of them. */
   #results(frame: Frame, node: Expr, inner: Inner, index: number): Point[] {
     const { length, carried, reverse } = node.attrs as Scan;
+    if (inner.head === 'pass') {
+      const kept = this.#enter(frame, node, inner, 0);
+      const results = kept.parent!.body.results.map((r) => this.point(r, kept));
+      return [...results, ...node.inputs.map((x) => this.point(x, frame))];
+    }
     const passes = inner.passes === 1 ? [0] : index < carried ? [reverse ? 0 : length - 1] : range(length);
     return passes.map((pass) => {
       const inside = this.#enter(frame, node, inner, pass);
@@ -311,9 +343,10 @@ export class Search {
     let inside = frame.inside.get(key);
     if (!inside) {
       const base = frame.base + inner.start + pass * inner.width;
-      const which = inner.head ? Number(this.#counts[2 * base]) : 0;
-      const parent = { frame, node, body: inner.bodies[which]!, pass };
-      inside = { level: inner.levels[which]!, base: base + inner.head, parent, inside: new Map() };
+      const said = inner.head ? Number(this.#counts[2 * base]) : 0;
+      const which = inner.head === 'body' ? said : 0;
+      const parent = { frame, node, body: inner.bodies[which]!, pass: inner.head === 'pass' ? said : pass };
+      inside = { level: inner.levels[which]!, base: base + (inner.head ? 1 : 0), parent, inside: new Map() };
       frame.inside.set(key, inside);
     }
     return inside;
@@ -373,7 +406,7 @@ export class Search {
       const before = this.sources(p).filter((x) => this.has(x, kind));
       const isOperation = !SAME.has(p.node.op.name) && !this.#isParameter(p) && !p.frame.level.inner.has(p.node);
       if (before.length) stack.push(...before.map((point) => ({ point, user: isOperation ? p : user })));
-      else found.push({ point: p, user });
+      else found.push({ point: this.#isParameter(p) ? this.#loopOf(p) : p, user });
     }
     return found.sort((a, b) => earlier(a.point, b.point));
   }
@@ -395,6 +428,11 @@ export class Search {
     }
     return true;
   }
+  /** The loop that handed on a value from a pass of which no statistics were kept. */
+  #loopOf({ frame }: Point): Point {
+    const { frame: outer, node } = frame.parent!;
+    return { frame: outer, node, index: 0 };
+  }
   #isParameter({ frame, node }: Point): boolean {
     return frame.parent?.body.params.includes(node) ?? false;
   }
@@ -405,11 +443,12 @@ export class Search {
   }
 
   /** The loops around a point, outermost first, and which of their passes it is in. */
-  loops({ frame }: Point): { readonly node: Expr; readonly pass: number; readonly length: number }[] {
+  loops({ frame }: Point): { readonly node: Expr; readonly pass: number; readonly length: number | undefined }[] {
     const loops = [];
     for (let f = frame; f.parent; f = f.parent.frame) {
       const { node, pass } = f.parent;
-      if (node.op.name === 'scan') loops.unshift({ node, pass, length: (node.attrs as Scan).length });
+      const isLoop = node.op.name === 'scan' || node.op.name === 'while';
+      if (isLoop) loops.unshift({ node, pass, length: (node.attrs as Partial<Scan>).length });
     }
     return loops;
   }

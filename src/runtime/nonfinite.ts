@@ -228,7 +228,9 @@ class Finder {
       ? `${op}, in ${gradientOf.map((_, i) => `the gradient of ${i === gradientOf.length - 1 ? name(gradientOf[i]!) : ''}`).join('')}`
       : name(op);
     const places = [...(file ? [`${file}:${line}`] : []), ...(module ? [module] : [])].join(', ');
-    const loops = iterations.map(({ iteration, length }) => `, iteration ${iteration} of ${length} (from 0)`).join('');
+    const loops = iterations
+      .map(({ iteration, length }) => `, iteration ${iteration}${length === undefined ? '' : ` of ${length}`} (from 0)`)
+      .join('');
     return `${what}${places && ` (${places})`}${loops}`;
   }
 
@@ -304,7 +306,7 @@ interface Facts {
   readonly module: string | undefined;
   readonly iterations: readonly {
     readonly iteration: number;
-    readonly length: number;
+    readonly length: number | undefined;
     readonly file: string | undefined;
     readonly line: number | undefined;
   }[];
