@@ -76,6 +76,7 @@ const PAGES: Readonly<Record<string, Given>> = {
       fs.copyFileSync(goldenPath('io/checkpoint.pt'), path.join(folder, 'checkpoint.pt'));
     },
   },
+  'debug-nans': {},
   nn: {},
   optimizer: {},
   'recovery-lora': { files: recovery },

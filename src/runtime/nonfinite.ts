@@ -17,7 +17,7 @@ import { input } from '../ops/variable.js';
 import { type Kind, type Origin, type Point, Search, type Statistics } from './nonfinite-search.js';
 import type { Plan, Request } from './program.js';
 import { isStored, type Stored } from './sharded.js';
-import { countNonfinite } from './statistics.js';
+import { nonfiniteFlags } from './statistics.js';
 import { setValue } from './value.js';
 
 // ---- on and off
@@ -98,8 +98,8 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   const floats = plan.graph.roots.flatMap(({ aval }, i) => (isFloat(aval.dtype) && aval.size ? [i] : []));
   if (!floats.length) return undefined;
   const values = floats.map((i) => holding(plan.graph.roots[i]!, outputs[i]!));
-  const [counts] = (await compute([concat(values.map(countNonfinite), 0)], 'nan_check')) as [TypedArray];
-  const [nan, inf] = [0, 1].map((k) => floats.filter((_, j) => Number(counts[2 * j + k]) > 0)) as [number[], number[]];
+  const [flags] = (await compute([concat(values.map(nonfiniteFlags), 0)], 'nan_check')) as [TypedArray];
+  const [nan, inf] = [1, 2].map((bit) => floats.filter((_, j) => Number(flags[j]) & bit)) as [number[], number[]];
   const kind: Kind = nan.length ? 'nan' : 'inf';
   const roots = nan.length || !mode.infs ? nan : inf;
   // The result with the least before it first: the loss, of which gradients and weights follow. One search is enough, but

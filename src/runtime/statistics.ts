@@ -33,15 +33,21 @@ function kindsOf(e: Emitter, x: Ssa): { wide: Ssa; type: Aval; nan: Ssa; inf: Ss
   return { wide, type, nan: nan!, inf: inf! };
 }
 
-/** [[how many are NaN, how many are infinite]] of a float. */
-const COUNT: Op = {
-  name: 'countNonfinite',
-  lower(e, [x]) {
+/** [1] of a float: bit 0 is set if an element is NaN, bit 1 if one is infinite. One pass over it. */
+const FLAGS: Op = {
+  name: 'nonfiniteFlags',
+  lower(e, [x], { aval }) {
     const { type, nan, inf } = kindsOf(e, x!);
-    return [joined(e, counted(e, type, [nan, inf]), COUNTS)];
+    const int = aval.withShape([]);
+    const ints = type.withDType(int.dtype);
+    const [ofInf] = e.op('select', [inf, splat(e, 2, ints), splat(e, 0, ints)], [ints]);
+    const [flags] = e.op('select', [nan, splat(e, 1, ints), ofInf!], [ints]);
+    const body = e.region([int, int], (xs) => e.op('or', xs, [int]));
+    const [all] = e.op('reduce', [flags!, splat(e, 0, int)], [int], over(type), [body]);
+    return e.op('reshape', [all!], [aval]);
   },
 };
-export const countNonfinite = (x: Expr): Expr => new Expr(COUNT, [x], null, COUNTS);
+export const nonfiniteFlags = (x: Expr): Expr => new Expr(FLAGS, [x], null, Aval.of('i32', [1]));
 
 /**
  * A float, with [[NaN, infinite]] and [[least, largest finite]] of it. XLA neither merges nor moves anything across: what
@@ -79,14 +85,6 @@ export function measured(x: Expr): { value: Expr; counts: Expr; range: Expr } {
 }
 
 const over = ({ rank }: Aval) => ({ dimensions: i64s(range(rank)) });
-function counted(e: Emitter, type: Aval, flags: readonly Ssa[]): Ssa[] {
-  const int = Aval.of('i32', []);
-  const body = e.region([int, int], (xs) => e.op('add', xs, [int]));
-  return flags.map((flag) => {
-    const [ints] = e.op('convert', [flag], [type.withDType('i32')]);
-    return e.op('reduce', [ints!, splat(e, 0, int)], [int], over(type), [body])[0]!;
-  });
-}
 /** Two scalars as [[a, b]]. */
 function joined(e: Emitter, scalars: readonly Ssa[], type: Aval): Ssa {
   const parts = scalars.map((x) => e.op('reshape', [x], [type.withShape([1, 1])])[0]!);
