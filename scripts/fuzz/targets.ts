@@ -1,0 +1,19 @@
+// All targets, one record each.
+import type { Target } from './target.js';
+import { ARRAYS } from './targets/arrays.js';
+import { CACHES } from './targets/caches.js';
+import { CHECKPOINTS } from './targets/checkpoints.js';
+import { DATA } from './targets/data.js';
+import { MODELS } from './targets/models.js';
+import { RUNTIME } from './targets/runtime.js';
+import { TORCH } from './targets/torch.js';
+
+export const TARGETS: readonly Target[] = [
+  ...ARRAYS,
+  ...TORCH,
+  ...DATA,
+  ...MODELS,
+  ...CACHES,
+  ...CHECKPOINTS,
+  ...RUNTIME,
+];
