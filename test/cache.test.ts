@@ -1,5 +1,6 @@
 // The disk cache: what it is keyed by, who compiles, and what it does with entries and folders that are no good.
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { type Client, CompileError, type LoadedExecutable } from 'tsxla/pjrt';
@@ -7,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { parseBytes } from '../dist/base/format.js';
 import { type CacheOptions, DiskCache } from '../dist/runtime/cache.js';
 import { flagsNow, type Ingredients, keyOf, sortFlags, withoutLocations } from '../dist/runtime/cache-key.js';
-import { BadEntryError, listEntries, readEntry, writeEntry } from '../dist/runtime/cache-store.js';
+import { BadEntryError, type Header, listEntries, readEntry, writeEntry } from '../dist/runtime/cache-store.js';
 import { counter } from '../dist/runtime/metrics.js';
 import { added, adding, ask, askAtOnce, file, folder, scratch } from './cache-support.js';
 import { goldenPath, startCpu, tsxla, upload } from './support.js';
@@ -283,6 +284,33 @@ describe('a damaged entry', () => {
     expect([value.tier, await run(value.executable), counts]).toEqual(['compiled', added(1), [0, 1, 1]]);
     expect(said.join('')).toContain(complaint);
     expect((await get(open(dir), adding(1))).tier).toBe('disk');
+  });
+
+  test.each([
+    ['no header', () => 'x'.repeat(200), 'is not JSON'],
+    ['another type', (h) => JSON.stringify({ ...h, inputs: 7 }), '"inputs" is 7: expected a list'],
+    ['no sizes', ({ sizes: _, ...h }) => JSON.stringify(h), '"sizes" is missing: expected an object'],
+    ['other sizes', (h) => JSON.stringify({ ...h, sizes: { ...h.sizes, executable: 1 } }), 'bytes follow its header'],
+    [
+      'other ingredients',
+      (h) => JSON.stringify({ ...h, ingredients: { ...h.ingredients, program: '' } }),
+      'its key is not',
+    ],
+  ] as [string, (header: Header) => string, string][])('%s, with a right checksum', async (_, change, complaint) => {
+    const { header } = (await readEntry(dir, key))!;
+    const start = good.indexOf('{'); // after a line, a checksum and a length
+    const text = Buffer.from(change(header));
+    const length = Buffer.alloc(4);
+    length.writeUInt32LE(text.length);
+    const body = Buffer.concat([length, text, good.subarray(start + good.readUInt32LE(start - 4))]);
+    fs.writeFileSync(
+      name,
+      Buffer.concat([good.subarray(0, start - 36), createHash('sha256').update(body).digest(), body]),
+    );
+    const reading = readEntry(dir, key);
+    await expect(reading).rejects.toThrow(BadEntryError);
+    await expect(reading).rejects.toThrow(complaint);
+    expect(await listEntries(dir)).toHaveLength(1);
   });
 
   test('the entry of another program under its name', async () => {

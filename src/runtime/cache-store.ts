@@ -5,8 +5,10 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import { TsxlaError } from '../base/errors.js';
+import { list, object, optional, parseJson, real, record, text, whole } from '../base/json.js';
+import { messageOf } from '../base/thrown.js';
 import { distrust } from '../base/trust.js';
-import { FORMAT, type Ingredients, sha256 } from './cache-key.js';
+import { FORMAT, type Ingredients, keyOf, sha256 } from './cache-key.js';
 
 /** What a file tells of its program before the program. */
 export interface Header {
@@ -23,9 +25,33 @@ export interface Header {
 
 export interface Stored {
   readonly header: Header;
+  /** Unpacks the StableHLO text. Throws a BadEntryError where the file is damaged. */
   readonly text: () => string;
   readonly executable: Uint8Array;
 }
+
+const HEADER = object({
+  key: text,
+  name: text,
+  created: text,
+  compileSeconds: real,
+  inputs: list(text),
+  outputs: list(text),
+  ingredients: object({
+    format: whole(),
+    program: text,
+    flags: record(list(text)),
+    plugin: object({ platform: text, version: text, api: text, size: whole(), sha256: text }),
+    devices: record(whole()),
+    machine: optional(object({ model: text, cores: whole(), features: text })),
+  }),
+  sizes: object({ text: whole(), compressed: whole(), executable: whole() }),
+});
+/** `source` names the file in errors. */
+const headerOf = (json: Uint8Array, source: string): Header =>
+  parseJson(json, source, HEADER, {
+    error: (message, options) => new BadEntryError(message, options),
+  }) as object as Header;
 
 /** A file as the folder lists it; `header` is absent where it cannot be read. */
 export interface Listed {
@@ -65,9 +91,10 @@ export async function readEntry(folder: string, key: string): Promise<Stored | u
     const header = parseHeader(bytes, key, fileOf(folder, key));
     const { compressed, executable } = header.sizes;
     const start = bytes.length - executable;
+    const packed = bytes.subarray(start - compressed, start);
     return {
       header,
-      text: () => zlib.inflateSync(bytes.subarray(start - compressed, start)).toString(),
+      text: () => unpack(packed, header.sizes.text, fileOf(folder, key)),
       executable: bytes.subarray(start),
     };
   } finally {
@@ -83,9 +110,26 @@ function parseHeader(bytes: Buffer, key: string, name: string): Header {
   const sum = bytes.toString('hex', MAGIC.length, MAGIC.length + 32);
   if (sha256(bytes.subarray(MAGIC.length + 32)) !== sum) refuse('is damaged: its checksum does not match');
   const end = PREFIX + bytes.readUInt32LE(PREFIX - 4);
-  const header = JSON.parse(bytes.toString('utf8', PREFIX, end)) as Header;
+  if (end > bytes.length) refuse(`is damaged: its header would end at byte ${end} of ${bytes.length}`);
+  const header = headerOf(bytes.subarray(PREFIX, end), `the header of ${name}`);
   if (header.key !== key) refuse(`holds another program, ${header.key}`);
+  const { compressed, executable } = header.sizes;
+  if (end + compressed + executable !== bytes.length)
+    refuse(`is damaged: ${compressed} and ${executable} bytes follow its header, not ${bytes.length - end}`);
+  if (keyOf(header.ingredients) !== key) refuse('is damaged: its key is not that of its ingredients');
   return header;
+}
+
+function unpack(packed: Uint8Array, size: number, name: string): string {
+  const bad = (what: string, cause?: unknown) => new BadEntryError(`${name} is damaged: its text ${what}`, { cause });
+  let bytes: Buffer;
+  try {
+    bytes = zlib.inflateSync(packed, { maxOutputLength: Math.max(1, size) });
+  } catch (e) {
+    throw bad(`cannot be unpacked (${messageOf(e)})`, e);
+  }
+  if (bytes.length !== size) throw bad(`has ${bytes.length} bytes of ${size}`);
+  return bytes.toString();
 }
 
 /** The header alone, of a file that is not checked as a whole. */
@@ -99,7 +143,7 @@ async function readHeader(file: string): Promise<Header | undefined> {
     const length = Math.min(prefix.readUInt32LE(PREFIX - 4), (await handle.stat()).size);
     const json = Buffer.alloc(length);
     await handle.read(json, 0, length, PREFIX);
-    return JSON.parse(json.toString()) as Header;
+    return headerOf(json, file);
   } catch {
     return undefined;
   } finally {

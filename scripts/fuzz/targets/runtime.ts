@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { deflateSync, inflateSync } from 'node:zlib';
 import { devicesOf, encodeCompileOptions } from 'tsxla/pjrt';
-import { FORMAT } from '../../../dist/runtime/cache-key.js';
+import { FORMAT, keyOf } from '../../../dist/runtime/cache-key.js';
 import { listEntries, readEntry } from '../../../dist/runtime/cache-store.js';
 import { type Mutate, mutateBytes, oneOf } from '../bytes.js';
 import { mutateJson } from '../json.js';
@@ -12,7 +12,13 @@ const sha256 = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes)
 
 // ---- cached programs: MAGIC, the SHA-256 of all that follows, the header's length, the header, the text packed, the executable
 
-const KEY = 'c0ffee'.padEnd(64, '0');
+const INGREDIENTS = {
+  ...{ format: FORMAT, program: '0'.repeat(64), options: { numReplicas: 1 }, defaults: {} },
+  flags: { XLA_FLAGS: ['--a=b'] },
+  plugin: { platform: 'cpu', version: '1', api: '0.1', size: 5, sha256: '1'.repeat(64) },
+  devices: { 'cpu 0': 1 },
+};
+const KEY = keyOf(INGREDIENTS);
 const ENTRY = `${KEY}.program`;
 const MAGIC = Buffer.from(`tsxla-${FORMAT}\n`, 'latin1');
 const HEADER = MAGIC.length + 32 + 4;
@@ -23,7 +29,7 @@ function entry(): Buffer {
   const header = {
     ...{ key: KEY, name: 'm', created: '2026-01-01T00:00:00.000Z', compileSeconds: 0.5 },
     ...{ inputs: ['f32[4]'], outputs: ['f32[4]', 'i32[]'] },
-    ingredients: { platform: 'cpu', plugin: 'x', options: '', text: 'y' },
+    ingredients: INGREDIENTS,
     sizes: { text: TEXT.length, compressed: text.length, executable: executable.length },
   };
   return sealed(
@@ -77,7 +83,7 @@ const program: Target = {
     const b = after.get(ENTRY)!;
     const { header, text, executable } = value as Entry;
     if (!sealed(b).equals(b)) return 'read, and its checksum is wrong';
-    const told = JSON.parse(b.toString('utf8', HEADER, endOf(b)));
+    const told = JSON.parse(b.toString('utf8', HEADER, endOf(b)).replace(/^\ufeff/, ''));
     const { compressed, executable: size } = told.sizes;
     if (endOf(b) + compressed + size !== b.length) return 'read, and its sizes do not add up';
     const start = b.length - size;
