@@ -1,5 +1,6 @@
 // Checkpoints: what is saved comes back, what is damaged is noticed, and the last good one is never lost.
 import { execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
 import os from 'node:os';
@@ -138,6 +139,61 @@ test('a rate, a count or a step that has changed in the list of what is there is
     expect([null, whole]).toContainEqual(await load().catch(() => null));
     expect(optimizer.paramGroups[0]!.lr).toBe(0.1);
   }
+});
+
+test('a manifest or an index that says something else, with right checksums, is refused, and the one before is used', async () => {
+  const dir = folder();
+  const manager = new CheckpointManager(dir, { background: false });
+  const model = new tx.nn.Linear(3, 2);
+  for (const step of [1, 2]) await manager.save(step, { model, note: { table: new Map([[1, 2]]) } });
+  const [manifest, index] = ['checkpoint.json', 'arrays.json'].map((name) => path.join(dir, 'step-00000002', name)) as [
+    string,
+    string,
+  ];
+  const [saved, arrays] = [manifest, index].map((file) => JSON.parse(fs.readFileSync(file, 'utf8')));
+  const hash = (text: string) => createHash('sha256').update(text).digest('hex');
+  type Tree = Record<string, never>;
+  const write = (about: object, parts: object = arrays) => {
+    const text = JSON.stringify(parts);
+    fs.writeFileSync(index, text);
+    const { sha256: _, ...rest } = { ...saved, ...about } as Tree;
+    const files =
+      'files' in about ? rest.files! : { ...saved.files, 'arrays.json': { bytes: text.length, sha256: hash(text) } };
+    const content = { ...rest, files };
+    fs.writeFileSync(manifest, JSON.stringify({ ...content, sha256: hash(JSON.stringify(content)) }));
+  };
+  const part = arrays.model.weight.parts[0];
+  const weight = (change: object) => ({
+    ...arrays,
+    model: { ...arrays.model, weight: { ...arrays.model.weight, ...change } },
+  });
+  const wrong: [() => void, string][] = [
+    [() => write({ stateful: undefined }), '"stateful" is missing: expected a list'],
+    [() => write({ items: null }), '"items" is null: expected an object'],
+    [() => write({ step: '2' }), '"step" is "2": expected a whole number'],
+    [() => write({ metrics: 7 }), '"metrics" is 7: expected an object'],
+    [() => write({ files: { '../x': { bytes: 1 } } }), 'names ../x, which is not a file of its own folder'],
+    [() => write({ items: { ...saved.items, note: { table: { $map: 256 } } } }), 'the state of note cannot be read'],
+    [() => write({ items: { ...saved.items, note: { $tensor: 'gone' } } }), 'there is no array "gone"'],
+    [() => write({ items: { ...saved.items, note: { $bigint: 'x' } } }), 'expected an integer'],
+    [() => write({}, { ...arrays, model: null }), 'expected an object'],
+    [() => write({}, weight({ parts: 'x' })), '"parts" is "x": expected a list'],
+    [() => write({}, weight({ parts: [{ ...part, file: '../x' }] })), 'names ../x'],
+    // As many elements as there should be, and some of them twice.
+    [
+      () => write({}, weight({ parts: [0, 0].map((row) => ({ ...part, start: [row, 0], shape: [1, 3] })) })),
+      'inside another part',
+    ],
+  ];
+  for (const [harm, message] of wrong) {
+    harm();
+    await expect(manager.load({ model }, { step: 2 }), message).rejects.toThrow(message);
+    await expect(manager.load({ model }, { step: 2 }), message).rejects.toThrow(tx.CheckpointError);
+    expect((await manager.load({ model }))?.step, message).toBe(1);
+  }
+  write({ items: { ...saved.items, rng: null } });
+  await expect(manager.load({ model })).rejects.toThrow('has no state of the random generator');
+  expect((await manager.load({ model }, { rng: false }))?.step).toBe(2);
 });
 
 test('saves that nobody waits for are written one after the other, and the last one is the newest', async () => {

@@ -22,8 +22,10 @@ const program = new Command('fuzz')
   .parse();
 const { target, cases, seed, case: only, keep, jobs, list } = program.opts();
 
+/** Without control characters: files are quoted. */
+const print = (text: string): void => console.log(text.replace(/[^\P{C}\n]/gu, '?'));
 const printFailure = ({ target, seed, case: number, why, what, message, kept }: Failure): void =>
-  console.log(
+  print(
     [
       `FAILURE ${target}: ${why}`,
       `  again:    npm run fuzz -- --target ${target} --seed ${seed} --case ${number}`,

@@ -98,9 +98,14 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
       next = stopped ? stopped.case + 1 : to;
       if (!stopped) continue;
       // Alone, in a process of its own: another case, or a busy machine, may have been the reason.
+      const { why, message } = stopped.outcome as Outcome & { is: 'failure' };
+      if (failures.has(`${why} ${signatureOf(why, message)}`)) {
+        await take(stopped);
+        continue;
+      }
       const alone = await runCases(target, seed, stopped.case, stopped.case + 1);
       const again = alone.stopped ?? alone.ended[0]!;
-      const isSlow = stopped.outcome.is === 'failure' && stopped.outcome.why === 'hang';
+      const isSlow = why === 'hang';
       if (again.outcome.is === 'failure' || isSlow) await take(again);
       else await take({ ...stopped, what: `${again.what} (only after the cases from ${next} on)` });
     }
@@ -114,13 +119,18 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
   return { target, cases, ...counts, failures: [...failures.values()], refusedSeeds: [...refusedSeeds], seconds };
 }
 
-/** What is alike in messages of the same failure: no numbers, quoted texts or paths; of our own errors, where they are thrown. */
+/** What is alike in messages of the same failure: of errors, their name and where they come from; of others, no values. */
 function signatureOf(why: FailureKind, message: string): string {
   const [first = '', ...rest] = message.split('\n');
-  const frames = rest.filter((line) => /^\s+at /.test(line)).map((line) => line.replace(/.*\//, ''));
+  const frames = rest
+    .filter((line) => /^\s+at .*\/(src|dist|scripts)\//.test(line))
+    .map((line) => line.replace(/.*\//, ''));
   if (why === 'nameless error') return frames.slice(0, 2).join();
-  const said = why === 'silent change' ? first.replace(/ is .*/, ' is') : first;
-  return `${said.replace(/(['"`]).*?\1|\S*\/\S*|-?\d[\w.+-]*/g, '#').slice(0, 60)} ${frames[0] ?? ''}`;
+  if (frames.length) return `${/\w*Error/.exec(first)?.[0]} ${frames[0]}`;
+  return first
+    .replace(/ is .*/, ' is')
+    .replace(/(['"`]).*?\1|\S*\/\S*|-?\d[\w.+-]*/g, '#')
+    .slice(0, 60);
 }
 
 /** The files of a case, made again. */

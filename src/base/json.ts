@@ -35,16 +35,20 @@ export const optional = <S extends Schema>(schema: S) =>
   );
 export const list = <S extends Schema>(of: S) => v.array(of, 'a list');
 export const record = <S extends Schema>(of: S) => v.record(v.string(), of, 'an object');
-/** An object with these keys; others are kept as they are. */
+/** An object with any keys, as it is: schemas of valibot leave out __proto__, prototype and constructor. */
+export const anyObject = v.custom<Record<string, unknown>>(
+  (x) => typeof x === 'object' && x !== null && !Array.isArray(x),
+  'an object',
+);
+/** An object with these keys; others are kept as they are, but for __proto__, prototype and constructor. */
 export const object = <E extends v.ObjectEntries>(entries: E) =>
   v.pipe(
-    v.custom<object>((x) => typeof x === 'object' && x !== null && !Array.isArray(x), 'an object'),
+    anyObject,
     v.looseObject(entries, ({ path }) => {
       const missing = entries[String(path?.at(-1)?.key)];
       return missing ? (v.safeParse(missing, undefined).issues?.[0].message ?? 'a value') : 'an object';
     }),
   );
-export const anyObject = object({});
 
 // ---- reading
 

@@ -6,7 +6,6 @@ import { type HostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import type { Dataset } from '../data/index.js';
 import { locateTorch } from '../io/index.js';
-import { checkTorch } from '../io/torch.js';
 import {
   type CacheSizes,
   type Field,
@@ -90,7 +89,8 @@ export class KDCacheDataset implements Dataset<KDSequence> {
     const vocabSize = options.expect?.vocabSize ?? info.vocabSize;
     const read = (shard: Shard, count: number) => readSequences(shard, 0, count, vocabSize);
     // All of a torch file is read: then its checksums can be compared.
-    if (options.preload && info.format === 'original') for (const shard of shards) await checkTorch(shard.path);
+    if (options.preload && info.format === 'original')
+      for (const shard of shards) await locateTorch(shard.path, { checksums: true });
     const preloaded = options.preload ? await Promise.all(shards.map((s) => read(s, s.sequences))) : undefined;
     // Without meta.json's vocab_size nothing but its tokens tells that a cache is of another vocabulary.
     if (!preloaded && info.vocabSize === null) for (const shard of shards) if (shard.sequences) await read(shard, 1);

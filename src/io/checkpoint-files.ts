@@ -9,11 +9,23 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout } from 'node:timers/promises';
 import { CheckpointError, FileError } from '../base/errors.js';
+import {
+  anyObject,
+  checkJson,
+  list,
+  object,
+  optional,
+  readJson,
+  readJsonSync,
+  real,
+  text,
+  whole,
+} from '../base/json.js';
 import { isAlive } from '../base/lock.js';
 import { messageOf } from '../base/thrown.js';
 import type { ArraySource, HostArray } from './array.js';
 import { flushFolder, replaceFiles } from './file.js';
-import { checkCovered, freeName, type Index, isWhole, keyOf, PartedArrays, sha256 } from './parts.js';
+import { checkCovered, checkIndex, freeName, type Index, isWhole, keyOf, PartedArrays, sha256 } from './parts.js';
 import { openSafetensors, type SafetensorsFile, writeSafetensors } from './safetensors.js';
 import type { Snapshot } from './state.js';
 
@@ -280,22 +292,65 @@ const isAbandoned = (name: string): boolean => {
 const notWhole = (folder: string, what: string, cause?: unknown) =>
   new CheckpointError(`${folder} is not a whole checkpoint: ${what}`, { cause });
 
+/** What a manifest must have, once it is known to be one; a metric that was not finite is null. */
+const CONTENT = object({
+  step: whole(),
+  order: whole(),
+  time: real,
+  metrics: anyObject,
+  stateful: list(text),
+  items: anyObject,
+  files: anyObject,
+  attempt: optional(text),
+});
+const METRIC = optional(real);
+const FILE = object({ bytes: whole(), sha256: optional(text) });
+
 export function readManifest(folder: string): Manifest {
-  let manifest: Manifest;
+  const file = path.join(folder, MANIFEST);
   try {
-    manifest = JSON.parse(fs.readFileSync(path.join(folder, MANIFEST), 'utf8'));
+    const found = readJsonSync(file, anyObject);
+    if (!found) throw new FileError('there is none');
+    return checkManifest(folder, found);
   } catch (e) {
-    throw notWhole(folder, `its ${MANIFEST} cannot be read (${messageOf(e)})`, e);
+    throw e instanceof CheckpointError ? e : notWhole(folder, `its ${MANIFEST} cannot be read (${messageOf(e)})`, e);
   }
-  if (manifest?.format !== 'tsxla-checkpoint') throw notWhole(folder, `its ${MANIFEST} is of something else`);
-  if (manifest.version !== 1 && manifest.version !== VERSION)
-    throw notWhole(
-      folder,
-      `it has version ${manifest.version}, this tsxla reads 1 and ${VERSION}: use the one that saved it`,
-    );
+}
+
+function checkManifest(folder: string, found: object): Manifest {
+  const manifest = found as Manifest;
+  if (manifest.format !== 'tsxla-checkpoint') throw notWhole(folder, `its ${MANIFEST} is of something else`);
+  if (manifest.version !== 1 && manifest.version !== VERSION) {
+    const version = checkJson(manifest.version, `${MANIFEST}: version`, whole());
+    throw notWhole(folder, `it has version ${version}, this tsxla reads 1 and ${VERSION}: use the one that saved it`);
+  }
   if (manifest.sha256 !== undefined && manifest.sha256 !== sealOf(manifest))
     throw notWhole(folder, `its ${MANIFEST} has changed since it was saved`);
+  checkJson(manifest, MANIFEST, CONTENT);
+  for (const [name, value] of Object.entries(manifest.metrics))
+    checkJson(value, `${MANIFEST}: metrics: ${name}`, METRIC);
+  for (const [name, entry] of Object.entries(manifest.files)) {
+    checkJson(entry, `${MANIFEST}: files: ${name}`, FILE);
+    if (!isPlainName(name))
+      throw notWhole(folder, `its ${MANIFEST} names ${name}, which is not a file of its own folder`);
+  }
+  if (manifest.version > 1 && !Object.hasOwn(manifest.files, ARRAYS))
+    throw notWhole(folder, `its ${MANIFEST} does not name ${ARRAYS}`);
   return manifest;
+}
+/** A file beside the manifest, and nothing outside. */
+const isPlainName = (name: string): boolean => path.basename(name) === name && !/^\.*$|[\\/\0]/.test(name);
+
+async function readIndexes(folder: string, { files }: Manifest): Promise<Indexes> {
+  const file = path.join(folder, ARRAYS);
+  const indexes = ((await readJson(file, anyObject)) ?? {}) as Indexes;
+  for (const [item, index] of Object.entries(indexes)) {
+    checkIndex(checkJson(index, `${file}: ${item}`, anyObject), `${file}: ${item}`);
+    checkCovered(index);
+    const strange = Object.values(index).flatMap((entry) => entry.parts.filter((p) => !Object.hasOwn(files, p.file)));
+    if (strange[0]) throw notWhole(folder, `its ${ARRAYS} names ${strange[0].file}, and its ${MANIFEST} does not`);
+  }
+  return indexes;
 }
 
 /** Calls `use` with the arrays of each item. What it reads is verified. */
@@ -312,16 +367,14 @@ export async function withArrays<T>(
   try {
     const manifest = readManifest(folder);
     await checkFiles(folder, manifest.files);
-    const indexes: Indexes =
-      manifest.version === 1 ? {} : JSON.parse(await fsp.readFile(path.join(folder, ARRAYS), 'utf8'));
-    for (const index of Object.values(indexes)) checkCovered(index);
+    const indexes = manifest.version === 1 ? {} : await readIndexes(folder, manifest);
     return await use(manifest, async (item) => {
       const file = `${item}.safetensors`;
-      if (manifest.version === 1 && file in manifest.files) return open(file);
-      return new PartedArrays(folder, indexes[item] ?? {}, open);
+      if (manifest.version === 1 && Object.hasOwn(manifest.files, file)) return open(file);
+      return new PartedArrays(folder, Object.hasOwn(indexes, item) ? indexes[item]! : {}, open);
     });
   } catch (e) {
-    const isFile = e instanceof FileError || e instanceof SyntaxError || e instanceof CheckpointError;
+    const isFile = e instanceof FileError || e instanceof CheckpointError;
     throw isFile && !messageOf(e).startsWith(`${folder} is`) ? notWhole(folder, messageOf(e), e) : e;
   } finally {
     for (const file of opened.values()) await file.then((f) => f.close()).catch(() => {});

@@ -5,6 +5,7 @@ import { putBlock } from '../base/blocks.js';
 import {
   type ArrayType,
   byteLength,
+  dtypeMistake,
   type HostArray,
   hostArray,
   sameType,
@@ -12,8 +13,9 @@ import {
   sizeOf,
   type TypedArray,
 } from '../base/dtype.js';
-import { CheckpointError } from '../base/errors.js';
-import type { Shape } from '../base/shape.js';
+import { CheckpointError, FileError } from '../base/errors.js';
+import { checkJson, list, object, text, whole } from '../base/json.js';
+import { type Shape, showShape } from '../base/shape.js';
 import type { Sharding } from '../ir/mesh.js';
 import { type ArraySource, piecesOf } from './array.js';
 import { entryOf, type SafetensorsFile } from './safetensors.js';
@@ -68,14 +70,37 @@ export function positionsToSave(
   return [...devices.keys()].filter((p) => starts.indexOf(starts[p]!) === p && processOf(devices[p]!) === process);
 }
 
-/** Throws where the parts of an array are not all of it. */
+const PART = object({ start: list(whole()), shape: list(whole()), file: text, key: text, sha256: text });
+const ENTRY = object({ dtype: text, shape: list(whole()), parts: list(PART) });
+
+/** An index that was read from a file; `source` names it in errors. */
+export function checkIndex(index: object, source: string): asserts index is Index {
+  for (const [name, entry] of Object.entries(index)) {
+    const { dtype } = checkJson(entry, `${source}: ${name}`, ENTRY);
+    const mistake = dtypeMistake(dtype);
+    if (mistake) throw new FileError(`${source}: ${name}: ${mistake}`);
+  }
+}
+
+/** Throws where the parts of an array are not all of it, each element once. */
 export function checkCovered(index: Index): void {
   for (const [name, { parts, ...type }] of Object.entries(index)) {
     const [has, wants] = [parts.reduce((n, p) => n + sizeOf(p.shape), 0), sizeOf(type.shape)];
     if (has !== wants)
       throw new CheckpointError(`${name}, ${show(type)}, has ${wants} elements, and its ${parts.length} parts ${has}`);
+    const odd = parts.find((p) => !isInside(p, type.shape)) ?? parts.find((p, i) => overlaps(p, parts.slice(0, i)));
+    if (odd)
+      throw new CheckpointError(
+        `${name}, ${show(type)}: its part ${showShape(odd.shape)} at ${showShape(odd.start)} is not inside it, or inside another part`,
+      );
   }
 }
+type Block = Pick<Part, 'start' | 'shape'>;
+const isInside = ({ start, shape }: Block, whole: Shape): boolean =>
+  start.length === whole.length && shape.length === whole.length && whole.every((n, d) => start[d]! + shape[d]! <= n);
+/** Two blocks share an element if they do in every dimension. */
+const overlaps = (a: Block, others: readonly Block[]): boolean =>
+  others.some((b) => a.shape.every((n, d) => a.start[d]! < b.start[d]! + b.shape[d]! && b.start[d]! < a.start[d]! + n));
 
 const CHUNK = 4 * 2 ** 20; // bytes that are hashed at once: a few milliseconds
 

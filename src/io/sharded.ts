@@ -1,12 +1,12 @@
 // Models in several safetensors files, in Hugging Face's layout: an index tells which file holds which array.
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import * as v from 'valibot';
 import { byteLength } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
-import { jsonText, object, optional, readJson, record } from '../base/json.js';
+import { anyObject, jsonText, readJson } from '../base/json.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
+import { isPlain, shown } from '../base/tree.js';
 import type { Tensor } from '../tensor/index.js';
 import { checkArray, compute, type HostArray, type NamedArrays, namedArrays, type ReadLater } from './array.js';
 import { type FileSet, openOutput, readSet, replaceFiles, type WriteFile } from './file.js';
@@ -100,6 +100,9 @@ export async function openArrays(folderOrIndex: string): Promise<TensorFile> {
       const where = absent.map(([array, shard]) => `${array} (of ${path.basename(shard.path)})`);
       throw new FileError(`${index} promises arrays that its shards lack: ${list(where)}`);
     }
+    // What a shard holds beside them is read, too, as transformers does: it is listed as left over, and not lost.
+    for (const shard of shards.values())
+      for (const array of shard.keys()) if (!holders.has(array)) holders.set(array, shard);
     return new ShardedFile(index, holders, [...shards.values()]);
   } catch (e) {
     await close();
@@ -115,18 +118,21 @@ const exists = (file: string): Promise<boolean> =>
 const list = (names: readonly string[]): string =>
   names.length > 10 ? `${names.slice(0, 10).join(', ')} and ${names.length - 10} more` : names.join(', ');
 
-const IndexSchema = object({ weight_map: optional(record(v.unknown())) });
+/** A plain name: an index that came from elsewhere is not to reach files outside its folder. */
+const isBeside = (file: unknown): file is string =>
+  typeof file === 'string' && path.basename(file) === file && !/[\\/\0]|^\.*$/.test(file);
 
 /** Which file holds which array. */
 export async function readIndex(index: string): Promise<Map<string, string>> {
-  const error = (what: string, options?: ErrorOptions) =>
+  const bad = (what: string, options?: ErrorOptions) =>
     new FileError(`${index} is no index of shards: ${what}`, options);
-  const map = Object.entries((await readJson(index, IndexSchema, { error }))?.weight_map ?? {});
-  // A plain name: an index that came from elsewhere is not to reach files outside its folder.
-  const isPlainName = (f: unknown) => typeof f === 'string' && path.basename(f) === f && !/[\\/\0]|^\.*$/.test(f);
-  const wrong = map.find(([, f]) => !isPlainName(f));
-  if (!map.length) throw error('it has no weight_map');
-  if (wrong) throw new FileError(`${index} says that ${wrong[0]} is in ${wrong[1]}: that is not a file beside it`);
+  const parsed = await readJson(index, anyObject, { error: bad });
+  if (!parsed) throw bad('there is no such file');
+  const map = isPlain(parsed.weight_map) ? Object.entries(parsed.weight_map) : [];
+  if (!map.length) throw bad('it has no weight_map');
+  const wrong = map.find(([, file]) => !isBeside(file));
+  if (wrong)
+    throw new FileError(`${index} says that ${wrong[0]} is in ${shown(wrong[1])}: that is not a file beside it`);
   return new Map(map as [string, string][]);
 }
 

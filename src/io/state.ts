@@ -1,6 +1,8 @@
 // The states of what is saved: as JSON, with the arrays beside. Models, optimizers, schedules, loaders and averages have one.
-import { type HostArray, isHostArray, sameType } from '../base/dtype.js';
+import * as v from 'valibot';
+import { isHostArray, sameType } from '../base/dtype.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
+import { checkJson } from '../base/json.js';
 import type { Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
@@ -198,7 +200,7 @@ export async function readState(item: string, x: unknown, tree: unknown, source:
   const placed = Mesh.exists && isStateful(x) ? await readPlaced(placesIn(item, x), source) : undefined;
   const arrays = new Map<string, StateValue>();
   for (const name of source.entries.keys()) arrays.set(name, placed?.get(name) ?? (await source.read(name)));
-  return decode(tree, arrays);
+  return decodeState(item, tree, arrays);
 }
 
 /** The tensors that something has now, by the names they have in a file. */
@@ -228,17 +230,38 @@ async function readPlaced(entries: readonly StateEntry[], source: ArraySource): 
   return placed;
 }
 
+/** The value that `encode` made JSON of. */
+function decodeState(item: string, tree: unknown, arrays: ReadonlyMap<string, StateValue>): unknown {
+  try {
+    return decode(tree, arrays);
+  } catch (e) {
+    const what = e instanceof RangeError ? 'it is nested too deep' : messageOf(e);
+    throw new CheckpointError(`the state of ${item} cannot be read: ${what}`, { cause: e });
+  }
+}
+
+const PAIRS = v.array(v.strictTuple([v.unknown(), v.unknown()]), 'a list of pairs');
+const INTEGER = v.pipe(v.string('an integer'), v.regex(/^-?\d+$/, 'an integer'));
+const SPECIAL = v.picklist(['NaN', 'Infinity', '-Infinity'], 'NaN, Infinity or -Infinity');
+
 function decode(x: unknown, arrays: ReadonlyMap<string, StateValue>): unknown {
   if (!isObject(x)) return x;
   if (Array.isArray(x)) return x.map((value) => decode(value, arrays));
   const record = x as Record<string, unknown>;
-  if ('$arrays' in record) return arrays;
-  if ('$tensor' in record) return arrays.get(record.$tensor as string);
-  if ('$bigint' in record) return BigInt(record.$bigint as string);
-  if ('$number' in record) return Number(record.$number);
-  if ('$undefined' in record) return undefined;
-  if ('$map' in record)
-    return new Map((record.$map as [unknown, unknown][]).map(([k, v]) => [decode(k, arrays), decode(v, arrays)]));
+  const has = (key: string) => Object.hasOwn(record, key);
+  if (has('$arrays')) return arrays;
+  if (has('$tensor')) {
+    const found = arrays.get(record.$tensor as string);
+    if (!found) throw new CheckpointError(`there is no array ${JSON.stringify(record.$tensor)}`);
+    return found;
+  }
+  if (has('$bigint')) return BigInt(checkJson(record.$bigint, '$bigint', INTEGER));
+  if (has('$number')) return Number(checkJson(record.$number, '$number', SPECIAL));
+  if (has('$undefined')) return undefined;
+  if (has('$map')) {
+    const pairs = checkJson(record.$map, '$map', PAIRS);
+    return new Map(pairs.map(([key, value]) => [decode(key, arrays), decode(value, arrays)]));
+  }
   return Object.fromEntries(
     Object.entries(record).map(([key, value]) => [key.replace(/^\$\$/, '$$'), decode(value, arrays)]),
   );
@@ -270,12 +293,22 @@ export function restore(
         throw new CheckpointError(`${from}: ${item}: ${messageOf(e)}`, { cause: e });
       }
     }
+    if (rng) restoreGenerator(from, states.get(RNG));
   } catch (e) {
     for (const back of undo) back(); // all of it, or nothing
     throw e;
   }
-  if (rng) defaultGenerator.setState(fromBuffer((states.get(RNG) as HostArray).data, { dtype: 'u32' }));
   return values;
+}
+
+function restoreGenerator(from: string, state: unknown): void {
+  if (!isHostArray(state) || state.dtype !== 'u32')
+    throw new CheckpointError(`${from} has no state of the random generator: pass { rng: false } to load it without`);
+  try {
+    defaultGenerator.setState(fromBuffer(state.data, { dtype: 'u32' }));
+  } catch (e) {
+    throw new CheckpointError(`${from}: ${RNG}: ${messageOf(e)}`, { cause: e });
+  }
 }
 
 /** What gives it the state back that it has now. */

@@ -221,9 +221,17 @@ test('shards that are not there, and arrays that are not in them', async () => {
     'names 4 shards, 1 of which is not there: model-00004-of-00003.safetensors',
   );
   await expect(edit({ e: '../x.safetensors' })).rejects.toThrow(
-    'says that e is in ../x.safetensors: that is not a file beside it',
+    "says that e is in '../x.safetensors': that is not a file beside it",
   );
   await expect(edit({ e: 7 })).rejects.toThrow('says that e is in 7');
+  fs.writeFileSync(index, `{"weight_map": {"e": ${'['.repeat(20_000)}${']'.repeat(20_000)}}}`); // deeper than the stack
+  await expect(openSharded(folder)).rejects.toThrow('says that e is in an Array');
+  await expect(edit({ constructor: 'model-00001-of-00003.safetensors' })).rejects.toThrow(
+    'promises arrays that its shards lack: constructor',
+  );
+  const { a: _, ...fewer } = promised.weight_map;
+  fs.writeFileSync(index, JSON.stringify({ weight_map: fewer }));
+  expect(new Map([...(await readAll(await openSharded(folder)))].sort())).toEqual(model); // none is lost
   fs.writeFileSync(index, '{}');
   await expect(openSharded(folder)).rejects.toThrow('is no index of shards: it has no weight_map');
   fs.writeFileSync(index, '{');

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { HostArray } from 'tsxla/io';
 import { adaptersOf, type LoraLinear, loadAdapters, loraStateDict } from 'tsxla/lora';
 import { type Qwen3Config, Qwen3ForCausalLM, readFolder, Tokenizer } from 'tsxla/models';
-import { readGenerationConfig } from '../../../dist/models/pretrained.js';
+import { generationOptions, readGenerationJson } from '../../../dist/models/pretrained.js';
 import { mutateBytes, oneOf } from '../bytes.js';
 import { shown } from '../compare.js';
 import { mutateJson } from '../json.js';
@@ -57,7 +57,7 @@ const generation: Target = {
   covers: [],
   make: () => ['tied', 'untied'].map((name) => together(`qwen3/${name}`, ['generation_config.json'])),
   mutate: () => mutateJson,
-  read: (folder) => readGenerationConfig(folder),
+  read: async (folder) => generationOptions(await readGenerationJson(folder)),
   legal: typed({
     ...{ doSample: flag, eosTokenIds: ids, maxNewTokens: whole, minP: number, repetitionPenalty: number },
     ...{ temperature: number, topK: whole, topP: number, padTokenId: id, bosTokenId: id },
