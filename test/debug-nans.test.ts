@@ -281,6 +281,41 @@ describe('loops, branches and gradients', () => {
     });
   });
 
+  test('loops in loops, and a branch in a loop', async () => {
+    const v = tx.tensor([2.5]).requiresGrad_();
+    const nested = () =>
+      tx.step(() => {
+        const inner = (d: tx.Tensor, s: tx.Tensor): [tx.Tensor, tx.Tensor] => [d.sub(0.25), d.sqrt().mul(s)]; // inner
+        const outer = (c: tx.Tensor, r: tx.Tensor): [tx.Tensor, tx.Tensor] => {
+          const [d, ys] = tx.scan(inner, c, tx.ones([4]));
+          return [d, ys.sum().mul(r)];
+        };
+        const loss = tx.scan(outer, v, tx.ones([5]))[1].sum();
+        loss.backward();
+        return loss;
+      });
+    const both = [
+      { iteration: 2, length: 5 },
+      { iteration: 3, length: 4 },
+    ];
+    expect((await found(nested)).details).toMatchObject({ op: 'sqrt', ...place('inner'), iterations: both });
+    const branched = () =>
+      tx.step(() => {
+        const body = (c: tx.Tensor, r: tx.Tensor): [tx.Tensor, tx.Tensor] => [
+          tx.cond(
+            c.sum().lt(1),
+            (x: tx.Tensor) => x.neg().log(), // branched
+            (x: tx.Tensor) => x.sub(1),
+            c,
+          ),
+          r,
+        ];
+        return tx.scan(body, v.detach(), tx.ones([5]));
+      });
+    const { details } = await found(branched);
+    expect(details).toMatchObject({ op: 'log', ...place('branched'), iterations: [{ iteration: 2, length: 5 }] });
+  });
+
   test('an iteration of a loop whose length nobody knows', async () => {
     const start = { i: tx.zeros([], { dtype: 'i32' }), y: tx.tensor([3.5, 9]) };
     const { message, details } = await found(() =>
@@ -412,6 +447,15 @@ describe('nothing is lost', () => {
     const ends = await Promise.allSettled(calls);
     expect(ends.map((e) => e.status)).toEqual(['fulfilled', 'rejected', 'rejected']);
     expect(await w.tolist()).toEqual([2, 2]);
+  });
+
+  test('an argument that is disposed behind the call is still used', async () => {
+    const double = tx.compile((x: tx.Tensor) => x.mul(2));
+    const x = tx.tensor([1.5, 2]);
+    await tx.sync(x);
+    const called = double(x);
+    x.dispose();
+    expect(await (await called).tolist()).toEqual([3, 4]);
   });
 
   test('the plain loop: a read names it, and what was changed in place is as before', async () => {

@@ -7,6 +7,7 @@ import { decodeFloats } from '../base/float.js';
 import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { type Shape, showShape } from '../base/shape.js';
+import { messageOf } from '../base/thrown.js';
 import { type Cell, keepBefore } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
@@ -122,6 +123,7 @@ function holding({ aval }: Expr, value: object, sharding?: Expr['sharding']): Ex
   return node;
 }
 
+const UNCHANGED = '\n    All tensors are as they were before.';
 const WORD = { nan: 'NaN', inf: 'infinite' } as const;
 
 class Finder {
@@ -149,7 +151,12 @@ class Finder {
 
   async find(compute: Compute): Promise<NonfiniteError | undefined> {
     const [search, kind] = [this.#search, this.#kind];
-    await search.run((tables) => compute(tables, 'nan_search'));
+    try {
+      await search.run((tables) => compute(tables, 'nan_search'));
+    } catch (cause) {
+      const why = `The search for the operation failed: ${messageOf(cause)}`; // memory may be short
+      return new NonfiniteError(`${this.#head()} ${why}${UNCHANGED}`, { details: this.#details(), cause });
+    }
     const points = this.#roots.map((root) => search.point(root));
     // Infinities that were written down, or only handed on, are meant.
     const from = kind === 'nan' ? points : points.filter((p) => !search.has(p, 'inf') || !search.isCopy(p));
@@ -174,14 +181,13 @@ class Finder {
     const made: Kind = became ? 'inf' : this.#kind;
     const head = this.#head();
     const details = this.#details();
-    const end = '\n    All tensors are as they were before.';
     const thenNaN = became ? `\n    It became NaN in ${this.#describe(became)}.` : '';
     if (search.isGiven(point)) {
       const held = await this.#input(point.node, made);
       const used = user ? `\n    It is used by ${this.#describe(user)}.` : '';
       return new NonfiniteError(
         `${head} It comes from ${held.name}, ${point.node.aval}, which holds ${held.value} at ${showShape(held.index)}: ` +
-          `${held.count} of ${point.node.aval.size} elements are ${WORD[made]}.${used}${thenNaN}${end}`,
+          `${held.count} of ${point.node.aval.size} elements are ${WORD[made]}.${used}${thenNaN}${UNCHANGED}`,
         { details: { ...details, input: held, ...(user && { usedBy: this.#facts(user) }) } },
       );
     }
@@ -189,7 +195,7 @@ class Finder {
     const lines = facts.operands.map((x, i) => `\n    operand ${i}: ${showValue(x)}`).join('');
     const what = isConstant(point) ? 'a' : 'made by';
     return new NonfiniteError(
-      `${head} It was first ${became ? 'an infinity, ' : ''}${what} ${this.#describe(point)}.${lines}\n    result: ${showValue(facts.result)}${overflow(made, facts)}${thenNaN}${end}`,
+      `${head} It was first ${became ? 'an infinity, ' : ''}${what} ${this.#describe(point)}.${lines}\n    result: ${showValue(facts.result)}${overflow(made, facts)}${thenNaN}${UNCHANGED}`,
       { details: { ...details, ...facts, ...(became && { became: this.#facts(became) }) } },
     );
   }
@@ -197,7 +203,7 @@ class Finder {
   /** The program gave what its operations, one by one, do not. */
   #unexplained(): NonfiniteError {
     return new NonfiniteError(
-      `${this.#head()} Run again operation by operation, all values are finite: the compiled program rounds differently. Compute in a wider dtype.\n    All tensors are as they were before.`,
+      `${this.#head()} Run again operation by operation, all values are finite: the compiled program rounds differently. Compute in a wider dtype.${UNCHANGED}`,
       { details: this.#details() },
     );
   }
@@ -376,11 +382,11 @@ function showValue({ dtype, shape, nan, inf, min, max }: Value): string {
 }
 
 /** Operations that overflow where their operands are large, and have no pole. */
-const GROWING = new Set(['mul', 'add', 'sub', 'dot', 'exp', 'convert', 'pow', 'reduceSum', 'cumsum', 'convolution']);
+const GROWING = new Set(['mul', 'add', 'sub', 'dot', 'exp', 'convert', 'reduceSum', 'cumsum', 'convolution']);
 const LARGEST: Partial<Record<DType, string>> = { f16: '65504', bf16: '3.39e38', f32: '3.40e38' };
 /** What to do about an infinity of finite operands. */
 function overflow(kind: Kind, { op, result }: Facts): string {
   const limit = LARGEST[result.dtype];
   if (kind !== 'inf' || !limit || !GROWING.has(op)) return '';
-  return `\n    The largest ${result.dtype} is ${limit}: scale the operands down, or compute in ${result.dtype === 'f32' ? 'f64' : 'f32'}.`;
+  return `\n    The largest ${result.dtype} is ${limit}: scale the operands down, or compute in ${result.dtype === 'f16' ? 'f32' : 'f64'}.`;
 }

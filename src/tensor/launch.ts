@@ -124,7 +124,7 @@ async function launch(t: Trace, nodes: readonly Expr[], values: readonly Value[]
   });
   if (checksNonfinite()) {
     const { outputs } = execution;
-    const cells = t.slots.map((slot) => (slot.kind === 'grad' ? undefined : cellOf(slot, values)));
+    const cells = t.slots.map((slot) => (slot.kind === 'cell' ? slot.cell : undefined));
     const resultName = (i: number, nameOf: (i: number) => string) => nameOfTarget(t, i, nameOf);
     await checkResults(client, { plan: t.plan, given: nodes, cells, outputs, request, resultName });
   }
