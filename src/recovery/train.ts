@@ -300,7 +300,7 @@ class Run {
     return gradNorm;
   }
   #lost(lost: Lost): Promise<NonfiniteError> {
-    return lostRun(lost, this.#learner.student, this.#folder);
+    return lostRun(lost, this.#folder);
   }
 
   async #log(): Promise<void> {

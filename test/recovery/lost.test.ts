@@ -35,11 +35,10 @@ const errorOf = async (options: Partial<RecoveryOptions>): Promise<Error> => {
   return error as Error;
 };
 
-test('a bad weight of the student is named, and no folder that is not there', async () => {
+test('a bad weight of the student is named before anything is trained', async () => {
   const output = newFolder();
-  const { message } = await errorOf({ model: bad, output, maxSteps: 2 });
-  expect(message).toBe(
-    "the loss of step 1 is NaN: the adapters are lost. The student's weight model.layers.1.post_attention_layernorm.weight has 1 of 64 elements that are NaN or infinite: make the student anew.",
+  await expect(run({ model: bad, output, maxSteps: 2 })).rejects.toThrow(
+    'model.layers.1.post_attention_layernorm.weight holds NaN at [3]',
   );
   expect(fs.existsSync(path.join(output, 'best'))).toBe(false);
 });
@@ -48,7 +47,7 @@ test('one that diverged: what is saved, and how the operation is found', async (
   const output = newFolder();
   const { message } = await errorOf({ lr: 1e30, maxSteps: 4, logInterval: 9, saveSteps: 1, output });
   expect(message).toMatch(
-    /^the (loss|norm of the gradients) of step 2 is (NaN|Infinity): the adapters are lost\. The weights that are not trained are finite\. To find the operation, run it again, with --resume, with TSXLA_DEBUG_NANS=1\. If it diverged, train with a smaller --lr or --grad-clip\. What was saved is good: the checkpoint of step 1 \(--resume\)\.$/,
+    /^the (loss|norm of the gradients) of step 2 is (NaN|Infinity): the adapters are lost\. To find the operation, run it again with TSXLA_DEBUG_NANS=1 and --resume\. If it diverged, train with a smaller --lr or --grad-clip\. What was saved is good: the checkpoint of step 1 \(--resume\)\.$/,
   );
   expect(fs.existsSync(path.join(output, 'best'))).toBe(false);
   tx.debug.nans(); // what TSXLA_DEBUG_NANS=1 does
