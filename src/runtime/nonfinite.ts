@@ -100,7 +100,7 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   if (!floats.length) return undefined;
   const values = floats.map((i) => holding(plan.graph.roots[i]!, outputs[i]!));
   const [flags] = (await compute([concat(values.map(nonfiniteFlags), 0)], 'nan_check')) as [TypedArray];
-  const [nan, inf] = [1, 2].map((bit) => floats.filter((_, j) => Number(flags[j]) & bit)) as [number[], number[]];
+  const [inf, nan] = [1, 2].map((kind) => floats.filter((_, j) => Number(flags[j]) === kind)) as [number[], number[]];
   const kind: Kind = nan.length ? 'nan' : 'inf';
   const roots = nan.length || !mode.infs ? nan : inf;
   // The result with the least before it first: the loss, of which gradients and weights follow. One search is enough, but

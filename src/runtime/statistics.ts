@@ -33,16 +33,16 @@ function kindsOf(e: Emitter, x: Ssa): { wide: Ssa; type: Aval; nan: Ssa; inf: Ss
   return { wide, type, nan: nan!, inf: inf! };
 }
 
-/** [1] of a float: bit 0 is set if an element is NaN, bit 1 if one is infinite. One pass over it. */
+/** [1] of a float: 2 if an element is NaN, else 1 if one is infinite, else 0. One pass over it. */
 const FLAGS: Op = {
   name: 'nonfiniteFlags',
   lower(e, [x], { aval }) {
     const { type, nan, inf } = kindsOf(e, x!);
     const int = aval.withShape([]);
     const ints = type.withDType(int.dtype);
-    const [ofInf] = e.op('select', [inf, splat(e, 2, ints), splat(e, 0, ints)], [ints]);
-    const [flags] = e.op('select', [nan, splat(e, 1, ints), ofInf!], [ints]);
-    const body = e.region([int, int], (xs) => e.op('or', xs, [int]));
+    const [ofInf] = e.op('select', [inf, splat(e, 1, ints), splat(e, 0, ints)], [ints]);
+    const [flags] = e.op('select', [nan, splat(e, 2, ints), ofInf!], [ints]);
+    const body = e.region([int, int], (xs) => e.op('maximum', xs, [int])); // devices cannot join flags by or
     const [all] = e.op('reduce', [flags!, splat(e, 0, int)], [int], over(type), [body]);
     return e.op('reshape', [all!], [aval]);
   },
