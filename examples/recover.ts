@@ -189,3 +189,6 @@ for (const [i, text] of said.entries()) console.log(`${names[i]}:\n    The${text
 console.log(
   `npx tsxla generate --model ${studentFolder} --adapters ${run.adapters} --temperature 0.5 --prompt "A tensor"`,
 );
+console.log(
+  `npx tsxla merge-lora --model ${studentFolder} --adapters ${run.adapters} --output ${inOut('merged')} --eval-data ${heldFile} --sequence-length ${LENGTH}`,
+);

@@ -33,7 +33,7 @@ test.each(examples.map((code, i) => [i + 1, code] as const))(
 
 test('its commands exist', () => {
   const main = path.join(root, 'dist/cli/main.js');
-  const commands = [...readme.matchAll(/npx tsxla ((?:[a-z]+ ?)+)/g)].map((m) => m[1]!.trim().split(' '));
+  const commands = [...readme.matchAll(/npx tsxla ((?:[a-z]+(?:-[a-z]+)* ?)+)/g)].map((m) => m[1]!.trim().split(' '));
   expect(commands.length).toBeGreaterThan(4);
   for (const [command, sub] of commands) {
     const words = sub === undefined || command === 'submit' ? [command!] : [command!, sub];

@@ -114,6 +114,8 @@ export function generationOptions(json: GenerationJson): Omit<GenerateOptions, '
   const known = Object.entries(GENERATION).filter(([theirs]) => json[theirs] !== undefined);
   return { doSample: false, ...Object.fromEntries(known.map(([theirs, ours]) => [ours, json[theirs]])) }; // transformers' default
 }
+export const readGenerationConfig = async (folder: string): Promise<Omit<GenerateOptions, 'stop' | 'seed'>> =>
+  generationOptions(await readGenerationJson(folder));
 /** Options in the words of generation_config.json. What else was read (pad_token_id, bos_token_id) stays as it was. */
 const generationJson = (options: GenerateOptions, read: GenerationJson): GenerationJson => ({
   ...Object.fromEntries(Object.entries(read).filter(([theirs]) => !(theirs in GENERATION))),

@@ -111,9 +111,20 @@ const positive = v.pipe(
   real,
   v.check((x) => x > 0, 'a number above 0'),
 );
-const tokenId = whole(-1, 2 ** 31 - 1); // -1 stands for none in some files: transformers reads it
+const givenId = whole(-1, 2 ** 31 - 1);
+/** Some files have -1 for none, which transformers reads. */
+const tokenId = v.pipe(
+  givenId,
+  v.transform((id) => (id < 0 ? undefined : id)),
+);
 /** The ids that end a text. */
-export const tokenIds = v.union([tokenId, list(tokenId)], 'a token id or a list of token ids');
+export const tokenIds = v.pipe(
+  v.union([givenId, list(givenId)], 'a token id or a list of token ids'),
+  v.transform((ids) => {
+    const known = [ids].flat().filter((id) => id >= 0);
+    return Array.isArray(ids) ? known : known[0];
+  }),
+);
 const rope = object({ rope_type: optional(text), type: optional(text), rope_theta: optional(positive) });
 
 /** What is read of a config.json. Other keys are left alone. */

@@ -216,6 +216,12 @@ test('a config that does not fit the weights: folder, file, the first keys with 
   );
 });
 
+test('an id of -1 stands for none, as transformers reads it', () => {
+  const ids = { bos_token_id: -1, eos_token_id: [-1, 7], pad_token_id: -1 };
+  expect(readQwen3Config({ ...config, ...ids })).toMatchObject({ bosTokenId: null, eosTokenId: [7], padTokenId: null });
+  expect(readQwen3Config({ ...config, eos_token_id: -1 }).eosTokenId).toBe(null);
+});
+
 test('generation_config.json is written as it was read, but for what was changed', async () => {
   const folder = odd({});
   const file = path.join(folder, 'generation_config.json');
