@@ -298,7 +298,7 @@ const joined =
     const dtype = tensors(op, xs)
       .map((x) => x.dtype)
       .reduce(promote);
-    const rank = Math.max(...xs.map((x) => x.shape.length));
+    const rank = xs.reduce((most, x) => Math.max(most, x.shape.length), 0); // there may be more than a call takes
     if (!rank)
       throw new ShapeError(`${op}: scalars have no dimension to join along: use stack, or unsqueeze(0) them first`);
     const d = dimOf(op, dim, rank);

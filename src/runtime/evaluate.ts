@@ -11,6 +11,7 @@ import { isAdvanced } from '../ops/threefry.js';
 import { input, isVariable } from '../ops/variable.js';
 import { Buffer, type Client } from '../pjrt/index.js';
 import type { Layout } from '../stablehlo/emitter.js';
+import { joinMany } from './join.js';
 import { isOn, isPlaced, layoutOf } from './layout.js';
 import { withRelief } from './memory.js';
 import { count, record } from './metrics.js';
@@ -51,6 +52,10 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     cells = cells.filter(canBeComputed); // one by one, where there is trouble
     plan = planWith(roots, cells);
   }
+  const joined = await joinMany(plan.graph, async (nodes) => {
+    for (const e of nodes) await run(client, planOf([e], hasValue), { ...request, name: 'join', group: {} });
+  });
+  if (joined) plan = planWith(roots, cells);
   const isAsked = (e: Expr) => roots.includes(e) || (!roots.length && request.cause === 'sync');
   try {
     for (const group of byDevices(client, plan.graph, isAsked))
@@ -235,7 +240,7 @@ function separate(roots: readonly Expr[]): Graph[] {
       if (other !== undefined) joined[find(i)] = find(other);
       else {
         part.set(e, i);
-        stack.push(...e.inputs);
+        for (const x of e.inputs) stack.push(x); // there may be more than a call takes
       }
     }
   });
