@@ -16,12 +16,15 @@ export const isPlain = (x: unknown): x is Record<string, unknown> =>
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const member = (key: string): string => (IDENTIFIER.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`);
 
+const DEEPEST = 500; // what calls itself for each level has stack for some thousand
+
 /** Takes a tree apart. `what` names it in errors: "the carry of scan". */
 export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => x is T, kind: string): Flat<T> {
   const leaves: T[] = [];
   const paths: string[] = [];
   let form = '';
-  const visit = (x: unknown, path: string): ((next: () => unknown) => unknown) => {
+  const visit = (x: unknown, path: string, depth: number): ((next: () => unknown) => unknown) => {
+    if (depth > DEEPEST) throw new ArgumentError(`${what} is nested more than ${DEEPEST} deep, or holds itself`);
     if (isLeaf(x)) {
       leaves.push(x);
       paths.push(path);
@@ -34,7 +37,7 @@ export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => 
     }
     if (Array.isArray(x)) {
       form += '[';
-      const parts = x.map((e, i) => visit(e, `${path}[${i}]`));
+      const parts = x.map((e, i) => visit(e, `${path}[${i}]`, depth + 1));
       form += ']';
       return (next) => parts.map((part) => part(next));
     }
@@ -45,14 +48,14 @@ export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => 
         .sort()
         .map((key) => {
           form += member(key);
-          return [key, visit(x[key], path + member(key))] as const;
+          return [key, visit(x[key], path + member(key), depth + 1)] as const;
         });
       form += '}';
       return (next) => Object.fromEntries(parts.map(([key, part]) => [key, part(next)]));
     }
     throw new ArgumentError(`${what}${path && `, at ${path}`} is ${describe(x)}: it must be ${kind}`);
   };
-  const build = visit(tree, '');
+  const build = visit(tree, '', 0);
   return {
     leaves,
     paths,

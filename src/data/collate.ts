@@ -46,8 +46,10 @@ export interface CollateOptions {
 
 export type Leaf = Scalar | string | TypedArray | HostArray | Tensor | Nested;
 /** An array of numbers, of any depth, is one leaf; an array with anything else in it is a tuple of leaves. */
-const isNumeric = (x: unknown): boolean =>
-  Array.isArray(x) ? x.every(isNumeric) : ['number', 'bigint', 'boolean'].includes(typeof x);
+const isNumeric = (x: unknown, depth = 0): boolean =>
+  Array.isArray(x)
+    ? depth < 64 && x.every((e) => isNumeric(e, depth + 1))
+    : ['number', 'bigint', 'boolean'].includes(typeof x);
 const isLeaf = (x: unknown): x is Leaf =>
   typeof x === 'string' || ArrayBuffer.isView(x) || x instanceof Tensor || isNumeric(x) || isHostArray(x);
 
@@ -101,7 +103,7 @@ function dtypeOfNumbers(numbers: Nested): DType {
 /** The dtype that numbers in one place of the items are to have; undefined for arrays that have their own. */
 export const dtypeOfColumn = (leaves: readonly Leaf[], path: string, dtypes: DTypes | undefined): DType | undefined =>
   (typeof dtypes === 'string' ? dtypes : dtypes?.[path]) ??
-  (leaves.every(isNumeric) ? dtypeOfNumbers(leaves as Nested) : undefined);
+  (leaves.every((x) => isNumeric(x)) ? dtypeOfNumbers(leaves as Nested) : undefined);
 
 /** Stacks what each item has in one place. */
 async function stackLeaves(

@@ -192,10 +192,14 @@ const inWords = ({ kinds, words, each, options }: Takes): string =>
     }),
   );
 const braced = (keys: readonly string[]): string => `{ ${keys.join(', ')} }`;
-function show(x: unknown): string {
+function show(x: unknown, depth = 0): string {
   if (x instanceof Tensor) return `${x.expr.aval}`;
   if (typeof x === 'string') return `'${x}'`;
-  if (Array.isArray(x)) return `[${x.slice(0, 4).map(show).join(', ')}${x.length > 4 ? ', ...' : ''}]`;
+  if (Array.isArray(x) && depth > 3) return '[...]'; // it may hold itself
+  if (Array.isArray(x)) {
+    const first = x.slice(0, 4).map((e) => show(e, depth + 1));
+    return `[${first.join(', ')}${x.length > 4 ? ', ...' : ''}]`;
+  }
   if (isPlain(x)) return braced(Object.keys(x));
   return typeof x === 'object' && x ? `a ${x.constructor?.name}` : typeof x === 'function' ? 'a function' : String(x);
 }

@@ -5,7 +5,7 @@ import { encodeNumbers } from '../base/float.js';
 import { highest, lowest } from '../base/literal.js';
 import { DEFAULT_FLOAT, isFloat } from '../base/promote.js';
 import { checkShape, range, type Shape, showShape } from '../base/shape.js';
-import { isPlain } from '../base/tree.js';
+import { describe, isPlain } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { full as fill, iota } from '../ops/constant.js';
@@ -108,13 +108,22 @@ const arrayType = (data: TypedArray): DType => {
   throw new ArgumentError(`tensor: a ${(data as object).constructor.name} has no dtype: use fromBuffer`);
 };
 
-function shapeOf(data: Nested): number[] {
+const DEEPEST = 64; // dimensions, as in torch and numpy
+
+function shapeOf(data: Nested, depth = 0): number[] {
+  if (depth > DEEPEST)
+    throw new ShapeError(
+      `tensor: the nested arrays are more than ${DEEPEST} deep, or one holds itself: give at most as many`,
+    );
   if (!Array.isArray(data)) {
     if (['number', 'bigint', 'boolean'].includes(typeof data)) return [];
-    const what = data instanceof Tensor ? 'a tensor: use stack' : `${String(data)} (${typeof data})`;
+    const what =
+      data instanceof Tensor
+        ? 'a tensor: use stack'
+        : `${data && typeof data === 'object' ? describe(data) : String(data)} (${typeof data})`;
     throw new ArgumentError(`tensor: takes numbers, booleans and nested arrays of them, got ${what}`);
   }
-  const inner = data.map(shapeOf);
+  const inner = data.map((x) => shapeOf(x, depth + 1));
   const odd = inner.find((s) => String(s) !== String(inner[0]) || s.length !== inner[0]!.length);
   if (odd)
     throw new ShapeError(
