@@ -143,6 +143,44 @@ describe('hlo run', () => {
   });
 });
 
+describe('bad command lines end in one sentence', () => {
+  const add = ['hlo', 'run', goldenPath('mlir/add.mlir'), '--device', 'cpu'];
+  const empty = 'has an empty value: give one, or leave the option out\n';
+  const at = (name: string) => path.join(dir, name);
+  fs.writeFileSync(at('empty'), '');
+  spawnSync('mkfifo', [at('pipe')]);
+  test.each<[string, string[], string, Record<string, string>?]>([
+    ['--outputs', [...add, '--random-inputs', '--outputs', ''], `option '--outputs <file>' ${empty}`],
+    ['--hlo', [...add, '--random-inputs', '--hlo', ' '], `option '--hlo <file>' ${empty}`],
+    ['--inputs', [...add, '--inputs', ''], `option '--inputs <file>' ${empty}`],
+    ['an argument', ['hlo', 'run', ''], "argument 'file' is empty: give one\n"],
+    ['one of a list', ['plan', '--model', 'x', '--job', 'full', '--tpu', 'v6e-1,,'], `option '--tpu <names>' ${empty}`],
+    [
+      '--topology',
+      ['hlo', 'compile', add[2]!, '--topology', ''],
+      "option '--topology <name>' has an empty value: give one\n",
+    ],
+    ['an empty file', ['hlo', 'run', at('empty')], `${at('empty')} is empty: it must hold a StableHLO module\n`],
+    [
+      'a pipe',
+      [...add, '--inputs', at('pipe')],
+      `cannot read ${at('pipe')}: it is a pipe, and is read at any place: write it to a file first\n`,
+    ],
+    [
+      'below a file',
+      [...add, '--random-inputs', '--outputs', `${at('empty')}/x`],
+      `cannot write ${at('empty')}/x: ENOTDIR`,
+    ],
+    ['no programs', ['cache'], 'cannot read the folder of programs: ENOTDIR', { TSXLA_CACHE_DIR: at('empty') }],
+    ['/proc', ['plugins', 'install', 'cpu'], 'cannot write to /proc/x/plugins: ENOENT', { TSXLA_CACHE_DIR: '/proc/x' }],
+  ])('%s', async (_, args, said, env = {}) => {
+    const { status, stderr } = await tsxla(args, env);
+    expect(status).toBe(1);
+    expect(stderr.startsWith(`error: ${said}`), stderr).toBe(true);
+    expect(stderr.split('\n')).toHaveLength(2);
+  });
+});
+
 test('output that nobody reads is no error', () => {
   const main = path.join(import.meta.dirname, '../dist/cli/main.js');
   const { status, stderr } = spawnSync('bash', ['-o', 'pipefail', '-c', `node ${main} plugins | head -1`], {

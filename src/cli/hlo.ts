@@ -202,6 +202,7 @@ async function readProgram(file: string): Promise<string | Uint8Array> {
   const data = await fs.readFile(file).catch((e) => {
     throw new ArgumentError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
   });
+  if (!data.length) throw new ArgumentError(`${file} is empty: it must hold a StableHLO module`);
   const isBytecode = data.subarray(0, 4).equals(globalThis.Buffer.from([0x4d, 0x4c, 0xef, 0x52])); // "MLïR"
   return isBytecode ? data : data.toString('utf8');
 }

@@ -7,6 +7,7 @@ import { keepOnWithoutLog } from '../base/log.js';
 import { version } from '../base/version.js';
 import { cacheCommand } from './cache.js';
 import { doctorCommand } from './doctor.js';
+import { refuseEmpty } from './empty.js';
 import { evalPerplexityCommand } from './eval-perplexity.js';
 import { generateCommand } from './generate.js';
 import { hloCommand } from './hlo.js';
@@ -42,6 +43,7 @@ const program = new Command('tsxla')
   .addCommand(stopCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 
+refuseEmpty(program);
 keepOnWithoutLog();
 // Output that nobody reads any more (`tsxla plugins | head -1`) is no reason to complain; a full disk is.
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {

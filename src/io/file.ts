@@ -25,6 +25,8 @@ export interface OpenFile {
 export async function openFile(file: string): Promise<OpenFile> {
   const bad = (e: unknown) => new FileError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
   const short = (at: number) => new FileError(`${file} is cut short: it ends at byte ${at}`);
+  const info = await fs.stat(file).catch(() => undefined); // what is wrong with it, open says
+  if (info?.isFIFO()) throw bad(new Error('it is a pipe, and is read at any place: write it to a file first'));
   const handle = await fs.open(file).catch((e) => {
     throw bad(e);
   });
@@ -110,7 +112,7 @@ export async function replaceFiles(
     for (const folder of new Set(aside.map(({ target }) => path.dirname(target)))) await flushFolder(folder);
     if (journal) await fs.rm(journal, { force: true });
   } catch (e) {
-    if (!journal) for (const { temporary } of aside) await fs.rm(temporary, { force: true }); // else it is to be completed
+    if (!journal) for (const { temporary } of aside) await fs.rm(temporary, { force: true }).catch(() => {}); // else it is to be completed
     if (e instanceof FileError || !(e as NodeJS.ErrnoException).syscall) throw e; // not the disk's: an array's own
     throw new FileError(`cannot write ${current}: ${messageOf(e)}`, { cause: e });
   }

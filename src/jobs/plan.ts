@@ -129,6 +129,9 @@ export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
   return { model, job, rows: found.flat().sort(better), looked };
 }
 
+/** Of anything that is counted: more is a slip of the fingers, and would be traced for hours. */
+const MOST = 2 ** 20;
+
 function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobSettings } {
   const { model: name, job, tpus, batches = 'auto', jobs = 1, timeoutSeconds = 1 } = options;
   if (!Object.hasOwn(JOBS, job)) throw new ArgumentError(`there is no job ${job}: use ${Object.keys(JOBS).join(', ')}`);
@@ -137,12 +140,12 @@ function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobS
   const settings: JobSettings = { ...SETTINGS, ...Object.fromEntries(given) };
   const { seq, rank, accumulation, newTokens, remat } = settings;
   if (!tpus.length) throw new ArgumentError('there is no TPU to plan for: name some, as in v6e-1, v6e-8');
-  for (const batch of batches === 'auto' ? [] : batches) checkWhole('--batch', batch, 1);
-  checkWhole('--seq', seq, 2);
-  checkWhole('--rank', rank, 1);
-  checkWhole('--accumulation', accumulation, 1);
-  checkWhole('--new-tokens', newTokens, 1);
-  checkWhole('--jobs', jobs, 1);
+  for (const batch of batches === 'auto' ? [] : batches) checkWhole('--batch', batch, 1, MOST);
+  checkWhole('--seq', seq, 2, MOST);
+  checkWhole('--rank', rank, 1, MOST);
+  checkWhole('--accumulation', accumulation, 1, MOST);
+  checkWhole('--new-tokens', newTokens, 1, MOST);
+  checkWhole('--jobs', jobs, 1, 1024);
   checkSeconds('--timeout', timeoutSeconds);
   if (!REMAT.includes(remat)) throw new ArgumentError(`--remat ${remat}: use ${REMAT.join(', ')}`);
   const positions = seq + (JOBS[job].trains ? 0 : newTokens);

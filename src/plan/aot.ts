@@ -1,5 +1,5 @@
 // Compiling for devices that are not here, in a process of its own: libtpu prints freely and may abort.
-import type { OutOfMemoryError } from '../base/errors.js';
+import { ArgumentError, type OutOfMemoryError } from '../base/errors.js';
 import { isolated } from '../base/isolated.js';
 import { messageOf } from '../base/thrown.js';
 import { type Cost, costOf } from '../hlo/cost.js';
@@ -38,6 +38,7 @@ export interface CompileAheadOptions extends CompileOptions {
 /** What XLA's compiler for TPUs says of a program: whether it fits, what memory it takes, what it costs. */
 export async function compileAhead(program: Program, options: CompileAheadOptions): Promise<AheadOfTime> {
   const { topology, timeoutSeconds, evenIfTooLarge, ...compile } = options;
+  checkTopology(topology);
   const xlaFlags = { ...compile.xlaFlags, ...(evenIfTooLarge && { xla_tpu_no_crash_on_oom: true }) };
   const { path } = await findPlugin('tpu');
   return isolated<AheadOfTime>(import.meta.url, 'compileHere', [path, topology, program, { ...compile, xlaFlags }], {
@@ -97,6 +98,14 @@ export function topologiesHere(path: string, names: readonly string[]): Readonly
     }
   };
   return new Map(names.map((name) => [name, ask(name)]));
+}
+
+/** libtpu takes an empty name for a v2 of its own, and dies of a side without chips. */
+function checkTopology(name: string): void {
+  if (name.trim() && !/[:=_x]0+(?!\d)/.test(name)) return;
+  throw new ArgumentError(
+    `there is no topology '${name}': write its chip and chips along each side, as v6e:2x2 or v5p:2x2x1`,
+  );
 }
 
 const openTopology = (path: string, name: string): Topology =>

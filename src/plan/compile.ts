@@ -1,9 +1,9 @@
 // What the TPU's compiler says of a program, asked once: answers are kept on disk, by all that they depend on.
-import { mkdirSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { cacheDir, env } from '../base/env.js';
 import { CompileError, OutOfMemoryError } from '../base/errors.js';
+import { makeFolder } from '../base/folder.js';
 import { type FoundPlugin, findPlugin } from '../plugins/index.js';
 import { FORMAT, flagsNow, type Ingredients, keyOf, sha256 } from '../runtime/cache-key.js';
 import { BadEntryError, readEntry, touch, writeEntry } from '../runtime/cache-store.js';
@@ -45,7 +45,7 @@ export async function ask(
   const compiled = await compileOrWeigh(text, { topology, ...(timeoutSeconds !== undefined && { timeoutSeconds }) });
   if (usable) {
     const about = { key, name, created: new Date().toISOString(), inputs: [], outputs: [], ingredients };
-    mkdirSync(plansDir(), { recursive: true, mode: 0o700 });
+    makeFolder(plansDir(), 0o700);
     const written = { ...about, compileSeconds: compiled.seconds };
     await writeEntry(plansDir(), written, text, Buffer.from(JSON.stringify(compiled)), LIMIT).catch(() => undefined); // a full disk stops no plan
   }

@@ -48,9 +48,9 @@ export async function fetchLibrary(what: Fetchable, folder: string, options: Fet
 
 /** The sentence for a disk that is full or cannot be written to, if that is what went wrong. */
 export function diskError(e: unknown, what: Fetchable, folder: string): PluginFetchError | undefined {
-  const code = (e as NodeJS.ErrnoException).code;
+  const { code, syscall } = e as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT') return new PluginFetchError(noSpace(what, folder), { cause: e });
-  if (code === 'EACCES' || code === 'EROFS' || code === 'EPERM' || code === 'ENOTDIR') {
+  if (code === 'EACCES' || code === 'EROFS' || code === 'EPERM' || code === 'ENOTDIR' || syscall === 'mkdir') {
     const text = `cannot write to ${folder}: ${messageOf(e)}. Set TSXLA_CACHE_DIR to a folder that can be written to`;
     return new PluginFetchError(text, { cause: e });
   }

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cacheDir } from '../base/env.js';
 import { PluginCorruptError } from '../base/errors.js';
+import { makeFolder } from '../base/folder.js';
 import { type Lock, tryLock } from '../base/lock.js';
 import { distrust, distrustFolder } from '../base/trust.js';
 import { rememberedSha256, sha256Of } from './hash.js';
@@ -152,7 +153,7 @@ const FOLDER = 0o755; // whatever the umask: a folder that others can write to i
 
 /** One process at a time works on an entry. */
 async function lock(name: string): Promise<Lock> {
-  await mkdir(storeDir(), { recursive: true, mode: FOLDER });
+  makeFolder(storeDir(), FOLDER);
   checkStore();
   for (;;) {
     const held = await tryLock(path.join(storeDir(), name));

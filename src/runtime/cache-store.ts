@@ -4,7 +4,7 @@ import { type FileHandle, open, readdir, rename, rm, stat, utimes } from 'node:f
 import path from 'node:path';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
-import { TsxlaError } from '../base/errors.js';
+import { FileError, TsxlaError } from '../base/errors.js';
 import { list, object, optional, parseJson, real, record, text, whole } from '../base/json.js';
 import { messageOf } from '../base/thrown.js';
 import { distrust } from '../base/trust.js';
@@ -208,9 +208,21 @@ export async function listEntries(folder: string): Promise<Listed[]> {
   return entries;
 }
 
+const namesIn = (folder: string): Promise<string[]> =>
+  readdir(folder)
+    .catch(ifMissing([]))
+    .catch((e) => {
+      throw new FileError(
+        `cannot read the folder of programs: ${messageOf(e)}: set TSXLA_CACHE_DIR to another folder`,
+        {
+          cause: e,
+        },
+      );
+    });
+
 /** The cache's own files in the folder, which may hold others'. `key` is absent for one that is being written. */
 async function listFiles(folder: string) {
-  const names = await readdir(folder).catch(ifMissing([]));
+  const names = await namesIn(folder);
   const files = names
     .filter((name) => ENTRY.test(name) || TEMPORARY.test(name))
     .map(async (name) => {
@@ -246,7 +258,7 @@ export async function makeRoom(folder: string, limit: number, before = new Date(
 /** Removes everything the cache made in the folder. */
 export async function clear(folder: string): Promise<Removed> {
   const removed = await makeRoom(folder, -1);
-  for (const name of await readdir(folder).catch(ifMissing([]))) {
+  for (const name of await namesIn(folder)) {
     if (TEMPORARY.test(name) || MEMO.test(name)) await rm(path.join(folder, name), { force: true });
     if (/^[0-9a-f]{64}\.lock$/.test(name)) await rm(path.join(folder, name), { recursive: true, force: true });
   }

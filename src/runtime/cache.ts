@@ -1,10 +1,11 @@
 // Compiled programs on disk: a program that any process here has compiled is loaded instead of compiled again.
-import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs';
+import { accessSync, constants, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { show } from '../base/dtype.js';
 import { cacheDir, env } from '../base/env.js';
 import { ArgumentError, DisposedError, OutOfMemoryError, PjrtError, PluginVersionError } from '../base/errors.js';
+import { makeFolder } from '../base/folder.js';
 import { bytes, parseBytes } from '../base/format.js';
 import { tryLock } from '../base/lock.js';
 import { noticeOnce } from '../base/log.js';
@@ -97,7 +98,7 @@ export class DiskCache {
     const { readOnly = asked === 'readonly', limit = cacheLimit(), waitSeconds = 1800 } = options;
     const wanted = path.resolve(options.folder ?? programsDir());
     try {
-      if (!readOnly) mkdirSync(wanted, { recursive: true, mode: 0o700 });
+      if (!readOnly) makeFolder(wanted, 0o700);
       const folder = realpathSync(wanted);
       const reason = distrustFolder(folder);
       if (reason) throw new Error(`${reason}. A cached program is code`);

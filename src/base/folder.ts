@@ -1,0 +1,19 @@
+// Making folders.
+import { mkdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+
+/**
+ * Makes a folder and those above it, one after the other: Node's own recursive mkdir never ends where a folder above can
+ * have none, as in /proc.
+ */
+export function makeFolder(folder: string, mode = 0o777): void {
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return;
+  const above = path.dirname(folder);
+  if (above !== folder) makeFolder(above, mode);
+  try {
+    mkdirSync(folder, mode);
+  } catch (e) {
+    const isThere = (e as NodeJS.ErrnoException).code === 'EEXIST' && statSync(folder).isDirectory();
+    if (!isThere) throw e;
+  }
+}
