@@ -5,8 +5,7 @@ import path from 'node:path';
 import { TsxlaError } from 'tsxla';
 import { sameValue } from './compare.js';
 import { Random } from './random.js';
-import { type Files, mutantOf, writeFiles } from './target.js';
-import { TARGETS } from './targets.js';
+import { type Files, mutantOf, type Target, writeFiles } from './target.js';
 
 /** What a child says. */
 export type Report =
@@ -30,7 +29,8 @@ export type Outcome =
   | { readonly is: 'failure'; readonly why: FailureKind; readonly message: string };
 export type FailureKind = 'crash' | 'hang' | 'memory' | 'foreign error' | 'nameless error' | 'silent change';
 
-const [name, seed, from, to] = process.argv.slice(2) as [string, string, string, string];
+const [name, seed, from, to, module] = process.argv.slice(2) as [string, string, string, string, string];
+const { TARGETS } = (await import(module)) as { readonly TARGETS: readonly Target[] };
 const target = TARGETS.find((t) => t.name === name)!;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-fuzz-'));
 process.on('exit', () => fs.rmSync(folder, { recursive: true, force: true }));

@@ -5,11 +5,9 @@ import os from 'node:os';
 import path from 'node:path';
 import type { FailureKind, Outcome, Report } from './child.js';
 import { Random } from './random.js';
-import { type MutantFiles, mutantOf, writeFiles } from './target.js';
-import { TARGETS } from './targets.js';
+import { type MutantFiles, mutantOf, type Target, writeFiles } from './target.js';
 
-const SECONDS = 10;
-const MEMORY = 2 ** 30;
+const LIMITS = { seconds: 10, bytes: 2 ** 30 };
 const HEAP = 900; // MiB: beyond it V8 ends the process
 const START_SECONDS = 120; // for a child to load and to read the valid files
 const POLL = 50; // ms between looks at a child's memory
@@ -24,6 +22,10 @@ export interface FuzzOptions {
   readonly keep?: string | undefined;
   /** Child processes at a time. Default: 2, or 1 on a machine with one core. */
   readonly jobs?: number | undefined;
+  /** The module whose TARGETS has the target. Default: those of this folder. */
+  readonly module?: string;
+  /** For each case: how long it may take, and how much memory the process may have then. Default: 10 s and 1 GiB. */
+  readonly limits?: Partial<typeof LIMITS>;
   /** Called with each failure that is unlike those before it. */
   readonly onFailure?: (failure: Failure) => void;
 }
@@ -63,6 +65,8 @@ interface Ended {
 const failed = (why: FailureKind, message: string): Outcome => ({ is: 'failure', why, message });
 
 export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
+  const { module = import.meta.resolve('./targets.ts'), limits } = options;
+  const under = { module, ...LIMITS, ...limits };
   const { target, cases, seed, first = 0, jobs = Math.min(2, os.availableParallelism()), onFailure } = options;
   const begin = performance.now();
   const counts = { same: 0, refused: 0, changed: 0 };
@@ -85,7 +89,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
     const { why, message } = outcome;
     const failure = { target, seed, case: number, why, what, message, kept: keepFolder(number), cases: [number] };
     failures.set(key, failure);
-    writeFiles(failure.kept, (await mutant(target, seed, number)).files);
+    writeFiles(failure.kept, (await mutant(under, target, seed, number)).files);
     onFailure?.(failure);
   };
   const onSeed = (message: string) => refusedSeeds.add(message);
@@ -93,7 +97,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
   const size = Math.ceil(cases / jobs);
   const runRange = async (from: number, to: number): Promise<void> => {
     for (let next = from; next < to; ) {
-      const { ended, stopped } = await runCases(target, seed, next, to, onSeed);
+      const { ended, stopped } = await runCases(under, target, seed, next, to, onSeed);
       for (const e of ended) await take(e);
       next = stopped ? stopped.case + 1 : to;
       if (!stopped) continue;
@@ -103,7 +107,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
         await take(stopped);
         continue;
       }
-      const alone = await runCases(target, seed, stopped.case, stopped.case + 1);
+      const alone = await runCases(under, target, seed, stopped.case, stopped.case + 1);
       const again = alone.stopped ?? alone.ended[0]!;
       const isSlow = why === 'hang';
       if (again.outcome.is === 'failure' || isSlow) await take(again);
@@ -133,14 +137,18 @@ function signatureOf(why: FailureKind, message: string): string {
     .slice(0, 60);
 }
 
+type Under = { readonly module: string } & typeof LIMITS;
+
 /** The files of a case, made again. */
-async function mutant(target: string, seed: number, number: number): Promise<MutantFiles> {
+async function mutant({ module }: Under, target: string, seed: number, number: number): Promise<MutantFiles> {
+  const { TARGETS } = (await import(module)) as { readonly TARGETS: readonly Target[] };
   const found = TARGETS.find((t) => t.name === target)!;
   return mutantOf(found, await found.make(), new Random(`${target} ${seed} ${number}`));
 }
 
 /** Runs cases in one child, up to the first that ends it. */
 function runCases(
+  { module, seconds, bytes: most }: Under,
   target: string,
   seed: number,
   from: number,
@@ -148,7 +156,7 @@ function runCases(
   onSeed?: (message: string) => void,
 ): Promise<{ readonly ended: Ended[]; readonly stopped?: Ended }> {
   return new Promise((resolve, reject) => {
-    const child = fork(path.join(import.meta.dirname, 'child.ts'), [target, seed, from, to].map(String), {
+    const child = fork(path.join(import.meta.dirname, 'child.ts'), [target, seed, from, to, module].map(String), {
       execArgv: ['--import', import.meta.resolve('tsx'), `--max-old-space-size=${HEAP}`],
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       env: { ...process.env, TSXLA_CACHE: 'off', NO_COLOR: '1' },
@@ -165,11 +173,11 @@ function runCases(
       if (current) stopped ??= { ...current, outcome };
       child.kill('SIGKILL');
     };
-    const late = () => stop(failed('hang', `no answer within ${SECONDS} s`));
+    const late = () => stop(failed('hang', `no answer within ${seconds} s`));
     let timer = setTimeout(late, START_SECONDS * 1000);
     const watch = setInterval(() => {
       const bytes = residentOf(child);
-      if (bytes > MEMORY) stop(failed('memory', `${Math.round(bytes / 2 ** 20)} MiB are resident`));
+      if (bytes > most) stop(failed('memory', `${Math.round(bytes / 2 ** 20)} MiB are resident`));
     }, POLL);
     child.on('message', (report: Report) => {
       if (stopped) return;
@@ -182,14 +190,14 @@ function runCases(
         const { case: number, what, outcome } = report;
         const told = { case: number, what, outcome };
         const much =
-          resident > MEMORY ? `${resident >> 20} MiB were resident` : `${reserved / 2 ** 20} MiB were reserved`;
-        if (Math.max(resident, reserved) <= MEMORY) ended.push(told);
+          resident > most ? `${resident >> 20} MiB were resident` : `${reserved / 2 ** 20} MiB were reserved`;
+        if (Math.max(resident, reserved) <= most) ended.push(told);
         else {
           stopped = { ...told, outcome: failed('memory', much) };
           child.kill('SIGKILL');
         }
       }
-      timer = setTimeout(late, (isDone || report.kind === 'begin' ? SECONDS : START_SECONDS) * 1000);
+      timer = setTimeout(late, (isDone || report.kind === 'begin' ? seconds : START_SECONDS) * 1000);
     });
     child.on('close', (code, signal) => {
       clearTimeout(timer);

@@ -31,7 +31,11 @@ export function readSafetensorsStrictly(b: Buffer): Map<string, Told> {
   const arrays = new Map<string, Told>();
   for (const [name, entry] of tree.pairs) {
     if (name === '__metadata__') continue;
-    const { dtype, shape, data_offsets: [begin, end] = [] } = JSON.parse(writeJson(entry));
+    const field = (key: string) => {
+      const found = entry instanceof Pairs ? entry.pairs.findLast(([k]) => k === key) : undefined;
+      return found && JSON.parse(writeJson(found[1]));
+    };
+    const [dtype, shape, [begin, end]] = [field('dtype'), field('shape'), field('data_offsets') ?? []];
     if (arrays.has(name) || !(begin >= 0 && end >= begin && end <= data!.length)) throw new Error(`bad entry ${name}`);
     arrays.set(name, { dtype, shape, bytes: data!.subarray(begin, end) });
   }

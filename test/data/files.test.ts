@@ -1,5 +1,5 @@
 // Readers of files: what they give, and that what is broken is told with its place.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -7,7 +7,6 @@ import * as tx from 'tsxla';
 import { JsonlDataset, ParquetDataset, TextDataset } from 'tsxla/data';
 import { afterAll, describe, expect, test } from 'vitest';
 import { goldenPath } from '../support.js';
-import { readsOrRefuses } from './mutate.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-files-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -104,28 +103,4 @@ test('a Parquet file that takes forever to decode is given up, and the next one 
   const endless = new ParquetDataset(goldenPath('parquet/endless.parquet'), { timeoutSeconds: 1 });
   await refuses(endless, /endless.parquet(: its rows from 0 on were not decoded in 1 s| is no whole Parquet file)/);
   expect(await collect(new ParquetDataset(goldenPath('parquet/zstd.parquet')))).toHaveLength(100);
-});
-
-describe('mutated files are read, or refused with a typed error', () => {
-  test('JSON Lines', async () => {
-    const lines = Array.from({ length: 40 }, (_, i) =>
-      JSON.stringify({ id: i, text: `é ${i} ${'words '.repeat(20)}`, list: [i, [null, true]] }),
-    );
-    const text = Buffer.from(lines.join('\n'));
-    const originals = [
-      { name: 'a.jsonl', bytes: text },
-      { name: 'b.jsonl.gz', bytes: gzipSync(text) },
-    ];
-    const { read, refused } = await readsOrRefuses(300, originals, (f) => new JsonlDataset(f));
-    expect(Math.min(read, refused)).toBeGreaterThan(10); // both happen
-  });
-
-  test('Parquet', async () => {
-    const originals = ['none', 'snappy', 'gzip', 'zstd', 'brotli'].map((codec) => ({
-      name: `${codec}.parquet`,
-      bytes: readFileSync(goldenPath(`parquet/${codec}.parquet`)),
-    }));
-    const { read, refused } = await readsOrRefuses(300, originals, (f) => new ParquetDataset(f, { timeoutSeconds: 5 }));
-    expect(Math.min(read, refused)).toBeGreaterThan(10); // both happen
-  });
 });

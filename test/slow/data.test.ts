@@ -1,15 +1,12 @@
-// Data, at length: 10,000 broken files of each kind, files larger than the memory they may take, and a busy device.
+// Data, at length: files larger than the memory they may take, and a busy device.
 
 import { once } from 'node:events';
-import { createWriteStream, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { gzipSync } from 'node:zlib';
-import { DataLoader, JsonlDataset, ParquetDataset } from 'tsxla/data';
+import { DataLoader, JsonlDataset } from 'tsxla/data';
 import { afterAll, expect, test } from 'vitest';
 import { compare } from '../../bench/loader-case.js';
-import { readsOrRefuses } from '../data/mutate.js';
-import { goldenPath } from '../support.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-slow-data-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -24,38 +21,6 @@ async function peakOf(work: () => Promise<void>): Promise<number> {
   clearInterval(watch);
   return (peak - before) / MB;
 }
-
-test('10,000 mutated JSON Lines files', async () => {
-  const lines = Array.from({ length: 40 }, (_, i) =>
-    JSON.stringify({ id: i, text: `é ${i} ${'words '.repeat(20)}`, list: [i, [null]] }),
-  );
-  const text = Buffer.from(lines.join('\n'));
-  const originals = [
-    { name: 'a.jsonl', bytes: text },
-    { name: 'b.jsonl.gz', bytes: gzipSync(text) },
-  ];
-  const { read, refused } = await readsOrRefuses(10_000, originals, (f) => new JsonlDataset(f));
-  console.log(`JSON Lines: ${read} read, ${refused} refused`);
-  expect(Math.min(read, refused)).toBeGreaterThan(300);
-});
-
-test('10,000 mutated Parquet files, in bounded memory', async () => {
-  const originals = ['none', 'snappy', 'gzip', 'zstd', 'brotli'].map((codec) => ({
-    name: `${codec}.parquet`,
-    bytes: readFileSync(goldenPath(`parquet/${codec}.parquet`)),
-  }));
-  const peak = await peakOf(async () => {
-    const { read, refused } = await readsOrRefuses(
-      10_000,
-      originals,
-      (f) => new ParquetDataset(f, { timeoutSeconds: 5 }),
-    );
-    console.log(`Parquet: ${read} read, ${refused} refused`);
-    expect(Math.min(read, refused)).toBeGreaterThan(300);
-  });
-  console.log(`at most ${peak.toFixed(0)} MB more memory`);
-  expect(peak).toBeLessThan(1000);
-});
 
 test('a JSON Lines file of 300 MB is streamed in 150 MB of memory, and resumed in its middle at once', async () => {
   const file = path.join(folder, 'large.jsonl');

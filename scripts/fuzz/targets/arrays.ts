@@ -80,15 +80,11 @@ const sharded: Target = {
     if (!(weights instanceof Pairs)) return 'read without a weight_map';
     return strictly(
       () => {
-        const named = new Map(
-          weights.pairs.map(([array, file]) => [
-            array,
-            readSafetensorsStrictly(after.get(file as string)!).get(array)!,
-          ]),
-        );
-        for (const file of new Set(weights.pairs.map(([, file]) => file as string)))
-          for (const [array, told] of readSafetensorsStrictly(after.get(file)!))
-            if (!named.has(array)) named.set(array, told);
+        const files = new Map(weights.pairs as [string, string][]);
+        const shards = new Map([...new Set(files.values())].map((f) => [f, readSafetensorsStrictly(after.get(f)!)]));
+        const named = new Map([...files].map(([array, file]) => [array, shards.get(file)!.get(array)!]));
+        for (const [array, told] of [...shards.values()].flatMap((shard) => [...shard]))
+          if (!named.has(array)) named.set(array, told);
         return named;
       },
       (told) => differences(value as Map<string, HostArray>, told),

@@ -1,4 +1,0 @@
-// 10,000 mutated files for each reader.
-import { fuzz } from '../io/fuzz.js';
-
-fuzz(10_000);
