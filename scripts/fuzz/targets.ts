@@ -4,6 +4,7 @@ import { ARRAYS } from './targets/arrays.js';
 import { CACHES } from './targets/caches.js';
 import { CHECKPOINTS } from './targets/checkpoints.js';
 import { DATA } from './targets/data.js';
+import { FRAMES } from './targets/frames.js';
 import { MODELS } from './targets/models.js';
 import { RUNTIME } from './targets/runtime.js';
 import { TORCH } from './targets/torch.js';
@@ -16,4 +17,5 @@ export const TARGETS: readonly Target[] = [
   ...CACHES,
   ...CHECKPOINTS,
   ...RUNTIME,
+  ...FRAMES,
 ];
