@@ -130,11 +130,12 @@ const npy: Target = {
   legal: ({ after, value }) => unlike(value as HostArray, after.get('a.npy')!),
 };
 
+const ZIPS = ['every', 'compressed', 'comment', 'paths', 'pipe', 'pipe-deflated'];
 const npz: Target = {
   name: 'npz',
   about: 'a zip of arrays of numpy',
   covers: ['tsxla/io readNpz'],
-  make: async () => [...['io/every.npz', 'io/compressed.npz'].map(alone('a.npz')), await ownNpz()],
+  make: async () => [...ZIPS.map((name) => alone('a.npz')(`io/${name}.npz`)), await ownNpz()],
   mutate: () => mutateZip(() => mutateNpy),
   read: (folder) => readNpz(path.join(folder, 'a.npz')),
   legal: ({ after, value }) =>

@@ -9,6 +9,8 @@ import { mutateZip, readZip } from '../zip.js';
 import { alone, made } from './files.js';
 
 const FILE = 'a.pt';
+const ZIPS = ['every', 'views', 'checkpoint', 'values2', 'values4', 'big', 'weights-only', 'no-checksums'];
+const PICKLES = ['old', 'legacy', 'legacy-model', 'legacy-parts', 'legacy4'];
 const isArray = (x: object): x is HostArray => 'dtype' in x && 'data' in x;
 
 /** The value without the elements of its arrays. */
@@ -72,7 +74,7 @@ const pt: Target = {
   about: "torch's files: a zip archive with a pickle",
   covers: ['tsxla/io readTorch', 'tsxla/io openTorch', 'tsxla/io locateTorch'],
   make: async () => [
-    ...['every', 'views', 'checkpoint', 'values2', 'values4', 'big'].map((name) => alone(FILE)(`io/${name}.pt`)),
+    ...ZIPS.map((name) => alone(FILE)(`io/${name}.pt`)),
     await made((folder) => writeTorch(path.join(folder, FILE), OWN)),
   ],
   mutate: () => mutateZip((name) => (name.endsWith('data.pkl') ? mutatePickle : mutateBytes)),
@@ -84,7 +86,7 @@ const legacy: Target = {
   name: 'pt-legacy',
   about: "torch's files before torch 1.6: pickles one after another",
   covers: ['tsxla/io readTorch', 'tsxla/io locateTorch'],
-  make: () => [alone(FILE)('io/old.pt')],
+  make: () => PICKLES.map((name) => alone(FILE)(`io/${name}.pt`)),
   mutate: () => mutateLegacy,
   read: async (folder) => readAs(path.join(folder, FILE)),
   legal: ({ base, value, before, after }) => {
