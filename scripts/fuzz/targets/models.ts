@@ -15,8 +15,8 @@ type Is = (x: unknown) => boolean;
 const whole: Is = (x) => Number.isSafeInteger(x) && (x as number) >= 0;
 const positive: Is = (x) => typeof x === 'number' && Number.isFinite(x) && x > 0;
 const flag: Is = (x) => typeof x === 'boolean';
-const id: Is = (x) => x === null || whole(x);
-const ids: Is = (x) => id(x) || (Array.isArray(x) && x.every(whole));
+const id: Is = (x) => x === null || x === -1 || whole(x); // -1 stands for none in some files
+const ids: Is = (x) => id(x) || (Array.isArray(x) && x.every(id));
 
 /** The first field of a value that is not what its type says. */
 const misfit = (value: object, types: Readonly<Record<string, Is>>): string | undefined => {
