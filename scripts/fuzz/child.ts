@@ -83,7 +83,10 @@ for (let number = Number(from); number < Number(to); number++) {
     (value) => outcomeOf(value, bases[which], seeds[which]!, files),
     (e: unknown) => outcomeOfError(e, dir, files),
   );
-  const memory = { resident: process.resourceUsage().maxRSS * 1024, reserved: addresses() - before };
+  const memory = {
+    resident: process.resourceUsage().maxRSS * 1024,
+    reserved: target.reserves ? 0 : addresses() - before,
+  };
   say({ kind: 'end', case: number, outcome, what, memory });
 }
 say({ kind: 'done' });

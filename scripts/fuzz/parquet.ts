@@ -11,7 +11,7 @@ interface List {
   /** What the header says there are, where that is a lie. */
   count?: bigint;
 }
-interface Field {
+export interface Field {
   id: number;
   type: number;
   value: Value;
@@ -232,33 +232,40 @@ const columnsOf = (footer: Struct): Struct[] =>
     }),
   );
 
-/** A page's header changed; offsets and sizes in the footer are made right. */
-const page: Mutate = (b, random) => {
-  const parts = split(b);
-  const columns = parts ? columnsOf(parts.footer) : [];
-  const column = random.pick(columns);
-  if (!parts || !column) return undefined;
-  const starts = OFFSETS.map((id) => get(column, id)).filter((v) => typeof v === 'bigint');
-  const start = Number(random.pick(starts) ?? -1n);
-  if (start < 0 || start >= parts.body.length) return undefined;
-  const reader = new Reader(parts.body.subarray(start));
-  let header: Struct;
-  try {
-    header = reader.struct();
-  } catch {
-    return undefined;
-  }
-  const what = changeStruct(header, random);
+/** Where the pages of each column begin. */
+export const pagesOf = (b: Buffer): number[][] =>
+  columnsOf(split(b)?.footer ?? []).map((column) =>
+    OFFSETS.map((id) => get(column, id))
+      .filter((v) => typeof v === 'bigint')
+      .map(Number),
+  );
+
+/** A page's header changed; offsets and sizes in the footer are made right. Throws where there is no page. */
+export function changePage(b: Buffer, column: number, start: number, change: (header: Struct) => void): Buffer {
+  const { body, footer } = split(b)!;
+  const reader = new Reader(body.subarray(start));
+  const header = reader.struct();
+  change(header);
   const bytes = writeStruct(header);
   const shift = BigInt(bytes.length - reader.at);
-  for (const c of columns)
-    for (const field of c) {
+  for (const [i, fields] of columnsOf(footer).entries())
+    for (const field of fields) {
       if (typeof field.value !== 'bigint') continue;
       if (OFFSETS.includes(field.id) && field.value > BigInt(start)) field.value += shift;
-      if (c === column && field.id === PACKED) field.value += shift;
+      if (i === column && field.id === PACKED) field.value += shift;
     }
-  const body = Buffer.concat([parts.body.subarray(0, start), bytes, parts.body.subarray(start + reader.at)]);
-  return { bytes: joined({ body, footer: parts.footer }), what: `page header at ${start}: ${what}` };
+  return joined({ body: Buffer.concat([body.subarray(0, start), bytes, body.subarray(start + reader.at)]), footer });
+}
+const page: Mutate = (b, random) => {
+  const columns = pagesOf(b);
+  const column = random.below(columns.length);
+  const start = random.pick(columns[column] ?? []);
+  if (start === undefined) return undefined;
+  let what = '';
+  const bytes = changePage(b, column, start, (header) => {
+    what = changeStruct(header, random);
+  });
+  return { bytes, what: `page header at ${start}: ${what}` };
 };
 const pages: Mutate = (b, random, others) => {
   const parts = split(b);

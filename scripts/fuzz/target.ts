@@ -32,6 +32,8 @@ export interface Target {
   readonly read: (folder: string, files: Files) => Promise<unknown>;
   /** Why a value that differs from the undamaged one is wrong; undefined where the change is one of content. */
   readonly legal: (c: Case) => string | undefined;
+  /** Whether it reserves addresses that it does not use, as WebAssembly does. Default: false. */
+  readonly reserves?: boolean;
   /** Whether an error must name a file or its folder. Default: true. */
   readonly named?: boolean;
 }

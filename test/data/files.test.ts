@@ -1,11 +1,12 @@
 // Readers of files: what they give, and that what is broken is told with its place.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import * as tx from 'tsxla';
 import { JsonlDataset, ParquetDataset, TextDataset } from 'tsxla/data';
 import { afterAll, describe, expect, test } from 'vitest';
+import { changePage, pagesOf } from '../../scripts/fuzz/parquet.js';
 import { goldenPath } from '../support.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-files-'));
@@ -103,4 +104,22 @@ test('a Parquet file that takes forever to decode is given up, and the next one 
   const endless = new ParquetDataset(goldenPath('parquet/endless.parquet'), { timeoutSeconds: 1 });
   await refuses(endless, /endless.parquet(: its rows from 0 on were not decoded in 1 s| is no whole Parquet file)/);
   expect(await collect(new ParquetDataset(goldenPath('parquet/zstd.parquet')))).toHaveLength(100);
+});
+
+test('a Parquet file with a run of a thousand million values ends no process', async () => {
+  // A mutation of none.parquet: 20 bytes of a page would become an array that V8 cannot make.
+  const endless = goldenPath('parquet/run.parquet');
+  await refuses(new ParquetDataset(endless), /run.parquet is no whole Parquet file: /);
+  expect(await collect(new ParquetDataset(goldenPath('parquet/none.parquet')))).toHaveLength(100);
+});
+
+test.each([
+  ['snappy', 2 ** 31 - 1, /a page of \d+ bytes cannot be one of 2147483647/],
+  ['zstd', 1, /zstd.parquet is no whole Parquet file/],
+])('%s: a page that says it has %d bytes is refused before there is room for it', async (codec, size, message) => {
+  const whole = readFileSync(goldenPath(`parquet/${codec}.parquet`));
+  const lying = changePage(whole, 0, pagesOf(whole)[0]![0]!, (header) => {
+    header.find((field) => field.id === 2)!.value = BigInt(size); // uncompressed_page_size
+  });
+  await refuses(new ParquetDataset(file(`${codec}.parquet`, lying)), message);
 });

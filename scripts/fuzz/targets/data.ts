@@ -113,6 +113,7 @@ const text: Target = {
 const parquet: Target = {
   name: 'parquet',
   about: 'Parquet, in every compression',
+  reserves: true,
   covers: ['tsxla/data ParquetDataset'],
   make: () =>
     ['none', 'snappy', 'gzip', 'zstd', 'brotli'].map((codec) => alone('a.parquet')(`parquet/${codec}.parquet`)),
