@@ -10,6 +10,7 @@ import { type MutantFiles, mutantOf, type Target, writeFiles } from './target.js
 const LIMITS = { seconds: 10, bytes: 2 ** 30 };
 const HEAP = 900; // MiB: beyond it V8 ends the process
 const START_SECONDS = 120; // for a child to load and to read the valid files
+const BATCH = 2000; // cases in one process: garbage is no failure
 const POLL = 50; // ms between looks at a child's memory
 
 export interface FuzzOptions {
@@ -97,9 +98,10 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
   const size = Math.ceil(cases / jobs);
   const runRange = async (from: number, to: number): Promise<void> => {
     for (let next = from; next < to; ) {
-      const { ended, stopped } = await runCases(under, target, seed, next, to, onSeed);
+      const until = Math.min(to, next + BATCH);
+      const { ended, stopped } = await runCases(under, target, seed, next, until, onSeed);
       for (const e of ended) await take(e);
-      next = stopped ? stopped.case + 1 : to;
+      next = stopped ? stopped.case + 1 : until;
       if (!stopped) continue;
       // Alone, in a process of its own: another case, or a busy machine, may have been the reason.
       const { why, message } = stopped.outcome as Outcome & { is: 'failure' };

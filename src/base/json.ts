@@ -106,6 +106,7 @@ export function parseJson<S extends Schema>(
   let value: unknown;
   try {
     const string = typeof json === 'string' ? json : UTF8.decode(json); // without a byte-order mark
+    checkDepth(string);
     value = JSON.parse(string);
   } catch (e) {
     throw bad(`${source} is not JSON: ${messageOf(e)}`, e);
@@ -128,6 +129,28 @@ export function checkJson<S extends Schema>(
   const is = input === undefined ? (key ? 'is missing' : 'is empty') : `is ${shorten(input)}`;
   const others = more.length ? ` (and ${more.length} more ${more.length > 1 ? 'keys are' : 'key is'} wrong)` : '';
   throw bad(`${source}: ${key ? `"${key}"` : 'its content'} ${is}: expected ${message}${others}`);
+}
+
+const DEPTH = 1000; // values inside one another: what walks a value takes a few frames of the stack for each
+/** Throws where a text is nested deeper than what is read here ever is: JSON.parse takes any depth, those who use it do not. */
+function checkDepth(json: string): void {
+  for (let i = 0, depth = 0; i < json.length; i++) {
+    const c = json.charCodeAt(i);
+    if (c === QUOTE) {
+      const start = i;
+      do i = json.indexOf('"', i + 1);
+      while (i > 0 && isEscaped(json, start, i));
+      if (i < 0) return; // it does not end: JSON.parse says so
+    } else if ((c | 0x20) === OPEN && ++depth > DEPTH) throw new Error(`it is nested more than ${DEPTH} deep`);
+    else if ((c | 0x20) === CLOSE) depth--;
+  }
+}
+const [QUOTE, OPEN, CLOSE] = [0x22, 0x7b, 0x7d]; // 0x5b | 0x20 is 0x7b: [ and {
+/** Whether an odd number of backslashes stands before a quotation mark. */
+function isEscaped(json: string, start: number, at: number): boolean {
+  let first = at;
+  while (first > start + 1 && json.charCodeAt(first - 1) === 0x5c) first--;
+  return (at - first) % 2 === 1;
 }
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });

@@ -2,7 +2,18 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { flag, list, object, optional, readJson, real, text, whole } from '../../dist/base/json.js';
+import {
+  anyObject,
+  flag,
+  list,
+  object,
+  optional,
+  parseJson,
+  readJson,
+  real,
+  text,
+  whole,
+} from '../../dist/base/json.js';
 import { scratch } from '../scratch.js';
 
 const dir = scratch('json').newFolder();
@@ -54,4 +65,16 @@ test('a folder and a pipe are no files', async () => {
   execFileSync('mkfifo', [pipe]);
   for (const at of [dir, pipe])
     await expect(readJson(at, schema)).rejects.toThrow(`cannot read ${at}: it is not a file`);
+});
+
+test('what is nested deeper than the stack is refused; brackets in texts do not count', () => {
+  const nested = (depth: number) => `{"a": ${'['.repeat(depth)}${']'.repeat(depth)}}`;
+  expect(() => parseJson(nested(1000), 'a.json', anyObject)).toThrow(
+    'a.json is not JSON: it is nested more than 1000 deep',
+  );
+  expect(() => parseJson(`${'{"a":'.repeat(1001)}1${'}'.repeat(1001)}`, 'a.json', anyObject)).toThrow('nested');
+  expect(parseJson(nested(999), 'a.json', anyObject)).toHaveProperty('a');
+  const text = `\\"${'['.repeat(2000)}\\\\`;
+  expect(parseJson(JSON.stringify({ a: text, b: [text] }), 'a.json', anyObject)).toEqual({ a: text, b: [text] });
+  expect(() => parseJson('{"a": "', 'a.json', anyObject)).toThrow('a.json is not JSON: Unterminated');
 });
