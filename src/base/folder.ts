@@ -1,6 +1,9 @@
-// Making folders.
+// Folders, and names of files in them.
 import { mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
+
+/** Whether a name is that of a file in the same folder. Files that come from elsewhere must not lead to others. */
+export const isFileName = (name: string): boolean => path.basename(name) === name && !/[\\/\0]|^\.*$/.test(name);
 
 /**
  * Makes a folder and those above it, one after the other: Node's own recursive mkdir never ends where a folder above can

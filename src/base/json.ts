@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import fsp from 'node:fs/promises';
 import * as v from 'valibot';
 import { FileError } from './errors.js';
+import { isFileName } from './folder.js';
 import { bytes as showBytes } from './format.js';
 import { messageOf } from './thrown.js';
 
@@ -20,6 +21,8 @@ export type Schema = v.GenericSchema;
 export type Read<S extends Schema> = v.InferOutput<S>;
 
 export const text = v.string('a string');
+/** The name of a file beside the one that is read. */
+export const fileName = v.pipe(text, v.check(isFileName, 'the name of a file in the same folder'));
 export const flag = v.boolean('true or false');
 export const real = v.pipe(v.number('a number'), v.finite('a finite number'));
 /** A whole number from `least` on; 2^53 - 1 is the largest that JavaScript counts with exactly. */

@@ -9,6 +9,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout } from 'node:timers/promises';
 import { CheckpointError, FileError } from '../base/errors.js';
+import { isFileName } from '../base/folder.js';
 import {
   anyObject,
   checkJson,
@@ -331,15 +332,13 @@ function checkManifest(folder: string, found: object): Manifest {
     checkJson(value, `${MANIFEST}: metrics: ${name}`, METRIC);
   for (const [name, entry] of Object.entries(manifest.files)) {
     checkJson(entry, `${MANIFEST}: files: ${name}`, FILE);
-    if (!isPlainName(name))
+    if (!isFileName(name))
       throw notWhole(folder, `its ${MANIFEST} names ${name}, which is not a file of its own folder`);
   }
   if (manifest.version > 1 && !Object.hasOwn(manifest.files, ARRAYS))
     throw notWhole(folder, `its ${MANIFEST} does not name ${ARRAYS}`);
   return manifest;
 }
-/** A file beside the manifest, and nothing outside. */
-const isPlainName = (name: string): boolean => path.basename(name) === name && !/^\.*$|[\\/\0]/.test(name);
 
 async function readIndexes(folder: string, { files }: Manifest): Promise<Indexes> {
   const file = path.join(folder, ARRAYS);

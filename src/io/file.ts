@@ -5,7 +5,8 @@ import fs, { type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import * as v from 'valibot';
 import { ArgumentError, FileError } from '../base/errors.js';
-import { jsonText, list, object, readJson, text } from '../base/json.js';
+import { makeFolder } from '../base/folder.js';
+import { fileName, jsonText, list, object, readJson } from '../base/json.js';
 import { messageOf } from '../base/thrown.js';
 
 const CHUNK = 2 ** 30; // Node reads at most 2 GiB at once
@@ -123,9 +124,9 @@ interface Replacement {
   readonly temporary: string;
 }
 const JOURNAL = /^\.replacing-[0-9a-f-]{36}\.json$/;
-const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
-const plainName = v.pipe(text, v.regex(/^[^/\\\0]+$/, 'the name of a file in the same folder'));
-const JournalSchema = object({ rename: list(v.tuple([plainName, plainName])), remove: list(plainName) });
+/** What a temporary name has behind that of its target. */
+const TEMPORARY = /^\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
+const JournalSchema = object({ rename: list(v.tuple([fileName, fileName])), remove: list(fileName) });
 
 /** Where a set is in one folder, as sets of ours are. A single rename needs no journal. */
 async function writeJournal(aside: readonly Replacement[], remove: readonly string[]): Promise<string | undefined> {
@@ -153,10 +154,7 @@ export async function finishReplacing(folder: string): Promise<void> {
     if (!content) continue; // its writer was just done
     for (const [temporary, target] of content.rename) {
       // The folder may come from somebody else: a journal renames nothing but what replaceFiles writes.
-      if (
-        !new RegExp(`^${UUID}\\.tmp$`).test(temporary.slice(target.length + 1)) ||
-        !temporary.startsWith(`${target}.`)
-      )
+      if (!temporary.startsWith(target) || !TEMPORARY.test(temporary.slice(target.length)))
         throw new FileError(`${journal} would rename ${temporary} to ${target}: remove it if you do not know it`);
       await ifThere(fs.rename(path.join(folder, temporary), path.join(folder, target)));
     }
@@ -221,7 +219,12 @@ export async function openOutput(folder: string, option = '--output'): Promise<v
   const cannot = (what: string, cause?: unknown) =>
     new ArgumentError(`${option} ${folder || "''"}: ${what}`, { cause });
   if (!folder.trim()) throw cannot('the name is empty: name a folder');
-  await makeFolder(path.resolve(folder), cannot);
+  try {
+    makeFolder(path.resolve(folder));
+  } catch (e) {
+    const file = fileOn(path.resolve(folder));
+    throw cannot(file ? `${file} is a file: name another folder` : `the folder cannot be created: ${messageOf(e)}`, e);
+  }
   const probe = path.join(folder, `.probe-${randomUUID()}`);
   try {
     await fs.writeFile(probe, 'x', { flag: 'wx' });
@@ -232,17 +235,14 @@ export async function openOutput(folder: string, option = '--output'): Promise<v
   }
 }
 
-/** One folder after the other: Node's own recursive mkdir never ends where a folder above can have none, as in /proc. */
-async function makeFolder(folder: string, cannot: (what: string, cause?: unknown) => Error): Promise<void> {
-  const info = await fs.stat(folder).catch((e: NodeJS.ErrnoException) => {
-    if (e.code !== 'ENOENT' && e.code !== 'ENOTDIR') throw cannot(messageOf(e), e);
-  });
-  if (info?.isDirectory()) return;
-  if (info) throw cannot(`${folder} is a file: name another folder`);
-  await makeFolder(path.dirname(folder), cannot);
-  await fs.mkdir(folder).catch((e: NodeJS.ErrnoException) => {
-    if (e.code !== 'EEXIST') throw cannot(`the folder cannot be created: ${messageOf(e)}`, e);
-  });
+/** The file that stands where a folder of the path would be. */
+function fileOn(place: string): string | undefined {
+  try {
+    return fsSync.statSync(place).isDirectory() ? undefined : place;
+  } catch {
+    const above = path.dirname(place);
+    return above === place ? undefined : fileOn(above);
+  }
 }
 
 async function writeFlushed(file: string, flag: string, write: WriteFile): Promise<void> {

@@ -3,6 +3,7 @@ import fs from 'node:fs/promises';
 import path from 'node:path';
 import { byteLength } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
+import { isFileName } from '../base/folder.js';
 import { anyObject, jsonText, readJson } from '../base/json.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
@@ -118,10 +119,6 @@ const exists = (file: string): Promise<boolean> =>
 const list = (names: readonly string[]): string =>
   names.length > 10 ? `${names.slice(0, 10).join(', ')} and ${names.length - 10} more` : names.join(', ');
 
-/** A plain name: an index that came from elsewhere is not to reach files outside its folder. */
-const isBeside = (file: unknown): file is string =>
-  typeof file === 'string' && path.basename(file) === file && !/[\\/\0]|^\.*$/.test(file);
-
 /** Which file holds which array. */
 export async function readIndex(index: string): Promise<Map<string, string>> {
   const bad = (what: string, options?: ErrorOptions) =>
@@ -130,7 +127,7 @@ export async function readIndex(index: string): Promise<Map<string, string>> {
   if (!parsed) throw bad('there is no such file');
   const map = isPlain(parsed.weight_map) ? Object.entries(parsed.weight_map) : [];
   if (!map.length) throw bad('it has no weight_map');
-  const wrong = map.find(([, file]) => !isBeside(file));
+  const wrong = map.find(([, file]) => typeof file !== 'string' || !isFileName(file));
   if (wrong)
     throw new FileError(`${index} says that ${wrong[0]} is in ${shown(wrong[1])}: that is not a file beside it`);
   return new Map(map as [string, string][]);

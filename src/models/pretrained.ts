@@ -1,10 +1,9 @@
 // Models in Hugging Face's folders: config.json, weights in safetensors, a tokenizer, and how to generate.
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import * as v from 'valibot';
 import { byteLength, type HostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
-import { flag, jsonText, object, optional, type Read, readJson, real, text, whole } from '../base/json.js';
+import { fileName, flag, jsonText, object, optional, type Read, readJson, real, text, whole } from '../base/json.js';
 import type { Shape } from '../base/shape.js';
 import { type FileSet, openOutput, readSet, replaceFiles, type WriteFile } from '../io/file.js';
 import { type ArraySource, openSharded } from '../io/index.js';
@@ -20,7 +19,7 @@ const ConfigSchema = object({
   quantization_config: optional(
     object({
       quant_method: optional(text),
-      file: optional(v.pipe(text, v.regex(/^(?!\.+$)[^/\\\0]+$/, 'the name of a file in the same folder'))),
+      file: optional(fileName),
     }),
   ),
 });
