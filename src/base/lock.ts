@@ -7,6 +7,7 @@ import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockError } from './errors.js';
 import { lockFile } from './native.js';
+import { messageOf } from './thrown.js';
 
 export interface Lock {
   /** Aborted once the lock is known to be lost. */
@@ -30,6 +31,7 @@ export interface Holder {
 const BEAT = 2_000; // milliseconds between touches
 const STALE = 60_000; // a holder on another machine that has not touched the file for so long is gone
 const OLD_STALE = 5_000; // locks of earlier versions are folders, touched every second
+const MOST = 4096; // bytes of a record
 
 const fileOf = (thing: string): string => `${thing}.lock`;
 
@@ -40,7 +42,8 @@ export async function tryLock(thing: string): Promise<Lock | undefined> {
     const fd = openLock(file);
     if (fd === undefined) return undefined;
     try {
-      if (isHeld(file, fd, lockFile(fd))) return void fs.closeSync(fd);
+      if (isHeld(fd, lockFile(fd))) return void fs.closeSync(fd);
+      checkLock(file, fd);
       // The holder before us may have removed the file between our open and our lock: then it is not the lock any more.
       if (isSame(file, fd)) return hold(file, fd);
     } catch (e) {
@@ -81,10 +84,14 @@ function hold(file: string, fd: number): Lock {
   const holder: Holder = { host: os.hostname(), pid: process.pid, since: Date.now(), token: randomUUID() };
   fs.ftruncateSync(fd);
   fs.writeSync(fd, JSON.stringify(holder), 0);
-  const isOurs = () => recordIn(file)?.token === holder.token;
+  const isOurs = () => isSame(file, fd) && recordAt(fd)?.token === holder.token; // opens nothing: files may have run out
   const beat = setInterval(() => {
-    if (isOurs()) fs.futimesSync(fd, new Date(), new Date());
-    else lost.abort();
+    try {
+      if (isOurs()) fs.futimesSync(fd, new Date(), new Date());
+      else lost.abort();
+    } catch {
+      // It is another user's file, or the disk fails for a while: the kernel's lock is not affected.
+    }
   }, BEAT).unref();
   held.set(file, holder.token);
   let released = false;
@@ -109,13 +116,17 @@ function hold(file: string, fd: number): Lock {
   };
 }
 
+const { O_CREAT, O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY, O_RDWR } = fs.constants; // Windows lacks two of them
+
 /** Undefined while an earlier version of tsxla, whose locks are folders, has it. */
 function openLock(file: string): number | undefined {
   for (;;) {
     try {
-      return fs.openSync(file, fs.constants.O_RDWR | fs.constants.O_CREAT, 0o644);
+      return fs.openSync(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o644);
     } catch (e) {
-      if ((e as NodeJS.ErrnoException).code !== 'EISDIR') throw e;
+      const { code } = e as NodeJS.ErrnoException;
+      if (code === 'ELOOP') throw new LockError(`${file} is a link, and no lock of tsxla: remove it`, { cause: e });
+      if (code !== 'EISDIR') throw new LockError(`cannot lock ${file}: ${messageOf(e)}`, { cause: e });
     }
     const touched = fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
     if (Date.now() - touched < OLD_STALE) return undefined;
@@ -123,9 +134,15 @@ function openLock(file: string): number | undefined {
   }
 }
 
+/** What is no lock is somebody's file (yarn.lock), and is not overwritten. */
+function checkLock(file: string, fd: number): void {
+  const isLock = fs.fstatSync(fd).isFile() && (/^\0*$/.test(textAt(fd)) || recordAt(fd)); // zeros: after a power cut
+  if (!isLock) throw new LockError(`${file} is no lock of tsxla: move it away, or use another name`);
+}
+
 /** By the record: on another machine a holder that touches the file lives; on this one only the kernel's lock counts. */
-function isHeld(file: string, fd: number, kernel: ReturnType<typeof lockFile>): boolean {
-  const holder = recordIn(file);
+function isHeld(fd: number, kernel: ReturnType<typeof lockFile>): boolean {
+  const holder = recordAt(fd);
   if (kernel === 'held' || !holder) return kernel === 'held';
   if (holder.host !== os.hostname()) return Date.now() - fs.fstatSync(fd).mtimeMs < STALE;
   return kernel === 'unsupported' && isAlive(holder.pid);
@@ -147,13 +164,30 @@ function isSame(file: string, fd: number): boolean {
 }
 
 function recordIn(file: string): Holder | undefined {
+  let fd: number | undefined;
   try {
-    const { host, pid, since, token } = JSON.parse(fs.readFileSync(file, 'utf8')) as Partial<Holder>;
+    fd = fs.openSync(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    return recordAt(fd);
+  } catch {
+    return undefined; // not there
+  } finally {
+    if (fd !== undefined) fs.closeSync(fd);
+  }
+}
+
+function recordAt(fd: number): Holder | undefined {
+  try {
+    const { host, pid, since, token } = JSON.parse(textAt(fd)) as Partial<Holder>;
     if (typeof host !== 'string' || typeof token !== 'string') return undefined;
     return { host, token, pid: Number(pid), since: Number(since) };
   } catch {
-    return undefined; // not there, or being written
+    return undefined; // being written
   }
+}
+
+function textAt(fd: number): string {
+  const bytes = Buffer.alloc(MOST);
+  return bytes.toString('utf8', 0, fs.readSync(fd, bytes, 0, MOST, 0));
 }
 
 /** Whether a process of this machine was stopped by a signal (Linux only). */

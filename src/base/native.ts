@@ -20,15 +20,17 @@ export function giveStack(): void {
 const STACK = 16 * 2 ** 20;
 
 type Flock = (fd: number, operation: number) => number;
-let flock: KoffiFunc<Flock> | undefined;
+let flock: KoffiFunc<Flock> | null | undefined; // null: Windows has none
 const EXCLUSIVE_NOW = 2 | 4; // LOCK_EX | LOCK_NB
 /** Takes the kernel's exclusive lock of an open file. */
 export function lockFile(fd: number): 'taken' | 'held' | 'unsupported' {
-  flock ??= loadFlock();
+  flock = flock === undefined ? loadFlock() : flock;
+  if (!flock) return 'unsupported';
   if (flock(fd, EXCLUSIVE_NOW) === 0) return 'taken';
   return koffi.errno() === koffi.os.errno['EWOULDBLOCK'] ? 'held' : 'unsupported';
 }
-function loadFlock(): KoffiFunc<Flock> {
+function loadFlock(): KoffiFunc<Flock> | null {
+  if (process.platform === 'win32') return null;
   try {
     giveStack();
   } catch {

@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto';
 import fsSync from 'node:fs';
 import fs, { type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
-import { ArgumentError, FileError } from '../base/errors.js';
+import { ArgumentError, FileError, TsxlaError } from '../base/errors.js';
 import { makeFolder } from '../base/folder.js';
 import { fileName, jsonText, list, object, readJson } from '../base/json.js';
+import { holderOf, type Lock, tryLock } from '../base/lock.js';
 import { messageOf } from '../base/thrown.js';
 
 const CHUNK = 2 ** 30; // Node reads at most 2 GiB at once
@@ -83,13 +85,15 @@ export interface FileSet {
  * Replaces a set of files, all or none. They are written under temporary names and flushed to the disk first, so that a reader
  * never sees half a file and a full disk changes nothing. Several files of one folder are then listed in a journal before the
  * first is renamed: a process that is killed between two renames leaves a set that `finishReplacing` completes. `remove` goes
- * last.
+ * last. One process at a time renames the files of a folder, and completes what another left before: its journal would
+ * otherwise bring the older files back later.
  */
 export async function replaceFiles(
   files: ReadonlyMap<string, WriteFile>,
   remove: readonly string[] = [],
 ): Promise<void> {
   const aside: Replacement[] = [];
+  let lock: Lock | undefined;
   let journal: string | undefined;
   let current = '';
   try {
@@ -100,24 +104,42 @@ export async function replaceFiles(
         await writeFlushed(file, 'w', write); // a pipe or a device: nothing to rename over
         continue;
       }
-      const target = known ? await fs.realpath(file) : file; // through a link, not in its place
+      const target = await placeOf(file, known !== undefined);
       const temporary = `${target}.${randomUUID()}.tmp`;
       aside.push({ target, temporary });
       await writeFlushed(temporary, 'wx', write);
     }
-    journal = await writeJournal(aside, remove);
-    const rename = ({ target, temporary }: Replacement) => fs.rename((current = temporary), target);
-    for (const one of aside) await (journal ? ifThere(rename(one)) : rename(one)); // a reader may complete it
-    for (const file of remove) await fs.rm((current = file), { force: true });
-    // A rename is on the disk when its folder is.
-    for (const folder of new Set(aside.map(({ target }) => path.dirname(target)))) await flushFolder(folder);
+    const gone = await Promise.all(remove.map((file) => placeOf(file, false)));
+    const folders = new Set(aside.map(({ target }) => path.dirname(target)));
+    const folder = folderOf([...aside.map(({ target }) => target), ...gone]);
+    for (const other of folders) if (other !== folder) await finishReplacing(other);
+    if (folder !== undefined) {
+      lock = await lockFolder(folder);
+      await completeAll(folder);
+      journal = await writeJournal(folder, aside, gone);
+    }
+    for (const { target, temporary } of aside) await fs.rename((current = temporary), target);
+    for (const file of gone) await fs.rm((current = file), { force: true });
+    for (const changed of folders) await flushFolder(changed); // a rename is on the disk when its folder is
     if (journal) await fs.rm(journal, { force: true });
   } catch (e) {
     if (!journal) for (const { temporary } of aside) await fs.rm(temporary, { force: true }).catch(() => {}); // else it is to be completed
-    if (e instanceof FileError || !(e as NodeJS.ErrnoException).syscall) throw e; // not the disk's: an array's own
+    if (e instanceof TsxlaError || !(e as NodeJS.ErrnoException).syscall) throw e; // not the disk's: an array's own
     throw new FileError(`cannot write ${current}: ${messageOf(e)}`, { cause: e });
+  } finally {
+    await lock?.release();
   }
 }
+
+/** Where a file is, or will be: through a link, not in its place, unless it leads to what other models share. */
+async function placeOf(file: string, isThere: boolean): Promise<string> {
+  const real = isThere ? await fs.realpath(file) : undefined;
+  if (real !== undefined && path.basename(path.dirname(real)) !== BLOBS) return real;
+  const folder = path.dirname(file);
+  return path.join(await fs.realpath(folder).catch(() => folder), path.basename(file));
+}
+/** The folder of a Hugging Face cache to whose files the snapshots of a model link. They are named by their content. */
+const BLOBS = 'blobs';
 
 interface Replacement {
   readonly target: string;
@@ -128,30 +150,77 @@ const JOURNAL = /^\.replacing-[0-9a-f-]{36}\.json$/;
 const TEMPORARY = /^\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
 const JournalSchema = object({ rename: list(v.tuple([fileName, fileName])), remove: list(fileName) });
 
-/** Where a set is in one folder, as sets of ours are. A single rename needs no journal. */
-async function writeJournal(aside: readonly Replacement[], remove: readonly string[]): Promise<string | undefined> {
-  const folder = path.dirname(aside[0]?.target ?? '');
-  const all = [...aside.map((a) => a.target), ...remove];
-  if (all.length < 2 || all.some((file) => path.dirname(file) !== folder)) return undefined;
+/** The folder of a set, as sets of ours have one. A single rename needs no journal. */
+function folderOf(all: readonly string[]): string | undefined {
+  const [first, ...others] = all.map((file) => path.dirname(file));
+  return others.length && others.every((folder) => folder === first) ? first : undefined;
+}
+
+async function writeJournal(folder: string, aside: readonly Replacement[], gone: readonly string[]): Promise<string> {
   const journal = path.join(folder, `.replacing-${randomUUID()}.json`);
   const temporary = `${journal}.tmp`;
   const content = {
     rename: aside.map((a) => [path.basename(a.temporary), path.basename(a.target)]),
-    remove: remove.map((file) => path.basename(file)),
+    remove: gone.map((file) => path.basename(file)),
   };
-  await writeFlushed(temporary, 'wx', (write) => write(jsonText(content)));
-  await fs.rename(temporary, journal);
-  await flushFolder(folder);
+  try {
+    await writeFlushed(temporary, 'wx', (write) => write(jsonText(content)));
+    await fs.rename(temporary, journal);
+    await flushFolder(folder);
+  } catch (e) {
+    for (const file of [temporary, journal]) await fs.rm(file, { force: true }).catch(() => {});
+    throw e;
+  }
   return journal;
 }
 
-/** Completes a replacement that a killed process left half done in a folder. To be called before a set of files is read. */
+/**
+ * Completes a replacement that a killed process left half done in a folder; one that is under way is waited for. To be called
+ * before a set of files is read.
+ */
 export async function finishReplacing(folder: string): Promise<void> {
-  const names = await fs.readdir(folder).catch(() => []);
-  for (const name of names.filter((n) => JOURNAL.test(n))) {
+  const lock = await lockFolder(folder, async () => (await journalsIn(folder)).length > 0);
+  if (!lock) return;
+  try {
+    await completeAll(folder);
+  } finally {
+    await lock.release();
+  }
+}
+
+const PAUSE = 20; // milliseconds between two tries
+const PATIENCE = 8_000; // renaming takes far less
+
+/** The right to rename the files of a set, as soon as nobody else has it; undefined once it is not needed any more. */
+async function lockFolder(folder: string): Promise<Lock>;
+async function lockFolder(folder: string, isNeeded: () => Promise<boolean>): Promise<Lock | undefined>;
+async function lockFolder(folder: string, isNeeded = async () => true): Promise<Lock | undefined> {
+  const thing = path.join(folder, '.replacing');
+  const end = Date.now() + PATIENCE;
+  while (await isNeeded()) {
+    const [tried] = await Promise.allSettled([tryLock(thing)]);
+    if (tried.status === 'fulfilled' && tried.value) return tried.value;
+    if (tried.status === 'rejected' && Date.now() > end - PATIENCE / 2) {
+      // Who may not write here waits for who may, and not for long.
+      const why = `cannot complete an interrupted save in ${folder}: ${messageOf(tried.reason)}`;
+      throw new FileError(why, { cause: tried.reason });
+    }
+    if (Date.now() > end)
+      throw new FileError(`${folder} is being replaced by ${holderOf(thing)}: wait until it is done`);
+    await sleep(PAUSE);
+  }
+  return undefined;
+}
+
+const journalsIn = async (folder: string): Promise<string[]> =>
+  (await fs.readdir(folder).catch(() => [])).filter((name) => JOURNAL.test(name));
+
+/** Only for the holder of the folder's lock. */
+async function completeAll(folder: string): Promise<void> {
+  for (const name of await journalsIn(folder)) {
     const journal = path.join(folder, name);
     const content = await readJson(journal, JournalSchema);
-    if (!content) continue; // its writer was just done
+    if (!content) continue;
     for (const [temporary, target] of content.rename) {
       // The folder may come from somebody else: a journal renames nothing but what replaceFiles writes.
       if (!temporary.startsWith(target) || !TEMPORARY.test(temporary.slice(target.length)))
@@ -163,7 +232,7 @@ export async function finishReplacing(folder: string): Promise<void> {
     await ifThere(fs.rm(journal));
   }
 }
-/** Another process may have done it already. */
+/** The process that was killed may have done it already. */
 const ifThere = (done: Promise<void>): Promise<void> =>
   done.catch((e: NodeJS.ErrnoException) => {
     if (e.code !== 'ENOENT') throw new FileError(`cannot complete an interrupted save: ${e.message}`, { cause: e });

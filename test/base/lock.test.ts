@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -78,6 +78,42 @@ test('a lock of an earlier version, a folder, counts until it is stale', async (
   expect(await tryLock(thing)).toBeUndefined();
   fs.utimesSync(`${thing}.lock`, 0, 0);
   await (await tryLock(thing))!.release();
+});
+
+test.each([
+  ['link', (file: string) => fs.symlinkSync(path.join(dir, 'precious'), file), /is a link, and no lock/],
+  ['yarn', (file: string) => fs.writeFileSync(file, '# yarn lockfile v1'), /is no lock of tsxla/],
+  ['large', (file: string) => fs.writeFileSync(file, ' '.repeat(1e6)), /is no lock of tsxla/],
+  ['pipe', (file: string) => execFileSync('mkfifo', [file]), /is no lock of tsxla/],
+])('what is no lock is refused, and left as it is: %s', async (name, make, error) => {
+  fs.writeFileSync(path.join(dir, 'precious'), 'precious');
+  const file = path.join(dir, `${name}.lock`);
+  make(file);
+  const before = fs.lstatSync(file);
+  await expect(tryLock(path.join(dir, name))).rejects.toThrow(error);
+  expect(holderOf(path.join(dir, name))).toBe('another process');
+  expect(fs.lstatSync(file)).toMatchObject({ ino: before.ino, size: before.size });
+  expect(fs.readFileSync(path.join(dir, 'precious'), 'utf8')).toBe('precious');
+});
+
+test('a lock is held by one of many processes at a time', async () => {
+  const [thing, counter] = [path.join(dir, 'many'), path.join(dir, 'counter')];
+  fs.writeFileSync(counter, '0');
+  const code = `import fs from 'node:fs';
+    const { tryLock } = await import(${JSON.stringify(lockModule)});
+    for (let done = 0; done < 100; ) {
+      const lock = await tryLock(${JSON.stringify(thing)});
+      if (!lock) { await new Promise(setImmediate); continue; }
+      lock.check();
+      fs.writeFileSync(${JSON.stringify(counter)}, String(1 + Number(fs.readFileSync(${JSON.stringify(counter)}, 'utf8'))));
+      await lock.release();
+      done++;
+    }`;
+  const children = Array.from({ length: 4 }, () =>
+    spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'inherit' }),
+  );
+  for (const ended of await Promise.all(children.map((child) => once(child, 'exit')))) expect(ended).toEqual([0, null]);
+  expect(fs.readFileSync(counter, 'utf8')).toBe('400');
 });
 
 test('a device starts after a lock was taken', async () => {
