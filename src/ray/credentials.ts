@@ -13,6 +13,12 @@ const FOLDERS = [
   '.huggingface',
   '.kaggle',
   '.password-store',
+  '.secrets',
+  '.runpod',
+  '.lambda_cloud',
+  '.snowflake',
+  '.dbt',
+  '.terraform.d',
   'keyrings',
   'legacy_credentials',
 ];
@@ -27,7 +33,11 @@ const NAMES = [
   /^\.[a-z_]*history$/,
   /^id_(rsa|dsa|ecdsa|ed25519|xmss)/,
   /\.(pem|key|p8|p12|pfx|jks|keystore|ppk|kdbx|ovpn|tfstate|tfvars|token|secrets?)$/,
-  /^(credentials?|secrets?|token|kubeconfig|stored_tokens)$/,
+  /\.tf(vars|state)\.json$/,
+  /^[._]?(\w+[-_.])*(token|api[-_]?keys?|passw(or)?ds?|vault[-_]pass(word)?)(\.txt)?$/, // not tokens.txt: a vocabulary
+  /^(credentials?|secrets?|stored_tokens|deploy_key)$/,
+  /^(.*[-_.])?kubeconfig(\.ya?ml)?$/,
+  /^(netrc|pip\.conf|rclone\.conf|\.?clearml\.conf|\.comet\.config|credentials\.tfrc\.json)$/,
   /^(credentials?|secrets?)\.(json|ya?ml|toml|ini|conf|cfg|csv|txt|db|properties)$/,
   /^(access_tokens\.db|application_default_credentials\.json|kaggle\.json|auth\.json)$/,
   /^(client[-_]?secret|.*service[-_]?account).*\.json$/,
@@ -60,13 +70,20 @@ export function isCredential(name: string): boolean {
 }
 
 const LOOKED_AT = 2 ** 16;
-const PRIVATE_KEY = /^(-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|PuTTY-User-Key-File-\d)/m;
+const SECRETS = [
+  /^(\xef\xbb\xbf)?[ \t]*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|PuTTY-User-Key-File-\d)/m,
+  /-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(\\n|\\r|\s)+[A-Za-z0-9+/]{40}/, // with what follows, also inside of a text
+  /\baws_secret_access_key["']?\s*[=:]\s*["']?[A-Za-z0-9+/]{30}/i,
+  /^\s*(- )?client-key-data:\s*\S{20}/m, // kubectl's
+  /\b(hf_[A-Za-z0-9]{30}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{50}|glpat-[\w-]{20}|npm_[A-Za-z0-9]{36}|xox[abprs]-\d[\w-]{20})/,
+  /\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{40}/, // OpenAI's and Anthropic's
+];
 const JSON_SECRET = /"(private_key|refresh_token|client_secret|aws_secret_access_key|secretaccesskey)"\s*:\s*"[^"]/i;
 
-/** Whether a file begins with a private key, or is JSON with a secret, whatever its name is. */
+/** Whether a file has a private key, an access token, or is JSON with a secret, whatever its name is. */
 export function holdsSecret(name: string, content: Uint8Array): boolean {
   const text = Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, LOOKED_AT)).toString('latin1');
-  return PRIVATE_KEY.test(text) || (/\.json$/i.test(name) && JSON_SECRET.test(text));
+  return SECRETS.some((pattern) => pattern.test(text)) || (/\.json$/i.test(name) && JSON_SECRET.test(text));
 }
 
 /** What only a home folder has: no project is uploaded that has one of them. */
