@@ -46,6 +46,18 @@ test('bools, empty ones among them, and another dtype in between', async () => {
   expect(parameters).toBeLessThanOrEqual(MOST_JOINED);
 });
 
+test.each(['i32', 'bf16'] as const)('tensors that went through %s and back are rounded', async (dtype) => {
+  const parts = indices.slice(0, 100).map((i) =>
+    tx
+      .tensor([i + 0.7])
+      .to(dtype)
+      .to('f32'),
+  );
+  const few = await Promise.all([0, 50].map((at) => tx.cat(parts.slice(at, at + 50)).tolist() as Promise<number[]>));
+  expect(await tx.cat(parts).tolist()).toEqual(few.flat());
+  expect(few[1]![49]).toBe(dtype === 'i32' ? 99 : 99.5);
+});
+
 test('tensors of the device: in pieces, whose program is compiled once', async () => {
   const parts: tx.Tensor[] = [];
   for (const i of indices.slice(0, 300)) {

@@ -52,12 +52,12 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     cells = cells.filter(canBeComputed); // one by one, where there is trouble
     plan = planWith(roots, cells);
   }
-  const joined = await joinMany(plan.graph, async (nodes) => {
-    for (const e of nodes) await run(client, planOf([e], hasValue), { ...request, name: 'join', group: {} });
-  });
-  if (joined) plan = planWith(roots, cells);
   const isAsked = (e: Expr) => roots.includes(e) || (!roots.length && request.cause === 'sync');
   try {
+    const joined = await joinMany(plan.graph, async (nodes) => {
+      for (const e of nodes) await run(client, planOf([e], hasValue), { ...request, name: 'join', group: {} });
+    });
+    if (joined) plan = planWith(roots, cells);
     for (const group of byDevices(client, plan.graph, isAsked))
       await computeOn(client, group === plan.graph.roots ? plan : planWith(group, []), request);
     for (const cell of cells)

@@ -43,13 +43,14 @@ function joinsMany(e: Expr): boolean {
   });
 }
 
-/** The value that a node has, or has in another form: a tensor that is stacked is reshaped first. */
-function givenOf(e: Expr): Expr | undefined {
+/** The node whose value this one has, or has in another form: a tensor that is stacked is reshaped first. */
+function givenOf(e: Expr, forms: ReadonlySet<string> = FORMS): Expr | undefined {
   let at = e;
-  while (!hasValue(at) && FORMS.has(at.op.name) && at.inputs.length === 1) at = at.inputs[0]!;
+  while (!hasValue(at) && forms.has(at.op.name) && at.inputs.length === 1) at = at.inputs[0]!;
   return hasValue(at) && !isUnsettled(at) ? at : undefined;
 }
 const FORMS: ReadonlySet<string> = new Set(['reshape', 'convert']);
+const SAME_ELEMENTS: ReadonlySet<string> = new Set(['reshape']);
 
 /** The same tensors, where neighbours that are the host's have become one. */
 function joinOnHost(parts: readonly Expr[], dim: number): Expr[] {
@@ -71,10 +72,10 @@ function joinOnHost(parts: readonly Expr[], dim: number): Expr[] {
   return joined;
 }
 
-/** The elements of a node whose value is the host's and of the node's dtype. */
+/** The elements of a node, if the host has them. Conversions are the device's: two of them round, or cut off. */
 function arrayOf(e: Expr): TypedArray | undefined {
-  const { value, dtype } = givenOf(e)!;
-  return ArrayBuffer.isView(value) && dtype === e.dtype ? (value as TypedArray) : undefined;
+  const { value } = givenOf(e, SAME_ELEMENTS) ?? {};
+  return ArrayBuffer.isView(value) ? (value as TypedArray) : undefined;
 }
 
 function hostConcat(parts: readonly Expr[], dim: number): Expr {
