@@ -32,5 +32,5 @@ export type {
   RawTensor,
   SparseTensor,
   TorchValue,
-} from './torch-pickle.js';
+} from './torch-values.js';
 export { type TorchTree, writeTorch } from './torch-write.js';

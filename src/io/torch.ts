@@ -16,7 +16,8 @@ import {
 import { type OpenFile, openFile, type ReadAt, withFile } from './file.js';
 import { type PickleWorld, unpickle } from './pickle.js';
 import { entryOf } from './safetensors.js';
-import { Archive, type Flip, type Storage, type TorchValue, type View } from './torch-pickle.js';
+import { Archive, type Flip, type Storage, type View } from './torch-pickle.js';
+import type { TorchValue } from './torch-values.js';
 import { type CheckedReader, type Member, membersOf, printable } from './zip.js';
 
 const PICKLE_LIMIT = 64 * 2 ** 20; // bytes: it describes tensors, their numbers are elsewhere
