@@ -33,11 +33,12 @@ const STALE = 60_000; // a holder on another machine that has not touched the fi
 const OLD_STALE = 5_000; // locks of earlier versions are folders, touched every second
 const MOST = 4096; // bytes of a record
 
-const fileOf = (thing: string): string => `${thing}.lock`;
+/** The file of the lock of `thing`. */
+export const lockFileOf = (thing: string): string => `${thing}.lock`;
 
 /** The lock of `thing` (a path that need not exist), or undefined while another process has it. */
 export async function tryLock(thing: string): Promise<Lock | undefined> {
-  const file = fileOf(thing);
+  const file = lockFileOf(thing);
   for (;;) {
     const fd = openLock(file);
     if (fd === undefined) return undefined;
@@ -45,7 +46,7 @@ export async function tryLock(thing: string): Promise<Lock | undefined> {
       if (isHeld(fd, lockFile(fd))) return void fs.closeSync(fd);
       checkLock(file, fd);
       // The holder before us may have removed the file between our open and our lock: then it is not the lock any more.
-      if (isSame(file, fd)) return hold(file, fd);
+      if (isSame(file, fd)) return hold(thing, fd);
     } catch (e) {
       fs.closeSync(fd);
       throw e;
@@ -66,7 +67,7 @@ export async function waitForLock(thing: string): Promise<Lock | undefined> {
 
 /** The holder of a lock in words: "process 4711, which is paused". */
 export function holderOf(thing: string): string {
-  const holder = recordIn(fileOf(thing));
+  const holder = recordIn(lockFileOf(thing));
   if (!holder) return 'another process';
   const { host, pid } = holder;
   if (host !== os.hostname()) return `process ${pid} on ${host}`;
@@ -79,7 +80,8 @@ process.once('exit', () => {
   for (const [file, token] of held) if (recordIn(file)?.token === token) fs.rmSync(file, { force: true });
 });
 
-function hold(file: string, fd: number): Lock {
+function hold(thing: string, fd: number): Lock {
+  const file = lockFileOf(thing);
   const lost = new AbortController();
   const holder: Holder = { host: os.hostname(), pid: process.pid, since: Date.now(), token: randomUUID() };
   fs.ftruncateSync(fd);
@@ -102,7 +104,7 @@ function hold(file: string, fd: number): Lock {
       if (!released && isOurs()) return;
       lost.abort();
       const now = recordIn(file);
-      const who = now ? `${holderOf(file.slice(0, -'.lock'.length))} has taken it over` : 'the lock was removed';
+      const who = now ? `${holderOf(thing)} has taken it over` : 'the lock was removed';
       throw new LockError(`${file} is not held by this process any more (${who}): nothing more is written`);
     },
     async release() {

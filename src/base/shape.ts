@@ -6,6 +6,15 @@ export type Shape = readonly number[];
 export const showShape = (shape: Shape): string => `[${shape.join(', ')}]`;
 export const sameShape = (a: Shape, b: Shape): boolean =>
   a === b || (a.length === b.length && a.every((d, i) => d === b[i]));
+/** The index of the n-th element: [1, 2] for the 5th of [2, 3], counted from 0. */
+export function unravel(n: number, shape: Shape): number[] {
+  const index: number[] = [];
+  for (const size of shape.toReversed()) {
+    index.unshift(n % size);
+    n = Math.floor(n / size);
+  }
+  return index;
+}
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
 /** Checks sizes, which plain JavaScript may have got wrong. */

@@ -4,7 +4,7 @@ import { lstatSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { type Lock, tryLock } from './lock.js';
+import { type Lock, lockFileOf, tryLock } from './lock.js';
 
 export interface TemporaryFolder {
   readonly path: string;
@@ -33,7 +33,7 @@ async function sweep(): Promise<void> {
 
 async function removeDead(folder: string): Promise<void> {
   if (!isOurs(folder)) return;
-  const life = await fs.stat(path.join(folder, `${LIFE}.lock`)).catch(() => undefined);
+  const life = await fs.stat(lockFileOf(path.join(folder, LIFE))).catch(() => undefined);
   if (!life && Date.now() - (await fs.stat(folder)).mtimeMs < DEAD) return;
   const lock = await tryLock(path.join(folder, LIFE));
   if (lock) await removeHeld(folder, lock);

@@ -15,7 +15,7 @@ import { readArray } from '../io/array.js';
 import { replaceFiles, withFile } from '../io/file.js';
 import { type ArrayPlace, locateTorch, openSafetensors, writeSafetensors } from '../io/index.js';
 import { crc32 } from '../io/zip.js';
-import { showNumber } from '../nn/finite.js';
+import { showNonfinite } from '../nn/finite.js';
 
 export interface CacheSizes {
   /** L, in tokens. */
@@ -301,7 +301,7 @@ function wrongText({ path: file, first }: Shard, start: number, wrong: WrongValu
     const known = vocabSize === null ? 'token ids are not negative' : `the vocabulary has 0 to ${vocabSize - 1}`;
     return `${where} token ${value}, and ${known}: use a cache of a teacher with the same tokenizer and vocabulary`;
   }
-  return `${where} ${showNumber(value)}: the teacher's logits must be finite: make the cache again with f32 storage (--logits f32)`;
+  return `${where} ${showNonfinite(value)}: the teacher's logits must be finite: make the cache again with f32 storage (--logits f32)`;
 }
 
 /** The bytes of one sequence. */

@@ -7,13 +7,13 @@ import { checkWhole } from '../base/check.js';
 import { type DType, type HostArray, hostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
-import { holderOf, waitForLock } from '../base/lock.js';
+import { holderOf, lockFileOf, waitForLock } from '../base/lock.js';
 import { type Document, IterableDataset, type Read, type Source } from '../data/index.js';
 import { openOutput } from '../io/file.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
-import { type Qwen3Config, Qwen3ForCausalLM, type Tokenizer } from '../models/index.js';
 import { readFolder } from '../models/qwen3.js';
-import { checkFinite, showNumber } from '../nn/finite.js';
+import { type Qwen3Config, Qwen3ForCausalLM, type Tokenizer } from '../models/index.js';
+import { checkFinite, showNonfinite } from '../nn/finite.js';
 import { tensor } from '../tensor/create.js';
 import type { Tensor } from '../tensor/tensor.js';
 import {
@@ -265,7 +265,7 @@ async function wholeShards(folder: string, manifest: Manifest | undefined) {
   return there;
 }
 
-export const LOCK = `${MANIFEST}.lock`;
+export const LOCK = lockFileOf(MANIFEST);
 /** One process at a time. */
 export async function lockFolder(folder: string) {
   const file = path.join(folder, MANIFEST);
@@ -357,7 +357,7 @@ async function reasonOf(
   const { dtype } = model.lmHead.weight;
   const remedy =
     dtype === 'f32' ? 'use another teacher, or leave this text out' : `compute in f32 (--dtype f32), ${anew}`;
-  return `${where} ${showNumber(value)}, though all weights of the teacher are finite: its activations overflow ${dtype}: ${remedy}`;
+  return `${where} ${showNonfinite(value)}, though all weights of the teacher are finite: its activations overflow ${dtype}: ${remedy}`;
 }
 
 class Progress {

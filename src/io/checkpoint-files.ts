@@ -68,8 +68,8 @@ const sealOf = ({ sha256: _, ...rest }: Manifest): string =>
   createHash('sha256').update(JSON.stringify(rest)).digest('hex');
 
 const MANIFEST = 'checkpoint.json';
-/** The lock of the process that saves in a folder of checkpoints. */
-export const WRITER_LOCK = '.writer.lock';
+/** What the process that saves in a folder of checkpoints locks. */
+export const WRITER = '.writer';
 const ARRAYS = 'arrays.json';
 const VERSION = 2;
 export const FOLDER = /^step-(\d+)$/;

@@ -16,7 +16,7 @@ import {
   type Manifest,
   readManifest,
   removeCheckpoint,
-  WRITER_LOCK,
+  WRITER,
   withArrays,
   writeCheckpoint,
 } from './checkpoint-files.js';
@@ -327,7 +327,7 @@ class SharedLock {
   }
 }
 function shareLock(dir: string): Promise<Lock> {
-  const thing = path.join(fs.realpathSync(dir), WRITER_LOCK.replace('.lock', ''));
+  const thing = path.join(fs.realpathSync(dir), WRITER);
   const known = shared.get(thing);
   const lock = known && !known.isGone ? known : new SharedLock(thing, dir);
   shared.set(thing, lock);

@@ -4,7 +4,7 @@ import type { TypedArray } from '../base/dtype.js';
 import { DataError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
-import { showShape } from '../base/shape.js';
+import { showShape, unravel } from '../base/shape.js';
 import { readableFor } from '../spmd/parallel.js';
 import { noGrad } from '../tensor/autograd.js';
 import { stack } from '../tensor/functions.js';
@@ -41,25 +41,15 @@ async function firstIn(module: Module, { tensor, names, stacked }: StateEntry): 
   const row = (await read(() => rows().isfinite().all(1))).findIndex((flag) => !flag);
   const numbers = decodeFloats(tensor.dtype, await read(() => rows().narrow(0, row, 1)));
   const column = numbers.findIndex((x) => !Number.isFinite(x));
-  const index = placeOf(row * width + column, tensor.shape);
+  const index = unravel(row * width + column, tensor.shape);
   const [layer, ...rest] = stacked ? index : [0, ...index];
   return { name: names[layer!]!, index: rest, value: Number(numbers[column]) };
 }
 
-/** Indices of the n-th element. */
-function placeOf(n: number, shape: readonly number[]): number[] {
-  const index: number[] = [];
-  for (const size of shape.toReversed()) {
-    index.unshift(n % size);
-    n = Math.floor(n / size);
-  }
-  return index;
-}
-
 export const nonfiniteText = ({ name, index, value }: Nonfinite): string =>
-  `${name} holds ${showNumber(value)}${index.length ? ` at ${showShape(index)}` : ''}`;
+  `${name} holds ${showNonfinite(value)}${index.length ? ` at ${showShape(index)}` : ''}`;
 /** NaN, inf or -inf, as the field writes them. */
-export const showNumber = (x: number): string => (Number.isNaN(x) ? 'NaN' : x > 0 ? 'inf' : '-inf');
+export const showNonfinite = (x: number): string => (Number.isNaN(x) ? 'NaN' : x > 0 ? 'inf' : '-inf');
 
 /** Throws if a weight is NaN or inf. `what`: who found it, and which model it is of. */
 export async function checkFinite(what: string, module: Module): Promise<void> {

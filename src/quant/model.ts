@@ -2,7 +2,7 @@
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { columns, bytes as showBytes } from '../base/format.js';
-import { checkFinite, showNumber } from '../nn/finite.js';
+import { checkFinite, showNonfinite } from '../nn/finite.js';
 import { Linear } from '../nn/linear.js';
 import { fits, type Module, type Pattern } from '../nn/module.js';
 import { noGrad } from '../tensor/autograd.js';
@@ -133,7 +133,7 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
     const lost = errors.findIndex((e) => !Number.isFinite(e));
     if (lost >= 0)
       throw new DataError(
-        `quantize: the error of ${names[lost]}.weight is ${showNumber(errors[lost]!)}, though all its weights are finite: they are too large or too small for ${layer.kind} levels: leave it out with targets`,
+        `quantize: the error of ${names[lost]}.weight is ${showNonfinite(errors[lost]!)}, though all its weights are finite: they are too large or too small for ${layer.kind} levels: leave it out with targets`,
       );
     replace(model, name, layer);
     if (!layer.parameters().includes(linear.weight)) linear.weight.dispose();

@@ -9,7 +9,7 @@ import { type Dataset, isDataset } from '../data/dataset.js';
 import { type DocumentOptions, documentsOf, endOfText, sourcesOf } from '../distill/cache-rows.js';
 import { inChunks, tokenLoss, wide } from '../distill/losses.js';
 import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
-import { firstNonfinite, nonfiniteText, REPAIR, showNumber } from '../nn/finite.js';
+import { firstNonfinite, nonfiniteText, REPAIR, showNonfinite } from '../nn/finite.js';
 import type { Module } from '../nn/module.js';
 import { batchFor, readableFor } from '../spmd/parallel.js';
 import { noGrad } from '../tensor/autograd.js';
@@ -100,7 +100,7 @@ async function meanOf(
   const perplexity = Math.exp(loss);
   if (!Number.isFinite(perplexity))
     throw new DataError(
-      `evaluatePerplexity: the mean loss is ${loss.toPrecision(5)}, and its exponential, the perplexity, is ${showNumber(perplexity)}: the model's logits are far too large`,
+      `evaluatePerplexity: the mean loss is ${loss.toPrecision(5)}, and its exponential, the perplexity, is ${showNonfinite(perplexity)}: the model's logits are far too large`,
     );
   return { perplexity, loss, tokens: total };
 }
@@ -114,14 +114,14 @@ async function lossReason(
   loss: number,
 ): Promise<string> {
   const bad = await firstNonfinite(model);
-  if (bad) return `evaluatePerplexity: the loss is ${showNumber(loss)}: ${nonfiniteText(bad)}: ${REPAIR}`;
+  if (bad) return `evaluatePerplexity: the loss is ${showNonfinite(loss)}: ${nonfiniteText(bad)}: ${REPAIR}`;
   const tokens = tensor(ids, { shape: [1, ids.length], dtype: 'i32' });
   const losses = (await noGrad(() => readableFor(model, tokenLosses(model, tokens))).data()) as Float32Array;
   const at = losses.findIndex((x, i) => mask[i + 1] === 1 && !Number.isFinite(x)) + 1;
   const place = at ? `of token ${ids[at]} at position ${at} of row ${row}` : `of row ${row}`;
   const { dtype } = model.lmHead.weight;
   const remedy = dtype === 'f32' ? '' : ': compute in f32 (--dtype f32)';
-  return `evaluatePerplexity: the loss ${place} is ${showNumber(at ? losses[at - 1]! : loss)}, though all weights are finite: the model's activations overflow ${dtype}${remedy}`;
+  return `evaluatePerplexity: the loss ${place} is ${showNonfinite(at ? losses[at - 1]! : loss)}, though all weights are finite: the model's activations overflow ${dtype}${remedy}`;
 }
 
 // ---- the program

@@ -6,7 +6,7 @@ import { NonfiniteError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
 import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
-import { type Shape, showShape } from '../base/shape.js';
+import { type Shape, showShape, unravel } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { type Cell, keepBefore } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
@@ -281,7 +281,7 @@ class Finder {
         if (at < 0) at = k;
         count++;
       }
-    const index = placeIn(at, node.shape);
+    const index = unravel(at, node.shape);
     const { path, text } = this.#names.get(node) ?? { path: undefined, text: plan.labels()[i]! };
     const isStacked = path?.includes('*') && index.length > 0;
     const named = (x: string) => (isStacked ? x.replace('*', String(index[0])) : x);
@@ -361,15 +361,6 @@ function rootsOf(nodes: readonly Expr[], found = new Set<object>()): Set<object>
       if (body instanceof Body) rootsOf(body.graph.nodes, found);
   }
   return found;
-}
-
-function placeIn(at: number, shape: Shape): number[] {
-  const index: number[] = [];
-  for (const n of [...shape].reverse()) {
-    index.unshift(at % n);
-    at = Math.floor(at / n);
-  }
-  return index;
 }
 
 const number = (x: number): string => String(Number(x.toPrecision(6)));

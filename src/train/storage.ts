@@ -10,10 +10,10 @@ import * as v from 'valibot';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { jsonOf, object, readJsonSync, record, whole } from '../base/json.js';
-import { holderOf, type Lock, tryLock } from '../base/lock.js';
+import { holderOf, type Lock, lockFileOf, tryLock } from '../base/lock.js';
 import { notice, noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
-import { WRITER_LOCK } from '../io/checkpoint-files.js';
+import { WRITER } from '../io/checkpoint-files.js';
 import { flushFolder } from '../io/file.js';
 import type { CheckpointConfig } from './config.js';
 import type { PlainResult } from './engine.js';
@@ -232,7 +232,7 @@ function readKept(folder: string): Kept | string {
 
 /** By their paths in the folder, those behind links, too. */
 async function filesIn(folder: string, under = ''): Promise<string[]> {
-  const names = (await fsp.readdir(path.join(folder, under))).filter((name) => name !== WRITER_LOCK);
+  const names = (await fsp.readdir(path.join(folder, under))).filter((name) => name !== lockFileOf(WRITER));
   const found = names.map(async (entry) => {
     const name = path.join(under, entry);
     const about = await fsp.stat(path.join(folder, name));
