@@ -89,7 +89,7 @@ export async function rowsOf(
   }: Pick<Options, 'data'> & Partial<Pick<Options, 'sequenceLength' | 'stride' | 'maxTokens' | 'field' | 'by'>>,
 ) {
   const { perplexityRows } = await import('../recovery/index.js');
-  const { readFolder } = await import('../models/qwen3.js');
+  const { readFolder } = await import('../models/folder.js');
   const { config, tokenizer } = await readFolder(folder);
   const one = data.length === 1 ? await fs.stat(data[0]!).catch(() => undefined) : undefined;
   if (one?.isDirectory()) {

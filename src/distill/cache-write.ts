@@ -11,7 +11,7 @@ import { holderOf, lockFileOf, waitForLock } from '../base/lock.js';
 import { type Document, IterableDataset, type Read, type Source } from '../data/index.js';
 import { openOutput } from '../io/file.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
-import { readFolder } from '../models/qwen3.js';
+import { readFolder } from '../models/folder.js';
 import { type Qwen3Config, Qwen3ForCausalLM, type Tokenizer } from '../models/index.js';
 import { checkFinite, showNonfinite } from '../nn/finite.js';
 import { tensor } from '../tensor/create.js';

@@ -6,7 +6,7 @@ import { ArgumentError, FileError } from '../base/errors.js';
 import { fileName, flag, jsonText, object, optional, type Read, readJson, real, text, whole } from '../base/json.js';
 import type { Shape } from '../base/shape.js';
 import { type FileSet, openOutput, readSet, replaceFiles, type WriteFile } from '../io/file.js';
-import { type ArraySource, openSharded } from '../io/index.js';
+import type { ArraySource } from '../io/index.js';
 import { converted, ofRows, type ReadBlock, readParts } from '../io/placed.js';
 import { checkState, type Module } from '../nn/module.js';
 import { collectGarbage } from '../runtime/memory.js';
@@ -29,11 +29,6 @@ export async function readConfig(folder: string): Promise<Read<typeof ConfigSche
   return config;
 }
 
-/** Takes a model's weights from its folder. */
-export async function loadWeights(model: Module, folder: string): Promise<void> {
-  await using file = await openSharded(folder);
-  await loadArrays(model, file);
-}
 /** Names of tensors in an error, of each kind of mistake. */
 const SHOWN = 5;
 /** Garbage, in bytes, that is not worth looking for. */
@@ -113,8 +108,6 @@ export function generationOptions(json: GenerationJson): Omit<GenerateOptions, '
   const known = Object.entries(GENERATION).filter(([theirs]) => json[theirs] !== undefined);
   return { doSample: false, ...Object.fromEntries(known.map(([theirs, ours]) => [ours, json[theirs]])) }; // transformers' default
 }
-export const readGenerationConfig = async (folder: string): Promise<Omit<GenerateOptions, 'stop' | 'seed'>> =>
-  generationOptions(await readGenerationJson(folder));
 /** Options in the words of generation_config.json. What else was read (pad_token_id, bos_token_id) stays as it was. */
 const generationJson = (options: GenerateOptions, read: GenerationJson): GenerationJson => ({
   ...Object.fromEntries(Object.entries(read).filter(([theirs]) => !(theirs in GENERATION))),

@@ -2,7 +2,6 @@
 // positions and gated MLPs. Names of fields are Hugging Face's in camelCase, so its files load by name.
 //   B sequences, T tokens, S tokens to be seen, D = hiddenSize, H heads that share G key-value heads, d = headDim
 
-import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { checkDTypeName, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError, StateDictError } from '../base/errors.js';
@@ -10,7 +9,6 @@ import { checkOptions } from '../base/options.js';
 import { isInteger } from '../base/promote.js';
 import { describe } from '../base/tree.js';
 import { stateArrays } from '../io/entries.js';
-import { readSet } from '../io/file.js';
 import { HUB_OPTIONS } from '../io/hub.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
 import { openArrays, shardedFiles } from '../io/sharded.js';
@@ -29,17 +27,11 @@ import { arange, full, ones, tensor, zeros } from '../tensor/create.js';
 import { cat, crossEntropy, silu } from '../tensor/functions.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type Append, KeyValueCache } from './cache.js';
+import { type ModelFolder, openModel, readModel } from './folder.js';
 import { type CausalLM, type GeneratedSequence, type GenerateOptions, Generation, type Prompt } from './generate.js';
-import {
-  type GenerationJson,
-  generationOptions,
-  loadArrays,
-  readConfig,
-  readGenerationJson,
-  saveModel,
-} from './pretrained.js';
-import { type Qwen3Config, qwen3Config, readQwen3Config, writeQwen3Config } from './qwen3-config.js';
-import { Tokenizer } from './tokenizer.js';
+import { type GenerationJson, generationOptions, loadArrays, saveModel } from './pretrained.js';
+import { type Qwen3Config, qwen3Config, writeQwen3Config } from './qwen3-config.js';
+import type { Tokenizer } from './tokenizer.js';
 
 export interface Qwen3Inputs {
   /** bool[B, T]: true for a token, false for padding. */
@@ -340,35 +332,6 @@ export interface PretrainedOptions extends Qwen3Options, HubOptions {
 const picked = <O extends object, K extends keyof O>(options: O, names: readonly K[]): Pick<O, K> =>
   Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name as K))) as Pick<O, K>;
 
-/** What a folder says of its model, without the weights: the config, and the tokenizer where there is one. */
-export interface ModelFolder {
-  readonly config: Qwen3Config;
-  readonly tokenizer: Tokenizer | null;
-}
-export const readFolder = (folder: string): Promise<ModelFolder> =>
-  readSet(folder, async () => {
-    const config = readQwen3Config(await readConfig(folder), path.join(folder, 'config.json'));
-    const hasTokenizer = existsSync(path.join(folder, 'tokenizer.json'));
-    return { config, tokenizer: hasTokenizer ? await Tokenizer.fromPretrained(folder) : null };
-  });
-
-/** The same with generation_config.json, and with the weights, which `open` opens: all of one save. */
-export interface OpenedModel<W> extends ModelFolder {
-  readonly generation: GenerationJson;
-  readonly weights: W;
-}
-export const openModel = <W extends AsyncDisposable>(folder: string, open: () => Promise<W>): Promise<OpenedModel<W>> =>
-  readSet(
-    folder,
-    async () => ({
-      ...(await readFolder(folder)),
-      generation: await readGenerationJson(folder),
-      weights: await open(), // last: where all else is read, nothing is left open
-    }),
-    ({ weights }) => weights[Symbol.asyncDispose](),
-  );
-const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => {} };
-
 /** A Qwen3 that foresees the next token: fromPretrained(), forward(), loss(), generate(). */
 export class Qwen3ForCausalLM extends Module implements CausalLM {
   readonly config: Qwen3Config;
@@ -458,9 +421,12 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
     options: Qwen3Options & Pick<PretrainedOptions, 'dtype' | 'place'> = {},
     load?: (model: Qwen3ForCausalLM, folder: string) => Promise<unknown>,
   ): Promise<Qwen3ForCausalLM> {
-    if (load) return modelOf(folder, await openModel(folder, async () => NOTHING), options, (m) => load(m, folder));
-    const opened = await openModel(folder, async () => {
-      await checkPlain(folder);
+    if (load) return modelOf(folder, await readModel(folder), options, (m) => load(m, folder));
+    const opened = await openModel(folder, async ({ isQuantized }) => {
+      if (isQuantized)
+        throw new ArgumentError(
+          `fromPretrained: the weights of ${folder} are quantized: read them with loadStudent of tsxla/recovery`,
+        );
       return openArrays(folder);
     });
     await using file = opened.weights;
@@ -481,17 +447,10 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   }
 }
 
-async function checkPlain(folder: string): Promise<void> {
-  if ((await readConfig(folder)).quantization_config)
-    throw new ArgumentError(
-      `fromPretrained: the weights of ${folder} are quantized: read them with loadStudent of tsxla/recovery`,
-    );
-}
-
 /** A model of what was read of its folder. */
 export async function modelOf(
   folder: string,
-  { config, tokenizer, generation }: OpenedModel<unknown>,
+  { config, tokenizer, generation }: ModelFolder,
   { dtype, place, ...options }: Qwen3Options & Pick<PretrainedOptions, 'dtype' | 'place'>,
   load: (model: Qwen3ForCausalLM) => Promise<unknown>,
 ): Promise<Qwen3ForCausalLM> {

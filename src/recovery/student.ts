@@ -12,9 +12,10 @@ import { type ArraySource, type HubOptions, openSafetensors, openTorch, resolveM
 import { shardedFiles } from '../io/sharded.js';
 import { putAdapters } from '../lora/files.js';
 import { adaptersOf, type LoraLinear, type LoraOptions, loadAdapters } from '../lora/index.js';
+import { openModel } from '../models/folder.js';
 import { Qwen3ForCausalLM, type Qwen3Options, writeQwen3Config } from '../models/index.js';
 import { readConfig, saveModel } from '../models/pretrained.js';
-import { modelOf, openModel } from '../models/qwen3.js';
+import { modelOf } from '../models/qwen3.js';
 import { importOriginal, type OriginalConfig, originalConfig, quantLinears } from '../quant/index.js';
 import { keepWeight, namesOf } from '../quant/model.js';
 import { originalFile } from '../quant/original.js';
