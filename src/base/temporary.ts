@@ -11,7 +11,7 @@ export interface TemporaryFolder {
   remove(): Promise<void>;
 }
 
-const KINDS = ['train', 'saving'] as const;
+const KINDS = ['train', 'saving', 'list'] as const;
 const NAME = new RegExp(`^tsxla-(${KINDS.join('|')})-\\w{6}$`);
 const LIFE = 'in-use'; // whose lock its process holds
 const DEAD = 3_600_000; // ms: no process takes as long between making a folder and its lock

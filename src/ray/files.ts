@@ -2,12 +2,13 @@
 // credentials, and nothing from outside of the project.
 import { execFile } from 'node:child_process';
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, realpath, rm, stat } from 'node:fs/promises';
+import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { ArgumentError } from '../base/errors.js';
 import { anyObject, readJsonSync } from '../base/json.js';
+import { temporaryFolder } from '../base/temporary.js';
 import { holdsSecret, isCredential, MARKS_OF_HOME } from './credentials.js';
 
 export interface LeftOut {
@@ -184,17 +185,17 @@ async function gitFiles(base: string): Promise<Listed[] | undefined> {
 
 /** What git would take if the project were a repository: its .gitignore files count. */
 async function withoutGit(base: string): Promise<Listed[]> {
-  const folder = await mkdtemp(path.join(os.tmpdir(), 'tsxla-list-'));
+  const folder = await temporaryFolder('list');
   try {
-    const { missing } = await git(['init', '--quiet', '--bare', folder]);
+    const { missing } = await git(['init', '--quiet', '--bare', folder.path]);
     if (missing && existsSync(path.join(base, '.gitignore')))
       throw new ArgumentError(`${base} has a .gitignore, and git, which reads it, is not installed`);
     if (missing) return (await walk(base)).map((name) => ({ name, isTracked: false }));
-    const { stdout, error } = await git(['-C', base, `--git-dir=${folder}`, `--work-tree=${base}`, ...LIST]);
+    const { stdout, error } = await git(['-C', base, `--git-dir=${folder.path}`, `--work-tree=${base}`, ...LIST]);
     if (error !== undefined) throw new ArgumentError(`git cannot list the files of ${base}: ${error}`);
     return listedIn(stdout);
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await folder.remove();
   }
 }
 
