@@ -409,6 +409,10 @@ test('a checkpoint can be looked at without going back in random numbers', async
   expect([a, b]).not.toContainEqual(c);
 });
 
+test.runIf(process.platform === 'linux')('a folder that cannot be made is an error at once', () => {
+  expect(() => new CheckpointManager('/proc/x/y')).toThrow('cannot use /proc/x/y for checkpoints');
+});
+
 test('a process that ends while it removes an old checkpoint, or that fails while one is written, leaves whole ones', async () => {
   const dir = folder();
   const model = twoLayers();

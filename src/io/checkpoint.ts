@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
+import { makeFolder } from '../base/folder.js';
 import { holderOf, type Lock, waitForLock } from '../base/lock.js';
 import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
@@ -79,7 +80,7 @@ export class CheckpointManager {
     this.#options = { keep, background, every, readOnly, best };
     if (readOnly) return;
     try {
-      fs.mkdirSync(dir, { recursive: true });
+      makeFolder(path.resolve(dir));
       cleanUp(dir);
     } catch (e) {
       throw new CheckpointError(`cannot use ${dir} for checkpoints: ${messageOf(e)}`, { cause: e });

@@ -8,6 +8,7 @@ import fsp from 'node:fs/promises';
 import path from 'node:path';
 import * as v from 'valibot';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
+import { makeFolder } from '../base/folder.js';
 import { plural } from '../base/format.js';
 import { jsonOf, object, readJsonSync, record, whole } from '../base/json.js';
 import { holderOf, type Lock, lockFileOf, tryLock } from '../base/lock.js';
@@ -185,8 +186,8 @@ const linesOf = (history: readonly Metrics[]): string => history.map((m) => `${j
 
 /** Two programs in one folder would remove what the other is about to keep. A run with nothing to keep leaves no folder. */
 export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
-  checkWritable(folder);
-  const [run, made] = [path.join(folder, 'run'), await fsp.mkdir(folder, { recursive: true })];
+  const run = path.join(folder, 'run');
+  const isNew = openStorage(folder);
   const lock = await tryLock(run);
   if (!lock)
     throw new ArgumentError(
@@ -194,18 +195,20 @@ export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
     );
   const dispose = async () => {
     await lock.release();
-    if (made) await fsp.rmdir(folder).catch(() => {}); // if it is empty
+    if (isNew) await fsp.rmdir(folder).catch(() => {}); // if it is empty
   };
   return { ...lock, [Symbol.asyncDispose]: dispose };
 }
 
-/** Said before training begins, and not at the first checkpoint. Nothing is made: a run may have nothing to keep. */
-function checkWritable(folder: string): void {
+/** Makes the folder of a run. What is wrong with it is said before training begins. Whether it was not there before. */
+function openStorage(folder: string): boolean {
   let there = path.resolve(folder);
   while (!fs.existsSync(there)) there = path.dirname(there);
   try {
     if (!fs.statSync(there).isDirectory()) throw new Error(`${there} is a file`);
     fs.accessSync(there, fs.constants.W_OK);
+    makeFolder(path.resolve(folder));
+    return there !== path.resolve(folder);
   } catch (e) {
     throw new CheckpointError(`${folder} cannot keep checkpoints: ${messageOf(e)}: choose another storagePath`, {
       cause: e,

@@ -272,6 +272,8 @@ test('storage that cannot be written is said before training begins', async () =
   let began = false;
   const begin = () => void (began = true);
   await expect(runLoop(begin, { storagePath: file })).rejects.toThrow(/taken is a file: choose another storagePath/);
+  if (process.platform === 'linux')
+    await expect(runLoop(begin, { storagePath: '/proc/x/y' })).rejects.toThrow('cannot keep checkpoints: ENOENT');
   await expect(runLoop(begin, { storagePath: 'gs://bucket/runs' })).rejects.toThrow(
     'this machine keeps runs in folders',
   );
