@@ -2,7 +2,8 @@
 import path from 'node:path';
 import type { HostArray } from 'tsxla/io';
 import { adaptersOf, type LoraLinear, loadAdapters, loraStateDict } from 'tsxla/lora';
-import { openModel, type Qwen3Config, Qwen3ForCausalLM, readFolder, Tokenizer } from 'tsxla/models';
+import { type Qwen3Config, Qwen3ForCausalLM, readFolder, Tokenizer } from 'tsxla/models';
+import { readModel } from '../../../dist/models/folder.js';
 import { generationOptions, readGenerationJson } from '../../../dist/models/pretrained.js';
 import { mutateBytes, oneOf } from '../bytes.js';
 import { shown } from '../compare.js';
@@ -40,14 +41,13 @@ const CONFIG: Readonly<Record<keyof Qwen3Config, Is>> = {
   },
   ...{ bosTokenId: id, eosTokenId: ids, padTokenId: id },
 };
-const NO_WEIGHTS: AsyncDisposable = { [Symbol.asyncDispose]: async () => {} };
 const config: Target = {
   name: 'config',
   about: 'config.json of a Qwen3',
-  covers: ['tsxla/models readFolder', 'tsxla/models openModel', 'tsxla/models readQwen3Config'],
+  covers: ['tsxla/models readFolder', 'tsxla/models readQwen3Config'],
   make: () => ['tied', 'untied'].map((name) => together(`qwen3/${name}`, ['config.json'])),
   mutate: () => mutateJson,
-  read: async (folder) => (await openModel(folder, async () => NO_WEIGHTS)).config,
+  read: async (folder) => (await readModel(folder)).config,
   legal: typed(CONFIG),
 };
 
