@@ -5,6 +5,7 @@ import { ArgumentError } from '../base/errors.js';
 import { checkTied, namesOf } from '../lora/adapters.js';
 import { adaptersOf, type LoraLinear, mergeAndUnload } from '../lora/index.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
+import { checkFinite } from '../nn/finite.js';
 import { skipInit } from '../nn/init.js';
 import { Linear } from '../nn/linear.js';
 import { noGrad } from '../tensor/autograd.js';
@@ -32,6 +33,7 @@ export async function mergeStudent(model: Qwen3ForCausalLM, mode: MergeMode): Pr
   const adapters = adaptersOf(model);
   if (!adapters.size) throw new ArgumentError('mergeStudent: the model has no adapters: load some with loadAdapters');
   checkTied(model, adapters);
+  await checkFinite('mergeStudent', model);
   const before = await probe(model);
   const errors = new Map<string, number>();
   for (const [name, adapter] of adapters) {

@@ -81,6 +81,20 @@ test('quantize and eval-perplexity name the weight', async () => {
   await fails(['eval-perplexity', '-m', damaged, '-d', text, '-l', '16'], `the loss is NaN: ${place}`);
 });
 
+test('merge-lora names a weight of the student, or of the adapters, and writes no model', async () => {
+  const [folder, adapters] = [newFolder(), newFolder()];
+  const merge = (model: string, from: string) => ['merge-lora', '-m', model, '-a', from, '-o', folder];
+  await fails(merge(damaged, goldenPath('lora/peft')), 'mergeStudent: ', 'down_proj', 'holds NaN at', 'copy the model');
+  fs.cpSync(goldenPath('lora/peft'), adapters, { recursive: true });
+  const name = path.join(adapters, 'adapter_model.safetensors');
+  const arrays = await readSafetensors(name);
+  const [key, first] = [...arrays].find(([key]) => key.includes('lora_A'))!;
+  const data = Float32Array.from({ length: first.data.length }, (_, i) => (i ? 0 : Number.POSITIVE_INFINITY));
+  await writeSafetensors(name, arrays.set(key, { dtype: 'f32', shape: first.shape, data }));
+  await fails(merge(folderOf('tied'), adapters), 'mergeStudent: ', 'lora_A', 'holds inf at [0, 0]');
+  expect(fs.readdirSync(folder)).toEqual([]);
+});
+
 test('quantize: a folder that cannot be written is refused before the model is read', async () => {
   for (const output of ['', path.join(text, 'sub'), '/proc/x/y'])
     await fails(['quantize', '-m', damaged, '-o', output], `--output ${output || "''"}: `);
