@@ -1,4 +1,6 @@
 // The fuzzer makes the same files each time, and reads with every reader there is. What it finds: test/slow/fuzz.test.ts.
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import * as data from 'tsxla/data';
 import * as distill from 'tsxla/distill';
 import * as io from 'tsxla/io';
@@ -21,6 +23,18 @@ test.each(TARGETS.map((t) => [t.name, t] as const))(
     expect(new Set(first).size).toBeGreaterThan(2);
   },
 );
+
+test.each([
+  ['--cases', 'abc', 'not a whole number'],
+  ['--target', 'nzp', 'Allowed choices are all, safetensors'],
+])('%s %s is refused in a sentence', (option, value, said) => {
+  const main = fileURLToPath(new URL('../scripts/fuzz/main.ts', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, ['--import', 'tsx', main, option, value], {
+    encoding: 'utf8',
+  });
+  expect([status, stderr.includes('    at ')], stderr).toEqual([1, false]);
+  expect(stderr).toContain(said);
+});
 
 /** What reads a file, of all that a module exports. */
 const READER = /^(read|open|load|locate|import)[A-Z]|Dataset$|File$|^CheckpointManager$|^Tokenizer$/;

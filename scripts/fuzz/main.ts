@@ -1,11 +1,11 @@
 // npm run fuzz -- --target npz --cases 10000 --seed 1: reads mutated files with every reader of the library.
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { type Failure, fuzz } from './run.js';
 import { TARGETS } from './targets.js';
 
 const whole = (text: string): number => {
   const n = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(n)) program.error(`${text} is no whole number`);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(n)) throw new InvalidArgumentError('not a whole number');
   return n;
 };
 const program = new Command('fuzz')
