@@ -133,7 +133,7 @@ export async function replaceFiles(
 
 /** Where a file is, or will be: through a link, not in its place, unless it leads to what other models share. */
 async function placeOf(file: string, isThere: boolean): Promise<string> {
-  const real = isThere ? await fs.realpath(file) : undefined;
+  const real = isThere ? await fs.realpath(file).catch(() => undefined) : undefined; // gone meanwhile
   if (real !== undefined && path.basename(path.dirname(real)) !== BLOBS) return real;
   const folder = path.dirname(file);
   return path.join(await fs.realpath(folder).catch(() => folder), path.basename(file));
