@@ -52,7 +52,7 @@ export async function membersOf(file: OpenFile, kind: Kind): Promise<Map<string,
 }
 
 type Bad = (what: string, cause?: unknown) => FileError;
-/** Names come out of files: no terminal shall obey them. */
+/** Names come from the file: control characters must not reach the terminal. */
 export const printable = (text: string): string => text.replaceAll(/\p{Cc}/gu, '\ufffd');
 
 const [LOCAL, CENTRAL, END64, LOCATOR] = [0x04034b50, 0x02014b50, 0x06064b50, 0x07064b50];

@@ -19,7 +19,7 @@ const MORE_TIME = 'TSXLA_RENDEZVOUS_TIMEOUT gives them more seconds';
 function send(socket: net.Socket, frame: Frame): void {
   if (!socket.destroyed) socket.write(frameBytes(frame));
 }
-/** The last word on a connection. */
+/** Sends the reason and closes the connection. */
 function refuse(socket: net.Socket, why: string): void {
   send(socket, { kind: KIND.refuse, id: 0, number: 0, text: why, value: NOTHING });
   socket.destroySoon();
@@ -143,7 +143,7 @@ function serve(): Promise<void> {
     const late = setTimeout(() => refuse(socket, `it did not join within ${TIME_TO_JOIN / 1000} s`), TIME_TO_JOIN);
     strangers.add(socket);
     if (strangers.size > MOST_STRANGERS) {
-      const [oldest] = strangers; // who is one of us joins at once
+      const [oldest] = strangers; // a process of the group joins at once
       strangers.delete(oldest!);
       refuse(oldest!, `${MOST_STRANGERS} others have connected since, and it has not joined`);
     }
