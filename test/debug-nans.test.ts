@@ -478,6 +478,36 @@ describe('nothing is lost', () => {
     expect(await model.weight.tolist()).not.toEqual(before);
   });
 
+  test('the plain loop with clipped gradients goes on after errors', async () => {
+    const model = new nn.Linear(2, 1);
+    const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
+    const turn = async (x: tx.Tensor) => {
+      const loss = model.forward(x).square().mean();
+      loss.backward();
+      optim.clipGradNorm(model.parameters(), 1); // changes gradients in place
+      optimizer.step();
+      optimizer.zeroGrad();
+      return loss.item();
+    };
+    await turn(tx.ones([3, 2]));
+    const before = await model.weight.tolist();
+    const errors = [];
+    for (let i = 0; i < 2; i++) errors.push(await found(() => turn(tx.tensor([[1, Number.NaN]]))));
+    expect(errors[1]!.details.results).toEqual(errors[0]!.details.results); // none of the first one
+    expect(await model.weight.tolist()).toEqual(before);
+    await turn(tx.ones([3, 2]));
+    expect(await model.weight.tolist()).not.toEqual(before);
+  });
+
+  test('the plain loop: values that were put in before stay', async () => {
+    const w = tx.tensor([1, 1], { dtype: 'f32' });
+    await tx.sync(w);
+    w.copy_(tx.tensor([3, 4], { dtype: 'f32' })); // as a state dict is loaded
+    w.neg_().log_();
+    await found(() => w.tolist());
+    expect(await w.tolist()).toEqual([3, 4]);
+  });
+
   test('sync: the same', async () => {
     const x = tx.ones([2]);
     x.sub_(2).log_(); // synced

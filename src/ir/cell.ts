@@ -53,7 +53,8 @@ export class Cell {
     }
     if (watch) this.#watched(watch);
     if (!frames.length && !undone?.has(this)) undone?.set(this, this.#expr);
-    if (keeping && !frames.length && !watch && !rebound.has(this)) this.#before = this.#expr;
+    const isComputed = !rebound.has(this) || this.#expr.value !== undefined; // a value that was put in is kept
+    if (keeping && !frames.length && !watch && isComputed) this.#before = this.#expr;
     this.#enter();
     this.#hold(expr);
     if (!frames.length && !watch) this.touch();
@@ -72,7 +73,6 @@ export class Cell {
     if (!this.#before) return;
     this.settle(this.#before);
     this.#before = undefined;
-    if (!this.#expr.value) this.touch();
   }
 
   /** What it holds, without anyone noticing. */

@@ -52,6 +52,7 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     cells = cells.filter(canBeComputed); // one by one, where there is trouble
     plan = planWith(roots, cells);
   }
+  const changed = cells.filter((cell) => !hasValue(cell.peek())); // also what other programs of this call will have computed
   const isAsked = (e: Expr) => roots.includes(e) || (!roots.length && request.cause === 'sync');
   try {
     const joined = await joinMany(plan.graph, async (nodes) => {
@@ -65,7 +66,7 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
       else cell.touch();
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
-    if (error instanceof NonfiniteError) for (const cell of cells) if (!hasValue(cell.peek())) cell.restore();
+    if (error instanceof NonfiniteError) for (const cell of changed) cell.restore();
     throw error;
   }
 }
