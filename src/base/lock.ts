@@ -37,7 +37,14 @@ const MOST = 4096; // bytes of a record
 export const lockFileOf = (thing: string): string => `${thing}.lock`;
 
 /** The lock of `thing` (a path that need not exist), or undefined while another process has it. */
-export async function tryLock(thing: string): Promise<Lock | undefined> {
+export const tryLock = async (thing: string): Promise<Lock | undefined> => lockNow(thing);
+
+/** Removes the lock file that a killed process left. Nothing happens while a process has the lock. */
+export function removeStaleLock(thing: string): void {
+  if (fs.existsSync(lockFileOf(thing))) void lockNow(thing)?.release();
+}
+
+function lockNow(thing: string): Lock | undefined {
   const file = lockFileOf(thing);
   for (;;) {
     const fd = openLock(file);

@@ -22,7 +22,7 @@ import {
   text,
   whole,
 } from '../base/json.js';
-import { isAlive } from '../base/lock.js';
+import { isAlive, removeStaleLock } from '../base/lock.js';
 import { messageOf } from '../base/thrown.js';
 import type { ArraySource, HostArray } from './array.js';
 import { flushFolder, replaceFiles } from './file.js';
@@ -265,6 +265,7 @@ export async function removeCheckpoint(dir: string, folder: string): Promise<voi
 
 /** Removes what processes left behind; a checkpoint that had just made room for another of its step is put back. */
 export function cleanUp(dir: string): void {
+  removeStaleLock(path.join(dir, WRITER));
   for (const name of fs.readdirSync(dir)) {
     if (!isAbandoned(name)) continue;
     const left = path.join(dir, name);

@@ -212,6 +212,14 @@ function levelOf(body: Body, isMeasured: (param: number) => boolean) {
   return { level, params, outs: body.results.map((r) => level.values.get(r)![0]!) };
 }
 
+/** The roots of a graph, computed from what stands for the nodes that are given. */
+export function rootsFrom(graph: Graph, values: ReadonlyMap<Expr, Expr>): Expr[] {
+  const level = new Level(graph, new Map([...values].map(([e, x]) => [e, [x]])), () => false);
+  return graph.roots.map((root) => level.values.get(root)![0]!);
+}
+/** The words of random numbers, which are integers. */
+export const isRandomWord = (e: Expr): boolean => e.op === PICK && e.inputs[0]!.op.name === 'threefry2x32';
+
 const indexOf = (pick: Expr): number => (pick.attrs as { index: number }).index;
 const remade = (e: Expr, inputs: readonly Expr[], attrs: unknown, avals: Expr['avals']): readonly Expr[] =>
   withSource(e.source, () => {

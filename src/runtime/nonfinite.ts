@@ -10,12 +10,20 @@ import { type Shape, showShape, unravel } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { type Cell, keepBefore } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
-import { collect } from '../ir/graph.js';
+import { collect, type Graph } from '../ir/graph.js';
 import { CallSource, recordCalls, type Source } from '../ir/source.js';
 import { Body } from '../ops/body.js';
 import { concat } from '../ops/move.js';
 import { input } from '../ops/variable.js';
-import { type Kind, type Origin, type Point, Search, type Statistics } from './nonfinite-search.js';
+import {
+  isRandomWord,
+  type Kind,
+  type Origin,
+  type Point,
+  rootsFrom,
+  Search,
+  type Statistics,
+} from './nonfinite-search.js';
 import type { Plan, Request } from './program.js';
 import { isStored, type Stored } from './sharded.js';
 import { nonfiniteFlags } from './statistics.js';
@@ -109,7 +117,7 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   const bad = roots.toSorted((a, b) => size.get(a)! - size.get(b)!);
   const [first, ...others] = bad;
   if (first === undefined) return undefined;
-  const search = (some: readonly number[]) => new Finder(ran, kind, bad, some).find(compute);
+  const search = async (some: readonly number[]) => (await Finder.of(ran, kind, bad, some, compute)).find(compute);
   return (await search([first])) ?? (others.length ? search(others) : undefined);
 }
 
@@ -121,6 +129,20 @@ function holding({ aval }: Expr, value: object, sharding?: Expr['sharding']): Ex
     node.sharding = sharding;
   }
   return node;
+}
+
+const MOST_WORDS = 2 ** 24;
+/**
+ * The words of random numbers, computed before. In the program of the search XLA would compute them again for the statistics of
+ * each value that is made of them: for a few hundred numbers that took minutes to compile.
+ */
+async function randomWords(graph: Graph, values: ReadonlyMap<Expr, Expr>, compute: Compute): Promise<Map<Expr, Expr>> {
+  const words = graph.nodes.filter(isRandomWord);
+  const size = words.reduce((sum, { aval }) => sum + aval.size, 0);
+  if (!size || size > MOST_WORDS || [...values.values()].some((x) => x.sharding)) return new Map();
+  const needed = collect(words, (e) => values.has(e));
+  const arrays = await compute(rootsFrom(needed, values), 'nan_search_random');
+  return new Map(words.map((e, i) => [e, holding(e, arrays[i]!)]));
 }
 
 const UNCHANGED = '\n    All tensors are as they were before.';
@@ -135,18 +157,27 @@ class Finder {
   readonly #bad: readonly number[];
   readonly #roots: readonly Expr[];
 
-  constructor(ran: Ran, kind: Kind, bad: readonly number[], searched: readonly number[]) {
+  private constructor(ran: Ran, kind: Kind, bad: readonly number[], roots: readonly Expr[], search: Search) {
     this.#ran = ran;
     this.#kind = kind;
     this.#bad = bad;
-    const { plan, given } = ran;
-    this.#roots = searched.map((i) => plan.graph.roots[i]!);
-    const graph = collect(this.#roots, plan.isGiven);
-    const values = plan.parameters.flatMap((p, i) =>
-      graph.index.has(p) ? [[p, holding(p, given[i]!.value!, given[i]!.sharding)] as const] : [],
-    );
-    this.#search = new Search(graph, new Map(values));
+    this.#roots = roots;
+    this.#search = search;
     this.#names = namesOf(ran);
+  }
+  static async of(ran: Ran, kind: Kind, bad: readonly number[], searched: readonly number[], compute: Compute) {
+    const { plan, given } = ran;
+    const roots = searched.map((i) => plan.graph.roots[i]!);
+    const all = collect(roots, plan.isGiven);
+    const values = new Map(
+      plan.parameters.flatMap((p, i) =>
+        all.index.has(p) ? [[p, holding(p, given[i]!.value!, given[i]!.sharding)] as const] : [],
+      ),
+    );
+    const words = await randomWords(all, values, compute);
+    const graph = words.size ? collect(roots, (e) => plan.isGiven(e) || words.has(e)) : all;
+    const search = new Search(graph, new Map([...values, ...words].filter(([e]) => graph.index.has(e))));
+    return new Finder(ran, kind, bad, roots, search);
   }
 
   async find(compute: Compute): Promise<NonfiniteError | undefined> {
