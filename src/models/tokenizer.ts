@@ -60,7 +60,13 @@ export class Tokenizer {
   /** bos_token, eos_token and so on, as templates call them. */
   readonly specialTokens: Readonly<Record<string, string>>;
 
-  private constructor(library: Library, config: TokenizerConfig, template: Template | undefined) {
+  private constructor(
+    library: Library,
+    config: TokenizerConfig,
+    template: Template | undefined,
+    /** tokenizer.json, for errors. */
+    readonly file: string,
+  ) {
     this.#library = library;
     const added = [...library.get_added_tokens_decoder()];
     this.#added = new Map(added.map(([id, t]) => [id, t.content]));
@@ -87,7 +93,7 @@ export class Tokenizer {
     const { Tokenizer: Library } = await import('@huggingface/tokenizers');
     const { Template } = await import('@huggingface/jinja');
     try {
-      return new Tokenizer(new Library(json, config), config, template ? new Template(template) : undefined);
+      return new Tokenizer(new Library(json, config), config, template ? new Template(template) : undefined, file);
     } catch (e) {
       throw new ArgumentError(`the tokenizer of ${folder} cannot be used: ${messageOf(e)}`, { cause: e });
     }
@@ -108,7 +114,7 @@ export class Tokenizer {
     const unknown = ids.findIndex((id: number | undefined) => id === undefined);
     if (unknown >= 0)
       throw new ArgumentError(
-        `Tokenizer.encode: ${describe(tokens[unknown])} is not in the vocabulary: use the tokenizer.json of the model`,
+        `Tokenizer.encode: ${describe(tokens[unknown])} is not in the vocabulary of ${this.file}: use the tokenizer.json of the model`,
       );
     return ids;
   }
@@ -146,7 +152,7 @@ export class Tokenizer {
     try {
       return this.#library.encode(text, { add_special_tokens: addSpecialTokens });
     } catch (e) {
-      throw new ArgumentError(`Tokenizer.encode: the tokenizer cannot be used: ${messageOf(e)}`, { cause: e });
+      throw new ArgumentError(`Tokenizer.encode: ${this.file} cannot be used: ${messageOf(e)}`, { cause: e });
     }
   }
   #bytesOf(id: number, skipSpecial: boolean): Uint8Array {

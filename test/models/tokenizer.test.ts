@@ -86,7 +86,9 @@ test('a template with a token that has no id is an error, not a token without nu
   json.post_processor = { type: 'TemplateProcessing', single, pair: [], special_tokens: {} };
   fs.writeFileSync(path.join(folder, 'tokenizer.json'), JSON.stringify(json));
   const broken = await Tokenizer.fromPretrained(folder);
-  expect(() => broken.encode('q')).toThrow("Tokenizer.encode: the string '<none>' is not in the vocabulary");
+  expect(() => broken.encode('q')).toThrow(
+    /^Tokenizer\.encode: the string '<none>' is not in the vocabulary of .*tokenizer\.json: /,
+  );
   expect(broken.encode('q', { addSpecialTokens: false })).toEqual(tokenizer.encode('q'));
   fs.rmSync(folder, { recursive: true });
 });
