@@ -28,7 +28,7 @@ export async function temporaryFolder(kind: (typeof KINDS)[number]): Promise<Tem
 
 async function sweep(): Promise<void> {
   for (const name of await fs.readdir(os.tmpdir()).catch(() => []))
-    if (NAME.test(name)) await removeDead(path.join(os.tmpdir(), name)).catch(() => undefined); // nobody misses the room
+    if (NAME.test(name)) await removeDead(path.join(os.tmpdir(), name)).catch(() => undefined); // it only takes room
 }
 
 async function removeDead(folder: string): Promise<void> {

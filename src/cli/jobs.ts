@@ -29,7 +29,7 @@ export function jobsCommand(): Command {
     });
 }
 
-/** What the workers' environment has is nobody's business here. */
+/** The workers' environment may hold secrets: it is not printed. */
 const withoutEnv = (key: string, value: unknown): unknown => (key === WORKER_ENV ? undefined : value);
 
 function row({ submission_id: id, status, start_time: began, end_time: ended, metadata }: Job): string[] {

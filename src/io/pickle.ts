@@ -97,7 +97,7 @@ class Machine {
     if (text === undefined) throw this.bad(`its pickle has a text at byte ${this.at - n} that is not UTF-8`);
     return text;
   }
-  /** A text of Python 2, whose encoding nobody knows. */
+  /** A text of Python 2, whose encoding is unknown. */
   oldText(n: number): string {
     const bytes = this.slice(n);
     return utf8(bytes) ?? Buffer.from(bytes).toString('latin1');

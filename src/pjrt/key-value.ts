@@ -14,7 +14,7 @@ export interface Member {
   readonly port: number;
   /** How long all may take to join, in seconds. */
   readonly timeout: number;
-  /** What all processes know, and nobody else: who does not have it cannot join. */
+  /** A secret of the group: a process without it cannot join. */
   readonly token?: string;
 }
 

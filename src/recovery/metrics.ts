@@ -27,7 +27,7 @@ export interface EvalMetrics {
 }
 
 const STEP = object({ step: whole() });
-/** Written by the process that has the run's lock; without one, by nobody. */
+/** Written only by the process that has the run's lock. */
 export class MetricsFile {
   constructor(
     readonly path: string,
