@@ -4,4 +4,5 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-for (const folder of ['ray/driver']) cpSync(join(root, 'src', folder), join(root, 'dist', folder), { recursive: true });
+for (const folder of ['train/ray/driver'])
+  cpSync(join(root, 'src', folder), join(root, 'dist', folder), { recursive: true });

@@ -134,8 +134,8 @@ const resolved = (s) => (s.flags & SymbolFlags.Alias ? checker.getAliasedSymbol(
 const typed = (s) => [s.name, checker.getTypeOfSymbol(resolved(s))];
 const ops = exportsOf('src/ops/index.ts').map(typed);
 const inPlace = exportsOf('src/tensor/inplace.ts').map(typed);
-const others = ['attention', 'create', 'norm', 'random', 'step']
-  .flatMap((file) => exportsOf(`src/tensor/${file}.ts`))
+const others = ['tensor/attention', 'tensor/create', 'tensor/norm', 'tensor/random', 'step/step']
+  .flatMap((file) => exportsOf(`src/${file}.ts`))
   .map(typed);
 const methods = methodsOf('src/tensor/tensor.ts', (name) => [...ops, ...inPlace].some(([op]) => op === name));
 

@@ -14,7 +14,7 @@ import { device } from '../runtime/device.js';
 import { collectGarbage, collectNow, limitMemory, machineMemory, wholeOf } from '../runtime/memory.js';
 import { isStored } from '../runtime/sharded.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
-import { compute } from '../tensor/sync.js';
+import { compute } from '../step/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkCount, checkOptions } from './check.js';
 import { type Configuration, chipOf, configOf, type KernelPyTorchConfig, limitOf, type TPUConfig } from './config.js';

@@ -9,7 +9,7 @@ import { collectGarbage } from '../runtime/memory.js';
 import { dropPrograms } from '../runtime/program.js';
 import { defaultClient } from '../runtime/value.js';
 import { shardingOf, unmark } from '../spmd/sharding.js';
-import { sync } from '../tensor/sync.js';
+import { sync } from '../step/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import {
   type Change,

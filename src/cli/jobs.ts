@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { columns, plural, seconds } from '../base/format.js';
-import { type Job, type JobStatus, WORKER_ENV } from '../ray/index.js';
+import { type Job, type JobStatus, WORKER_ENV } from '../train/ray/index.js';
 import { addressOption, clusterAt } from './ray-options.js';
 
 const COLORS: Readonly<Record<JobStatus, (text: string) => string>> = {

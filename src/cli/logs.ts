@@ -1,7 +1,7 @@
 // `tsxla logs`: what a job on a Ray cluster prints, from its beginning; with --follow until its end.
 import { Command } from 'commander';
 import { RayError } from '../base/errors.js';
-import { eventsOf, showEvent, watchRun } from '../ray/index.js';
+import { eventsOf, showEvent, watchRun } from '../train/ray/index.js';
 import { addressOption, clusterAt } from './ray-options.js';
 
 export function logsCommand(): Command {

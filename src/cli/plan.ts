@@ -4,7 +4,7 @@ import { Command, Option } from 'commander';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
-import type { JobName, JobPlanProgress, Remat } from '../jobs/index.js';
+import type { JobName, JobPlanProgress, Remat } from '../plan/workloads/index.js';
 import { duration, whole } from './numbers.js';
 import { type Progress, progress } from './progress.js';
 
@@ -67,7 +67,7 @@ const print = (text: string) => void process.stdout.write(`${text}\n`);
 
 async function run(flags: Flags): Promise<void> {
   const { guide, model, job, tpu: tpus, batch, timeout, remat, json, html, ...rest } = flags;
-  const { guideReport, pageOf, planGuide, planJob, reportOf } = await import('../jobs/index.js');
+  const { guideReport, pageOf, planGuide, planJob, reportOf } = await import('../plan/workloads/index.js');
   if (guide) {
     const rows = await planGuide({ timeoutSeconds: timeout, fresh: rest.fresh, onProgress: shower() });
     return print(json ? JSON.stringify(rows, null, 2) : guideReport(rows));

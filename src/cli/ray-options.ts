@@ -1,7 +1,7 @@
 // What the commands that talk to a Ray cluster have in common.
 import { InvalidArgumentError, Option } from 'commander';
-import { RAY_ENV, RayCluster, rayAddress } from '../ray/index.js';
 import type { RayOptions } from '../train/index.js';
+import { RAY_ENV, RayCluster, rayAddress } from '../train/ray/index.js';
 import { count } from './numbers.js';
 
 export const addressOption = (): Option =>

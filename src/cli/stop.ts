@@ -1,6 +1,6 @@
 // `tsxla stop`: ends a job on a Ray cluster, with all it has started there.
 import { Command } from 'commander';
-import { isFinal, stopJob } from '../ray/index.js';
+import { isFinal, stopJob } from '../train/ray/index.js';
 import { addressOption, clusterAt } from './ray-options.js';
 
 export function stopCommand(): Command {

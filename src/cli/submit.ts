@@ -7,7 +7,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { Command } from 'commander';
 import { ArgumentError } from '../base/errors.js';
-import { rayAddress } from '../ray/index.js';
+import { rayAddress } from '../train/ray/index.js';
 import { count } from './numbers.js';
 import { addressOption, clusterAt, type RayFlags, rayEnv, rayFlags } from './ray-options.js';
 

@@ -1,6 +1,6 @@
 // torch_xla.distributed.parallel_loader's MpDeviceLoader, for code that comes from PyTorch/XLA.
 import { ArgumentError } from '../base/errors.js';
-import { sync } from '../tensor/sync.js';
+import { sync } from '../step/sync.js';
 import { DataLoader, type Loader, type LoaderState } from './loader.js';
 import { type InputSharding, splitInput } from './sharding.js';
 

@@ -1,11 +1,12 @@
 // The teacher's part of a KD cache, one program: forward, then for a chunk of positions at a time the head's logits, their
 // largest, and some at random. The logits of all positions, [B, L, V], are never held.
+
+import { type Compiled, compile } from '../step/step.js';
 import { noGrad } from '../tensor/autograd.js';
 import { scan } from '../tensor/control.js';
 import { arange, full, tensor, zeros } from '../tensor/create.js';
 import { cat } from '../tensor/functions.js';
 import { Generator, rand } from '../tensor/random.js';
-import { type Compiled, compile } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { CacheSizes, LogitsDType } from './cache-format.js';
 

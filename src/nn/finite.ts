@@ -6,10 +6,10 @@ import { decodeFloats } from '../base/float.js';
 import { isFloat } from '../base/promote.js';
 import { showShape, unravel } from '../base/shape.js';
 import { readableFor } from '../spmd/parallel.js';
+import { compute } from '../step/sync.js';
 import { noGrad } from '../tensor/autograd.js';
 import { stack } from '../tensor/functions.js';
 import type { StateEntry } from '../tensor/state.js';
-import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { Module } from './module.js';
 

@@ -11,7 +11,7 @@ import { convert } from '../ops/move.js';
 import { abs, add, div, maximum, minimum, mul, pow, sqrt, square } from '../ops/pointwise.js';
 import { reduceMax, reduceSum } from '../ops/reduce.js';
 import { detach } from '../ops/variable.js';
-import { afterStep } from '../tensor/closures.js';
+import { afterStep } from '../step/closures.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkList } from './optimizer.js';
 import { shared } from './shared.js';

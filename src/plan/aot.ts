@@ -2,13 +2,13 @@
 import { ArgumentError, type OutOfMemoryError } from '../base/errors.js';
 import { isolated } from '../base/isolated.js';
 import { messageOf } from '../base/thrown.js';
-import { type Cost, costOf } from '../hlo/cost.js';
-import { type Liveness, livenessOf } from '../hlo/liveness.js';
 import type { CompileOptions, MemoryStats, Program } from '../pjrt/index.js';
 import { Topology } from '../pjrt/index.js';
 import { findPlugin } from '../plugins/index.js';
 import { LIBTPU_WITHOUT_TPU } from '../runtime/device.js';
 import { findChip } from './chips.js';
+import { type Cost, costOf } from './hlo/cost.js';
+import { type Liveness, livenessOf } from './hlo/liveness.js';
 
 export interface AheadOfTime {
   readonly topology: string;

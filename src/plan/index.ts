@@ -1,8 +1,5 @@
 // Planning: what a program needs on devices that are not here.
 
-export { type Collective, type Cost, costOf, type Kernel } from '../hlo/cost.js';
-export type { Flops, Unit } from '../hlo/flops.js';
-export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from '../hlo/liveness.js';
 export {
   type AheadOfTime,
   askTopologies,
@@ -13,6 +10,9 @@ export {
 } from './aot.js';
 export { CHIPS, type Chip, findChip } from './chips.js';
 export { type Answer, type AskOptions, ask, plansDir } from './compile.js';
+export { type Collective, type Cost, costOf, type Kernel } from './hlo/cost.js';
+export type { Flops, Unit } from './hlo/flops.js';
+export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from './hlo/liveness.js';
 export { PARTS, type Parts, type Plan, type PlanOptions, plan, planLowered } from './plan.js';
 export { type Estimate, estimate, type HeavyKernel } from './roofline.js';
 export { parseTopology, type Slice } from './topology.js';

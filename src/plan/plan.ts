@@ -5,11 +5,11 @@ import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
 import { describe, isPlain } from '../base/tree.js';
-import { type LiveBuffer, named } from '../hlo/liveness.js';
+import { type Compiled, compile, type Lowered, type LowerOptions } from '../step/step.js';
+import type { ProgramInput } from '../step/trace.js';
 import { zeros } from '../tensor/create.js';
-import { type Compiled, compile, type Lowered, type LowerOptions } from '../tensor/step.js';
-import type { ProgramInput } from '../tensor/trace.js';
 import { type AskOptions, ask } from './compile.js';
+import { type LiveBuffer, named } from './hlo/liveness.js';
 import { type Estimate, estimate } from './roofline.js';
 import { parseTopology, type Slice } from './topology.js';
 

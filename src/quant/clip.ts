@@ -1,6 +1,7 @@
 // Where the levels of a matrix should end, as a share of its largest weight: few weights beyond, small steps below.
+
+import { compute } from '../step/sync.js';
 import { slice } from '../tensor/indexing.js';
-import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /** Whole numbers from least to most are codes, and the levels lie half a step below them. */

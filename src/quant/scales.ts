@@ -2,10 +2,10 @@
 // A group's scale is repeated over its members, so the large matrix is never decomposed: the small one of groups is, with
 // each column weighted by the square root of its group's size. On the host, in f64: it is done once.
 import { ArgumentError } from '../base/errors.js';
+import { compute } from '../step/sync.js';
 import { foriLoop } from '../tensor/control.js';
 import { ones, tensor } from '../tensor/create.js';
 import { pad } from '../tensor/functions.js';
-import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { snap } from './lut.js';
 

@@ -3,11 +3,11 @@ import { ArgumentError } from '../base/errors.js';
 import { anchorLoss } from '../distill/index.js';
 import { disableAdapter } from '../lora/index.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
+import { compile } from '../step/step.js';
+import { compute } from '../step/sync.js';
 import { noGrad } from '../tensor/autograd.js';
 import { zeros } from '../tensor/create.js';
 import { cat } from '../tensor/functions.js';
-import { compile } from '../tensor/step.js';
-import { compute } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Batch, batchesOf, foreseen, type Lesson, positionsOf } from './lessons.js';
 

@@ -8,10 +8,10 @@ import type { Qwen3ForCausalLM } from '../models/index.js';
 import { checkFinite } from '../nn/finite.js';
 import { skipInit } from '../nn/init.js';
 import { Linear } from '../nn/linear.js';
+import { sync } from '../step/sync.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
 import { logSoftmax } from '../tensor/functions.js';
-import { sync } from '../tensor/sync.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /** requantize: layers stay as they are, with other codes. dense: every layer with an adapter becomes a plain one. */

@@ -7,7 +7,7 @@ import { checkOptions } from '../base/options.js';
 import { shown } from '../base/tree.js';
 import { parseTopology } from '../plan/topology.js';
 import type { Preset } from '../quant/index.js';
-import { addressFromEnv } from '../ray/address.js';
+import { addressFromEnv } from '../train/ray/address.js';
 
 type Kind = 'text' | 'texts' | 'number' | 'whole' | 'switch' | readonly string[];
 export interface Flag {

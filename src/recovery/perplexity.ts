@@ -12,10 +12,10 @@ import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
 import { firstNonfinite, nonfiniteText, REPAIR, showNonfinite } from '../nn/finite.js';
 import type { Module } from '../nn/module.js';
 import { batchFor, readableFor } from '../spmd/parallel.js';
+import { type Compiled, compile } from '../step/step.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
 import { where } from '../tensor/functions.js';
-import { type Compiled, compile } from '../tensor/step.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { positionsOf } from './lessons.js';
 

@@ -29,7 +29,7 @@ export type { DatasetSource, Datasets, Shard, ShardOptions } from './data.js';
 export type { KeptCheckpoint, Result } from './engine.js';
 export { TrainingFailedError, WorkerError } from './errors.js';
 export type { Metrics } from './link.js';
-export type { RayOptions } from './ray.js';
+export type { RayOptions } from './ray/engine.js';
 export {
   anyWorker,
   averageGradients,

@@ -21,12 +21,12 @@ import {
   shardingOf,
 } from '../spmd/index.js';
 import { batchAxes } from '../spmd/shares.js';
+import { step as runStep } from '../step/step.js';
+import { compute, sync } from '../step/sync.js';
 import { noGrad } from '../tensor/autograd.js';
 import { fromBuffer, tensor, zeros } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import { currentRegion } from '../tensor/region.js';
-import { step as runStep } from '../tensor/step.js';
-import { compute, sync } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { currentLoop, type Loop } from './context.js';
 import { shareLoader } from './data.js';

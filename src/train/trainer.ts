@@ -5,7 +5,6 @@ import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { describe, isPlain } from '../base/tree.js';
-import { addressFromEnv } from '../ray/address.js';
 import {
   RunConfig,
   type RunOptions,
@@ -19,7 +18,8 @@ import { type Engine, type PlainResult, plainOf, type Result, type RunRequest, r
 import { TrainingFailedError } from './errors.js';
 import type { WorkerSpec } from './link.js';
 import { LocalEngine } from './local.js';
-import type { RayOptions } from './ray.js';
+import { addressFromEnv } from './ray/address.js';
+import type { RayOptions } from './ray/engine.js';
 import { type Scale, scaleOf } from './scaling.js';
 import { asWorker, runAsWorker, runLoop } from './worker.js';
 
@@ -85,7 +85,7 @@ export class TorchTrainer<C = undefined> {
 
   /** Waits for a run on a Ray cluster that is under way, by the id of its job, and gives what it came to. Ctrl-C does not end it. */
   static async attach(address: string, job: string, options: { readonly token?: string } = {}): Promise<Result> {
-    return (await import('./ray.js')).attach(address, job, options);
+    return (await import('./ray/engine.js')).attach(address, job, options);
   }
 
   /**
@@ -129,7 +129,7 @@ export class TorchTrainer<C = undefined> {
 /** The engine of an address; without one, this machine. */
 async function engineAt(address: string | undefined, options: RayOptions | undefined): Promise<Engine> {
   if (!address) return new LocalEngine();
-  const { RayEngine } = await import('./ray.js'); // who trains here needs none of it
+  const { RayEngine } = await import('./ray/engine.js'); // who trains here needs none of it
   return new RayEngine(address, options);
 }
 

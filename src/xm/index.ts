@@ -6,16 +6,16 @@ import { describe } from '../base/tree.js';
 import { chooseDevice } from '../runtime/device.js';
 import { allDone, inTurn } from '../runtime/turn.js';
 import { defaultClient } from '../runtime/value.js';
-import { afterStep } from '../tensor/closures.js';
+import { afterStep } from '../step/closures.js';
+import { sync } from '../step/sync.js';
 import { defaultGenerator, manualSeed } from '../tensor/random.js';
-import { sync } from '../tensor/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 
 /** xm.metrics_report: every metric and counter. */
 export { report as metricsReport } from '../runtime/report.js';
-export { getStablehlo } from '../tensor/graph.js';
 /** xm.mark_step, and spec code's xla_mark_step around it: computes what is pending and ends a step. */
-export { type SyncOptions, sync as markStep, sync as xlaMarkStep } from '../tensor/sync.js';
+export { type SyncOptions, sync as markStep, sync as xlaMarkStep } from '../step/sync.js';
+export { getStablehlo } from '../tensor/graph.js';
 
 // ---- the device
 

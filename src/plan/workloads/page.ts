@@ -1,0 +1,312 @@
+// A plan as one page that needs nothing else: no script, no network. Charts are SVG in percent of the width, so that their text
+// keeps its size on a phone; the data is in the page as JSON, too.
+import { bytes, flops, seconds } from '../../base/format.js';
+import { type Chip, PARTS, type Plan } from '../index.js';
+import { JOBS } from './jobs.js';
+import type { JobPlan, JobRow } from './plan.js';
+import { fitOf, nameOf, placeOf, recommendation, tableOf, titleOf } from './report.js';
+
+/** A program of a row: what the charts show one by one. */
+interface Shown {
+  readonly label: string;
+  readonly row: JobRow;
+  readonly plan: Plan;
+}
+
+const escaped = (text: string): string =>
+  text.replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]!);
+const percent = (x: number): string => `${Math.max(0, Math.min(100, 100 * x)).toFixed(3)}%`;
+const section = (title: string, note: string, body: string): string =>
+  body && `<section><h2>${title}</h2><p class="note">${note}</p>${body}</section>`;
+
+/** The whole page, as text. */
+export function pageOf(plan: JobPlan): string {
+  const shown = plan.rows.flatMap((row) =>
+    row.programs.map(
+      (p): Shown => ({ label: nameOf(row) + (row.programs.length > 1 ? `, ${p.name}` : ''), row, plan: p.plan }),
+    ),
+  );
+  const [best] = plan.rows;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escaped(`${plan.model.name} ${plan.job}: plan`)}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+<header>
+<p class="kicker">tsxla plan</p>
+<h1>${escaped(plan.model.name)} <span>${escaped(plan.job)}</span></h1>
+<p class="note">${escaped(titleOf(plan))}</p>
+<p class="advice${best?.fits ? '' : ' bad'}">${escaped(recommendation(plan))}</p>
+</header>
+${section('Combinations', 'The best first: what fits, by tokens a second and chip. Times are lower bounds.', table(plan.rows))}
+${section('Memory of one device at the peak', 'As XLA’s compiler for TPUs lays it out. The line is what it lets a program have.', memory(shown, JOBS[plan.job].trains))}
+${section('Time of one run', 'What arithmetic, memory and links would each take alone, at their peaks; the step takes at least the bar in full.', times(shown))}
+${section('Roofline', 'Work for each byte that is moved, against work a second. A point under the slope waits for memory, one under the flat for arithmetic.', roofline(shown))}
+${section('What does not fit', 'The largest buffers at the peak, and what would help: each was compiled.', shortages(plan.rows))}
+${section('Where the time goes', `The heaviest kernels of ${best ? escaped(nameOf(best)) : ''}.`, heaviest(plan.rows))}
+<footer>Figures come from ahead-of-time compiles by libtpu, without a TPU, and from a roofline over the optimized program with each chip’s published peaks.</footer>
+</main>
+<script type="application/json" id="plan">${JSON.stringify(plan).replaceAll('<', '\\u003c')}</script>
+</body>
+</html>
+`;
+}
+
+// ---- the table
+
+function table(rows: readonly JobRow[]): string {
+  const [titles = [], ...lines] = tableOf(rows);
+  return listed(titles, lines, (i) => ` class="${rows[i]!.fits ? 'fits' : 'not'}"`);
+}
+
+// ---- bars
+
+interface Bar {
+  readonly label: string;
+  readonly value: string;
+  readonly bad?: boolean;
+  readonly pieces: readonly { readonly kind: string; readonly size: number; readonly title: string }[];
+  /** A line across the bar. */
+  readonly mark?: { readonly at: number; readonly title: string };
+}
+
+const legend = (kinds: Readonly<Record<string, string>>): string =>
+  `<ul class="legend">${Object.entries(kinds)
+    .map(([kind, name]) => `<li><i class="${kind}"></i>${name}</li>`)
+    .join('')}</ul>`;
+
+/** Bars below each other, on one scale from 0. */
+function bars(list: readonly Bar[], names: Readonly<Record<string, string>>, unit: (n: number) => string): string {
+  const most = 1.02 * Math.max(...list.map((b) => Math.max(b.mark?.at ?? 0, sum(b.pieces.map((p) => p.size)))));
+  const drawn = list.map(({ label, value, pieces, mark, bad }) => {
+    let from = 0;
+    const rects = pieces.map(({ kind, size, title }) => {
+      const rect = `<rect class="${kind}" x="${percent(from / most)}" width="${percent(size / most)}" y="3" height="20"><title>${escaped(title)}</title></rect>`;
+      from += size;
+      return rect;
+    });
+    const at = mark && percent(mark.at / most);
+    const line = mark
+      ? `<line class="mark" x1="${at}" x2="${at}" y1="0" y2="26"><title>${escaped(mark.title)}</title></line>`
+      : '';
+    return `<div class="bar${bad ? ' bad' : ''}"><div class="label"><b>${escaped(label)}</b><span>${escaped(value)}</span></div>
+<svg role="img" aria-label="${escaped(`${label}: ${value}`)}" width="100%" height="26"><rect class="ground" width="100%" y="3" height="20" rx="2"/>${rects.join('')}${line}</svg></div>`;
+  });
+  const ends = `<div class="ends"><span>0</span><span>${escaped(unit(most / 2))}</span><span>${escaped(unit(most))}</span></div>`;
+  const kinds = Object.entries(names).filter(([kind]) =>
+    list.some((b) => b.pieces.some((p) => p.kind === kind && p.size)),
+  );
+  return legend(Object.fromEntries(kinds)) + drawn.join('\n') + ends;
+}
+const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
+
+function memory(shown: readonly Shown[], trains: boolean): string {
+  if (!shown.length) return '';
+  const names = {
+    weights: 'weights',
+    state: trains ? 'optimizer' : 'keys and values',
+    batch: 'batch',
+    activations: 'kept for the backward pass',
+    temporaries: 'temporaries',
+    code: 'code',
+  };
+  const list = shown.map(
+    ({ label, plan }): Bar => ({
+      label,
+      value: `${bytes(plan.peak)} of ${bytes(plan.available)}${plan.fits ? '' : `, ${bytes(plan.shortage!)} too much`}`,
+      bad: !plan.fits,
+      pieces: PARTS.map((kind) => ({
+        kind,
+        size: plan.parts[kind],
+        title: `${names[kind]}: ${bytes(plan.parts[kind])}`,
+      })),
+      mark: { at: plan.available, title: `available: ${bytes(plan.available)}` },
+    }),
+  );
+  return bars(list, names, bytes);
+}
+
+function times(all: readonly Shown[]): string {
+  const shown = all.filter((s) => s.plan.estimate.seconds > 0);
+  if (!shown.length) return '';
+  const names = { compute: 'arithmetic', traffic: 'memory', links: 'links between chips' };
+  const most = 1.02 * Math.max(...shown.map((s) => s.plan.estimate.seconds));
+  const drawn = shown.map(({ label, plan: { estimate: e } }) => {
+    const pieces = [
+      ['compute', e.computeSeconds],
+      ['traffic', e.memorySeconds],
+      ['links', e.interconnectSeconds],
+    ] as const;
+    const rects = pieces.map(
+      ([kind, s], i) =>
+        `<rect class="${kind}" width="${percent(s / most)}" y="${2 + 8 * i}" height="7"><title>${names[kind]}: ${seconds(s)}</title></rect>`,
+    );
+    const value = `${seconds(e.seconds)}, ${(100 * e.utilisation).toFixed(0)}% used`;
+    return `<div class="bar"><div class="label"><b>${escaped(label)}</b><span>${value}</span></div>
+<svg role="img" aria-label="${escaped(`${label}: ${value}`)}" width="100%" height="27"><rect class="ground" width="${percent(e.seconds / most)}" y="0" height="27" rx="2"/>${rects.join('')}</svg></div>`;
+  });
+  const ends = `<div class="ends"><span>0</span><span>${seconds(most / 2)}</span><span>${seconds(most)}</span></div>`;
+  return legend({ ...names, ground: 'the step' }) + drawn.join('\n') + ends;
+}
+
+// ---- the roofline
+
+const HEIGHT = 300; // pixels
+function roofline(shown: readonly Shown[]): string {
+  const points = shown
+    .map(({ label, row, plan: { estimate: e } }) => ({
+      label,
+      chip: row.topology.chip,
+      x: e.flops / Math.max(1, e.bytes),
+      y: e.flops / e.seconds,
+    }))
+    .filter((p) => p.x > 0 && p.y > 0);
+  if (!points.length) return '';
+  const chips = [...new Map(points.map((p) => [p.chip.name, p.chip])).values()];
+  const colour = (chip: Chip) => `c${chips.findIndex((c) => c.name === chip.name) % 6}`;
+  const ridge = (c: Chip) => c.peak.bf16 / c.hbm.bandwidth;
+  const decade = (x: number, up: boolean) => (up ? Math.ceil(Math.log10(x)) : Math.floor(Math.log10(x)));
+  const xs = [...points.map((p) => p.x), ...chips.map(ridge)];
+  const ys = [...points.map((p) => p.y), ...chips.map((c) => c.peak.bf16)];
+  const [left, right] = [decade(Math.min(...xs) * 0.7, false), decade(Math.max(...xs) * 1.4, true)];
+  const [bottom, top] = [decade(Math.min(...ys) * 0.7, false), decade(Math.max(...ys) * 1.2, true)];
+  const X = (x: number) => percent(0.02 + (0.96 * (Math.log10(x) - left)) / (right - left));
+  const Y = (y: number) => (HEIGHT - 24 - ((HEIGHT - 44) * (Math.log10(y) - bottom)) / (top - bottom)).toFixed(1);
+  const range = (a: number, b: number) => Array.from({ length: b - a + 1 }, (_, i) => 10 ** (a + i));
+  const grid = [
+    ...range(left, right).map(
+      (x) =>
+        `<line class="grid" x1="${X(x)}" x2="${X(x)}" y1="${Y(10 ** top)}" y2="${Y(10 ** bottom)}"/><text x="${X(x)}" y="${HEIGHT - 6}" text-anchor="${x === 10 ** right ? 'end' : x === 10 ** left ? 'start' : 'middle'}">${x >= 1 ? x.toLocaleString('en-US') : x}</text>`,
+    ),
+    ...range(bottom, top).map(
+      (y) =>
+        `<line class="grid" x1="2%" x2="98%" y1="${Y(y)}" y2="${Y(y)}"/><text class="y" x="2.4%" y="${Number(Y(y)) - 4}">${flops(y)}/s</text>`,
+    ),
+  ];
+  const roofs = chips.map((chip, i) => {
+    const low = Math.max(10 ** left, 10 ** bottom / chip.hbm.bandwidth);
+    const title = `<title>${chip.name}: ${flops(chip.peak.bf16)}/s in bf16, ${bytes(chip.hbm.bandwidth)}/s</title>`;
+    return `<g class="roof c${i % 6}"><line x1="${X(low)}" y1="${Y(low * chip.hbm.bandwidth)}" x2="${X(ridge(chip))}" y2="${Y(chip.peak.bf16)}">${title}</line>
+<line x1="${X(ridge(chip))}" y1="${Y(chip.peak.bf16)}" x2="98%" y2="${Y(chip.peak.bf16)}">${title}</line></g>`;
+  });
+  const dots = points.map(
+    ({ label, chip, x, y }, i) =>
+      `<circle class="dot ${colour(chip)}" cx="${X(x)}" cy="${Y(y)}" r="9"><title>${escaped(`${label}: ${flops(y)}/s, ${x.toFixed(0)} FLOP a byte`)}</title></circle><text class="number" x="${X(x)}" y="${Number(Y(y)) + 4}">${i + 1}</text>`,
+  );
+  const names = chips.map((c, i) => `<li><i class="c${i % 6}"></i>${c.name}</li>`).join('');
+  return `<ul class="legend">${names}</ul>
+<svg class="plot" role="img" aria-label="roofline" width="100%" height="${HEIGHT}">${grid.join('')}${roofs.join('')}${dots.join('')}</svg>
+<p class="axis">FLOP for each byte of HBM</p>
+<ol class="points">${points.map((p) => `<li>${escaped(p.label)}</li>`).join('')}</ol>`;
+}
+
+// ---- lists
+
+function listed(
+  titles: readonly string[],
+  lines: readonly (readonly string[])[],
+  mark = (_line: number) => '',
+): string {
+  const cells = (tag: string, line: readonly string[]) => line.map((c) => `<${tag}>${escaped(c)}</${tag}>`).join('');
+  return `<div class="scroll"><table><thead><tr>${cells('th', titles)}</tr></thead><tbody>${lines.map((l, i) => `<tr${mark(i)}>${cells('td', l)}</tr>`).join('')}</tbody></table></div>`;
+}
+
+function shortages(rows: readonly JobRow[]): string {
+  return rows
+    .filter((row) => !row.fits)
+    .map((row) => {
+      const plan = row.programs.find((p) => !p.plan.fits)?.plan;
+      const buffers = (plan?.largest ?? []).map((b) => [bytes(b.bytes), b.shape, b.what, placeOf(b.source)]);
+      const remedies = (row.remedies ?? []).map((r) => [
+        r.what,
+        r.peak ? bytes(r.peak) : '',
+        r.peak ? (r.fits ? 'fits' : 'does not fit') : 'could not be compiled',
+        r.flag,
+      ]);
+      return `<h3>${escaped(nameOf(row))}: ${escaped(row.error ?? fitOf(row))}</h3>
+${remedies.length ? listed(['what would help', 'peak', '', 'flag'], remedies) : ''}
+${buffers.length ? listed(['bytes', 'array', 'what', 'where'], buffers) : ''}`;
+    })
+    .join('\n');
+}
+
+function heaviest([best]: readonly JobRow[]): string {
+  const kernels = best?.programs.at(-1)?.plan.estimate.heaviest ?? [];
+  const total = best?.programs.at(-1)?.plan.estimate.seconds ?? 1;
+  const lines = kernels.map((k) => [
+    seconds(k.seconds),
+    `${((100 * k.seconds) / total).toFixed(1)}%`,
+    String(k.times),
+    k.name,
+    placeOf(k.source),
+  ]);
+  return lines.length ? listed(['time', 'of all', 'runs', 'kernel', 'where'], lines) : '';
+}
+
+const STYLE = `
+:root{--bg:#fbfbfa;--card:#fff;--ink:#1d1f23;--soft:#666c76;--line:#e4e4e0;--ground:#eeeeea;--good:#1a7f4b;--bad:#c0362c;--mark:#1d1f23}
+@media(prefers-color-scheme:dark){:root{--bg:#14161a;--card:#1c1f25;--ink:#e8e9ec;--soft:#9aa1ad;--line:#2c3038;--ground:#272b33;--good:#4cc38a;--bad:#ff7b6b;--mark:#f4f4f4}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:1120px;margin:0 auto;padding:28px 16px 48px}
+.kicker{margin:0;color:var(--soft);font:600 12px/1 ui-monospace,Menlo,Consolas,monospace;letter-spacing:.06em}
+h1{margin:8px 0 4px;font-size:30px;line-height:1.15;letter-spacing:-.01em}
+h1 span{color:var(--soft);font-weight:400}
+h2{margin:0;font-size:17px}
+h3{margin:20px 0 8px;font-size:15px;color:var(--bad)}
+.note{margin:2px 0 14px;color:var(--soft);font-size:13.5px}
+.advice{margin:16px 0 0;padding:12px 16px;border-left:4px solid var(--good);background:var(--card);border-radius:0 8px 8px 0}
+.advice.bad{border-color:var(--bad)}
+section{margin-top:22px;padding:18px 18px 16px;background:var(--card);border:1px solid var(--line);border-radius:10px}
+.scroll{overflow-x:auto;margin:0 -18px;padding:0 18px}
+table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
+th{padding:4px 14px 6px 0;color:var(--soft);font-weight:500;text-align:left;white-space:nowrap}
+td{padding:6px 14px 6px 0;border-top:1px solid var(--line);white-space:nowrap}
+tr.fits td:first-child,tr.not td:first-child{font-weight:600}
+tr.not td{color:var(--bad)}
+.scroll+.scroll{margin-top:14px}
+.legend{display:flex;flex-wrap:wrap;gap:4px 16px;margin:0 0 12px;padding:0;list-style:none;color:var(--soft);font-size:13px}
+.legend i{display:inline-block;width:11px;height:11px;margin-right:6px;border-radius:2px;vertical-align:-1px}
+.bar{margin-top:10px}
+.label{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px;font-size:13.5px;font-variant-numeric:tabular-nums}
+.label b{font-weight:600}.label span{color:var(--soft)}
+.bar.bad .label span{color:var(--bad)}
+.ends{display:flex;justify-content:space-between;margin-top:4px;color:var(--soft);font-size:12px}
+.axis{margin:2px 0 0;text-align:center;color:var(--soft);font-size:12px}
+svg{display:block}
+.ground{fill:var(--ground);background:var(--ground)}
+.mark{stroke:var(--mark);stroke-width:2}
+.grid{stroke:var(--line)}
+.plot text{fill:var(--soft);font-size:11px}
+.roof line{fill:none;stroke-width:2;stroke-linecap:round}
+.plot .number{fill:#fff;font-weight:600;text-anchor:middle}
+.points{display:flex;flex-wrap:wrap;gap:2px 34px;margin:10px 0 0;padding-left:18px;color:var(--soft);font-size:13px}
+.dot{stroke:var(--card);stroke-width:2}
+${Object.entries({
+  weights: '#4269d0',
+  state: '#efb118',
+  batch: '#3ca951',
+  activations: '#ff725c',
+  temporaries: '#a463f2',
+  code: '#9498a0',
+  compute: '#4269d0',
+  traffic: '#ff725c',
+  links: '#efb118',
+  c0: '#4269d0',
+  c1: '#ff725c',
+  c2: '#3ca951',
+  c3: '#efb118',
+  c4: '#a463f2',
+  c5: '#97bbf5',
+})
+  .map(([kind, color]) => `.${kind}{fill:${color};background:${color};stroke:${/^c\d/.test(kind) ? color : 'none'}}`)
+  .join('\n')}
+footer{margin-top:22px;color:var(--soft);font-size:12.5px}
+@media(max-width:520px){h1{font-size:24px}section{padding:14px 14px 12px}.scroll{margin:0 -14px;padding:0 14px}}
+`;

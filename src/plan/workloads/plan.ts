@@ -1,0 +1,250 @@
+// Plans of a job: each combination of a TPU, a mesh and a batch, compiled side by side in processes of their own.
+import { availableParallelism } from 'node:os';
+import { checkSeconds, checkWhole } from '../../base/check.js';
+import { ArgumentError, PluginFetchError, PluginNotFoundError } from '../../base/errors.js';
+import { checkOptions } from '../../base/options.js';
+import { sentenceOf } from '../../base/thrown.js';
+import { pointingAt } from '../../ir/source.js';
+import { type Plan, parseTopology, planLowered, type Slice } from '../index.js';
+import { type JobSettings, REMAT, SETTINGS } from './job.js';
+import { JOBS, type JobName } from './jobs.js';
+import { findModel, type PlannedModel } from './model.js';
+import { autoMeshes, parseMesh } from './parallel.js';
+import { type Remedy, tryRemedies } from './remedies.js';
+import { nameOf } from './report.js';
+import { largestBatch } from './search.js';
+
+export interface JobPlanOptions extends Partial<Omit<JobSettings, 'batch' | 'mesh'>> {
+  /** 'Qwen3-0.6B', or the path of a config.json. */
+  readonly model: string;
+  readonly job: JobName;
+  /** 'v6e-1', 'v5p:2x2x1' ... */
+  readonly tpus: readonly string[];
+  /** 'auto', unless told: the largest that fits is searched. */
+  readonly batches?: readonly number[] | 'auto' | undefined;
+  /** 'data=2,fsdp=4', of all TPUs; 'auto', unless told: several are tried. */
+  readonly mesh?: string | undefined;
+  /** How many compile at a time: one for two cores unless told. */
+  readonly jobs?: number | undefined;
+  readonly timeoutSeconds?: number | undefined;
+  /** Ask the compiler again, though answers may be known. */
+  readonly fresh?: boolean | undefined;
+  /** Where something does not fit, what would make it fit is tried. */
+  readonly remedies?: boolean | undefined;
+  readonly onProgress?: ((event: JobPlanProgress) => void) | undefined;
+}
+export interface JobPlanProgress {
+  /** Combinations of a TPU and a mesh that are done, and all of them. */
+  readonly done: number;
+  readonly total: number;
+  readonly compiled: number;
+  readonly cached: number;
+  /** The last one, 'v6e-8, batch 4'; 'compiling v6e-8, batch 4', where it begins. */
+  readonly what: string;
+}
+
+/** One combination. */
+export interface JobRow {
+  /** As Google Cloud names it: 'v6e-8'. */
+  readonly tpu: string;
+  readonly topology: Slice;
+  readonly settings: JobSettings;
+  readonly programs: readonly { readonly name: string; readonly tokens: number; readonly plan: Plan }[];
+  readonly fits: boolean;
+  /** Bytes on one device, of the program that takes most. */
+  readonly peak: number;
+  readonly available: number;
+  readonly compileSeconds: number;
+  /** Of the program that is run again and again, where all fit. */
+  readonly stepSeconds?: number;
+  readonly tokensPerSecond?: number;
+  readonly tokensPerSecondPerChip?: number;
+  readonly utilisation?: number;
+  /** The compile failed: it took too long, or the compiler crashed. */
+  readonly error?: string;
+  readonly remedies?: readonly Remedy[];
+}
+
+export interface JobPlan {
+  readonly model: PlannedModel;
+  readonly job: JobName;
+  /** The best first: those that fit, by tokens a second and chip. */
+  readonly rows: readonly JobRow[];
+  /** What the search for the largest batch looked at on its way. */
+  readonly looked: readonly JobRow[];
+}
+
+const OPTIONS = [
+  'model',
+  'job',
+  'tpus',
+  'batches',
+  'mesh',
+  'jobs',
+  'timeoutSeconds',
+  'fresh',
+  'remedies',
+  'onProgress',
+] as const;
+
+/** One combination that is to be looked at. */
+export type Ask = (slice: Slice, settings: JobSettings) => Promise<JobRow>;
+
+export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
+  const names = Object.keys(SETTINGS).filter((name) => name !== 'batch' && name !== 'mesh') as (keyof typeof options)[];
+  checkOptions<JobPlanOptions>('planJob', [...OPTIONS, ...names], options);
+  const { job, tpus, batches = 'auto', mesh = 'auto', onProgress } = options;
+  const { model, settings } = checked(options);
+  const ways = tpus.map(parseTopology).flatMap((slice) => {
+    const meshes =
+      mesh === 'auto' ? autoMeshes(slice, JOBS[job].trains, model.config.numKeyValueHeads) : [parseMesh(mesh, slice)];
+    return meshes.map((sizes) => ({ slice, settings: { ...settings, mesh: sizes } }));
+  });
+  const counts = { done: 0, total: ways.length, compiled: 0, cached: 0 };
+  const ask = asker(model, options, {
+    begins: (row) => onProgress?.({ ...counts, what: `compiling ${nameOf(row)}` }),
+    done: (row) => {
+      for (const { plan } of row.programs) counts[plan.cached ? 'cached' : 'compiled']++;
+      onProgress?.({ ...counts, what: nameOf(row) });
+    },
+  });
+  const looked: JobRow[] = [];
+  const found = await Promise.all(
+    ways.map(async ({ slice, settings }) => {
+      const rows = await (batches === 'auto'
+        ? searched(ask, slice, settings, looked)
+        : Promise.all(batches.map((batch) => ask(slice, { ...settings, batch }))));
+      const explained = await Promise.all(
+        rows.map(async (row) =>
+          row.fits || row.error || options.remedies === false
+            ? row
+            : { ...row, remedies: await tryRemedies(JOBS[job], row, ask) },
+        ),
+      );
+      counts.done++;
+      onProgress?.({ ...counts, what: slice.accelerator });
+      return explained;
+    }),
+  );
+  return { model, job, rows: found.flat().sort(better), looked };
+}
+
+/** Of anything that is counted: more is a slip of the fingers, and would be traced for hours. */
+const MOST = 2 ** 20;
+
+function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobSettings } {
+  const { model: name, job, tpus, batches = 'auto', jobs = 1, timeoutSeconds = 1 } = options;
+  if (!Object.hasOwn(JOBS, job)) throw new ArgumentError(`there is no job ${job}: use ${Object.keys(JOBS).join(', ')}`);
+  const model = findModel(name);
+  const given = Object.entries(options).filter(([key, value]) => key in SETTINGS && value !== undefined);
+  const settings: JobSettings = { ...SETTINGS, ...Object.fromEntries(given) };
+  const { seq, rank, accumulation, newTokens, remat } = settings;
+  if (!tpus.length) throw new ArgumentError('there is no TPU to plan for: name some, as in v6e-1, v6e-8');
+  for (const batch of batches === 'auto' ? [] : batches) checkWhole('--batch', batch, 1, MOST);
+  checkWhole('--seq', seq, 2, MOST);
+  checkWhole('--rank', rank, 1, MOST);
+  checkWhole('--accumulation', accumulation, 1, MOST);
+  checkWhole('--new-tokens', newTokens, 1, MOST);
+  checkWhole('--jobs', jobs, 1, 1024);
+  checkSeconds('--timeout', timeoutSeconds);
+  if (!REMAT.includes(remat)) throw new ArgumentError(`--remat ${remat}: use ${REMAT.join(', ')}`);
+  const positions = seq + (JOBS[job].trains ? 0 : newTokens);
+  if (positions > model.config.maxPositionEmbeddings)
+    throw new ArgumentError(
+      `${JOBS[job].trains ? `--seq ${seq}` : `--seq ${seq} and ${newTokens} new tokens are ${positions}`}: ${model.name} has ${model.config.maxPositionEmbeddings} positions`,
+    );
+  return { model, settings };
+}
+
+/** Whose lines buffers and kernels are named by. */
+const POINTED = ['models', 'lora', 'quant', 'distill', 'recovery', 'jobs', 'optim'];
+
+interface Watcher {
+  readonly begins: (row: Pick<JobRow, 'tpu' | 'settings'>) => void;
+  readonly done: (row: JobRow) => void;
+}
+
+/** Looks at combinations, a few at a time. */
+function asker({ config }: PlannedModel, options: JobPlanOptions, watcher: Watcher): Ask {
+  const { job, timeoutSeconds, fresh, jobs = Math.max(1, Math.floor(availableParallelism() / 2)) } = options;
+  const turn = limited(jobs);
+  return async (slice, settings) => {
+    const row = await turn(async () => {
+      const programs: JobRow['programs'][number][] = [];
+      watcher.begins({ tpu: slice.accelerator, settings });
+      try {
+        const described = pointingAt(POINTED, () => JOBS[job].programs(config, settings));
+        for (const { lowered, tokens } of described)
+          programs.push({
+            name: lowered.name,
+            tokens,
+            plan: await planLowered(lowered, slice, { timeoutSeconds, fresh }),
+          });
+      } catch (e) {
+        // Without a compiler no row can be had. What befalls one compile leaves the others alone.
+        if (e instanceof ArgumentError || e instanceof PluginNotFoundError || e instanceof PluginFetchError) throw e;
+        return rowOf(slice, settings, programs, sentenceOf(e));
+      }
+      return rowOf(slice, settings, programs);
+    });
+    watcher.done(row);
+    return row;
+  };
+}
+
+function rowOf(slice: Slice, settings: JobSettings, programs: JobRow['programs'], error?: string): JobRow {
+  const plans = programs.map((p) => p.plan);
+  const { tokens = 0, plan } = programs.at(-1) ?? {};
+  const fits = !error && plans.every((p) => p.fits);
+  const tokensPerSecond = fits && plan ? tokens / plan.estimate.seconds : 0;
+  return {
+    tpu: slice.accelerator,
+    topology: slice,
+    settings,
+    programs,
+    fits,
+    peak: Math.max(0, ...plans.map((p) => p.peak)),
+    available: slice.chip.hbm.available,
+    compileSeconds: plans.reduce((sum, p) => sum + p.compileSeconds, 0),
+    ...(fits && {
+      stepSeconds: plan!.estimate.seconds,
+      tokensPerSecond,
+      tokensPerSecondPerChip: tokensPerSecond / slice.chips,
+      utilisation: plan!.estimate.utilisation,
+    }),
+    ...(error && { error }),
+  };
+}
+
+/** At most n at a time, the others in the order they came. */
+function limited(n: number): <T>(run: () => Promise<T>) => Promise<T> {
+  let free = n;
+  const waiting: (() => void)[] = [];
+  return async (run) => {
+    if (free > 0) free--;
+    else await new Promise<void>((go) => waiting.push(go));
+    try {
+      return await run();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else free++;
+    }
+  };
+}
+
+/** The row of the largest batch that fits; of batch 1 where that does not. */
+async function searched(ask: Ask, slice: Slice, settings: JobSettings, looked: JobRow[]): Promise<JobRow[]> {
+  const rows = new Map<number, JobRow>();
+  const largest = await largestBatch(async (batch) => {
+    const row = await ask(slice, { ...settings, batch });
+    rows.set(batch, row);
+    return row;
+  });
+  const best = rows.get(Math.max(1, largest))!;
+  looked.push(...[...rows.values()].filter((row) => row !== best));
+  return [best];
+}
+
+const better = (a: JobRow, b: JobRow): number =>
+  Number(b.fits) - Number(a.fits) || (b.tokensPerSecondPerChip ?? 0) - (a.tokensPerSecondPerChip ?? 0);

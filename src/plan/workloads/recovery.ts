@@ -1,0 +1,80 @@
+// The step of the main job: a quantized Qwen3 with adapters learns from a teacher's cached logits. Micro-batches are a loop, and
+// the layers one inside it; nothing is computed here, and no weight is made.
+//   A micro-batches of B sequences of L tokens, K + R candidates of each position
+import { type KdCandidates, kdLoss } from '../../distill/index.js';
+import { addLora } from '../../lora/index.js';
+import { type Qwen3Config, Qwen3ForCausalLM } from '../../models/index.js';
+import { CHECKPOINT } from '../../models/qwen3.js';
+import type { Linear } from '../../nn/linear.js';
+import type { Module } from '../../nn/module.js';
+import { AdamW } from '../../optim/index.js';
+import type { DeviceType } from '../../plugins/index.js';
+import { ATTENTION, FactoredLinear, MLP, PackedLinear, PRESETS, quantLinears } from '../../quant/index.js';
+import { foreseen, positionsOf } from '../../recovery/lessons.js';
+import { recoveryStep } from '../../recovery/step.js';
+import { batchFor } from '../../spmd/index.js';
+import type { Lowered } from '../../step/step.js';
+import { zeros } from '../../tensor/create.js';
+import { type JobSettings, namesOf } from './job.js';
+import { sharesOf, spread } from './parallel.js';
+
+/**
+ * What the base weights are. materialized: bf16, computed once from codes and scales. packed: 2 and 4 bits, unpacked in every
+ * pass. trained: codes, whose scales' magnitudes are learned beside the adapters.
+ */
+export type Base = 'materialized' | 'packed' | 'trained';
+
+export interface RecoverySettings extends Omit<JobSettings, 'newTokens'> {
+  readonly base?: Base;
+  readonly compute?: 'gather' | 'dense';
+  readonly platform?: DeviceType;
+}
+
+const [K, R] = [128, 64]; // what tsxla kd-cache writes
+
+function quantize(model: Module, base: Base, dtype: JobSettings['dtype']): void {
+  const { mlp, attention } = PRESETS.q2a4;
+  for (const [name, linear] of [...model.namedModules()]) {
+    const preset = MLP.test(name) ? mlp : ATTENTION.test(name) ? attention : undefined;
+    if (!preset) continue;
+    const layer = new FactoredLinear(linear as Linear, { lutSize: preset[0], scaleRank: preset[1] });
+    model.setSubmodule(name, base === 'packed' ? PackedLinear.of(layer, 'f16') : layer);
+    if (base === 'materialized') layer.materialize(dtype);
+  }
+}
+
+export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings): Lowered {
+  const { rank, batch, seq: L, accumulation: accumulationSteps, remat, dtype, mesh: sizes } = settings;
+  const { base = 'materialized', compute = 'gather', platform = 'tpu' } = settings;
+  const N = accumulationSteps * batch * sharesOf(sizes);
+  const model = new Qwen3ForCausalLM(config, { scanLayers: true, checkpoint: CHECKPOINT[remat] });
+  model.to(dtype);
+  quantize(model, base, dtype);
+  addLora(model, { rank });
+  if (base === 'trained')
+    for (const [, layer] of quantLinears(model))
+      if (layer instanceof FactoredLinear) layer.rankMagnitude.requiresGrad_();
+  spread(model, sizes);
+  const trained = [...model.namedParameters()].filter(([, p]) => p.requiresGrad);
+  const optimizer = new AdamW(trained, { lr: 8e-5 });
+  const train = recoveryStep({
+    model,
+    optimizer,
+    settings: { accumulationSteps, gradClip: 1, mixedPrecision: false, anchorInterval: 1 },
+    lesson: {
+      loss({ lmHead }, { inputIds, lossMask, ...candidates }, { hardTop1 }) {
+        const options = { mask: foreseen({ lossMask }), hardTop1, compute };
+        const hidden = positionsOf(model, inputIds);
+        return kdLoss(hidden, lmHead.weight, candidates as unknown as KdCandidates, options).loss;
+      },
+    },
+  });
+  const ids = (...shape: number[]) => zeros([N, ...shape], { dtype: 'i32' });
+  const logits = (k: number) => zeros([N, L - 1, k], { dtype: 'f16' });
+  const teacher = { topkIdx: ids(L - 1, K), topkLogits: logits(K), randIdx: ids(L - 1, R), randLogits: logits(R) };
+  const lossMask = zeros([N, L], { dtype: 'u8' });
+  const now = { hardTop1: 0.02, anchor: 0, anchorWeight: 0 };
+  const names = namesOf(model, optimizer);
+  const lessons = batchFor(model, { inputIds: ids(L), lossMask, ...teacher });
+  return train.lower([lessons, now], { platform, names, locations: true });
+}

@@ -1,0 +1,126 @@
+// A plan as people read it: a table, why something does not fit and what would help, and one sentence.
+import { bytes, columns, flops, plural, seconds } from '../../base/format.js';
+import type { Estimate } from '../index.js';
+import { JOBS } from './jobs.js';
+import { sharesOf, showMesh } from './parallel.js';
+import type { JobPlan, JobRow } from './plan.js';
+
+const GiB = (n: number): string => (n / 2 ** 30).toFixed(n < 10 * 2 ** 20 ? 4 : 2);
+const whole = (n: number): string => Math.round(n).toLocaleString('en-US');
+
+const known = (n: number | undefined, show: (n: number) => string): string => (n ? show(n) : '');
+
+type Column = readonly [title: string, cell: (row: JobRow) => string];
+/** Of the program that is run again and again. */
+const estimateOf = (row: JobRow): Estimate | undefined => row.programs.at(-1)?.plan.estimate;
+const COLUMNS: readonly Column[] = [
+  ['TPU', (r) => r.tpu],
+  ['mesh', (r) => showMesh(r.settings.mesh)],
+  ['batch', batchOf],
+  ['peak GiB', (r) => (r.peak ? `${GiB(r.peak)} of ${GiB(r.available)}` : '')],
+  ['fits', fitOf],
+  ['step', (r) => (r.stepSeconds ? seconds(r.stepSeconds) : '')],
+  ['tokens/s', (r) => (r.tokensPerSecond ? whole(r.tokensPerSecond) : '')],
+  ['per chip', (r) => (r.tokensPerSecondPerChip ? whole(r.tokensPerSecondPerChip) : '')],
+  ['used', (r) => (r.utilisation === undefined ? '' : `${(100 * r.utilisation).toFixed(0)}%`)],
+  ['work', (r) => known(estimateOf(r)?.flops, flops)],
+  ['traffic', (r) => known(estimateOf(r)?.bytes, bytes)],
+  ['collectives', (r) => collectivesOf(estimateOf(r))],
+  ['compile', (r) => (r.compileSeconds ? seconds(r.compileSeconds) : '')],
+];
+
+/** '4', or '4 x 8' of eight groups of devices. */
+function batchOf({ settings: { batch, mesh } }: Pick<JobRow, 'settings'>): string {
+  return sharesOf(mesh) > 1 ? `${batch} x ${sharesOf(mesh)}` : String(batch);
+}
+
+/** 'v6e-8, fsdp=8, batch 4' */
+export const nameOf = (row: Pick<JobRow, 'tpu' | 'settings'>): string =>
+  [row.tpu, showMesh(row.settings.mesh), `batch ${batchOf(row)}`].filter(Boolean).join(', ');
+
+/** 'yes', or by how much not. */
+export function fitOf(row: JobRow): string {
+  if (row.error) return 'failed';
+  return row.fits ? 'yes' : `no, by ${bytes(row.peak - row.available)}`;
+}
+
+/** '56, 1.2 GiB' */
+export function collectivesOf(estimate: Estimate | undefined): string {
+  const all = estimate?.collectives ?? [];
+  const total = all.reduce((sum, c) => sum + c.bytes, 0);
+  const count = all.reduce((sum, c) => sum + c.count, 0);
+  return count ? `${count}, ${bytes(total)}` : '';
+}
+
+/** The table, its titles first. A column that says nothing is left out. */
+export const tableOf = (rows: readonly JobRow[]): string[][] => {
+  const cells = COLUMNS.map(([title, cell]) => [title, ...rows.map(cell)]);
+  const kept = cells.filter(([, ...column]) => column.some((text) => text));
+  return ['', ...rows].map((_, i) => kept.map((column) => column[i]!));
+};
+
+export function titleOf({ model, job, rows }: JobPlan): string {
+  const { seq, rank, accumulation, remat, dtype, newTokens } = rows[0]!.settings;
+  const parts = [
+    `${model.name}, ${job}: ${JOBS[job].about}`,
+    JOBS[job].trains ? `sequences of ${seq} tokens` : `prompts of ${seq} tokens and ${newTokens} more`,
+    job === 'recovery-lora' && `rank ${rank}`,
+    accumulation > 1 && `${accumulation} batches a step`,
+    JOBS[job].trains && `remat ${remat}`,
+    dtype,
+  ];
+  return parts.filter(Boolean).join(', ');
+}
+
+/** A line of this package's models, without where the package is. */
+export const placeOf = (source: string | undefined): string => source?.replace(/^.*\/(?:dist|src)\//, '') ?? '';
+
+/** Why a row does not fit, and what would help. */
+function explained(row: JobRow): string {
+  const plan = row.programs.find((p) => !p.plan.fits)?.plan;
+  const head = nameOf(row);
+  if (row.error) return `${head}: ${row.error}`;
+  if (!plan) return '';
+  const largest = plan.largest.map((b) => [bytes(b.bytes), b.shape, b.what, placeOf(b.source)]);
+  const remedies = (row.remedies ?? []).map((r) => [
+    r.what,
+    r.peak ? `${bytes(r.peak)}, ${r.fits ? 'fits' : 'does not fit'}` : 'could not be compiled',
+    r.flag,
+  ]);
+  return [
+    `${head} needs ${bytes(plan.peak)}, a device has ${bytes(plan.available)}: ${bytes(plan.peak - plan.available)} too much`,
+    ...(largest.length ? ['the largest buffers:', columns(largest)] : []),
+    ...(remedies.length ? ['what would help, tried:', columns(remedies)] : []),
+  ].join('\n');
+}
+
+/** The best row in a sentence; what to do where none fits. */
+export function recommendation({ rows, model, job }: JobPlan): string {
+  const [best] = rows;
+  if (!best?.fits) {
+    const helps = rows.flatMap((r) =>
+      (r.remedies ?? []).filter((x) => x.fits).map((x) => `${nameOf(r)} with ${x.flag}`),
+    );
+    const way = helps.length ? `${helps[0]} does` : 'more chips, a shorter --seq or a smaller model may';
+    return `${model.name} ${job} fits none of these: ${way}.`;
+  }
+  const room = `${bytes(best.peak)} of ${bytes(best.available)}`;
+  const speed =
+    best.tokensPerSecond && best.utilisation !== undefined
+      ? `, at least ${seconds(best.stepSeconds!)} a step: at most ${whole(best.tokensPerSecond)} tokens/s, ${(100 * best.utilisation).toFixed(0)}% of what its matrix units can do`
+      : '';
+  const others = rows.length > 1 ? `Of ${plural(rows.length, 'combination')}, take` : 'Take';
+  return `${others} ${nameOf(best)}: it takes ${room} on each device${speed}.`;
+}
+
+export function reportOf(plan: JobPlan): string {
+  const reasons = plan.rows.map(explained).filter(Boolean);
+  return [
+    titleOf(plan),
+    '',
+    columns(tableOf(plan.rows), ''),
+    ...reasons.flatMap((text) => ['', text]),
+    '',
+    recommendation(plan),
+  ].join('\n');
+}

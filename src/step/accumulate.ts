@@ -1,0 +1,91 @@
+// Gradients of a batch that is too large to be computed at once: part by part, in one program.
+import { withGrad } from '../autograd/mode.js';
+import { sumOver } from '../autograd/scan.js';
+import { gradients } from '../autograd/sweep.js';
+import { ArgumentError } from '../base/errors.js';
+import { isFloat } from '../base/promote.js';
+import { describe, type Flat, leafName } from '../base/tree.js';
+import { insideBody } from '../ir/cell.js';
+import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
+import { entry } from '../ir/source.js';
+import { onesLike, zerosLike } from '../ops/constant.js';
+import { div } from '../ops/pointwise.js';
+import { detach } from '../ops/variable.js';
+import { Tensor, variables } from '../tensor/tensor.js';
+import { callUser, exprsOf, lengthOf, raiseTree, tensorsOf } from '../tensor/trees.js';
+
+export interface AccumulateOptions {
+  /** Of the losses and gradients of the micro-batches. The mean is that of the whole batch if fn's loss is a mean. */
+  readonly reduction?: 'mean' | 'sum';
+}
+
+const IN_PLACE =
+  'accumulate calls fn once for all micro-batches: change it after accumulate, or put the layer in eval mode';
+
+/**
+ * Calls fn on the micro-batches, the elements of `microBatches` along its first dimension, and adds the gradient of its loss,
+ * averaged over them, to the `grad` of every variable that it reaches, as backward() would. Gives the mean loss. It is a loop
+ * inside the program: neither the program nor its memory grows with the number of micro-batches.
+ */
+export const accumulate = entry(
+  <B>(microBatches: B, fn: (batch: B) => Tensor, { reduction = 'mean' }: AccumulateOptions = {}): Tensor => {
+    const batches = tensorsOf('accumulate: microBatches', microBatches);
+    const count = checkBatches(batches, reduction);
+    let owners: Tensor[] = []; // of the variables that fn reaches
+    const pass = (rows: readonly Expr[]): Expr[] => {
+      const loss = checkLoss(callUser('accumulate', fn, raiseTree(batches, rows) as B));
+      const part = reduction === 'mean' ? div(loss, count) : loss;
+      const reached = collect([part], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
+      const flow = gradients([part], [onesLike(part)], reached);
+      owners = reached.filter((_, i) => flow[i]).map((v) => variables.get(v)!);
+      if (!owners.length)
+        throw new ArgumentError(
+          `accumulate: nothing that wants a gradient leads to the loss of fn, ${loss.aval}: call requiresGrad_() on what should have one`,
+        );
+      return [part, ...flow.filter((g) => g !== null)];
+    };
+    // The sums go on from the gradients that are there, as in a loop that calls backward().
+    const start = ([part, ...flow]: readonly Expr[]) => [
+      zerosLike(part!),
+      ...flow.map((g, i) => (owners[i]!.grad ? detach(owners[i]!.grad.expr) : zerosLike(g))),
+    ];
+    const [loss, ...grads] = withGrad(true, 'accumulate', () =>
+      sumOver(exprsOf(batches), count, pass, start, IN_PLACE),
+    );
+    owners.forEach((owner, i) => (owner.grad = new Tensor(detach(grads[i]!))));
+    return new Tensor(detach(loss!));
+  },
+);
+
+/** How many micro-batches there are. */
+function checkBatches(batches: Flat<Tensor>, reduction: string): number {
+  if (insideBody())
+    throw new ArgumentError(
+      'accumulate: inside the body of a loop or a branch, where no gradient can be left: call it outside',
+    );
+  if (reduction !== 'mean' && reduction !== 'sum')
+    throw new ArgumentError(`accumulate: reduction is ${String(reduction)}: it must be mean or sum`);
+  if (!batches.leaves.length)
+    throw new ArgumentError('accumulate: microBatches holds no tensor: there is nothing to go through');
+  batches.leaves.forEach((x, i) => {
+    if (x.requiresGrad)
+      throw new ArgumentError(
+        `accumulate: ${leafName('microBatches', batches.paths[i]!)}, ${x.aval}, wants a gradient, and none is left in micro-batches: detach() it`,
+      );
+  });
+  const count = lengthOf('accumulate', 'microBatches', batches);
+  if (count === 0)
+    throw new ArgumentError('accumulate: microBatches have a first dimension of 0: there is nothing to go through');
+  return count;
+}
+
+function checkLoss(loss: unknown): Expr {
+  if (!(loss instanceof Tensor))
+    throw new ArgumentError(`accumulate: fn gives ${describe(loss)}: it must be the loss, a tensor`);
+  if (loss.shape.length || !isFloat(loss.dtype))
+    throw new ArgumentError(
+      `accumulate: fn gives ${loss.aval}: the loss must be one floating point number (sum, mean)`,
+    );
+  return loss.expr;
+}
