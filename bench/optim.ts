@@ -1,6 +1,6 @@
 // What an optimizer's step costs besides the arithmetic: AdamW over 400 parameters. npm run bench:optim
 import * as tx from 'tsxla';
-import { metricData } from '../dist/runtime/metrics.js';
+import { metricData } from '../dist/observe/metrics.js';
 
 const [COUNT, SHAPE, STEPS] = [400, [64, 64], 50] as const;
 const now = () => performance.now();

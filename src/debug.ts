@@ -1,2 +1,2 @@
 // tx.debug: finding out what goes wrong. docs/debugging.md is the guide.
-export { type NansOptions, nans } from './runtime/nonfinite.js';
+export { type NansOptions, nans } from './observe/nonfinite.js';

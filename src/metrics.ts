@@ -10,5 +10,5 @@ export {
   metricData,
   metricNames,
   type Sample,
-} from './runtime/metrics.js';
-export { report, type ShortReportOptions, shortReport } from './runtime/report.js';
+} from './observe/metrics.js';
+export { report, type ShortReportOptions, shortReport } from './observe/report.js';

@@ -1,12 +1,12 @@
 // tx.rules: the development rules, and what broke them. docs/rules.md is the guide.
 import { collect } from './ir/graph.js';
-import * as runtime from './runtime/rules.js';
-import { beginWindows } from './runtime/rules-loop.js';
-import { type Chip, checkChip, checkGraph } from './runtime/rules-products.js';
+import * as runtime from './observe/rules.js';
+import { beginWindows } from './observe/rules-loop.js';
+import { type Chip, checkChip, checkGraph } from './observe/rules-products.js';
 import { hasValue } from './runtime/value.js';
 import { Tensor } from './tensor/index.js';
 
-export type { Finding, RuleName, RulesMode } from './runtime/rules.js';
+export type { Finding, RuleName, RulesMode } from './observe/rules.js';
 export type { Chip };
 
 export const rules = {

@@ -6,10 +6,10 @@ import path from 'node:path';
 import { type Client, CompileError, type LoadedExecutable } from 'tsxla/pjrt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parseBytes } from '../dist/base/format.js';
+import { counter } from '../dist/observe/metrics.js';
 import { type CacheOptions, DiskCache } from '../dist/runtime/cache.js';
 import { flagsNow, type Ingredients, keyOf, sortFlags, withoutLocations } from '../dist/runtime/cache-key.js';
 import { BadEntryError, type Header, listEntries, readEntry, writeEntry } from '../dist/runtime/cache-store.js';
-import { counter } from '../dist/runtime/metrics.js';
 import { added, adding, ask, askAtOnce, file, folder, scratch } from './cache-support.js';
 import { goldenPath, startCpu, tsxla, upload } from './support.js';
 

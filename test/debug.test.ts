@@ -17,8 +17,8 @@ import {
   printExecution,
   printPostCompilation,
   printUnexpectedExecution,
-} from '../dist/runtime/debug.js';
-import { clearAll, record } from '../dist/runtime/metrics.js';
+} from '../dist/observe/debug.js';
+import { clearAll, record } from '../dist/observe/metrics.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-debug-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -283,7 +283,7 @@ describe('what is printed', () => {
   });
 
   test('goes to stderr without PT_XLA_DEBUG_FILE', async () => {
-    const code = `import { printExecution } from './dist/runtime/debug.js'; printExecution(() => (${JSON.stringify(graph)}));`;
+    const code = `import { printExecution } from './dist/observe/debug.js'; printExecution(() => (${JSON.stringify(graph)}));`;
     const ran = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
       cwd: path.resolve(import.meta.dirname, '..'),
       env: { ...process.env, PT_XLA_DEBUG_FILE: '', PT_XLA_DEBUG_LEVEL: '2' },

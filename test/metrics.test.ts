@@ -6,8 +6,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { metrics } from 'tsxla';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { count, type MetricName, NAMES, record, timed } from '../dist/runtime/metrics.js';
-import { analyse, saveMetrics } from '../dist/runtime/report.js';
+import { count, type MetricName, NAMES, record, timed } from '../dist/observe/metrics.js';
+import { analyse, saveMetrics } from '../dist/observe/report.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-metrics-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -209,7 +209,7 @@ describe('names', () => {
     count('xla::anything');
     // @ts-expect-error: not a name
     expect(() => count('CachedCompiles')).toThrow(
-      'metrics: CachedCompiles is not a counter: add it to NAMES in src/runtime/metrics.ts',
+      'metrics: CachedCompiles is not a counter: add it to NAMES in src/observe/metrics.ts',
     );
     // @ts-expect-error: a metric
     expect(() => count('CompileTime')).toThrow('metrics: CompileTime is not a counter');
@@ -306,8 +306,8 @@ describe('XLA_METRICS_FILE', () => {
   });
 
   const program = `
-    import { count } from './dist/runtime/metrics.js';
-    import { saveMetrics } from './dist/runtime/report.js';
+    import { count } from './dist/observe/metrics.js';
+    import { saveMetrics } from './dist/observe/report.js';
     for (const n of [0, 1]) { count('MarkStep'); saveMetrics(n); }`;
   const run = (file: string, more = {}) =>
     promisify(execFile)(process.execPath, ['--input-type=module', '-e', program], {

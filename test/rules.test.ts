@@ -6,10 +6,10 @@ import * as tx from 'tsxla';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { Aval } from '../dist/ir/aval.js';
 import { collect } from '../dist/ir/graph.js';
+import { adviceFor, checkProgram } from '../dist/observe/rules-compile.js';
+import { noteEnd, noteRead, noteRun } from '../dist/observe/rules-loop.js';
+import { tiledBytes } from '../dist/observe/rules-products.js';
 import { counts, describePlan } from '../dist/runtime/program.js';
-import { adviceFor, checkProgram } from '../dist/runtime/rules-compile.js';
-import { noteEnd, noteRead, noteRun } from '../dist/runtime/rules-loop.js';
-import { tiledBytes } from '../dist/runtime/rules-products.js';
 
 beforeEach(async () => {
   await tx.sync({ wait: true });

@@ -5,8 +5,8 @@ import pc from 'picocolors';
 import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, parseBytes, plural, seconds } from '../base/format.js';
 import { distrustFolder } from '../base/trust.js';
+import { type Difference, differences } from '../observe/cache-explain.js';
 import { cacheLimit, programsDir } from '../runtime/cache.js';
-import { type Difference, differences } from '../runtime/cache-explain.js';
 import {
   clear,
   type Listed,

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { bytes, columns, plural, seconds } from '../base/format.js';
-import { type DeviceReport, diagnose, type Report } from '../runtime/doctor.js';
+import { type DeviceReport, diagnose, type Report } from '../observe/doctor.js';
 import { progress } from './progress.js';
 
 export function doctorCommand(): Command {

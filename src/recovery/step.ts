@@ -2,8 +2,8 @@
 // workers that XLA does not join it is two programs, between which gradients meet.
 import { inScope } from '../ir/source.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
+import { offLoop } from '../observe/rules-loop.js';
 import { clipGradNorm, type Optimizer } from '../optim/index.js';
-import { offLoop } from '../runtime/rules-loop.js';
 import { microBatches } from '../spmd/sharding.js';
 import { accumulate } from '../step/accumulate.js';
 import { type Compiled, compile, step } from '../step/step.js';

@@ -11,6 +11,7 @@ import { tryLock } from '../base/lock.js';
 import { noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { distrustFolder } from '../base/trust.js';
+import { count, record } from '../observe/metrics.js';
 import type { Api, Client, LoadedExecutable } from '../pjrt/index.js';
 import {
   asksForDumps,
@@ -23,7 +24,6 @@ import {
   withoutLocations,
 } from './cache-key.js';
 import { BadEntryError, readEntry, removeEntry, touch, writeEntry } from './cache-store.js';
-import { count, record } from './metrics.js';
 
 /** A program as the cache is asked for it. */
 export interface ProgramSource {

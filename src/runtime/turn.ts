@@ -1,7 +1,8 @@
 // One thing at a time: what runs on the device is started in the order in which it was asked for.
+
+import { record } from '../observe/metrics.js';
 import type { Client } from '../pjrt/index.js';
 import { hasGrown, watchMemory } from './memory.js';
-import { record } from './metrics.js';
 
 let last: Promise<unknown> | undefined;
 

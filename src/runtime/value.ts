@@ -3,9 +3,9 @@ import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { SpentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
+import { count, record } from '../observe/metrics.js';
 import type { Client } from '../pjrt/index.js';
 import { openClient, settleDevice, virtualDevices } from './device.js';
-import { count, record } from './metrics.js';
 import { isStored, ShardedArray, type Stored } from './sharded.js';
 
 let client: Promise<Client> | undefined;

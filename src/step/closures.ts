@@ -1,10 +1,10 @@
 // What is to be done when a step's results are there: logging, mostly, without holding the loop up.
 import { ArgumentError } from '../base/errors.js';
 import { describe, flatten, isPlain } from '../base/tree.js';
-import { printAnalysis } from '../runtime/debug.js';
-import { count, counter } from '../runtime/metrics.js';
-import { saveMetrics } from '../runtime/report.js';
-import { offLoop } from '../runtime/rules-loop.js';
+import { printAnalysis } from '../observe/debug.js';
+import { count, counter } from '../observe/metrics.js';
+import { saveMetrics } from '../observe/report.js';
+import { offLoop } from '../observe/rules-loop.js';
 import { allDone } from '../runtime/turn.js';
 import { currentRegion } from '../tensor/region.js';
 import { Tensor } from '../tensor/tensor.js';

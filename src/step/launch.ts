@@ -5,6 +5,8 @@ import type { Cell } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
 import { withSource } from '../ir/source.js';
+import { count, timed } from '../observe/metrics.js';
+import { checksNonfinite } from '../observe/nonfinite.js';
 import { input } from '../ops/variable.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
 import {
@@ -17,8 +19,6 @@ import {
 } from '../runtime/evaluate.js';
 import { isPlaced, layoutOf } from '../runtime/layout.js';
 import { withRelief } from '../runtime/memory.js';
-import { count, timed } from '../runtime/metrics.js';
-import { checksNonfinite } from '../runtime/nonfinite.js';
 import { obtain, type Request, type Run } from '../runtime/program.js';
 import { isStored, type Stored } from '../runtime/sharded.js';
 import { inTurn, isFree, started } from '../runtime/turn.js';

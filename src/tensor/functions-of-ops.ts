@@ -1,6 +1,7 @@
 // Every operation as a function of tensors and as a method of Tensor.
+
+import { count } from '../observe/metrics.js';
 import * as ops from '../ops/index.js';
-import { count } from '../runtime/metrics.js';
 import { type LiftFunction, liftFunction, liftMethod } from './lift.js';
 import type { OrderOf } from './order.js';
 import { type FunctionOnly, Tensor } from './tensor.js';

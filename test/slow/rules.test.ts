@@ -2,7 +2,7 @@
 import { compileAhead } from 'tsxla/plan';
 import { expect, test } from 'vitest';
 import { Aval } from '../../dist/ir/aval.js';
-import { tiledBytes } from '../../dist/runtime/rules-products.js';
+import { tiledBytes } from '../../dist/observe/rules-products.js';
 
 type Shape = readonly number[];
 const dot = (a: Shape, b: Shape, dtype: 'bf16' | 'f32', batch = 0) => {

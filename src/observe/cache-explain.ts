@@ -1,5 +1,5 @@
 // Why two programs have different keys.
-import type { Stored } from './cache-store.js';
+import type { Stored } from '../runtime/cache-store.js';
 
 export interface Difference {
   /** Of what: `options.numPartitions`, `flags.XLA_FLAGS`, `plugin.sha256`. */

@@ -2,9 +2,9 @@
 // started. Counted in windows of steps, and judged when the next window begins: less than 0.5 us a step.
 import { seconds } from '../base/format.js';
 import { placeOf, type Source } from '../ir/source.js';
+import type { Program, Request } from '../runtime/program.js';
 import { who } from './explain.js';
 import { findMetric } from './metrics.js';
-import type { Program, Request } from './program.js';
 import { broken, isChecked } from './rules.js';
 
 const WINDOW = 50;

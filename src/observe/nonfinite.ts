@@ -15,6 +15,9 @@ import { CallSource, recordCalls, type Source } from '../ir/source.js';
 import { Body } from '../ops/body.js';
 import { concat } from '../ops/move.js';
 import { input } from '../ops/variable.js';
+import type { Plan, Request } from '../runtime/program.js';
+import { isStored, type Stored } from '../runtime/sharded.js';
+import { setValue } from '../runtime/value.js';
 import {
   isRandomWord,
   type Kind,
@@ -24,10 +27,7 @@ import {
   Search,
   type Statistics,
 } from './nonfinite-search.js';
-import type { Plan, Request } from './program.js';
-import { isStored, type Stored } from './sharded.js';
 import { nonfiniteFlags } from './statistics.js';
-import { setValue } from './value.js';
 
 // ---- on and off
 

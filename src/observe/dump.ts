@@ -11,7 +11,7 @@ import type { Source } from '../ir/source.js';
 import { Body } from '../ops/body.js';
 import { primitive } from '../pjrt/hlo-proto.js';
 import type { Executable } from '../pjrt/index.js';
-import type { Plan, Request } from './program.js';
+import type { Plan, Request } from '../runtime/program.js';
 
 /** f32[2,3]{1,0}, as XLA writes it: the last dimension is the innermost. */
 function shapeOf({ dtype, shape }: Aval): string {

@@ -5,8 +5,8 @@ import { plural, seconds } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
 import { placeOf } from '../ir/source.js';
+import type { Described, Plan, Program, Request } from '../runtime/program.js';
 import { differenceOf, isWarm, MOST_TOLD, nearestOf, programsOf, who } from './explain.js';
-import type { Described, Plan, Program, Request } from './program.js';
 import { broken, type Finding, isChecked } from './rules.js';
 import { checkProducts, productsOf, totalFlops } from './rules-products.js';
 

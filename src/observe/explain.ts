@@ -6,9 +6,9 @@ import { Aval } from '../ir/aval.js';
 import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
+import type { Described, Plan, Program, Request } from '../runtime/program.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { CAUSES } from './debug.js';
-import type { Described, Plan, Program, Request } from './program.js';
 
 /** What is kept of a program to compare others with. */
 export interface ProgramFacts {

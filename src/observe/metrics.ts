@@ -96,7 +96,7 @@ const metrics = new Map<string, Metric>();
 const kindOf = (name: string): Kind | undefined =>
   name.startsWith('xla::') ? 'counter' : (NAMES as Readonly<Record<string, readonly [Kind, string]>>)[name]?.[0];
 const refuse = (name: string, what: string): never => {
-  throw new ArgumentError(`metrics: ${name} is not ${what}: add it to NAMES in src/runtime/metrics.ts`);
+  throw new ArgumentError(`metrics: ${name} is not ${what}: add it to NAMES in src/observe/metrics.ts`);
 };
 
 /** Adds to a counter (0.01 us). */

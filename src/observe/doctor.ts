@@ -19,8 +19,8 @@ import {
   variableOf,
   verifyPlugin,
 } from '../plugins/index.js';
-import { cacheLimit, programsDir } from './cache.js';
-import { type Choice, chooseDevice, isPresent, LIBTPU_WITHOUT_TPU, startClient } from './device.js';
+import { cacheLimit, programsDir } from '../runtime/cache.js';
+import { type Choice, chooseDevice, isPresent, LIBTPU_WITHOUT_TPU, startClient } from '../runtime/device.js';
 
 export interface Chip {
   readonly name: string;
