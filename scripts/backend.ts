@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { CHANGES } from '../dist/backend/changes.js';
 import { environmentName, FIELDS } from '../dist/backend/config.js';
-import { batchGuidance, CHIPS } from '../dist/plan/chips.js';
+import { batchGuidance, CHIPS } from '../dist/base/chips.js';
 import { ERRORS, NAMES } from '../test/backend/names.js';
 
 const page = path.join(import.meta.dirname, '../docs/backend.md');

@@ -311,7 +311,7 @@ describe('products on a TPU', () => {
 
   test('a chip that is none', () =>
     expect(() => tx.rules.check(tx.ones([1]), { chip: 'h200' as never })).toThrow(
-      'h200 is not a chip: use one of v4, v5e, v5p, v6e, tpu7x',
+      'h200 is not a TPU: use one of v2, v3, v4, v5e, v5p, v6e, tpu7x',
     ));
 
   test('are looked at before a program is compiled there: on a TPU both rules, on a GPU precision, on the CPU none', () => {

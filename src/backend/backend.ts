@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import { dirname } from 'node:path';
 import { inspect } from 'node:util';
+import { type BatchGuidance, batchGuidance } from '../base/chips.js';
 import type { HostArray } from '../base/dtype.js';
 import { isFloat } from '../base/promote.js';
 import { describe, isPlain } from '../base/tree.js';
@@ -9,7 +10,6 @@ import { readTorch } from '../io/torch.js';
 import { type TorchTree, writeTorch } from '../io/torch-write.js';
 import { checkState, Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/optimizer.js';
-import { type BatchGuidance, batchGuidance } from '../plan/chips.js';
 import type { DeviceType } from '../plugins/index.js';
 import { absence, announceDevice, device, isChosen, isPresent } from '../runtime/device.js';
 import { wholeOf } from '../runtime/memory.js';

@@ -3,12 +3,12 @@
 import fs from 'node:fs';
 import { inspect } from 'node:util';
 import { MOST_SECONDS } from '../base/check.js';
+import { type Chip, findChip } from '../base/chips.js';
 import type { DType } from '../base/dtype.js';
 import { columns, spelled } from '../base/format.js';
 import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain, shown } from '../base/tree.js';
-import { type Chip, findChip } from '../plan/chips.js';
 import { checkOneOf, checkOptions } from './check.js';
 import { TPUConfigurationError } from './errors.js';
 

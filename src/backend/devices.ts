@@ -1,7 +1,7 @@
 // Which devices there are: as the plugin lists them, or, before it was started, as the machine and the environment tell.
 import { env, envInteger } from '../base/env.js';
+import { parseTopology } from '../base/slices.js';
 import type { Device } from '../pjrt/index.js';
-import { parseTopology } from '../plan/topology.js';
 import type { DeviceType } from '../plugins/index.js';
 import { device, filesLike, virtualDevices, visibleGpus } from '../runtime/device.js';
 import { ownGpu } from '../runtime/processes.js';

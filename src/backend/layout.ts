@@ -1,11 +1,12 @@
 // How tensors lie in a chip's memory: in tiles. What does not fill its last ones is moved and multiplied as if it did.
+
+import { CHIPS, type Chip, findChip, tileOf } from '../base/chips.js';
 import { byteLength, DTYPES } from '../base/dtype.js';
 import { sameShape, showShape } from '../base/shape.js';
 import { describe, shown } from '../base/tree.js';
 import { entry } from '../ir/source.js';
 import { full } from '../ops/constant.js';
 import { pad, slice } from '../ops/move.js';
-import { CHIPS, type Chip, findChip, tileOf } from '../plan/chips.js';
 import { Tensor } from '../tensor/tensor.js';
 import { TPUValidationError } from './errors.js';
 

@@ -1,7 +1,7 @@
 // What the products of matrices in a graph cost on a device: how much of a TPU's matrix unit and memory is padding, and how
 // much is computed in f32.
+import { findChip, TPU_TILE, type TpuName } from '../base/chips.js';
 import { DTYPES } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
 import { flops as showFlops } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
@@ -72,17 +72,6 @@ export const totalFlops = (products: readonly Product[]): number => total(produc
 
 // ---- the shape of a TPU
 
-/** How many rows and columns a chip multiplies at a time, by libtpu's names for chips. */
-export const CHIPS = { v4: 128, v5e: 128, v5p: 128, v6e: 256, tpu7x: 256 } as const;
-export type Chip = keyof typeof CHIPS;
-/** By the same names, or as a device calls its kind ("TPU v6 lite"). */
-const arrayOf = (chip: string): number => CHIPS[chip as Chip] ?? (/v6|7x/.test(chip) ? 256 : 128);
-
-export function checkChip(chip: string): Chip {
-  if (Object.hasOwn(CHIPS, chip)) return chip as Chip;
-  throw new ArgumentError(`${chip} is not a chip: use one of ${Object.keys(CHIPS).join(', ')}`);
-}
-
 const up = (n: number, to: number): number => Math.ceil(n / to) * to;
 
 /** The sizes of a product as the matrix unit rounds them up: what is summed over and one other; rows of the last pass through. */
@@ -92,12 +81,11 @@ function inUnit({ m, k, n }: Product, array: number): { readonly m: number; read
   return { ...either, k: up(k, array) };
 }
 
-const TILE = { sublanes: 8, lanes: 128 };
 /** The bytes of an array in tiles of 8 x 128, with its dimensions in the order that pads least: as XLA lays it out. */
 export function tiledBytes({ shape, size, dtype }: Aval): number {
   const pad = (dim: number, to: number) => up(shape[dim]!, to) / shape[dim]!;
   const pads = shape.flatMap((_, lanes) =>
-    shape.flatMap((_, rows) => (rows === lanes ? [] : [pad(lanes, TILE.lanes) * pad(rows, TILE.sublanes)])),
+    shape.flatMap((_, rows) => (rows === lanes ? [] : [pad(lanes, TPU_TILE.columns) * pad(rows, TPU_TILE.rows)])),
   );
   return (pads.length ? Math.min(...pads) : 1) * size * DTYPES[dtype].bytes;
 }
@@ -110,10 +98,13 @@ const plainBytes = ({ size, dtype }: Aval): number => size * DTYPES[dtype].bytes
 
 const TOO_MUCH = 0.1;
 
-/** What is wrong with the products of a program: on a TPU of that kind, or on a GPU if none is named. */
+/** What is wrong with the products of a program, on a TPU of that name or kind; without one, on a GPU. */
 export function checkProducts(products: readonly Product[], name: string, chip?: string): Finding[] {
   if (!products.length) return [];
-  return [...(chip ? checkLanes(products, name, arrayOf(chip)) : []), ...checkPrecision(products, name)];
+  return [
+    ...(chip ? checkLanes(products, name, findChip(chip)?.matrixUnit ?? 128) : []),
+    ...checkPrecision(products, name),
+  ];
 }
 
 function checkLanes(products: readonly Product[], name: string, array: number): Finding[] {
@@ -170,5 +161,5 @@ const show = ({ node }: Product): string =>
   `${names[node.op.name] ?? node.op.name} ${node.inputs.map((x) => x.aval).join(' x ')}`;
 
 /** What the rules for products say of a graph on a chip that is not here. */
-export const checkGraph = (graph: Graph, isGiven: (e: Expr) => boolean, chip: Chip, name = 'the graph'): Finding[] =>
+export const checkGraph = (graph: Graph, isGiven: (e: Expr) => boolean, chip: TpuName, name = 'the graph'): Finding[] =>
   checkProducts(productsOf(graph, isGiven), name, chip);

@@ -1,4 +1,6 @@
 // Compiling for devices that are not here, in a process of its own: libtpu prints freely and may abort.
+
+import { findChip } from '../base/chips.js';
 import { ArgumentError, type OutOfMemoryError } from '../base/errors.js';
 import { isolated } from '../base/isolated.js';
 import { messageOf } from '../base/thrown.js';
@@ -6,7 +8,6 @@ import type { CompileOptions, MemoryStats, Program } from '../pjrt/index.js';
 import { Topology } from '../pjrt/index.js';
 import { findPlugin } from '../plugins/index.js';
 import { LIBTPU_WITHOUT_TPU } from '../runtime/device.js';
-import { findChip } from './chips.js';
 import { type Cost, costOf } from './hlo/cost.js';
 import { type Liveness, livenessOf } from './hlo/liveness.js';
 

@@ -1,15 +1,15 @@
 // What the TPU's compiler says of a program, asked once: answers are kept on disk, by all that they depend on.
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { CHIPS, type Chip } from '../base/chips.js';
 import { cacheDir, env } from '../base/env.js';
 import { CompileError, OutOfMemoryError } from '../base/errors.js';
 import { makeFolder } from '../base/folder.js';
+import { parseTopology } from '../base/slices.js';
 import { type FoundPlugin, findPlugin } from '../plugins/index.js';
 import { FORMAT, flagsNow, type Ingredients, keyOf, sha256 } from '../runtime/cache-key.js';
 import { BadEntryError, readEntry, touch, writeEntry } from '../runtime/cache-store.js';
 import { type AheadOfTime, type CompileAheadOptions, compileAhead, memoryShortage } from './aot.js';
-import { CHIPS, type Chip } from './chips.js';
-import { parseTopology } from './topology.js';
 
 export interface Answer extends AheadOfTime {
   /** It was asked before. */

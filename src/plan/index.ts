@@ -1,5 +1,7 @@
 // Planning: what a program needs on devices that are not here.
 
+export { CHIPS, type Chip, findChip } from '../base/chips.js';
+export { parseTopology, type Slice } from '../base/slices.js';
 export {
   type AheadOfTime,
   askTopologies,
@@ -8,11 +10,9 @@ export {
   type KnownTopology,
   memoryShortage,
 } from './aot.js';
-export { CHIPS, type Chip, findChip } from './chips.js';
 export { type Answer, type AskOptions, ask, plansDir } from './compile.js';
 export { type Collective, type Cost, costOf, type Kernel } from './hlo/cost.js';
 export type { Flops, Unit } from './hlo/flops.js';
 export { type BufferClass, type LiveBuffer, type Liveness, livenessOf } from './hlo/liveness.js';
 export { PARTS, type Parts, type Plan, type PlanOptions, plan, planLowered } from './plan.js';
 export { type Estimate, estimate, type HeavyKernel } from './roofline.js';
-export { parseTopology, type Slice } from './topology.js';

@@ -4,6 +4,7 @@ import { byteLength, checkDTypeName, type DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
+import { parseTopology, type Slice } from '../base/slices.js';
 import { describe, isPlain } from '../base/tree.js';
 import { type Compiled, compile, type Lowered, type LowerOptions } from '../step/step.js';
 import type { ProgramInput } from '../step/trace.js';
@@ -11,7 +12,6 @@ import { zeros } from '../tensor/create.js';
 import { type AskOptions, ask } from './compile.js';
 import { type LiveBuffer, named } from './hlo/liveness.js';
 import { type Estimate, estimate } from './roofline.js';
-import { parseTopology, type Slice } from './topology.js';
 
 /** What a device's memory is taken by at the peak, in bytes. */
 export interface Parts {

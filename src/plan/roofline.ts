@@ -1,9 +1,9 @@
 // How long a chip at its peak would take for what a program does.
 
-import type { Chip } from './chips.js';
+import type { Chip } from '../base/chips.js';
+import type { Slice } from '../base/slices.js';
 import type { Collective, Cost, Kernel } from './hlo/cost.js';
 import type { Unit } from './hlo/flops.js';
-import type { Slice } from './topology.js';
 
 /** A lower bound: nothing reaches its peak. */
 export interface Estimate {

@@ -4,8 +4,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
+import { parseTopology } from '../base/slices.js';
 import { shown } from '../base/tree.js';
-import { parseTopology } from '../plan/topology.js';
 import type { Preset } from '../quant/index.js';
 import { addressFromEnv } from '../train/ray/address.js';
 

@@ -1,9 +1,10 @@
 // What the configurations of a run mean together: how many devices it has, how they are a mesh, and how gradients of several
 // workers become one. A contradiction is an error with its arithmetic.
+
+import { findChip } from '../base/chips.js';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
-import { findChip } from '../plan/chips.js';
-import { parseTopology, type Slice } from '../plan/topology.js';
+import { parseTopology, type Slice } from '../base/slices.js';
 import { virtualDevices } from '../runtime/device.js';
 import { meshFromConfig, type SpmdConfig } from '../spmd/index.js';
 import type { ScalingConfig, TorchConfig } from './config.js';

@@ -246,9 +246,6 @@ class RunRecord {
   }
 }
 
-/** Chips that Ray calls otherwise. */
-const RAY_NAMES: Readonly<Record<string, string>> = { v5e: 'V5LITEPOD', tpu7x: 'V7X' };
-
 /** In the words of ray.train. */
 function askedOf(request: RunRequest, command: readonly string[], given: Readonly<Record<string, string>>): RayRequest {
   const { name, run, earlier, storage, scale, scaling, failure, checkpoint } = request;
@@ -269,7 +266,7 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
       ...(device === 'tpu' && { use_tpu: true }),
       ...(slice && {
         topology: slice.shape.join('x'),
-        accelerator_type: `TPU-${RAY_NAMES[slice.chip.name] ?? slice.chip.name.toUpperCase()}`,
+        accelerator_type: slice.chip.rayType,
       }),
       ...(scaling.placementStrategy && { placement_strategy: scaling.placementStrategy }),
     },

@@ -1,8 +1,9 @@
 // Names of TPU slices: as Google Cloud rents them (v6e-8), and as libtpu takes them (v6e:2x4).
-import { sizeOf } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
-import { plural } from '../base/format.js';
+
 import { CHIPS, type Chip, findChip } from './chips.js';
+import { sizeOf } from './dtype.js';
+import { ArgumentError } from './errors.js';
+import { plural } from './format.js';
 
 export interface Slice {
   /** libtpu's name: 'v6e:2x4'. */

@@ -1,5 +1,6 @@
-// The accelerators one can rent: what they hold and how fast they are, with where each figure is from.
-import type { Options } from '../pjrt/index.js';
+// The table of accelerators: memory, speed, matrix unit, slices and names of each, with the source of each figure. The planner,
+// the rules, the backend and the trainers all read it.
+import { ArgumentError } from './errors.js';
 
 /** Figures are for one device: what a program runs on, and what the plugin lists. Bytes and seconds, no multiples. */
 export interface Chip {
@@ -9,6 +10,8 @@ export interface Chip {
   readonly aliases: readonly string[];
   /** As the plugin calls the device: 'TPU v6 lite'. */
   readonly kind: string;
+  /** Ray's accelerator type: 'TPU-V6E'. */
+  readonly rayType: string;
   readonly platform: 'tpu' | 'cuda';
   /** What the number in v5p-16 counts. */
   readonly counts: 'chips' | 'TensorCores';
@@ -20,7 +23,7 @@ export interface Chip {
   /** Shapes Google Cloud rents, from one host to the pod, in chips. */
   readonly slices: readonly string[];
   /** What Topology.create needs besides the name. */
-  readonly options: Options;
+  readonly options: Readonly<Record<string, string>>;
   readonly hbm: {
     /** As the maker publishes it. */
     readonly bytes: number;
@@ -29,10 +32,12 @@ export interface Chip {
     /** Bytes a second. */
     readonly bandwidth: number;
   };
+  /** Of a TPU: rows and columns that its matrix unit multiplies at a time. Sizes are rounded up to multiples of it. */
+  readonly matrixUnit?: number;
   /** Peak operations a second, dense. */
   readonly peak: {
     readonly bf16: number;
-    /** Products of f32 as the device does them unless told: a TPU rounds to bf16, a GPU to TF32. */
+    /** Products of f32 at the default precision: a TPU rounds to bf16, a GPU to TF32. */
     readonly tf32: number;
     /** Products of f32 that must be exact. */
     readonly f32: number;
@@ -58,21 +63,25 @@ const GiB = 2 ** 30;
 const FLAT = ['1x1', '2x2', '2x4', '4x4', '4x8', '8x8', '8x16', '16x16'];
 const CUBES = '2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16'.split(' ');
 const OLD = ['2x2', '4x4', '4x8', '8x8', '8x16', '16x16'];
-/** 8 x 128 lanes with so many arithmetic units each: one operation of f32 a cycle. */
-const lanes = (units: number, hertz: number) => 8 * 128 * units * hertz;
+/** A TPU's registers and memory, in lanes of 32 bits. */
+export const TPU_TILE = { rows: 8, columns: 128 } as const;
+/** A tile of lanes with so many arithmetic units each: one operation of f32 a cycle. */
+const lanes = (units: number, hertz: number) => TPU_TILE.rows * TPU_TILE.columns * units * hertz;
 
-interface Row
-  extends Omit<Chip, 'platform' | 'counts' | 'tensorCoresPerChip' | 'devicesPerChip' | 'options' | 'launch' | 'peak'> {
+type Computed = 'platform' | 'tensorCoresPerChip' | 'devicesPerChip' | 'launch' | 'peak';
+type Defaulted = 'counts' | 'options' | 'rayType';
+interface Row<N extends string> extends Omit<Chip, Computed | Defaulted>, Partial<Pick<Chip, Defaulted>> {
+  readonly name: N;
+  readonly matrixUnit: number;
   readonly cores: number;
   /** 1 where both cores of a chip are one device. */
   readonly devices?: number;
-  readonly counts?: Chip['counts'];
-  readonly options?: Options;
   readonly peak: Omit<Chip['peak'], 'f32' | 'tf32'>;
 }
 /** A TPU multiplies f32 in full precision (HIGHEST) as six products of bf16. */
-const tpu = ({ cores, devices = cores, ...row }: Row): Chip => ({
+const tpu = <N extends string>({ cores, devices = cores, ...row }: Row<N>): Chip & { readonly name: N } => ({
   platform: 'tpu',
+  rayType: `TPU-${row.name.toUpperCase()}`,
   tensorCoresPerChip: cores,
   devicesPerChip: devices,
   counts: 'TensorCores',
@@ -82,7 +91,7 @@ const tpu = ({ cores, devices = cores, ...row }: Row): Chip => ({
   peak: { ...row.peak, tf32: row.peak.bf16, f32: row.peak.bf16 / 6 },
 });
 
-export const CHIPS: readonly Chip[] = [
+const TPUS = [
   tpu({
     name: 'v2',
     aliases: [],
@@ -91,6 +100,7 @@ export const CHIPS: readonly Chip[] = [
     chipsPerHost: { one: 4, several: 4 },
     slices: OLD,
     hbm: { bytes: 8 * GiB, available: 8_034_172_928, bandwidth: 700e9 / 2 },
+    matrixUnit: 128,
     peak: { bf16: 46e12 / 2, int8: 46e12 / 2, vector: lanes(2, 0.7e9) },
     ici: { bandwidth: (4 * 496e9) / 8 / 2, dimensions: 2 },
     dcnPerHost: 4 * 6.25e9,
@@ -104,6 +114,7 @@ export const CHIPS: readonly Chip[] = [
     chipsPerHost: { one: 4, several: 4 },
     slices: [...OLD, '16x32', '32x32'],
     hbm: { bytes: 16 * GiB, available: 16_624_107_520, bandwidth: 900e9 / 2 },
+    matrixUnit: 128,
     peak: { bf16: 123e12 / 2, int8: 123e12 / 2, vector: lanes(2, 0.94e9) },
     ici: { bandwidth: (4 * 656e9) / 8 / 2, dimensions: 2 },
     dcnPerHost: 4 * 6.25e9,
@@ -120,6 +131,7 @@ export const CHIPS: readonly Chip[] = [
     chipsPerHost: { one: 4, several: 4 },
     slices: CUBES,
     hbm: { bytes: 32 * GiB, available: 33_014_413_312, bandwidth: 1200e9 },
+    matrixUnit: 128,
     peak: { bf16: 275e12, int8: 275e12, vector: 2 * lanes(2, 1.05e9) },
     ici: { bandwidth: 6 * 45e9, dimensions: 3 },
     dcnPerHost: 4 * 6.25e9,
@@ -129,11 +141,13 @@ export const CHIPS: readonly Chip[] = [
     name: 'v5e',
     aliases: ['v5litepod', 'v5lite'],
     kind: 'TPU v5 lite',
+    rayType: 'TPU-V5LITEPOD',
     cores: 1,
     counts: 'chips',
     chipsPerHost: { one: 8, several: 4 },
     slices: FLAT,
     hbm: { bytes: 16 * GiB, available: 16_909_336_064, bandwidth: 819e9 },
+    matrixUnit: 128,
     peak: { bf16: 197e12, int8: 393e12, vector: lanes(4, 1.5e9) },
     ici: { bandwidth: 4 * 45e9, dimensions: 2 },
     dcnPerHost: 8 * 3.125e9,
@@ -148,6 +162,7 @@ export const CHIPS: readonly Chip[] = [
     chipsPerHost: { one: 4, several: 4 },
     slices: ['1x1x1', ...CUBES, '16x16x16', '16x16x24'],
     hbm: { bytes: 95 * GiB, available: 102_786_661_888, bandwidth: 2765e9 },
+    matrixUnit: 128,
     peak: { bf16: 459e12, int8: 918e12, vector: 2 * lanes(4, 1.75e9) },
     ici: { bandwidth: 6 * 90e9, dimensions: 3 },
     dcnPerHost: 4 * 6.25e9,
@@ -162,6 +177,7 @@ export const CHIPS: readonly Chip[] = [
     chipsPerHost: { one: 8, several: 4 },
     slices: FLAT,
     hbm: { bytes: 32 * GiB, available: 33_546_042_880, bandwidth: 1640e9 },
+    matrixUnit: 256,
     peak: { bf16: 918e12, int8: 1836e12, vector: lanes(4, 1.75e9) }, // its clock is not published: v5p's
     ici: { bandwidth: 4 * 90e9, dimensions: 2 },
     dcnPerHost: 4 * 12.5e9,
@@ -171,19 +187,28 @@ export const CHIPS: readonly Chip[] = [
     name: 'tpu7x',
     aliases: ['v7x', 'v7', 'ironwood'],
     kind: 'TPU7x',
+    rayType: 'TPU-V7X',
     cores: 2, // tpu7x-8 is one host of four chips
     chipsPerHost: { one: 4, several: 4 },
     slices: ['1x1x1', ...CUBES, '16x16x16'],
     hbm: { bytes: 96 * GiB, available: 101_724_453_888, bandwidth: 7380e9 / 2 },
+    matrixUnit: 256,
     peak: { bf16: 2307e12 / 2, int8: 4614e12 / 2, vector: lanes(4, 1.75e9) }, // its clock is not published: v5p's
     ici: { bandwidth: (6 * 90e9) / 2, dimensions: 3 },
     dcnPerHost: 4 * 12.5e9,
     sources: [docs('tpu7x'), BOOK],
   }),
+] as const;
+/** A TPU of the table, by its name: 'v6e'. */
+export type TpuName = (typeof TPUS)[number]['name'];
+
+export const CHIPS: readonly Chip[] = [
+  ...TPUS,
   {
     name: 'h200',
     aliases: [],
     kind: 'NVIDIA H200',
+    rayType: 'H200',
     platform: 'cuda',
     counts: 'chips',
     tensorCoresPerChip: 1,
@@ -201,20 +226,19 @@ export const CHIPS: readonly Chip[] = [
 ];
 
 /**
- * How memory is laid out, in elements of so many bytes: [rows, columns] of what is moved and multiplied as one. A TPU's
- * registers have 8 x 128 lanes of 32 bits, and smaller types lie in them one above the other; 64 bits are two of them. A
- * GPU's tensor cores take rows and columns of 16 bytes.
+ * [rows, columns] of the tiles that elements of so many bytes are moved and multiplied in. On a TPU smaller types lie one above
+ * the other in the lanes, and 64 bits take two tiles. A GPU's tensor cores take rows and columns of 16 bytes.
  */
 export function tileOf({ platform }: Pick<Chip, 'platform'>, bytes: number): readonly [rows: number, columns: number] {
   if (platform === 'cuda') return [16 / bytes, 16 / bytes];
-  return [8 * Math.max(1, 4 / bytes), 128];
+  return [TPU_TILE.rows * Math.max(1, 4 / bytes), TPU_TILE.columns];
 }
 
 const byName = new Map(
   CHIPS.flatMap((chip) => [chip.name, ...chip.aliases, chip.kind.toLowerCase()].map((name) => [name, chip])),
 );
 
-/** By any of its names, or as its plugin calls the device; undefined where the table has none. */
+/** By any of its names, or as its plugin calls the device; undefined if the table has none. */
 export const findChip = (name: string): Chip | undefined => byName.get(name.toLowerCase());
 
 export interface BatchGuidance {
@@ -229,4 +253,11 @@ export interface BatchGuidance {
 export function batchGuidance({ peak, hbm }: Chip): BatchGuidance {
   const rows = peak.bf16 / hbm.bandwidth;
   return { rows: Math.round(rows), least: 2 ** Math.ceil(Math.log2(rows)), multipleOf: 8 };
+}
+
+/** A TPU's name, checked; other names are an error that lists those of the table. */
+export function checkTpu(name: string): TpuName {
+  const found = TPUS.find((chip) => chip.name === name);
+  if (found) return found.name;
+  throw new ArgumentError(`${name} is not a TPU: use one of ${TPUS.map((chip) => chip.name).join(', ')}`);
 }
