@@ -599,7 +599,7 @@ describe('on and off', () => {
     await grow(by);
     const cost = async () => {
       const [compiled, executed] = [counts.compiled, counts.executed];
-      const old = w.cell.peek().value as { disposed: boolean };
+      const old = w.cell.peek().record!.value as { disposed: boolean };
       await grow(by);
       return [counts.compiled - compiled, counts.executed - executed, old.disposed];
     };

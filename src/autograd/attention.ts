@@ -4,7 +4,9 @@
 // - in chunks: the plain form for some queries at a time, in a loop, where all scores at once would be too large.
 // The gradient is a node, too. It computes the weights again, in the words of the forward pass: where both are in one
 // program, XLA takes the second for the first; across a loop or a checkpoint only what is [.., T, d] is kept.
+
 import { DTYPES, sizeOf } from '../base/dtype.js';
+import { Interner } from '../base/intern.js';
 import { wideType } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
@@ -389,7 +391,7 @@ const biasOf = (e: Emitter, mask: Ssa, q: Ssa, k: Ssa): Ssa[] => {
 
 // ---- the nodes
 
-const bodies = new Map<string, Body>(); // traced once for operands of the same types
+const bodies = new Interner<Body>(1000); // traced once for operands of the same types
 /** Writes what a function makes of values of these types. `attrs`: all else that it depends on. */
 function write(
   e: Emitter,
@@ -400,11 +402,10 @@ function write(
 ): Ssa[] {
   const types = xs.map((x) => e.typeOf(x));
   const key = `${name}:${types.map((t) => t.id)}:${JSON.stringify(attrs)}`;
-  let body = bodies.get(key);
-  if (!body) {
+  const body = bodies.get(key, () => {
     const params = types.map((t) => parameter(t));
-    bodies.set(key, (body = new Body(params, run(params))));
-  }
+    return new Body(params, run(params));
+  });
   return body.emit(e, xs);
 }
 

@@ -1,8 +1,8 @@
 // One of several bodies, chosen when the program runs. Its gradient is again a choice: between the bodies' gradients, each
 // of which computes its body again.
-import type { Cell, Touched } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
-import { Body, captured, parameter, type Traced, trace } from '../ops/body.js';
+import type { CellLike } from '../ir/scope.js';
+import { Body, type Changed, captured, parameter, type Traced, trace } from '../ops/body.js';
 import { zerosLike } from '../ops/constant.js';
 import { defineMulti } from '../ops/define.js';
 import { convert } from '../ops/move.js';
@@ -62,7 +62,7 @@ export function cond(
   const avals = operands.map((x) => x.aval);
   const traces = [no, yes].map((run) => trace(avals, run));
   // State that either branch changes: the other leaves it as it was.
-  const cells = new Map<Cell, Touched>(traces.flatMap((t) => [...t.cells]));
+  const cells = new Map<CellLike, Changed>(traces.flatMap((t) => [...t.cells]));
   const shared = [...cells].map(([cell, { before }]) => ({ cell, before }));
   const branch = (t: Traced) => {
     const state = shared.map(({ cell, before }) => {

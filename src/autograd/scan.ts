@@ -4,11 +4,10 @@ import { byteLength } from '../base/dtype.js';
 import { isFloat } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
-import type { Touched } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import type { Emitter, Ssa } from '../ir/op.js';
-import { Body, captured, parameter, type Traced, trace, usedBy } from '../ops/body.js';
+import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from '../ops/body.js';
 import { full, zerosLike } from '../ops/constant.js';
 import { comparing, defineMulti, PICK } from '../ops/define.js';
 import { readRow, writeRow } from '../ops/dynamic.js';
@@ -91,7 +90,7 @@ const rowsOf = (xs: readonly Expr[]): Aval[] => xs.map((x) => x.aval.withShape(x
 /** The loop of a traced body: what it hands on from pass to pass, and what it takes and gives in each. */
 function looped(
   traced: Traced,
-  carries: readonly Touched[],
+  carries: readonly Changed[],
   { xs, rows, ys }: Readonly<Record<'xs' | 'rows' | 'ys', readonly Expr[]>>,
   length: number,
   { reverse = false, unroll = 1, checkpoint = false }: ScanOptions,

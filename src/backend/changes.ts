@@ -21,7 +21,7 @@ import { dataParallel, fsdp } from '../spmd/parallel.js';
 import { shard, unmark } from '../spmd/sharding.js';
 import { autocast, autocastDType } from '../tensor/autocast.js';
 import { checkpoint } from '../tensor/autograd.js';
-import { dependOn } from '../tensor/region.js';
+import { dependOn } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 import { dtypeOf, type TPUConfig } from './config.js';
 import { type Forward, tensorsIn, wrapForward } from './forward.js';

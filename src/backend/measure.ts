@@ -1,7 +1,7 @@
 // What a model computes for sample inputs, and what that costs: time, memory and compile time. Nothing of the model is other
 // afterwards: no gradient, no running statistic, no random state, no training flag.
 import { isFloat } from '../base/promote.js';
-import { Cell } from '../ir/cell.js';
+import { undoing } from '../ir/scope.js';
 import type { Module } from '../nn/module.js';
 import { programBytes } from '../runtime/memory.js';
 import { type Compiled, compile, type StepOptions } from '../step/step.js';
@@ -44,7 +44,7 @@ export function sampleOf(given: unknown, options: StepOptions = {}): Sample | un
 
 type Step = Compiled<Tensor[], Tensor[]>;
 const stepOf = (name: string, { options }: Sample, describe: (tensors: Tensor[]) => Tensor[]): Step =>
-  compile((...tensors: Tensor[]) => Cell.undoing(() => describe(tensors)), { ...options, name });
+  compile((...tensors: Tensor[]) => undoing(() => describe(tensors)), { ...options, name });
 
 const inference = (model: Module, sample: Sample): Step =>
   stepOf('optimizer_forward', sample, (tensors) => sample.run(model, tensors).map((t) => t.detach()));

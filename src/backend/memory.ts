@@ -1,4 +1,5 @@
 // Memory of the device: what may be used of it, what is used and by whom, and tensors that are made once and lent.
+
 import { inspect } from 'node:util';
 import { MOST_SECONDS } from '../base/check.js';
 import { byteLength, DTYPES, type DType, dtypeMistake } from '../base/dtype.js';
@@ -13,7 +14,7 @@ import type { Client, DeviceMemory } from '../pjrt/index.js';
 import { device } from '../runtime/device.js';
 import { collectGarbage, collectNow, limitMemory, machineMemory, wholeOf } from '../runtime/memory.js';
 import { isStored } from '../runtime/sharded.js';
-import { defaultClient, startedClient } from '../runtime/value.js';
+import { defaultClient, nodeValue, startedClient } from '../runtime/value.js';
 import { compute } from '../step/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkCount, checkOptions } from './check.js';
@@ -197,7 +198,7 @@ export class TPUMemoryManager {
   }
 
   #handOut(expr: Expr, size: number, poolId?: string): Tensor {
-    const handed = new Handed(isStored(expr.value) ? 0 : size, this, poolId);
+    const handed = new Handed(isStored(nodeValue(expr)) ? 0 : size, this, poolId);
     const tensor = new HandedTensor(expr, handed);
     this.#handed.add(handed);
     this.#collected.register(tensor, handed);
@@ -255,7 +256,7 @@ export class TPUMemoryManager {
         this.#forget(handed); // collected or disposed
         continue;
       }
-      const promised = isStored(expr.value) ? 0 : byteLength(expr.aval);
+      const promised = isStored(nodeValue(expr)) ? 0 : byteLength(expr.aval);
       this.#promised += promised - handed.promised;
       handed.promised = promised;
       if (promised) waiting++;
@@ -377,7 +378,7 @@ export class TPUMemoryManager {
   #cached(): number {
     return this.#idle
       .map((tensor) => tensor.peek()!)
-      .reduce((sum, expr) => sum + (isStored(expr.value) ? byteLength(expr.aval) : 0), 0);
+      .reduce((sum, expr) => sum + (isStored(nodeValue(expr)) ? byteLength(expr.aval) : 0), 0);
   }
 
   // ---- figures

@@ -3,7 +3,7 @@
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { lossOf } from '../runtime/value.js';
-import { currentRegion } from '../tensor/region.js';
+import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 import { TPUMemoryPoolError } from './errors.js';
 
@@ -131,10 +131,10 @@ export class MemoryPool {
   }
 
   #checkOutside(what: string): void {
-    const region = currentRegion();
-    if (region)
+    const step = currentStep();
+    if (step)
       throw new TPUMemoryPoolError(
-        `${what} inside ${region.name}: a step is traced once and run often: take and return tensors outside of it`,
+        `${what} inside ${step.name}: a step is traced once and run often: take and return tensors outside of it`,
       );
   }
 }

@@ -73,7 +73,7 @@ export function checkArray(name: string, array: HostArray | ReadLater): ArrayTyp
 
 /** Computes tensors that are not yet, in one program: read one by one, each would be a program of its own. */
 export async function compute(arrays: NamedArrays): Promise<void> {
-  const pending = [...arrays.values()].filter((a) => 'expr' in a && a.expr.value === undefined) as ReadLater[];
+  const pending = [...arrays.values()].filter((a) => 'expr' in a && !a.expr.isComputed) as ReadLater[];
   if (!pending.length) return;
   const { evaluate } = await import('../runtime/evaluate.js'); // those who only read files need no device
   await evaluate([...new Set(pending.map((t) => t.expr))], { cause: 'read', name: 'save' });

@@ -1,4 +1,5 @@
 // The states of what is saved: as JSON, with the arrays beside. Models, optimizers, schedules, loaders and averages have one.
+
 import * as v from 'valibot';
 import { isHostArray, sameType } from '../base/dtype.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
@@ -12,8 +13,9 @@ import { Mesh } from '../ir/mesh.js';
 import { evaluate, fetchArray } from '../runtime/evaluate.js';
 import { processesOf } from '../runtime/processes.js';
 import type { Request } from '../runtime/program.js';
+import { hold, release } from '../runtime/record.js';
 import { placesOf, ShardedArray } from '../runtime/sharded.js';
-import { checkAlive, defaultClient, freeValue, hasValue, PROMISED } from '../runtime/value.js';
+import { checkAlive, defaultClient, freeValue, hasValue, nodeValue, PROMISED } from '../runtime/value.js';
 import { fromBuffer } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import { type StateEntry, type StateValue, spare, spareRows } from '../tensor/state.js';
@@ -93,20 +95,22 @@ class Reader {
   readonly #wanted: { readonly expr: Expr; readonly use: (parts: readonly Part[]) => void }[] = [];
   read(tensor: Tensor, use: (parts: readonly Part[]) => void): void {
     const expr = tensor.wanted;
-    expr.holders++; // a step that changes the tensor leaves the old value be
+    hold(expr); // a step that changes the tensor leaves the old value be
     this.#wanted.push({ expr, use });
   }
   /** Gives the number of this process. */
   async done(): Promise<number> {
     const request = { cause: 'read', name: 'checkpoint' } as const;
     try {
-      const missing = this.#wanted.map(({ expr }) => expr).filter((expr) => !hasValue(expr) || expr.value === PROMISED);
+      const missing = this.#wanted
+        .map(({ expr }) => expr)
+        .filter((expr) => !hasValue(expr) || nodeValue(expr) === PROMISED);
       if (missing.length) await evaluate(missing, request); // in one program
       const { index } = await processes();
       await Promise.all(this.#wanted.map(async ({ expr, use }) => use(await fetchParts(expr, request, index))));
       return index;
     } finally {
-      for (const { expr } of this.#wanted) if (--expr.holders === 0) freeValue(expr);
+      for (const { expr } of this.#wanted) if (release(expr) === 0) freeValue(expr);
     }
   }
 }
@@ -120,7 +124,7 @@ export async function processes(): Promise<Processes> {
 
 /** What a process is to save of a node's value: the first of them, all that is whole. */
 async function fetchParts(expr: Expr, request: Request, process: number): Promise<Part[]> {
-  const { value } = expr;
+  const value = nodeValue(expr);
   if (!(value instanceof ShardedArray && isSplit(value.sharding, expr.shape)))
     return process ? [] : [wholePart({ dtype: expr.dtype, shape: expr.shape, data: await fetchArray(expr, request) })];
   checkAlive(expr);

@@ -1,5 +1,6 @@
 // The abstract value of an expression: dtype and shape. Equal ones are the same object, so they compare by identity.
 import { type ArrayType, DTYPES, type DType, show, sizeOf } from '../base/dtype.js';
+import { Interner, newId } from '../base/intern.js';
 import type { Shape } from '../base/shape.js';
 
 export class Aval implements ArrayType {
@@ -17,18 +18,7 @@ export class Aval implements ArrayType {
   }
 
   static of(dtype: DType, shape: Shape): Aval {
-    const key = `${dtype}${shape}`;
-    let aval = interned.get(key);
-    if (!aval) {
-      aval = new Aval(numbered.length, dtype, Object.freeze([...shape]));
-      interned.set(key, aval);
-      numbered.push(aval);
-    }
-    return aval;
-  }
-
-  static withId(id: number): Aval {
-    return numbered[id]!;
+    return interned.get(`${dtype}${shape}`, () => new Aval(newId(), dtype, Object.freeze([...shape])));
   }
 
   get rank(): number {
@@ -47,5 +37,4 @@ export class Aval implements ArrayType {
     return show(this);
   }
 }
-const interned = new Map<string, Aval>();
-const numbered: Aval[] = [];
+const interned = new Interner<Aval>();

@@ -1,6 +1,7 @@
-// An expression: one immutable node of a graph. Nothing is computed here; the graph is printed as StableHLO later.
+// An expression: one node of a graph, an operation on other nodes. Nothing is computed here; the graph is printed as StableHLO
+// later. A node does not change, but for `forget`; its value is the runtime's.
+import { Interner, newId } from '../base/intern.js';
 import type { Aval } from './aval.js';
-import type { Sharding } from './mesh.js';
 import type { Op } from './op.js';
 import { currentSource, type Source } from './source.js';
 
@@ -8,22 +9,21 @@ let made = 0;
 /** How many nodes were made so far. */
 export const nodeCount = (): number => made;
 
+/** What the runtime knows of a node. The graph only asks whether there is a value. */
+export interface RuntimeRecord {
+  readonly value: object | undefined;
+}
+
 export class Expr {
   /** Nodes are numbered as they are made: one cannot depend on another with a larger number. */
   readonly serial = made++;
   readonly source: Source | undefined = currentSource();
   /** Whether a gradient can flow through this node to something that wants one. */
   readonly differentiable: boolean;
-  #signature: number | undefined; // made when it is asked for: nobody asks a value that is given
+  #signature: Signature | undefined; // made when it is asked for: a value that is given needs none
 
-  /** Its value, once there is one: what that is, runtime/ knows. */
-  value: object | undefined;
-  /** How its value is to lie on several devices; undefined where one has it, or nobody said. */
-  sharding: Sharding | undefined;
-  /** Nobody says how it lies: it goes where others of a program are (the state of a random generator). */
-  goesAlong = false;
-  /** How many tensors and cells hold it: where it is one, nobody else sees its value. */
-  holders = 0;
+  /** The runtime's (runtime/record.ts): a graph is printed, hashed and lowered without it. */
+  record: RuntimeRecord | undefined;
 
   constructor(
     readonly op: Op,
@@ -38,12 +38,17 @@ export class Expr {
     this.differentiable = differentiable;
   }
 
-  /** What this node is, apart from its inputs: equal numbers mean equal op, attributes and type. */
-  get signature(): number {
-    return (this.#signature ??= sign(this.op, this.attrs, this.avals ?? this.aval));
+  /** What this node is, apart from its inputs: its op, attributes and types. */
+  get signature(): Signature {
+    return (this.#signature ??= sign(this.op, this.attrs, this.avals ?? [this.aval]));
   }
 
-  /** Lets go of what it was made of: for a node whose value is there and that no gradient passes. */
+  /** Whether it has a value: then nothing is computed from its inputs. */
+  get isComputed(): boolean {
+    return this.record?.value !== undefined;
+  }
+
+  /** Drops its inputs: for a node whose value is there and that no gradient passes, so that a loop's past can be freed. */
   forget(): void {
     (this as { inputs: readonly Expr[] }).inputs = [];
   }
@@ -56,24 +61,19 @@ export class Expr {
   }
 }
 
-const signatures = new Map<string, number>();
-/** What a signature stands for. */
+/** What a node is, apart from its inputs: equal ones are one object. */
 export interface Signature {
+  readonly id: number;
   readonly op: string;
   readonly attrs: unknown;
   readonly types: readonly Aval[];
 }
-const known: Signature[] = [];
-export const signatureOf = (id: number): Signature => known[id]!;
+const signatures = new Interner<Signature>();
 
-function sign(op: Op, attrs: unknown, type: Aval | readonly Aval[]): number {
-  const types = Array.isArray(type) ? type.map((t) => t.id).join() : (type as Aval).id;
-  const text = attrs === null ? `${op.name}:${types}` : `${op.name}:${types}:${JSON.stringify(attrs)}`;
-  let id = signatures.get(text);
-  if (id === undefined) {
-    id = known.length;
-    signatures.set(text, id);
-    known.push({ op: op.name, attrs, types: Array.isArray(type) ? type : [type as Aval] });
-  }
-  return id;
+function sign(op: Op, attrs: unknown, types: readonly Aval[]): Signature {
+  const ids = types.map((t) => t.id).join();
+  const key = attrs === null ? `${op.name}:${ids}` : `${op.name}:${ids}:${JSON.stringify(attrs)}`;
+  return signatures.get(key, () => ({ id: newId(), op: op.name, attrs, types }));
 }
+/** How many signatures are known: for tests. */
+export const signatureCount = (): number => signatures.size;

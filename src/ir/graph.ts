@@ -1,7 +1,7 @@
 // Graphs: the nodes that some results need, in order, and what makes two graphs the same program.
 import { createHash } from 'node:crypto';
-import { Aval } from './aval.js';
-import { type Expr, type Signature, signatureOf } from './expr.js';
+import type { Aval } from './aval.js';
+import type { Expr, Signature } from './expr.js';
 
 export interface Graph {
   readonly roots: readonly Expr[];
@@ -49,7 +49,7 @@ export function structure(graph: Graph, stop: (e: Expr) => boolean = () => false
     // Of a value that is given, only the type counts; ops may take any number of inputs, so that is written too.
     if (stop(e)) out.push(-1, e.aval.id);
     else {
-      out.push(e.signature, e.inputs.length);
+      out.push(e.signature.id, e.inputs.length);
       for (const x of e.inputs) out.push(graph.index.get(x)!);
     }
   }
@@ -57,17 +57,22 @@ export function structure(graph: Graph, stop: (e: Expr) => boolean = () => false
   return Int32Array.from(out);
 }
 
+/** What the numbers of a structure stand for. Who keeps those keeps this, so that equal graphs get equal numbers again. */
+export type Symbols = ReadonlyMap<number, Signature | Aval>;
+export const symbolsOf = ({ nodes }: Graph, stop: (e: Expr) => boolean): Symbols =>
+  new Map(nodes.map((e) => (stop(e) ? e.aval : e.signature)).map((x) => [x.id, x]));
+
 /** A node as its program's numbers tell it: a value that is given, or an op. */
 export type NodeFact = { readonly given: Aval } | { readonly op: Signature; readonly inputs: readonly number[] };
 
 /** The nodes that those numbers stand for; there are `count` of them. */
-export function nodesOf(structure: Int32Array, count: number): NodeFact[] {
+export function nodesOf(structure: Int32Array, count: number, symbols: Symbols): NodeFact[] {
   const nodes: NodeFact[] = [];
   for (let i = 0; nodes.length < count; ) {
     const head = structure[i++]!;
     const next = structure[i++]!;
-    if (head < 0) nodes.push({ given: Aval.withId(next) });
-    else nodes.push({ op: signatureOf(head), inputs: [...structure.subarray(i, (i += next))] });
+    if (head < 0) nodes.push({ given: symbols.get(next) as Aval });
+    else nodes.push({ op: symbols.get(head) as Signature, inputs: [...structure.subarray(i, (i += next))] });
   }
   return nodes;
 }

@@ -2,6 +2,7 @@
 // which of them. Both are plain data: the devices need not be here.
 import { sizeOf as product } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { Interner, newId } from '../base/intern.js';
 import { type Shape, showShape } from '../base/shape.js';
 
 /** For each dimension, the axis of the mesh it is split along, several of them (the first is the coarsest), or null. */
@@ -129,12 +130,7 @@ export class Sharding {
     const split = axes.slice(0, axes.findLastIndex((a) => a.length) + 1);
     // What every device has whole is the same on every mesh of those devices.
     const key = split.length ? `${mesh.key}: ${showSpec(split)}` : `all of ${mesh.devices}`;
-    let sharding = interned.get(key);
-    if (!sharding) {
-      sharding = new Sharding(interned.size + 1, mesh, split);
-      interned.set(key, sharding);
-    }
-    return sharding;
+    return interned.get(key, () => new Sharding(newId(), mesh, split));
   }
 
   get isReplicated(): boolean {
@@ -173,7 +169,7 @@ export class Sharding {
     return this.toString();
   }
 }
-const interned = new Map<string, Sharding>();
+const interned = new Interner<Sharding>();
 
 const showSpec = (axes: readonly (readonly string[])[]): string =>
   `[${axes.map((a) => (a.length > 1 ? `[${a.join(', ')}]` : (a[0] ?? 'null'))).join(', ')}]`;

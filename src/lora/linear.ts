@@ -10,7 +10,7 @@ import { noGrad } from '../tensor/autograd.js';
 import { empty, zeros } from '../tensor/create.js';
 import { linear } from '../tensor/functions.js';
 import { dropout } from '../tensor/random.js';
-import { dependOn } from '../tensor/region.js';
+import { dependOn } from '../tensor/scope.js';
 import type { StateEntry } from '../tensor/state.js';
 import type { Tensor } from '../tensor/tensor.js';
 

@@ -5,7 +5,7 @@ import type { Expr } from '../ir/expr.js';
 import { full } from '../ops/constant.js';
 import { dynamicUpdateSlice } from '../ops/dynamic.js';
 import { arange, zeros } from '../tensor/create.js';
-import { stepStart } from '../tensor/region.js';
+import { stepStart } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 
 export interface CacheSizes {

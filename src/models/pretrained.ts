@@ -1,4 +1,5 @@
 // Models in Hugging Face's folders: config.json, weights in safetensors, a tokenizer, and how to generate.
+
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { byteLength, type HostArray, type TypedArray } from '../base/dtype.js';
@@ -10,6 +11,7 @@ import type { ArraySource } from '../io/index.js';
 import { converted, ofRows, type ReadBlock, readParts } from '../io/placed.js';
 import { checkState, type Module } from '../nn/module.js';
 import { collectGarbage } from '../runtime/memory.js';
+import { ownRecord } from '../runtime/record.js';
 import { defaultClient, onDevice } from '../runtime/value.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { GenerateOptions } from './generate.js';
@@ -72,7 +74,7 @@ export async function loadArrays(model: Module, file: ArraySource): Promise<void
         ),
       );
     else tensor.assign(await readParts(client, tensor.aval, sharding, read));
-    tensor.expr.sharding = sharding;
+    ownRecord(tensor.expr).sharding = sharding;
     onDevice(client, tensor.expr); // now, so that the host's copy can go
     if (stacked) garbage += byteLength(tensor);
   }

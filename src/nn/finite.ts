@@ -25,7 +25,7 @@ export interface Nonfinite {
 export async function firstNonfinite(module: Module): Promise<Nonfinite | undefined> {
   const entries = [...module.stateEntries()].filter(({ tensor }) => isFloat(tensor.dtype) && tensor.numel() > 0);
   if (!entries.length) return undefined;
-  const pending = entries.filter(({ tensor }) => tensor.expr.value === undefined).map(({ tensor }) => tensor);
+  const pending = entries.filter(({ tensor }) => !tensor.expr.isComputed).map(({ tensor }) => tensor);
   if (pending.length) await compute('weights', ...pending);
   const flags = noGrad(() => readableFor(module, stack(entries.map(({ tensor }) => tensor.isfinite().all()))));
   await compute('firstNonfinite', flags);

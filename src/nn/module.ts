@@ -10,7 +10,7 @@ import { describe, isPlain } from '../base/tree.js';
 import { inScope } from '../ir/source.js';
 import { type NamedTensor, nameModules } from '../observe/nonfinite.js';
 import { device, deviceNamed } from '../runtime/device.js';
-import { dependOn } from '../tensor/region.js';
+import { dependOn } from '../tensor/scope.js';
 import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 

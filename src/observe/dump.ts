@@ -156,7 +156,7 @@ function rootHashes({ nodes, roots }: Graph, isGiven: (e: Expr) => boolean): str
   const hashes = new Map<Expr, string>();
   const words = (hash: string) => [hash.slice(0, 8), hash.slice(8)].map((half) => Number.parseInt(half, 16) | 0);
   for (const e of nodes) {
-    const own = isGiven(e) ? [-1, e.aval.id] : [e.signature, ...e.inputs.flatMap((x) => words(hashes.get(x)!))];
+    const own = isGiven(e) ? [-1, e.aval.id] : [e.signature.id, ...e.inputs.flatMap((x) => words(hashes.get(x)!))];
     hashes.set(e, hashOf(Int32Array.from(own)));
   }
   return roots.map((root) => hashes.get(root)!);

@@ -3,7 +3,7 @@ import { env } from '../base/env.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { Aval } from '../ir/aval.js';
-import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
+import { type Graph, type NodeFact, nodesOf, type Symbols, symbolsOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
 import type { Described, Plan, Program, Request } from '../runtime/program.js';
@@ -13,6 +13,8 @@ import { CAUSES } from './debug.js';
 /** What is kept of a program to compare others with. */
 export interface ProgramFacts {
   readonly nodeCount: number;
+  /** What the numbers of its key stand for. */
+  readonly symbols: Symbols;
   /** Where in the user's code each node was made. */
   readonly sources: readonly string[];
   /** What each given value is to the user, in the order of the given nodes. */
@@ -27,7 +29,7 @@ export interface ProgramFacts {
 }
 
 export function describeProgram(
-  { graph, labels, aliases, layout }: Plan,
+  { graph, isGiven, labels, aliases, layout }: Plan,
   { compileOptions = {} }: Request,
 ): ProgramFacts {
   const { xlaFlags = {}, ...others } = compileOptions;
@@ -36,6 +38,7 @@ export function describeProgram(
   const [sources, names] = [once(() => places.splice(0).map(placeOf)), once(labels)];
   return {
     nodeCount: graph.nodes.length,
+    symbols: symbolsOf(graph, isGiven),
     // Made when they are asked for: most programs are never explained.
     get sources() {
       return sources();
@@ -222,7 +225,7 @@ export function isWarm(known: readonly Program[], { name, cause }: Request): boo
 
 // ---- comparing
 
-const nodes = (p: Described): NodeFact[] => nodesOf(p.key, p.facts.nodeCount);
+const nodes = (p: Described): NodeFact[] => nodesOf(p.key, p.facts.nodeCount, p.facts.symbols);
 const opName = (n: NodeFact): string => ('op' in n ? n.op.op : 'input');
 const typeOf = (n: NodeFact): string => ('op' in n ? n.op.types.join(', ') : String(n.given));
 

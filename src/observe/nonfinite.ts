@@ -1,5 +1,6 @@
 // tx.debug.nans: while it is on, the results of every program are checked, and one that made a NaN or an infinity is run
 // again in a checked form, which tells where it came from. While it is off, nobody looks.
+
 import type { DType, TypedArray } from '../base/dtype.js';
 import { env, envFlag } from '../base/env.js';
 import { NonfiniteError } from '../base/errors.js';
@@ -8,16 +9,17 @@ import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { type Shape, showShape, unravel } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
-import { type Cell, keepBefore } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect, type Graph } from '../ir/graph.js';
 import { CallSource, recordCalls, type Source } from '../ir/source.js';
 import { Body } from '../ops/body.js';
 import { concat } from '../ops/move.js';
 import { input } from '../ops/variable.js';
+import { type Cell, keepBefore } from '../runtime/cell.js';
 import type { Plan, Request } from '../runtime/program.js';
+import { type NodeRecord, ownRecord, recordOf } from '../runtime/record.js';
 import { isStored, type Stored } from '../runtime/sharded.js';
-import { setValue } from '../runtime/value.js';
+import { nodeValue, setValue } from '../runtime/value.js';
 import {
   isRandomWord,
   type Kind,
@@ -106,7 +108,7 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   const { plan, outputs } = ran;
   const floats = plan.graph.roots.flatMap(({ aval }, i) => (isFloat(aval.dtype) && aval.size ? [i] : []));
   if (!floats.length) return undefined;
-  const values = floats.map((i) => holding(plan.graph.roots[i]!, outputs[i]!));
+  const values = floats.map((i) => holding(plan.graph.roots[i]!, { value: outputs[i]! }));
   const [flags] = (await compute([concat(values.map(nonfiniteFlags), 0)], 'nan_check')) as [TypedArray];
   const [inf, nan] = [1, 2].map((kind) => floats.filter((_, j) => Number(flags[j]) === kind)) as [number[], number[]];
   const kind: Kind = nan.length ? 'nan' : 'inf';
@@ -121,12 +123,11 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   return (await search([first])) ?? (others.length ? search(others) : undefined);
 }
 
-function holding({ aval }: Expr, value: object, sharding?: Expr['sharding']): Expr {
+function holding({ aval }: Expr, { value, sharding }: Partial<NodeRecord>): Expr {
   const node = input(aval);
   if (isStored(value)) setValue(node, value);
   else {
-    node.value = value;
-    node.sharding = sharding;
+    Object.assign(ownRecord(node), { value, sharding });
   }
   return node;
 }
@@ -139,10 +140,10 @@ const MOST_WORDS = 2 ** 24;
 async function randomWords(graph: Graph, values: ReadonlyMap<Expr, Expr>, compute: Compute): Promise<Map<Expr, Expr>> {
   const words = graph.nodes.filter(isRandomWord);
   const size = words.reduce((sum, { aval }) => sum + aval.size, 0);
-  if (!size || size > MOST_WORDS || [...values.values()].some((x) => x.sharding)) return new Map();
+  if (!size || size > MOST_WORDS || [...values.values()].some((x) => recordOf(x).sharding)) return new Map();
   const needed = collect(words, (e) => values.has(e));
   const arrays = await compute(rootsFrom(needed, values), 'nan_search_random');
-  return new Map(words.map((e, i) => [e, holding(e, arrays[i]!)]));
+  return new Map(words.map((e, i) => [e, holding(e, { value: arrays[i]! })]));
 }
 
 const UNCHANGED = '\n    All tensors are as they were before.';
@@ -170,9 +171,7 @@ class Finder {
     const roots = searched.map((i) => plan.graph.roots[i]!);
     const all = collect(roots, plan.isGiven);
     const values = new Map(
-      plan.parameters.flatMap((p, i) =>
-        all.index.has(p) ? [[p, holding(p, given[i]!.value!, given[i]!.sharding)] as const] : [],
-      ),
+      plan.parameters.flatMap((p, i) => (all.index.has(p) ? [[p, holding(p, recordOf(given[i]!))] as const] : [])),
     );
     const words = await randomWords(all, values, compute);
     const graph = words.size ? collect(roots, (e) => plan.isGiven(e) || words.has(e)) : all;
@@ -302,7 +301,7 @@ class Finder {
   async #input(node: Expr, kind: Kind) {
     const { plan, given } = this.#ran;
     const i = plan.parameters.indexOf(node);
-    const { value } = given[i]!;
+    const value = nodeValue(given[i]!);
     const raw = isStored(value) ? await value.toHost() : (value as TypedArray);
     const data = decodeFloats(node.dtype, raw) as ArrayLike<number>;
     const isBad = (x: number) => (kind === 'nan' ? Number.isNaN(x) : !Number.isFinite(x) && !Number.isNaN(x));

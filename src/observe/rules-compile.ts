@@ -53,7 +53,7 @@ type Seen = Map<Aval, number>;
 
 /** The inputs of a program by what they are to the user; of several with one name, each has its number. */
 function inputsOf({ key, facts }: Described): Map<string, Aval> {
-  const given = nodesOf(key, facts.nodeCount).flatMap((n) => ('given' in n ? [n.given] : []));
+  const given = nodesOf(key, facts.nodeCount, facts.symbols).flatMap((n) => ('given' in n ? [n.given] : []));
   const inputs = new Map<string, Aval>();
   given.forEach((aval, i) => {
     let label = facts.labels[i] ?? `input ${i}`;

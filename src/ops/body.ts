@@ -2,11 +2,11 @@
 import { ArgumentError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import type { Aval } from '../ir/aval.js';
-import { Cell, type Touched } from '../ir/cell.js';
 import { Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, structure } from '../ir/graph.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
 import type { Emitter, Op, Ssa } from '../ir/op.js';
+import { BodyScope, type CellLike, inScope, type Touched } from '../ir/scope.js';
 import { withSource } from '../ir/source.js';
 import { define, flows, OPS, PICK, results } from './define.js';
 import { isInput } from './variable.js';
@@ -106,11 +106,17 @@ export const meshesIn = ({ attrs }: Expr): readonly Mesh[] =>
     x instanceof Mesh ? x : x instanceof Sharding ? x.mesh : x instanceof Body ? x.meshes : [],
   );
 
+/** A cell that a body changes. */
+export interface Changed extends Touched {
+  /** What the body leaves in it. */
+  readonly after: Expr;
+}
+
 export interface Traced {
   readonly params: readonly Expr[];
   readonly results: readonly Expr[];
   /** State that the body changes. */
-  readonly cells: ReadonlyMap<Cell, Touched>;
+  readonly cells: ReadonlyMap<CellLike, Changed>;
   /** Every node with a smaller number was made before. */
   readonly born: number;
 }
@@ -124,21 +130,24 @@ export function trace(
 ): Traced {
   const born = nodeCount();
   const params = avals.map((aval) => parameter(aval));
-  const { result, cells } = Cell.within(
-    (aval) => parameter(aval),
+  const scope = new BodyScope((aval) => parameter(aval), advice);
+  return inScope(
+    scope,
     () => run(params),
-    advice,
+    (result) => {
+      const cells = [...scope.touched].map(([cell, t]) => ({ cell, ...t, after: cell.peek() }));
+      // A cell that was only read is captured like any other value.
+      const read = cells.filter((c) => c.after === c.inside);
+      const by = new Map(read.map((c) => [c.inside, c.before]));
+      const changed = cells.filter((c) => c.after !== c.inside);
+      return {
+        params,
+        results: substitute(result, by),
+        cells: new Map(changed.map(({ cell, ...c }) => [cell, { ...c, after: substitute([c.after], by)[0]! }])),
+        born,
+      };
+    },
   );
-  // A cell that was only read is captured like any other value.
-  const read = [...cells.values()].filter((c) => c.after === c.inside);
-  const by = new Map(read.map((c) => [c.inside, c.before]));
-  const changed = [...cells].filter(([, c]) => c.after !== c.inside);
-  return {
-    params,
-    results: substitute(result, by),
-    cells: new Map(changed.map(([cell, c]) => [cell, { ...c, after: substitute([c.after], by)[0]! }])),
-    born,
-  };
 }
 
 /** Those of a traced function's parameters that its results depend on, by their numbers. */
@@ -164,7 +173,7 @@ export function captured(
   for (const e of nodes) {
     if (own.has(e)) continue;
     // What was computed has forgotten its inputs: it is a value, and no constant.
-    if (e.inputs.length === 0 && !e.value && !isInput(e) && e.op !== PARAMETER) constant.add(e);
+    if (e.inputs.length === 0 && !e.isComputed && !isInput(e) && e.op !== PARAMETER) constant.add(e);
     if (e.serial < born || e.inputs.length === 0) continue;
     if (e.inputs.every((x) => constant.has(x))) constant.add(e);
     else if (e.inputs.some((x) => inside.has(x)) || (whole && (e.op !== PICK || e.inputs[0]!.serial >= born)))

@@ -51,7 +51,7 @@ export const differsAlong = (e: Expr, axes: readonly string[]): Expr => {
 
 /** The axes along which it is known to be made of different values; among them EVERY where nothing is known. */
 export function differencesOf(x: Expr): readonly string[] {
-  const isKnown = (e: Expr) => differing.has(e) || e.value !== undefined;
+  const isKnown = (e: Expr) => differing.has(e) || e.isComputed;
   for (const e of collect([x], isKnown).nodes) if (!differing.has(e)) differing.set(e, differences(e));
   return differing.get(x)!;
 }
@@ -68,7 +68,7 @@ function differences(e: Expr): readonly string[] {
     return [EVERY];
   if (e.op === PICK && e.inputs[0]?.op.name === 'optimizationBarrier')
     return differing.get(e.inputs[0].inputs[(e.attrs as { index: number }).index]!)!; // each result is its operand
-  const given = new Set(e.value === undefined ? e.inputs.flatMap((x) => differing.get(x)!) : []);
+  const given = new Set(e.isComputed ? [] : e.inputs.flatMap((x) => differing.get(x)!));
   const effect = EFFECT.get(e.op.name);
   if (effect) for (const axis of (e.attrs as Along).axes) given[effect](axis);
   return [...given];

@@ -1,4 +1,5 @@
 // Composites with a gradient of their own: where the gradient of the parts would be wrong, or lose digits.
+import { Interner } from '../base/intern.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Ssa } from '../ir/op.js';
@@ -11,15 +12,13 @@ export function custom<X extends readonly Expr[], A = null>(
   forward: (xs: X, attrs: A) => Expr,
   vjp: (g: Expr, xs: X, attrs: A, y: Expr) => Each<X, Expr | null>,
 ): (xs: X, attrs: A) => Expr {
-  const bodies = new Map<string, Body>(); // forward is traced once for operands of the same types
+  const bodies = new Interner<Body>(1000); // forward is traced once for operands of the same types
   const bodyOf = (types: readonly Aval[], attrs: A): Body => {
     const key = `${types.map((t) => t.id)}:${JSON.stringify(attrs)}`;
-    let body = bodies.get(key);
-    if (!body) {
+    return bodies.get(key, () => {
       const params = types.map((t) => parameter(t));
-      bodies.set(key, (body = new Body(params, [forward(params as unknown as X, attrs)])));
-    }
-    return body;
+      return new Body(params, [forward(params as unknown as X, attrs)]);
+    });
   };
   return define<X, A>({
     name,

@@ -9,7 +9,7 @@ import { convert } from '../ops/move.js';
 import { add, div, eq, maximum, mul, sub, where } from '../ops/pointwise.js';
 import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
-import { dependOn } from '../tensor/region.js';
+import { dependOn } from '../tensor/scope.js';
 import { loadTensors } from '../tensor/state.js';
 import { beside, Tensor } from '../tensor/tensor.js';
 import { checkList } from './optimizer.js';

@@ -5,14 +5,14 @@ import { ArgumentError } from '../base/errors.js';
 import { checkOptions, unknownOption } from '../base/options.js';
 import { isFloat, wideType } from '../base/promote.js';
 import { describe, isPlain } from '../base/tree.js';
-import { insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
+import { insideBody } from '../ir/scope.js';
 import { entry } from '../ir/source.js';
 import { convert } from '../ops/move.js';
 import { add, eq, neg, where } from '../ops/pointwise.js';
 import { detach } from '../ops/variable.js';
 import { tensor, zeros } from '../tensor/create.js';
-import { currentRegion } from '../tensor/region.js';
+import { currentStep } from '../tensor/scope.js';
 import { beside, Tensor } from '../tensor/tensor.js';
 import { checkOption, type Option, optionsOf, type Rule } from './rule.js';
 import { type GivenState, loadState, type OptimizerState, saveState } from './state-dict.js';
@@ -36,7 +36,7 @@ export class Optimizer<O extends object = object> {
   readonly #groups: ParameterGroup<O>[] = [];
 
   constructor(rule: Rule<O>, params: Params<O>, options: O) {
-    if (currentRegion() || insideBody())
+    if (currentStep() || insideBody())
       throw new ArgumentError(`${rule.name} is made inside a step: its state must outlive it: make it outside, before`);
     this.#rule = rule;
     this.#defaults = optionsOf(rule, options);
@@ -188,7 +188,7 @@ export class ParameterGroup<O extends object> {
   set(given: Readonly<Record<string, unknown>>): void {
     const { name: rule, options } = this.rule;
     const [first] = Object.keys(given);
-    const where = currentRegion()?.name ?? (insideBody() ? 'the body of a loop' : undefined);
+    const where = currentStep()?.name ?? (insideBody() ? 'the body of a loop' : undefined);
     if (where)
       throw new ArgumentError(
         `${rule}: ${first} is set inside ${where}, which is only described: set it outside, before the call`,

@@ -11,7 +11,7 @@ import { add, div, eq, isfinite, logicalAnd, logicalNot, logicalOr, mul, where }
 import { reduceAnd } from '../ops/reduce.js';
 import { detach } from '../ops/variable.js';
 import { tensor } from '../tensor/create.js';
-import { currentRegion, dependOn, type Region } from '../tensor/region.js';
+import { currentStep, dependOn, type StepScope } from '../tensor/scope.js';
 import { loadTensors } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Optimizer } from './optimizer.js';
@@ -37,7 +37,7 @@ type AnyOptimizer = Optimizer<any>;
 
 /** How far an optimizer is since the last update(), in the step that is being described. */
 interface Progress {
-  readonly region: Region | undefined;
+  readonly step: StepScope | undefined;
   readonly found: Tensor;
   stepped: boolean;
 }
@@ -104,7 +104,7 @@ export class GradScaler {
         else p.grad = new Tensor(wide);
       }
     }
-    this.#progress.set(optimizer, { region: currentRegion(), found: new Tensor(logicalNot(fine)), stepped: false });
+    this.#progress.set(optimizer, { step: currentStep(), found: new Tensor(logicalNot(fine)), stepped: false });
   }
 
   /** The optimizer's step, which changes nothing where a gradient is not finite. */
@@ -124,7 +124,7 @@ export class GradScaler {
   update(newScale?: number): void {
     if (!this.#options.enabled) return;
     const { growthFactor, backoffFactor, growthInterval } = dependOn(this, () => this.#options);
-    const seen = [...this.#progress.values()].filter((p) => p.region === currentRegion());
+    const seen = [...this.#progress.values()].filter((p) => p.step === currentStep());
     this.#progress = new Map();
     if (newScale !== undefined) {
       this.#scale.copy_(newScale);
@@ -144,7 +144,7 @@ export class GradScaler {
   /** What was done for an optimizer, unless that was in another step. */
   #of(optimizer: AnyOptimizer): Progress | undefined {
     const progress = this.#progress.get(optimizer);
-    return progress?.region === currentRegion() ? progress : undefined;
+    return progress?.step === currentStep() ? progress : undefined;
   }
 
   stateDict(): GradScalerState | Record<string, never> {

@@ -5,7 +5,7 @@ import type { Linear } from '../nn/linear.js';
 import { Buffer, Module, type Parameter } from '../nn/module.js';
 import { gathered } from '../spmd/gathered.js';
 import { linear } from '../tensor/functions.js';
-import { dependOn } from '../tensor/region.js';
+import { dependOn } from '../tensor/scope.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { lookup, roundF16 } from './lut.js';
 

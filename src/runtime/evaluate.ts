@@ -1,7 +1,6 @@
 // Computing what graphs describe, outside of steps: what is asked for, and all that was changed in place.
 import type { TypedArray } from '../base/dtype.js';
 import { NonfiniteError } from '../base/errors.js';
-import { type Cell, pendingCells, takeRebound } from '../ir/cell.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
@@ -14,10 +13,12 @@ import { isAdvanced } from '../ops/threefry.js';
 import { input, isVariable } from '../ops/variable.js';
 import { Buffer, type Client } from '../pjrt/index.js';
 import type { Layout } from '../stablehlo/emitter.js';
+import { type Cell, pendingCells, takeRebound } from './cell.js';
 import { joinMany } from './join.js';
 import { isOn, isPlaced, layoutOf } from './layout.js';
 import { withRelief } from './memory.js';
 import { obtain, type Plan, type Request } from './program.js';
+import { ownRecord, recordOf } from './record.js';
 import { isStored, missingDevices, ShardedArray, type Stored } from './sharded.js';
 import { allDone, inTurn, started } from './turn.js';
 import {
@@ -26,6 +27,7 @@ import {
   Failed,
   hasValue,
   isUnsettled,
+  nodeValue,
   onDevice,
   PROMISED,
   remember,
@@ -66,7 +68,7 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
       else cell.touch();
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
-    if (error instanceof NonfiniteError) for (const cell of changed) cell.restore();
+    if (error instanceof NonfiniteError) for (const cell of changed) cell.undoChanges();
     throw error;
   }
 }
@@ -94,10 +96,11 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
   const on = new Map<Expr, { readonly firm: ReadonlySet<Sharding>; readonly at: Sharding | undefined }>();
   for (const e of graph.nodes) {
     const inputs = hasValue(e) ? [] : e.inputs.map((x) => on.get(x)!);
-    const split = e.sharding && !e.sharding.isReplicated ? [e.sharding.mesh] : [];
+    const { sharding } = recordOf(e);
+    const split = sharding && !sharding.isReplicated ? [sharding.mesh] : [];
     const own = (hasValue(e) ? split : meshesIn(e)).map(Sharding.replicated);
     const firm = new Set([...own, ...inputs.flatMap((x) => [...x.firm])]);
-    const lies = e.sharding && Sharding.replicated(e.sharding.mesh);
+    const lies = sharding && Sharding.replicated(sharding.mesh);
     on.set(e, { firm, at: [...firm][0] ?? lies ?? inputs.find((x) => x.at)?.at });
   }
   const isTorn = (root: Expr) => {
@@ -106,7 +109,9 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
   };
   const roots = graph.roots.filter((root) => isAsked(root) || !isTorn(root));
   const first = roots.map((root) => on.get(root)!.at).find((at) => at);
-  return grouped(roots, (root) => (isTorn(root) ? root : (on.get(root)!.at ?? (root.goesAlong ? first : undefined))));
+  return grouped(roots, (root) =>
+    isTorn(root) ? root : (on.get(root)!.at ?? (recordOf(root).floats ? first : undefined)),
+  );
 }
 
 async function run(client: Client, plan: Plan, request: Request): Promise<void> {
@@ -120,7 +125,7 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
   }
   plan.graph.roots.forEach((e, i) => {
     setValue(e, outputs[i]!);
-    if (results[i]) e.sharding = results[i];
+    if (results[i]) ownRecord(e).sharding = results[i];
     if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
   });
 }
@@ -144,7 +149,7 @@ export async function checkResults(client: Client, ran: Ran): Promise<void> {
 async function start(client: Client, plan: Plan, request: Request) {
   const { parameters, graph, meshes, aliases } = plan;
   parameters.forEach(checkAlive);
-  const results = graph.roots.map((e) => e.sharding);
+  const results = graph.roots.map((e) => recordOf(e).sharding);
   const layout = layoutOf({ given: parameters, meshes, aliases, results });
   await place(client, parameters, layout);
   const { program, executable } = await obtain(client, layout ? { ...plan, layout } : plan, request);
@@ -162,7 +167,7 @@ export async function place(client: Client, nodes: readonly Expr[], layout: Layo
   if (!Mesh.exists) return;
   for (const [i, e] of nodes.entries()) {
     const wanted = layout?.parameters[i];
-    const { value } = e;
+    const value = nodeValue(e);
     if (isPlaced(e, wanted)) continue;
     if (!wanted) {
       const away = value as Stored;
@@ -170,7 +175,7 @@ export async function place(client: Client, nodes: readonly Expr[], layout: Layo
       if (!away.shared) away.dispose();
       continue;
     }
-    if (ArrayBuffer.isView(value)) e.sharding = wanted;
+    if (ArrayBuffer.isView(value)) ownRecord(e).sharding = wanted;
     else if (value instanceof ShardedArray && isOn(value.sharding.mesh, wanted.mesh))
       await reshard(client, e, value, wanted);
     else {
@@ -191,9 +196,9 @@ async function reshard(client: Client, e: Expr, value: ShardedArray, wanted: Sha
   const before = input(e.aval);
   setValue(before, value);
   const after = constrain(before, wanted);
-  after.sharding = wanted;
+  ownRecord(after).sharding = wanted;
   await run(client, planOf([after], hasValue), { cause: 'sync', name: 'reshard', group: {} });
-  setValue(e, after.value as ShardedArray);
+  setValue(e, nodeValue(after) as ShardedArray);
   if (!value.shared) value.dispose();
 }
 
@@ -220,10 +225,10 @@ function rowsOf(root: Expr): readonly Expr[] {
   if (e.op.name !== 'concat' || e.inputs.length < MANY || hasValue(e)) return [root];
   const rows = e.inputs.filter((x) => !hasValue(x));
   const { dim } = e.attrs as { dim: number };
-  const { sharding } = root;
+  const { sharding } = recordOf(root);
   // Split as the whole is: else one device would have to hold all of them.
   if (sharding && !sharding.axes[dim]?.length && String(e.shape) === String(root.shape))
-    for (const row of rows) row.sharding ??= sharding;
+    for (const row of rows) ownRecord(row).sharding ??= sharding;
   return rows;
 }
 
@@ -273,7 +278,7 @@ const planWith = (roots: readonly Expr[], cells: readonly Cell[]): Plan =>
 /** What a cell holds is to lie where what it held before did. */
 export function placedAsBefore(cell: Cell): Expr {
   const e = cell.peek();
-  if (Mesh.exists) e.sharding ??= cell.sharding;
+  if (Mesh.exists) ownRecord(e).sharding ??= cell.sharding;
   return e;
 }
 
@@ -287,11 +292,11 @@ function canBeComputed(cell: Cell): boolean {
   try {
     const given = collect([e], hasValue).nodes.filter(hasValue);
     given.forEach(checkAlive);
-    if (!given.some((x) => x.value === PROMISED)) return true;
+    if (!given.some((x) => nodeValue(x) === PROMISED)) return true;
     cell.touch(); // later: a step that was called meanwhile has to be started first
     return false;
   } catch (error) {
-    e.value = new Failed(error as Error);
+    ownRecord(e).value = new Failed(error as Error);
     return false;
   }
 }
@@ -313,10 +318,11 @@ export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): P
 
 /** The elements of a node, computed if need be and brought to the host. What is there is read at once. */
 export async function fetchArray(e: Expr, request: Request): Promise<TypedArray> {
-  if (ArrayBuffer.isView(e.value)) return (e.value as TypedArray).slice(); // the caller's own may be changed
+  const value = nodeValue(e);
+  if (ArrayBuffer.isView(value)) return (value as TypedArray).slice(); // the caller's own may be changed
   const read = async (buffer: Stored) => ({ buffer, reading: buffer.toHost(), start: performance.now() });
-  const { buffer, reading, start } = isStored(e.value)
-    ? await read(onDevice(e.value.client, e))
+  const { buffer, reading, start } = isStored(value)
+    ? await read(onDevice(value.client, e))
     : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
   const array = await reading.catch(async (error) => {
     await allDone(); // the run that should have made it is told of, too

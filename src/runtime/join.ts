@@ -1,13 +1,15 @@
 // Joining very many tensors. XLA's compile time grows faster than the number of a program's parameters: on two cores it
 // took 1.7 s to join 250 tensors and 16 s for 1,000. So values of the host are joined on the host, and values of the device
 // in pieces, whose programs are alike and compiled once.
+
 import { hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
 import { concat } from '../ops/move.js';
 import { input } from '../ops/variable.js';
-import { freeValue, hasValue, isUnsettled, setValue } from './value.js';
+import { recordOf } from './record.js';
+import { freeValue, hasValue, isUnsettled, nodeValue, setValue } from './value.js';
 
 /** The most tensors that one program joins. */
 export const MOST_JOINED = 64;
@@ -29,17 +31,17 @@ export async function joinMany({ nodes }: Graph, run: Run): Promise<boolean> {
       for (const part of parts) if (!given.has(part) && !pieces.includes(part)) freeValue(part);
       parts = pieces;
     }
-    setValue(e, parts[0]!.value as TypedArray);
+    setValue(e, nodeValue(parts[0]!) as TypedArray);
     if (!e.differentiable) e.forget();
   }
   return many.length > 0;
 }
 
 function joinsMany(e: Expr): boolean {
-  if (e.op.name !== 'concat' || e.inputs.length <= MOST_JOINED || hasValue(e) || e.sharding) return false;
+  if (e.op.name !== 'concat' || e.inputs.length <= MOST_JOINED || hasValue(e) || recordOf(e).sharding) return false;
   return e.inputs.every((x) => {
-    const { value, sharding } = givenOf(x) ?? {};
-    return value !== undefined && !sharding && !x.sharding;
+    const given = givenOf(x);
+    return given && !recordOf(given).sharding && !recordOf(x).sharding;
   });
 }
 
@@ -74,7 +76,8 @@ function joinOnHost(parts: readonly Expr[], dim: number): Expr[] {
 
 /** The elements of a node, if the host has them. Conversions are the device's: two of them round, or cut off. */
 function arrayOf(e: Expr): TypedArray | undefined {
-  const { value } = givenOf(e, SAME_ELEMENTS) ?? {};
+  const given = givenOf(e, SAME_ELEMENTS);
+  const value = given && nodeValue(given);
   return ArrayBuffer.isView(value) ? (value as TypedArray) : undefined;
 }
 

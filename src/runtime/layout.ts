@@ -1,9 +1,11 @@
 // How a program is split over devices: found from where its values lie, and from the meshes its operations name.
+
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import { type Mesh, Sharding, shardingOfTiling } from '../ir/mesh.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
 import type { Layout } from '../stablehlo/emitter.js';
+import { recordOf } from './record.js';
 import { ShardedArray } from './sharded.js';
 
 /** What a layout is found from: the nodes that are given, the meshes that operations name, and how results are wanted. */
@@ -18,7 +20,7 @@ export interface Placed {
 
 /** How a program is split over several devices; undefined where one has all values. */
 export function layoutOf({ given, meshes = [], aliases, results }: Placed): Layout | undefined {
-  const lie = given.map((e) => e.sharding);
+  const lie = given.map((e) => recordOf(e).sharding);
   const mesh = meshes[0] ?? meshAmong(lie) ?? meshAmong(results);
   if (!mesh) return undefined;
   for (const other of meshes) if (!isOn(mesh, other)) throw otherDevices('a part of it', String(other), other, mesh);
@@ -60,7 +62,8 @@ export const keyOfLayout = (layout: Layout | undefined): number[] =>
     : [];
 
 /** Whether a value is where a program wants it; a host's array is brought along with the run. */
-export const isPlaced = ({ value, sharding }: Expr, wanted: Sharding | undefined): boolean => {
+export const isPlaced = (e: Expr, wanted: Sharding | undefined): boolean => {
+  const { value, sharding } = recordOf(e);
   if (value instanceof ShardedArray) return value.sharding === wanted && (sharding ?? wanted) === wanted;
   return wanted ? ArrayBuffer.isView(value) && (sharding ?? wanted) === wanted : sharding === undefined;
 };

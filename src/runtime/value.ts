@@ -6,6 +6,7 @@ import type { Sharding } from '../ir/mesh.js';
 import { count, record } from '../observe/metrics.js';
 import type { Client } from '../pjrt/index.js';
 import { openClient, settleDevice, virtualDevices } from './device.js';
+import { hold, ownRecord, recordOf, release } from './record.js';
 import { isStored, ShardedArray, type Stored } from './sharded.js';
 
 let client: Promise<Client> | undefined;
@@ -26,17 +27,15 @@ async function startDefault(): Promise<Client> {
 export const PROMISED = {};
 /** In place of a value that such a step failed to make. */
 export class Failed {
-  constructor(
-    readonly error: Error,
-    /** What was in its place before. */
-    readonly before?: Expr,
-  ) {}
+  constructor(readonly error: Error) {}
 }
 
-export const hasValue = (e: Expr): boolean => e.value !== undefined;
+export const hasValue = (e: Expr): boolean => e.isComputed;
+export const nodeValue = (e: Expr): object | undefined => recordOf(e).value;
 export function setValue(e: Expr, value: Stored | TypedArray): void {
-  e.value = value;
-  if (!e.goesAlong && value instanceof ShardedArray) e.sharding = value.sharding;
+  const record = ownRecord(e);
+  record.value = value;
+  if (!record.floats && value instanceof ShardedArray) record.sharding = value.sharding;
   repay(e);
   if (ArrayBuffer.isView(value)) remember(e, value);
 }
@@ -46,13 +45,13 @@ const lenders = new WeakMap<Expr, Expr>();
 export function borrow(e: Expr): void {
   const [lender] = e.inputs;
   if (!lender) return;
-  lender.holders++;
+  hold(lender);
   lenders.set(e, lender);
 }
 export function repay(e: Expr): void {
   const lender = lenders.get(e);
   if (!lender) return;
-  lender.holders--;
+  release(lender);
   lenders.delete(e);
 }
 
@@ -66,20 +65,23 @@ export function remember(e: Expr, array: TypedArray): void {
 
 /** Another node with the same value, where that is known. */
 export function shareValue(from: Expr, to: Expr): void {
-  if (isStored(from.value) || ArrayBuffer.isView(from.value)) to.value = from.value;
-  if (isStored(from.value)) from.value.shared = true;
-  to.sharding = from.sharding;
+  const { value, sharding } = recordOf(from);
+  const record = ownRecord(to);
+  if (isStored(value) || ArrayBuffer.isView(value)) record.value = value;
+  if (isStored(value)) value.shared = true;
+  record.sharding = sharding;
   const array = seen.get(from);
   if (array) seen.set(to, array);
 }
 
 /** The value of a node that has one, on the device. */
-export function onDevice(device: Client, e: Expr, sharding = e.sharding): Stored {
+export function onDevice(device: Client, e: Expr, sharding = recordOf(e).sharding): Stored {
   checkAlive(e);
-  if (isStored(e.value)) return e.value;
-  const stored = upload(device, e, e.value as TypedArray, sharding);
-  e.value = stored;
-  if (!e.goesAlong) e.sharding ??= sharding; // someone may have said meanwhile how it is to lie
+  const record = ownRecord(e);
+  if (isStored(record.value)) return record.value;
+  const stored = upload(device, e, record.value as TypedArray, sharding);
+  record.value = stored;
+  if (!record.floats) record.sharding ??= sharding; // another may have been asked for meanwhile
   return stored;
 }
 
@@ -114,9 +116,10 @@ export function withBuffers<T>(
   const lent: Stored[] = [];
   const buffers = nodes.map((e, i) => {
     const sharding = shardings?.[i];
-    if (!isNumber(e.value) || brought.has(e)) return onDevice(device, e, sharding);
+    const value = nodeValue(e);
+    if (!isNumber(value) || brought.has(e)) return onDevice(device, e, sharding);
     brought.add(e);
-    const buffer = upload(device, e, e.value, sharding);
+    const buffer = upload(device, e, value, sharding);
     lent.push(buffer);
     return buffer;
   });
@@ -130,16 +133,23 @@ export function withBuffers<T>(
 /** Sends the host's arrays among these values on their way to the device, before anyone asks for them. */
 export async function startUploads(nodes: readonly Expr[]): Promise<void> {
   const device = await defaultClient();
-  for (const e of nodes) if (ArrayBuffer.isView(e.value) && !isNumber(e.value)) onDevice(device, e);
+  for (const e of nodes) {
+    const value = nodeValue(e);
+    if (ArrayBuffer.isView(value) && !isNumber(value)) onDevice(device, e);
+  }
 }
 
 /** Whether a node's value is not there yet, or not any more. */
-export const isUnsettled = ({ value }: Expr): boolean =>
-  isStored(value) ? value.disposed || value.failure !== undefined : value === PROMISED || value instanceof Failed;
+export function isUnsettled(e: Expr): boolean {
+  const value = nodeValue(e);
+  return isStored(value)
+    ? value.disposed || value.failure !== undefined
+    : value === PROMISED || value instanceof Failed;
+}
 
 /** Why a node's value is gone, or was never made; undefined where it is there, or will be. */
 export function lossOf(e: Expr): Error | undefined {
-  const { value } = e;
+  const value = nodeValue(e);
   if (value instanceof Failed) return value.error;
   if (!isStored(value)) return undefined;
   return value.failure ?? (value.disposed ? new SpentError(gone(e)) : undefined);
@@ -151,7 +161,8 @@ export function checkAlive(e: Expr): void {
 
 /** Frees the memory of a node's value now, and not when the garbage collector finds it. */
 export function freeValue(e: Expr): void {
-  if (isStored(e.value)) e.value.dispose();
+  const value = nodeValue(e);
+  if (isStored(value)) value.dispose();
 }
 
 const gone = (e: Expr): string =>

@@ -1,4 +1,5 @@
 // Several processes that compute one program: which this is, and which part of each batch it has to load.
+
 import { blockOf } from '../base/blocks.js';
 import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
@@ -10,7 +11,7 @@ import type { Client, Device } from '../pjrt/index.js';
 import { fetchArray } from '../runtime/evaluate.js';
 import { processesOf } from '../runtime/processes.js';
 import { placesOf, ShardedArray } from '../runtime/sharded.js';
-import { defaultClient, setValue } from '../runtime/value.js';
+import { defaultClient, nodeValue, setValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { BatchOptions } from './parallel.js';
 import { checkMesh, markSharding } from './sharding.js';
@@ -61,7 +62,7 @@ export async function wholeOf(t: Tensor, mesh: Mesh, spec: PartitionSpec, what: 
   const rows = count > 1 ? `${what}, ${t.shape[0]} rows from each of ${count} processes:` : `${what},`;
   const sharding = Sharding.of(mesh, spec, shape, rows);
   if (count === 1) return markSharding(t, mesh, spec);
-  const { value } = t.expr;
+  const value = nodeValue(t.expr);
   const data = ArrayBuffer.isView(value) ? (value as TypedArray) : await fetchArray(t.expr, { cause: 'read' });
   const aval = Aval.of(t.dtype, shape);
   const shards = localShards(client, data, aval, sharding, share, placesOf(client, mesh));

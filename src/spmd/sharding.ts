@@ -1,4 +1,5 @@
 // Saying how tensors lie on the devices of a mesh.
+
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
@@ -6,6 +7,7 @@ import { Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
 import { count } from '../observe/metrics.js';
 import { constrain, unconstrained } from '../ops/sharding.js';
 import { isVariable } from '../ops/variable.js';
+import { ownRecord, recordOf } from '../runtime/record.js';
 import { hasValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherNoMore } from './gathered.js';
@@ -23,7 +25,7 @@ export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): T
 export function mark(what: string, tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
   const sharding = checked(what, tensor, mesh, spec);
   count('XlaMarkSharding');
-  if (hasValue(tensor.expr)) tensor.expr.sharding = sharding;
+  if (hasValue(tensor.expr)) ownRecord(tensor.expr).sharding = sharding;
   else tensor.reroute((e) => constrained(unmarked(e), sharding));
   return tensor;
 }
@@ -47,7 +49,8 @@ export const replicate = (tensor: Tensor, mesh: Mesh): Tensor => shard(tensor, m
 /** [A B, ...] as A micro-batches, [A, B, ...]: where AB is split over devices, each micro-batch is. */
 export function microBatches(batch: Tensor, A: number): Tensor {
   const parts = batch.reshape([A, -1, ...batch.shape.slice(1)]);
-  const sharding = batch.peek()?.sharding;
+  const now = batch.peek();
+  const sharding = now && recordOf(now).sharding;
   return sharding?.axes.length ? shard(parts, sharding.mesh, [null, ...sharding.spec]) : parts;
 }
 
@@ -63,7 +66,7 @@ function unmarked(e: Expr): Expr {
 
 function constrained(e: Expr, sharding: Sharding): Expr {
   const node = constrain(e, sharding);
-  node.sharding = sharding;
+  ownRecord(node).sharding = sharding;
   return node;
 }
 

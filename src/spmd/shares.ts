@@ -1,7 +1,9 @@
 // How many devices share the examples that something is computed from.
+
 import { collect } from '../ir/graph.js';
 import { Mesh } from '../ir/mesh.js';
 import { meshesIn } from '../ops/body.js';
+import { recordOf } from '../runtime/record.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /** Axes whose devices have different examples. */
@@ -14,7 +16,7 @@ const SHARED = [...BATCH_AXES, 'sequence'];
 export function sharesOf(t: Tensor): number {
   if (!Mesh.exists) return 1;
   for (const e of collect([t.expr]).nodes) {
-    const mesh = meshesIn(e)[0] ?? e.sharding?.mesh;
+    const mesh = meshesIn(e)[0] ?? recordOf(e).sharding?.mesh;
     if (mesh) return mesh.sizeOf(mesh.axisNames.filter((axis) => SHARED.includes(axis)));
   }
   return 1;

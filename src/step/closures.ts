@@ -6,7 +6,7 @@ import { count, counter } from '../observe/metrics.js';
 import { saveMetrics } from '../observe/report.js';
 import { offLoop } from '../observe/rules-loop.js';
 import { allDone } from '../runtime/turn.js';
-import { currentRegion } from '../tensor/region.js';
+import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 
 interface Closure {
@@ -24,7 +24,7 @@ let failed: { readonly error: unknown } | undefined;
  */
 export function afterStep<A extends unknown[]>(fn: (...args: A) => unknown, ...args: A): void {
   if (typeof fn !== 'function') throw new ArgumentError(`afterStep: takes a function, got ${describe(fn)}`);
-  const closures = currentRegion()?.closures ?? waiting;
+  const closures = currentStep()?.closures ?? waiting;
   // What holds no tensor is handed on as it is; a copy of it would hide changes.
   const trees = args.map((arg) => ({ arg, ...flatten('afterStep', arg, isLeaf, 'anything') }));
   closures.push({

@@ -4,7 +4,7 @@
 import { markDescribed } from '../base/described.js';
 import { envSeconds } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
-import { insideBody } from '../ir/cell.js';
+import { insideBody } from '../ir/scope.js';
 import { captureSource, entry, recordsCalls, type Source } from '../ir/source.js';
 import { differenceOf, nearestOf } from '../observe/explain.js';
 import type { CompileOptions, MemoryStats } from '../pjrt/index.js';
@@ -16,7 +16,7 @@ import { type Described, describePlan, dropPrograms, moduleName, obtain, type Re
 import { defaultClient } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from '../tensor/arguments.js';
-import { currentRegion } from '../tensor/region.js';
+import { currentStep } from '../tensor/scope.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { callUser } from '../tensor/trees.js';
 import { checkClosures } from './closures.js';
@@ -85,7 +85,7 @@ function tooMany(name: string, known: Known, program: Described): TooManyGraphsE
 }
 
 /** Inside another step, or in the body of a loop, it is part of that. */
-const isPart = (): boolean => currentRegion() !== undefined || insideBody();
+const isPart = (): boolean => currentStep() !== undefined || insideBody();
 
 /** There, nobody can wait for a promise. */
 function inline<A extends unknown[], R>(name: string, fn: (...args: A) => R, ...args: A): Promise<R> {

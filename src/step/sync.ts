@@ -2,10 +2,10 @@
 import { inspect } from 'node:util';
 import { ArgumentError } from '../base/errors.js';
 import { isPlain } from '../base/tree.js';
-import { insideBody } from '../ir/cell.js';
+import { insideBody } from '../ir/scope.js';
 import { captureSource, type Source } from '../ir/source.js';
 import { evaluate } from '../runtime/evaluate.js';
-import { currentRegion } from '../tensor/region.js';
+import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 import { checkClosures, endOfStep, stepsDone, waitingTensors } from './closures.js';
 
@@ -19,8 +19,8 @@ export interface SyncOptions {
  * afterwards only copies.
  */
 export function sync(...what: readonly (Tensor | readonly Tensor[] | SyncOptions)[]): Promise<void> {
-  const region = currentRegion();
-  if (region) throw new ArgumentError(`sync() inside ${region.name}: it is one program already; sync after it`);
+  const step = currentStep();
+  if (step) throw new ArgumentError(`sync() inside ${step.name}: it is one program already; sync after it`);
   if (insideBody())
     throw new ArgumentError(
       'sync() inside the body of a loop or branch: it only describes what is computed; sync after it',

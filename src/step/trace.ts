@@ -5,20 +5,23 @@ import { ArgumentError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
 import { type Flat, flatten } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
-import { Cell } from '../ir/cell.js';
-import { type Expr, nodeCount } from '../ir/expr.js';
+import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
+import { inScope, type Touched } from '../ir/scope.js';
 import { recordsCalls, type Source } from '../ir/source.js';
 import { record } from '../observe/metrics.js';
 import { meshesOf } from '../ops/body.js';
 import { input, isVariable } from '../ops/variable.js';
+import type { Cell } from '../runtime/cell.js';
 import type { Plan, Program } from '../runtime/program.js';
-import { hasValue, hostValue } from '../runtime/value.js';
+import { ownRecord, recordOf } from '../runtime/record.js';
+import { hasValue, hostValue, nodeValue } from '../runtime/value.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { autocastDType } from '../tensor/autocast.js';
-import { type Region, within } from '../tensor/region.js';
-import { Tensor, variables } from '../tensor/tensor.js';
+import { StepScope } from '../tensor/scope.js';
+import { Tensor } from '../tensor/tensor.js';
 import { callUser, tensorsOf } from '../tensor/trees.js';
+import { variables } from '../tensor/variables.js';
 
 /** Where a program finds one of its inputs at each call. */
 export type Slot =
@@ -49,7 +52,7 @@ export interface Trace {
   /** Gradients that it read: whether they were there decides which program it is. */
   readonly guards: readonly { readonly owner: Tensor; readonly aval: Aval | undefined }[];
   /** What else it depends on. */
-  readonly conditions: Region['conditions'];
+  readonly conditions: StepScope['conditions'];
   readonly closures: readonly {
     readonly fn: (...args: never[]) => unknown;
     readonly args: Flat<Tensor>;
@@ -70,8 +73,6 @@ interface Reached {
 
 // ---- tracing
 
-type Touched = ReadonlyMap<Cell, { readonly before: Expr; readonly inside: Expr }>;
-
 /** Runs the function on these arguments to see what it computes. Whatever happens, all tensors are as they were before. */
 export function trace(
   name: string,
@@ -80,37 +81,17 @@ export function trace(
   source: Source | undefined,
 ): Trace {
   const start = performance.now();
-  const region: Region = {
-    name,
-    source,
-    born: nodeCount(),
-    made: [],
-    grads: new Map(),
-    conditions: new Map(),
-    closures: [],
-  };
-  const touched = new Map<Cell, { readonly before: Expr; readonly inside: Expr }>();
-  const enter = (_: Cell, before: Expr): Expr => {
-    if (before.serial >= region.born) return before; // of a tensor made inside
-    if (before.differentiable && !isVariable(before)) return before; // the way of gradients leads on outside
-    const inside = input(before.aval, before.differentiable);
-    inside.sharding = before.sharding;
-    const owner = variables.get(before);
-    if (owner) variables.set(inside, owner);
-    return inside;
-  };
+  const scope = new StepScope(name, source);
   try {
-    return within(region, () =>
-      Cell.watched(
-        { touched, enter },
-        () => callUser(name, fn, ...(args.inside as never[])),
-        (result) => describeTrace(region, touched, args, result),
-      ),
+    return inScope(
+      scope,
+      () => callUser(name, fn, ...(args.inside as never[])),
+      (result) => describeTrace(scope, args, result),
     );
   } finally {
-    touched.clear(); // what is remembered of the trace, down to its frames, must not keep these values
-    for (const [tensor, { before, version }] of region.grads) tensor.restoreGrad(before, version);
-    for (const t of region.made) t.spend((aval, place) => spentInside(name, aval, place));
+    scope.touched.clear(); // what is remembered of the trace, down to its frames, must not keep these values
+    for (const [tensor, { before, put }] of scope.grads) tensor.restoreGrad(before, put);
+    for (const t of scope.made) t.spend((aval, place) => spentInside(name, aval, place));
     for (const t of args.tensors.keys())
       t.spend(
         (aval) => `this ${aval} stood for an argument of ${name} while it was traced: it has no value of its own`,
@@ -122,9 +103,11 @@ export function trace(
 const spentInside = (name: string, aval: Aval, place: Source | undefined): string =>
   `this ${aval} was made${place ? ` at ${place}` : ''}, inside ${name}, and not returned from it: its value is gone. Return it`;
 
-function describeTrace(region: Region, touched: Touched, args: Arguments, result: unknown): Trace {
-  const { name, born } = region;
-  const inside = new Set(region.made);
+function describeTrace(scope: StepScope, args: Arguments, result: unknown): Trace {
+  const { name, born } = scope;
+  const touched = scope.touched as unknown as ReadonlyMap<Cell, Touched>; // there are no other cells
+
+  const inside = new Set(scope.made);
   const roots: Expr[] = [];
   const targets: Target[] = [];
   const leave = (expr: Expr, target: Target): number => {
@@ -133,7 +116,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
   };
   const isOwn = (t: Tensor) => inside.has(t) || args.tensors.has(t);
   /** A gradient is another tensor after each step. */
-  const gradients = new Set([...region.grads.values()].map(({ before }) => before));
+  const gradients = new Set([...scope.grads.values()].map(({ before }) => before));
   /** What is done after the step sees what the step left, whatever a later one does. */
   const isChanged = (t: Tensor) => touched.has(t.cell) && t.cell.peek() !== touched.get(t.cell)!.inside;
   const handOut = (flat: Flat<Tensor>, kind: 'result' | 'closure') =>
@@ -143,13 +126,13 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
 
   const returned = tensorsOf(`what ${name} returns`, result);
   const leaves = handOut(returned, 'result');
-  const closures = region.closures.map(({ fn, args: given }) => {
+  const closures = scope.closures.map(({ fn, args: given }) => {
     const flat = tensorsOf('the arguments of afterStep', given);
     return { fn, args: flat, leaves: handOut(flat, 'closure') };
   });
   // Cells that stand for something which may be another one at the next call: an argument, a gradient.
   const gradOf = new Map<Cell, Tensor>();
-  for (const [tensor, { before, read }] of region.grads) if (before && read) gradOf.set(before.cell, tensor);
+  for (const [tensor, { before, read }] of scope.grads) if (before && read) gradOf.set(before.cell, tensor);
   const slotFor = (cell: Cell): Slot => {
     const index = args.cells.get(cell);
     const owner = gradOf.get(cell);
@@ -171,7 +154,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     successor.set(given, leave(now, { kind: 'place', slot: slotFor(cell), owner, variable: isVariable(now) }));
   }
   const cleared: (Tensor | number)[] = [];
-  for (const [tensor, { before }] of region.grads) {
+  for (const [tensor, { before }] of scope.grads) {
     const { grad } = tensor;
     if (inside.has(tensor) || grad === before) continue;
     const of = args.tensors.get(tensor) ?? tensor;
@@ -189,7 +172,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
   const slots = parameters.map((node): Slot => slotOf.get(node) ?? { kind: 'node', node });
   const aliases = parameters.map((node) => successor.get(node) ?? -1);
   const names = slots.map((slot, i) => nameOf(slot, args, touched, parameters[i]!));
-  const guards = [...region.grads].flatMap(([owner, { before, read }]) =>
+  const guards = [...scope.grads].flatMap(([owner, { before, read }]) =>
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
   return {
@@ -200,7 +183,7 @@ function describeTrace(region: Region, touched: Touched, args: Arguments, result
     leaves,
     cleared,
     guards,
-    conditions: region.conditions,
+    conditions: scope.conditions,
     closures,
     reached,
     recorded: recordsCalls(),
@@ -213,7 +196,12 @@ const labelsOf = (names: readonly (string | Source | undefined)[]) => (): string
   names.map((x) => (typeof x === 'string' ? x : x ? `the tensor made at ${x}` : 'a tensor from outside'));
 
 /** What an input is to the user: its name, or where it was made. */
-function nameOf(slot: Slot, { names }: Arguments, touched: Touched, node: Expr): string | Source | undefined {
+function nameOf(
+  slot: Slot,
+  { names }: Arguments,
+  touched: ReadonlyMap<Cell, Touched>,
+  node: Expr,
+): string | Source | undefined {
   if (slot.kind === 'argument') return names[slot.index]!;
   if (slot.kind === 'grad') return 'a gradient';
   return slot.kind === 'cell' ? (slot.cell.name ?? touched.get(slot.cell)!.before.source) : node.source;
@@ -277,7 +265,7 @@ function sameSlot(a: Slot, b: Slot): boolean {
   if (a.kind === 'argument') return b.kind === 'argument' && a.index === b.index;
   if (b.kind !== 'node') return false;
   const [x, y] = [hostValue(a.node), hostValue(b.node)]; // of a tensor made inside from values of the host's
-  return a.node.value === b.node.value || (x !== undefined && y !== undefined && String(x) === String(y));
+  return nodeValue(a.node) === nodeValue(b.node) || (x !== undefined && y !== undefined && String(x) === String(y));
 }
 
 /** A tensor that is an argument, is also reached from outside, and is changed: it would be two. */
@@ -357,7 +345,8 @@ export function readArguments(name: string, args: readonly unknown[], fixed: rea
 
 /** How an argument is split over devices may decide what is done with it. */
 const sharded = (x: Tensor): string => {
-  const sharding = x.peek()?.sharding;
+  const expr = x.peek();
+  const sharding = expr && recordOf(expr).sharding;
   return sharding ? `@${sharding.id}` : '';
 };
 
@@ -373,7 +362,7 @@ export function standIns({ flat, values }: Given): Arguments {
     if (same) return same;
     const variable = value instanceof Tensor && value.requiresGrad;
     const node = input(avalOf(value), variable);
-    if (value instanceof Tensor) node.sharding = value.peek()!.sharding;
+    if (value instanceof Tensor) ownRecord(node).sharding = recordOf(value.peek()!).sharding;
     const t = new Tensor(node);
     if (variable) variables.set(node, t);
     if (value instanceof Tensor) {

@@ -2,11 +2,11 @@
 import { envFlag } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
-import { pendingCells } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { graphDot, graphListing } from '../observe/dump.js';
 import { isParameter } from '../ops/body.js';
 import { isInput } from '../ops/variable.js';
+import { pendingCells } from '../runtime/cell.js';
 import { chooseDevice } from '../runtime/device.js';
 import { planOf } from '../runtime/evaluate.js';
 import type { Plan } from '../runtime/program.js';

@@ -1,5 +1,6 @@
 // Operations in place: a trailing underscore, as in torch. The tensor's value is replaced; nothing is overwritten, so
 // graphs that used the old value keep it.
+
 import { gradEnabled } from '../autograd/mode.js';
 import type { TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
@@ -10,9 +11,10 @@ import { count } from '../observe/metrics.js';
 import { full } from '../ops/constant.js';
 import * as ops from '../ops/index.js';
 import { broadcastTo, convert } from '../ops/move.js';
+import { nodeValue } from '../runtime/value.js';
 import { tensor } from './create.js';
 import { liftMethod } from './lift.js';
-import { currentRegion } from './region.js';
+import { currentStep } from './scope.js';
 import { type Nested, Tensor } from './tensor.js';
 
 /** The operations that have a form in place: add_ and so on. */
@@ -63,12 +65,12 @@ const more = { zero, fill, copy };
 
 /** In place of fill_ and copy_ with values of the host's, outside of steps: nothing has to be computed. */
 function setFromHost(t: Tensor, name: string, value: unknown): boolean {
-  if (value instanceof Tensor || (name === 'fill' && t.numel() !== 1) || currentRegion()) return false;
+  if (value instanceof Tensor || (name === 'fill' && t.numel() !== 1) || currentStep()) return false;
   const made = tensor(value as Nested, { dtype: t.dtype });
   if (String(made.shape) !== String(t.shape) && made.numel() !== 1)
     throw new ArgumentError(`${name}_: values of shape ${showShape(made.shape)} do not fit this ${t.aval}`);
   if (made.numel() !== t.numel()) return false; // one number for many elements: the program repeats it
-  t.assign(made.expr.value as TypedArray);
+  t.assign(nodeValue(made.expr) as TypedArray);
   return true;
 }
 

@@ -8,8 +8,8 @@ import { DEFAULT_FLOAT, isFloat, isInteger } from '../base/promote.js';
 import { broadcastShapes, checkShape, type Shape } from '../base/shape.js';
 import { describe } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
-import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
+import { insideBody } from '../ir/scope.js';
 import { entry } from '../ir/source.js';
 import { full, iota, zerosLike } from '../ops/constant.js';
 import { broadcastTo, convert, reshape, sliceDim } from '../ops/move.js';
@@ -18,10 +18,11 @@ import { reduceMax, reduceMin } from '../ops/reduce.js';
 import { argsort } from '../ops/sorting.js';
 import { advance, open, unit, word64, words } from '../ops/threefry.js';
 import { detach, input } from '../ops/variable.js';
+import { Cell } from '../runtime/cell.js';
 import { hostValue, setValue } from '../runtime/value.js';
 import { checked, named } from './arguments.js';
 import type { TensorOptions } from './create.js';
-import { currentRegion } from './region.js';
+import { currentStep } from './scope.js';
 import { type Sized, sized } from './sizes.js';
 import { made, Tensor } from './tensor.js';
 
@@ -88,7 +89,7 @@ export class Generator {
   /** The state for a draw of `count` counters; the next draw has others. */
   take(count: number): Expr {
     const now = this.#state.peek();
-    const known = currentRegion() || insideBody() ? undefined : (hostValue(now) as Uint32Array | undefined);
+    const known = currentStep() || insideBody() ? undefined : (hostValue(now) as Uint32Array | undefined);
     const state = this.#state.expr;
     // Where the host knows the state, draws do not depend on one another: equal ones are the same program.
     this.#state.expr = known ? stateWith(counted(known, count)) : advance(state, count);

@@ -1,12 +1,14 @@
 // State dicts: tensors by name take the values of a dictionary, of tensors or of a file's arrays. Modules, optimizers, averages
 // and scalers load the same way, and say what does not fit in the same words.
+
 import { type HostArray, hostArray, isHostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, StateDictError } from '../base/errors.js';
 import { range, type Shape, showShape } from '../base/shape.js';
 import { describe, isPlain } from '../base/tree.js';
 import { input } from '../ops/variable.js';
+import { ownRecord } from '../runtime/record.js';
 import type { ShardedArray, Stored } from '../runtime/sharded.js';
-import { setValue } from '../runtime/value.js';
+import { nodeValue, setValue } from '../runtime/value.js';
 import { fromBuffer } from './create.js';
 import { stack } from './functions.js';
 import { Tensor } from './tensor.js';
@@ -157,8 +159,8 @@ export const spareRows = (whole: Tensor): Tensor[] =>
   });
 function takeOver(t: Tensor, { expr }: Tensor): void {
   const { sharding } = t.cell;
-  t.assign(expr.value as Stored);
-  if (sharding) t.expr.sharding = sharding; // brought there with the next use, where it lies in another way
+  t.assign(nodeValue(expr) as Stored);
+  if (sharding) ownRecord(t.expr).sharding = sharding; // brought there with the next use, where it lies in another way
 }
 
 const tensorOf = (value: StateValue): Tensor =>

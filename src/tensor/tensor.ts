@@ -9,10 +9,10 @@ import { noticeOnce } from '../base/log.js';
 import { isFloat } from '../base/promote.js';
 import { normalizeDim, type Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
-import { Cell, insideBody } from '../ir/cell.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { Mesh } from '../ir/mesh.js';
+import { insideBody } from '../ir/scope.js';
 import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
 import { count } from '../observe/metrics.js';
 import { onesLike } from '../ops/constant.js';
@@ -20,15 +20,18 @@ import type * as ops from '../ops/index.js';
 import { add } from '../ops/pointwise.js';
 import { constrain } from '../ops/sharding.js';
 import { detach, input, isVariable, variable } from '../ops/variable.js';
+import { Cell } from '../runtime/cell.js';
 import { changesArePending, describedSince, fetchArray, placedAsBefore } from '../runtime/evaluate.js';
 import { isOn } from '../runtime/layout.js';
+import { hold, ownRecord, recordOf, release } from '../runtime/record.js';
 import type { Stored } from '../runtime/sharded.js';
 import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
 import type { OrderOf } from './order.js';
-import { currentRegion, stepStart } from './region.js';
+import { currentStep, stepStart } from './scope.js';
+import { variables } from './variables.js';
 
 type Ops = typeof ops;
 /** Operations whose first argument is no tensor (but a list of them, or a text): functions only. */
@@ -47,15 +50,15 @@ export class Tensor {
   /** Why it has no value any more. */
   #spent: (() => string) | undefined;
   #grad: Tensor | null = null;
-  /** How often `grad` was set. */
-  gradVersion = 0;
+  /** The call that put `grad` there (step/place.ts); undefined: other code did. */
+  gradPut: object | undefined;
 
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
-    this.#expr.holders++;
-    if (SAME.has(this.#expr.op.name) && !currentRegion()) borrow(this.#expr);
+    hold(this.#expr);
+    if (SAME.has(this.#expr.op.name) && !currentStep()) borrow(this.#expr);
     count('CreateXlaTensor');
-    currentRegion()?.made.push(this);
+    currentStep()?.made.push(this);
   }
 
   /** What it stands for. */
@@ -76,7 +79,7 @@ export class Tensor {
     if (!this.#cell) {
       if (!this.#expr) throw new SpentError(this.#spent!());
       this.#cell = new Cell(this.#expr, false);
-      this.#expr.holders--; // the cell holds it now
+      release(this.#expr); // the cell holds it now
       this.#expr = undefined;
     }
     return this.#cell;
@@ -89,17 +92,17 @@ export class Tensor {
   }
   set grad(grad: Tensor | null) {
     this.#noteGrad(false);
-    this.gradVersion++;
+    this.gradPut = undefined;
     this.#grad = grad;
   }
   #noteGrad(read: boolean): void {
-    const grads = currentRegion()?.grads;
-    if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, version: this.gradVersion, read });
+    const grads = currentStep()?.grads;
+    if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, put: this.gradPut, read });
   }
   /** As it was before a step was traced. */
-  restoreGrad(grad: Tensor | null, version: number): void {
+  restoreGrad(grad: Tensor | null, put: object | undefined): void {
     this.#grad = grad;
-    this.gradVersion = version;
+    this.gradPut = put;
   }
 
   /** What it stands for now, without anyone noticing; undefined if its value is gone. */
@@ -124,7 +127,7 @@ export class Tensor {
     const expr = this.peek();
     if (!expr) return;
     const { aval, source } = expr; // and not the node: that would keep the graph
-    expr.holders--;
+    release(expr);
     repay(expr);
     this.#cell = undefined;
     this.#expr = undefined;
@@ -134,7 +137,7 @@ export class Tensor {
   revive(expr: Expr): void {
     this.#cell = undefined;
     this.#expr = expr;
-    expr.holders++;
+    hold(expr);
   }
 
   /** Frees its memory on the device now. Using it afterwards is an error. */
@@ -149,7 +152,7 @@ export class Tensor {
     this.#cell?.settle(nothing(expr.aval, new SpentError(why))); // for steps that know its place
     this.spend(() => why);
     // Not where another tensor has the same value, or a change that is still to be computed may need it.
-    if (expr.holders === 0 && !changesArePending()) freeValue(expr);
+    if (recordOf(expr).holders === 0 && !changesArePending()) freeValue(expr);
   }
   [Symbol.dispose](): void {
     this.dispose();
@@ -181,7 +184,7 @@ export class Tensor {
   /** JavaScript's operators do not know tensors: `x + 1` would be a string. In a text it is what console.log shows. */
   [Symbol.toPrimitive](hint: string): string {
     if (hint === 'string') return this.#show();
-    const argument = currentRegion()
+    const argument = currentStep()
       ? ' (a number that is an argument of a compiled function is a tensor inside; staticArguments are not)'
       : '';
     throw new ArgumentError(
@@ -238,7 +241,7 @@ export class Tensor {
       throw new ArgumentError(`requiresGrad_: this ${was.aval} was computed: use detach() for its value alone`);
     if (on !== was.differentiable) {
       const now = on ? variable(was) : detach(was);
-      if (was.holders === 1) shareValue(was, now); // where others have the same value, it is copied
+      if (recordOf(was).holders === 1) shareValue(was, now); // where others have the same value, it is copied
       this.#put(now);
     }
     return this;
@@ -258,10 +261,10 @@ export class Tensor {
   /** Another tensor's value, as it is to lie here. */
   #placed(expr: Expr): Expr {
     const sharding = Mesh.exists ? this.cell.sharding : undefined;
-    if (!sharding || !expr.sharding || expr.sharding === sharding || !isOn(expr.sharding.mesh, sharding.mesh))
-      return expr;
+    const own = recordOf(expr).sharding;
+    if (!sharding || !own || own === sharding || !isOn(own.mesh, sharding.mesh)) return expr;
     const now = constrain(expr, sharding);
-    now.sharding = sharding;
+    ownRecord(now).sharding = sharding;
     return now;
   }
 
@@ -275,7 +278,7 @@ export class Tensor {
   reroute(by: (expr: Expr) => Expr): this {
     const { expr } = this;
     const now = this.isLeaf && expr.differentiable ? variable(by(detach(expr))) : by(expr);
-    now.sharding = (isVariable(now) ? now.inputs[0]! : now).sharding;
+    if (isVariable(now)) ownRecord(now).sharding = recordOf(now.inputs[0]!).sharding;
     this.#put(now);
     return this;
   }
@@ -359,8 +362,8 @@ export class Tensor {
     use: (data: TypedArray, aval: Aval) => T,
     check: (aval: Aval) => void = () => {},
   ): Promise<T> {
-    const region = currentRegion();
-    if (region) throw new ReadError(readInside(name, region.name)); // at once: inside, nobody awaits
+    const step = currentStep();
+    if (step) throw new ReadError(readInside(name, step.name)); // at once: inside, nobody awaits
     if (insideBody()) throw new ReadError(readInBody(name, this.aval));
     const source = captureSource(method);
     return (async () => {
@@ -427,7 +430,7 @@ export type Nested = Scalar | readonly Nested[];
 const MOST_PENDING = 50_000;
 /** A graph that grows from step to step is never computed, and compiles ever longer. */
 function warnOfGrowth(): void {
-  if (currentRegion() || describedSince() < MOST_PENDING) return;
+  if (currentStep() || describedSince() < MOST_PENDING) return;
   noticeOnce(
     `${MOST_PENDING} operations are described and not computed yet: end each step with \`await tx.sync()\`, read something, or use tx.compile` +
       `\n    at ${currentSource() ?? 'an unknown place'}`,
@@ -440,7 +443,7 @@ const SAME: ReadonlySet<string> = new Set(['detach', 'alias']);
 /** A node in place of one whose value was freed. */
 function nothing(aval: Aval, error: Error): Expr {
   const node = input(aval);
-  node.value = new Failed(error);
+  ownRecord(node).value = new Failed(error);
   return node;
 }
 
@@ -471,6 +474,3 @@ function noGradientReaches(op: string, expr: Expr): string {
   const why = cut.op.name === 'detach' ? 'detach() or noGrad' : `${cut.op.name}, which has no gradient`;
   return `${op}: no gradient reaches this ${expr.aval}: the way to it leads through ${why}${place}`;
 }
-
-/** The tensor of each variable, to leave its gradient in. */
-export const variables = new WeakMap<Expr, Tensor>();

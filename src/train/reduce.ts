@@ -26,7 +26,7 @@ import { compute, sync } from '../step/sync.js';
 import { noGrad } from '../tensor/autograd.js';
 import { fromBuffer, tensor, zeros } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
-import { currentRegion } from '../tensor/region.js';
+import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 import { currentLoop, type Loop } from './context.js';
 import { shareLoader } from './data.js';
@@ -152,11 +152,11 @@ export function averageGradients(of: Module | Iterable<Tensor>): Promise<void> {
 const averaging = new WeakMap<Loop, Watched>();
 /** A program cannot wait: thrown at once, and not into a promise that nobody has. */
 function checkOutside({ context: { worldSize } }: Loop, what: string): void {
-  const region = currentRegion();
-  if (region)
+  const step = currentStep();
+  if (step)
     throw new ArgumentError(
-      `${what} is inside ${region.name}, a program, which cannot wait for the gradients of ${plural(worldSize - 1, 'other CPU worker')}: ` +
-        `end ${region.name} behind loss.backward(), and await ${what} after it`,
+      `${what} is inside ${step.name}, a program, which cannot wait for the gradients of ${plural(worldSize - 1, 'other CPU worker')}: ` +
+        `end ${step.name} behind loss.backward(), and await ${what} after it`,
     );
 }
 async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void> {

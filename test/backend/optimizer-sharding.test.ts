@@ -33,7 +33,7 @@ test('devices share the batch, results stay, and undoing brings the weights back
   expect([...model.parameters(), x].map(sharded)).toEqual(Array(5).fill('undefined'));
   expect(await numbers(model.parameters()[2]!)).toEqual(weight);
   expect(await numbers(model.forward(x))).toEqual(before);
-  expect(model.parameters().map((p) => p.peek()!.value!.constructor.name)).toEqual(Array(4).fill('Buffer'));
+  expect(model.parameters().map((p) => p.peek()!.record!.value!.constructor.name)).toEqual(Array(4).fill('Buffer'));
 });
 
 test('weights that are too large for one device are split', async () => {

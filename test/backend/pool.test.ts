@@ -16,7 +16,7 @@ const manager = new TPUMemoryManager();
 afterEach(() => manager.clearMemoryPools());
 
 /** Where its value lies: the memory itself, whoever has the handle. */
-const memoryOf = (t: Tensor): object => t.expr.value!;
+const memoryOf = (t: Tensor): object => t.expr.record!.value!;
 const detailsOf = (id: string) => manager.getPoolStats(id).poolDetails[id]!;
 
 test('a pool is on the device as soon as it is there, each tensor in its own memory, made by one program', async () => {

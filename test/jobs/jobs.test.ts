@@ -2,7 +2,7 @@
 import * as tx from 'tsxla';
 import { findModel, JOBS, type JobName, type JobSettings, SETTINGS } from 'tsxla/jobs';
 import { expect, test } from 'vitest';
-import { pendingCells } from '../../dist/ir/cell.js';
+import { pendingCells } from '../../dist/runtime/cell.js';
 import { describedSince } from '../../dist/runtime/evaluate.js';
 import { scratch } from '../scratch.js';
 import { tsxla } from '../support.js';

@@ -140,7 +140,7 @@ describe.each(Object.entries(WAYS))('%s', (_, way) => {
 
   test('no device holds more than its part of any matrix, nor of its moments', () => {
     const held = (t: tx.Tensor) =>
-      (t.peek()!.value as ShardedArray).shards.map((s) => s.type.shape.reduce((a, b) => a * b) / t.numel());
+      (t.peek()!.record!.value as ShardedArray).shards.map((s) => s.type.shape.reduce((a, b) => a * b) / t.numel());
     for (const p of state.model.parameters().filter((p) => p.ndim === 2)) {
       const { expAvg, expAvgSq } = state.optimizer.state.get(p) as Record<string, tx.Tensor>;
       for (const t of [p, expAvg!, expAvgSq!]) expect(new Set(held(t))).toEqual(new Set([way.part]));

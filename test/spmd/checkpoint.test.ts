@@ -33,7 +33,7 @@ function linear(spec: TX.spmd.PartitionSpec = ['fsdp', 'model'], over = mesh): T
   markSharding(layer.weight, over, spec);
   return layer;
 }
-const shardShapes = (t: TX.Tensor) => (t.expr.value as ShardedArray).shards.map((s) => s.type.shape);
+const shardShapes = (t: TX.Tensor) => (t.expr.record!.value as ShardedArray).shards.map((s) => s.type.shape);
 
 test('written on 8 devices, it loads on 4 and on 1 bit for bit, and training goes on alike', async () => {
   const run = async (dir: string, shape: string, steps: number) => {

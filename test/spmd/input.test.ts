@@ -16,7 +16,7 @@ const data4 = new Mesh([4, 2], ['data', 'model']);
 const ITEMS = Array.from({ length: 84 }, (_, i) => ({ x: Float32Array.of(i, i + 0.5), y: Float32Array.of(i / 10) }));
 /** What each device has of a tensor. */
 async function onDevices(t: tx.Tensor): Promise<number[][]> {
-  const { value } = t.peek()!;
+  const { value } = t.peek()!.record!;
   expect(value).toBeInstanceOf(ShardedArray); // already there
   const arrays = await Promise.all((value as ShardedArray).shards.map((s) => s.toHost()));
   return arrays.map((a) => [...a].map(Number));

@@ -17,7 +17,7 @@ const { Mesh, markSharding } = tx.spmd;
 const { newFolder } = scratch('loading');
 
 const mesh = new Mesh([2, 4], ['data', 'model']);
-const shardsOf = (t: TX.Tensor) => (t.expr.value as ShardedArray).shards;
+const shardsOf = (t: TX.Tensor) => (t.expr.record!.value as ShardedArray).shards;
 const numbers = (n: number) => Float32Array.from({ length: n }, (_, i) => i - n / 3);
 
 class Several extends tx.nn.Module {

@@ -22,7 +22,7 @@ describe('markSharding', () => {
   test('of a value on one device', async () => {
     const t = count([8]).add(0);
     await tx.sync(t);
-    expect(t.peek()!.value).toBeInstanceOf(DeviceBuffer);
+    expect(t.peek()!.record!.value).toBeInstanceOf(DeviceBuffer);
     await check(markSharding(t, mesh, ['data']));
   });
   test('of a value that is not computed yet', () => check(markSharding(count([8]).add(0), mesh, ['data'])));

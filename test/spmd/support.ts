@@ -41,7 +41,7 @@ export const settled = async () => {
   }
   return client.live.buffers;
 };
-export const stored = (t: tx.Tensor) => t.peek()!.value as ShardedArray;
+export const stored = (t: tx.Tensor) => t.peek()!.record!.value as ShardedArray;
 /** What each device holds. */
 export const held = async (t: tx.Tensor) =>
   Object.fromEntries(

@@ -1,9 +1,10 @@
 // A job: what is done with a model, as programs that need no weights.
-import { pendingCells } from '../../ir/cell.js';
+
 import type { Qwen3Config } from '../../models/index.js';
 import { CHECKPOINT } from '../../models/qwen3.js';
 import type { Module } from '../../nn/module.js';
 import type { Optimizer } from '../../optim/index.js';
+import { pendingCells } from '../../runtime/cell.js';
 import type { ParallelSizes } from '../../spmd/index.js';
 import type { Lowered } from '../../step/step.js';
 import type { Tensor } from '../../tensor/tensor.js';
