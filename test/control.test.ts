@@ -3,7 +3,7 @@
 import * as tx from 'tsxla';
 import { describe, expect, test } from 'vitest';
 import { collect } from '../dist/ir/graph.js';
-import { dynamicSlice, dynamicUpdateSlice } from '../dist/ops/dynamic.js';
+import { dynamicSlice, dynamicUpdateSlice } from '../dist/ops/prim/dynamic.js';
 import { evaluate } from '../dist/runtime/evaluate.js';
 import { hasValue } from '../dist/runtime/value.js';
 import { emitModule } from '../dist/stablehlo/emitter.js';

@@ -7,8 +7,9 @@ import { expect, test } from 'vitest';
 const LAYERS = [
   ['base'],
   ['ir'],
-  ['ops', 'stablehlo', 'pjrt'],
-  ['autograd', 'plugins', 'plan/hlo'],
+  ['ops/prim', 'stablehlo', 'pjrt'],
+  ['ops', 'plugins', 'plan/hlo'],
+  ['autograd'],
   ['runtime'],
   ['observe'],
   ['tensor'],
@@ -27,9 +28,10 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   pjrt: ['base'],
   plugins: ['base', 'pjrt'],
   'plan/hlo': ['base', 'pjrt'],
-  ops: ['base', 'ir'],
+  'ops/prim': ['base', 'ir'],
+  ops: ['base', 'ir', 'ops/prim'],
   stablehlo: ['base', 'ir'],
-  autograd: ['base', 'ir', 'ops'],
+  autograd: ['base', 'ir', 'ops/prim', 'ops'],
 };
 
 const level = (folder: string) => LAYERS.findIndex((l) => l.includes(folder));

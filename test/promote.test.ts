@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import type { DType } from '../dist/base/dtype.js';
 import { promote } from '../dist/base/promote.js';
 import { Aval } from '../dist/ir/aval.js';
-import { resultType } from '../dist/ops/align.js';
-import { input } from '../dist/ops/variable.js';
+import { resultType } from '../dist/ops/prim/align.js';
+import { input } from '../dist/ops/prim/variable.js';
 
 const of = (dtype: string, shape: readonly number[]) => input(Aval.of(dtype as DType, shape));
 const answer = (f: () => DType): string => {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import * as tx from 'tsxla';
 import { beforeEach, expect, test } from 'vitest';
 import { decodeFloats } from '../dist/base/float.js';
-import { threefry2x32 } from '../dist/ops/threefry.js';
+import { threefry2x32 } from '../dist/ops/prim/threefry.js';
 import { counts } from '../dist/runtime/program.js';
 
 beforeEach(() => void tx.manualSeed(1234));
@@ -125,7 +125,7 @@ test.each(['f32', 'f64'] as const)('randn in %s is normal', async (dtype) => {
 });
 
 test('the largest and smallest words give finite normal and exponential numbers', async () => {
-  const { open, unit } = await import('../dist/ops/threefry.js');
+  const { open, unit } = await import('../dist/ops/prim/threefry.js');
   const pair = [0, 0].map(() => tx.tensor(Uint32Array.of(0, 0xffffffff, 0x80000000)).expr) as never;
   expect(await numbers(new tx.Tensor(open(pair, 'f32')))).toEqual([2 ** -33, 1 - 2 ** -24, 0.5]);
   expect(await numbers(new tx.Tensor(open(pair, 'f64')))).toEqual([2 ** -54, 1 - 2 ** -53, expect.closeTo(0.5)]);

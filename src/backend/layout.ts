@@ -5,8 +5,8 @@ import { byteLength, DTYPES } from '../base/dtype.js';
 import { sameShape, showShape } from '../base/shape.js';
 import { describe, shown } from '../base/tree.js';
 import { entry } from '../ir/source.js';
-import { full } from '../ops/constant.js';
-import { pad, slice } from '../ops/move.js';
+import { full } from '../ops/prim/constant.js';
+import { pad, slice } from '../ops/prim/move.js';
 import { Tensor } from '../tensor/tensor.js';
 import { TPUValidationError } from './errors.js';
 

@@ -9,7 +9,7 @@ import { sameShape, showShape } from '../base/shape.js';
 import { describe, shown } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { Expr } from '../ir/expr.js';
-import { full } from '../ops/constant.js';
+import { full } from '../ops/prim/constant.js';
 import type { Client, DeviceMemory } from '../pjrt/index.js';
 import { device } from '../runtime/device.js';
 import { collectGarbage, collectNow, limitMemory, machineMemory, wholeOf } from '../runtime/memory.js';

@@ -8,7 +8,7 @@ import { checkOptions as checkNames } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, flatten, isPlain, leafName } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
-import { input } from '../ops/variable.js';
+import { input } from '../ops/prim/variable.js';
 import { setValue, startUploads } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';

@@ -2,8 +2,8 @@
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
-import { full } from '../ops/constant.js';
-import { dynamicUpdateSlice } from '../ops/dynamic.js';
+import { full } from '../ops/prim/constant.js';
+import { dynamicUpdateSlice } from '../ops/prim/dynamic.js';
 import { arange, zeros } from '../tensor/create.js';
 import { stepStart } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';

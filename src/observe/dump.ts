@@ -8,7 +8,7 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { type Graph, hashOf } from '../ir/graph.js';
 import type { Source } from '../ir/source.js';
-import { Body } from '../ops/body.js';
+import { Body } from '../ops/prim/body.js';
 import { primitive } from '../pjrt/hlo-proto.js';
 import type { Executable } from '../pjrt/index.js';
 import type { Plan, Request } from '../runtime/program.js';

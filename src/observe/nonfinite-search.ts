@@ -7,12 +7,12 @@ import { range } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
 import { withSource } from '../ir/source.js';
-import { Body, parameter } from '../ops/body.js';
-import { constants, full, zerosLike } from '../ops/constant.js';
-import { PICK, results } from '../ops/define.js';
-import { broadcastTo, concat, reshape, sliceDim } from '../ops/move.js';
-import { add, gt, where } from '../ops/pointwise.js';
-import { reduceMax } from '../ops/reduce.js';
+import { Body, parameter } from '../ops/prim/body.js';
+import { constants, full, zerosLike } from '../ops/prim/constant.js';
+import { PICK, results } from '../ops/prim/define.js';
+import { broadcastTo, concat, reshape, sliceDim } from '../ops/prim/move.js';
+import { add, gt, where } from '../ops/prim/pointwise.js';
+import { reduceMax } from '../ops/prim/reduce.js';
 import { widest } from '../stablehlo/emitter.js';
 import { measured } from './statistics.js';
 

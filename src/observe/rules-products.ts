@@ -7,8 +7,8 @@ import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
 import { placeOf } from '../ir/source.js';
-import { Body } from '../ops/body.js';
-import type { Convolution } from '../ops/convolution.js';
+import { Body } from '../ops/prim/body.js';
+import type { Convolution } from '../ops/prim/convolution.js';
 import type { Finding } from './rules.js';
 
 /** A product of matrices [m, k] and [k, n], so many times. */

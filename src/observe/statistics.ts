@@ -5,7 +5,7 @@ import { range } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import { Expr } from '../ir/expr.js';
 import type { Emitter, Op, Ssa } from '../ir/op.js';
-import { comparing, i64, i64s, results } from '../ops/define.js';
+import { comparing, i64, i64s, results } from '../ops/prim/define.js';
 
 const COUNTS = Aval.of('i32', [1, 2]);
 const RANGE = Aval.of('f32', [1, 2]);

@@ -4,8 +4,8 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { normalizeDim } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { alignFloats, floating, inWide } from './align.js';
-import { convert, reshape, sliceDim } from './move.js';
+import { alignFloats, floating, inWide } from './prim/align.js';
+import { convert, reshape, sliceDim } from './prim/move.js';
 import {
   abs,
   add,
@@ -23,7 +23,7 @@ import {
   sub,
   tanh,
   where,
-} from './pointwise.js';
+} from './prim/pointwise.js';
 import { log1pExp, logSoftmaxOver, softmaxOver } from './stable.js';
 
 // ---- straight lines. At a corner the gradient is torch's, which is why these choose and do not take a maximum.

@@ -22,7 +22,7 @@ import {
   neg,
   sub,
   trunc,
-} from './pointwise.js';
+} from './prim/pointwise.js';
 import { trapezoid } from './reduction.js';
 import { cat, movedim, transpose, vstack } from './shape.js';
 

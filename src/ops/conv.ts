@@ -2,10 +2,10 @@
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { type Convolution, convolution, moveGroups, type Roles } from './convolution.js';
-import { typesOf } from './define.js';
-import { reshape, reverse } from './move.js';
-import { add } from './pointwise.js';
+import { type Convolution, convolution, moveGroups, type Roles } from './prim/convolution.js';
+import { typesOf } from './prim/define.js';
+import { reshape, reverse } from './prim/move.js';
+import { add } from './prim/pointwise.js';
 import { type Sizes, sizesOf, withBatch } from './window.js';
 
 export interface ConvOptions {

@@ -7,15 +7,15 @@ import { highest, lowest } from '../base/literal.js';
 import { isFloat, isInteger } from '../base/promote.js';
 import { normalizeDim, range, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { isExpr, type Operand } from './align.js';
-import { full, iota, onesLike } from './constant.js';
-import { dynamicUpdateSlice } from './dynamic.js';
-import { type Combine, gatherAlong, putAt, scatterAlong, takeAt } from './gather.js';
-import { broadcastTo, concat, convert, flat, padDim, reshape, slice } from './move.js';
-import { div, eq, lt, mul, sub, where } from './pointwise.js';
+import { isExpr, type Operand } from './prim/align.js';
+import { full, iota, onesLike } from './prim/constant.js';
+import { dynamicUpdateSlice } from './prim/dynamic.js';
+import { type Combine, gatherAlong, putAt, scatterAlong, takeAt } from './prim/gather.js';
+import { broadcastTo, concat, convert, flat, padDim, reshape, slice } from './prim/move.js';
+import { div, eq, lt, mul, sub, where } from './prim/pointwise.js';
+import { detach } from './prim/variable.js';
 import { sort } from './sorting.js';
 import { type Index, maskError, read, wrap, write } from './spec.js';
-import { detach } from './variable.js';
 
 // ---- by a specification: x[1, 2:5, ..., idx]. Unlike torch: no boolean masks; an index out of range in a tensor
 // is no error: the nearest element is read, and what would be written there is left out.

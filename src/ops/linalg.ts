@@ -6,7 +6,8 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { full } from './constant.js';
+import { matmul } from './matmul.js';
+import { full } from './prim/constant.js';
 import {
   asColumns,
   asRows,
@@ -24,15 +25,14 @@ import {
   symmetricEigen,
   transposed,
   triangularSolve as triangular,
-} from './decompose.js';
-import { checkDType, typesOf } from './define.js';
-import { mmPrecise as mm } from './dot.js';
-import { takeFixed } from './gather.js';
-import { matmul } from './matmul.js';
-import { broadcastTo, concat, convert, reshape, sliceDim } from './move.js';
-import { abs, div, gt, log, lt, maximum, mul, ne, neg, sign, sub, where } from './pointwise.js';
-import { reduceMax, reduceSum } from './reduce.js';
-import { detach } from './variable.js';
+} from './prim/decompose.js';
+import { checkDType, typesOf } from './prim/define.js';
+import { mmPrecise as mm } from './prim/dot.js';
+import { takeFixed } from './prim/gather.js';
+import { broadcastTo, concat, convert, reshape, sliceDim } from './prim/move.js';
+import { abs, div, gt, log, lt, maximum, mul, ne, neg, sign, sub, where } from './prim/pointwise.js';
+import { reduceMax, reduceSum } from './prim/reduce.js';
+import { detach } from './prim/variable.js';
 
 function checkMatrix(op: string, x: Expr): void {
   checkDType(op, [x.aval], (d) => d === 'f32' || d === 'f64', 'f32 or f64 (convert others first)');

@@ -3,12 +3,12 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { alignFloats, floating, inWide, isExpr, type Operand } from './align.js';
-import { full } from './constant.js';
-import { custom } from './custom.js';
-import { takeAt } from './gather.js';
 import { clamp, xlogy } from './math.js';
-import { broadcastInDim, convert, reshape } from './move.js';
+import { alignFloats, floating, inWide, isExpr, type Operand } from './prim/align.js';
+import { full } from './prim/constant.js';
+import { custom } from './prim/custom.js';
+import { takeAt } from './prim/gather.js';
+import { broadcastInDim, convert, reshape } from './prim/move.js';
 import {
   abs,
   add,
@@ -31,11 +31,11 @@ import {
   square,
   sub,
   where,
-} from './pointwise.js';
-import { reduceSum } from './reduce.js';
+} from './prim/pointwise.js';
+import { reduceSum } from './prim/reduce.js';
+import { detach } from './prim/variable.js';
 import { norm, sum } from './reduction.js';
 import { elementAt, log1pExp, logSoftmaxAt, logSoftmaxOver } from './stable.js';
-import { detach } from './variable.js';
 
 export type Reduction = 'mean' | 'sum' | 'none';
 export interface Reduced {

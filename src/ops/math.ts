@@ -4,10 +4,10 @@ import { ArgumentError, DTypeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, checkFits, floating, inWide, isExpr, type Operand, resultTypeOf } from './align.js';
-import { full, zerosLike } from './constant.js';
-import { custom } from './custom.js';
-import { bitcast, convert } from './move.js';
+import { align, alignFloats, checkFits, floating, inWide, isExpr, type Operand, resultTypeOf } from './prim/align.js';
+import { full, zerosLike } from './prim/constant.js';
+import { custom } from './prim/custom.js';
+import { bitcast, convert } from './prim/move.js';
 import {
   abs,
   add,
@@ -41,8 +41,8 @@ import {
   sub,
   trunc,
   where,
-} from './pointwise.js';
-import { reduceAnd } from './reduce.js';
+} from './prim/pointwise.js';
+import { reduceAnd } from './prim/reduce.js';
 
 const pair = (xs: readonly Expr[]) => xs as unknown as [Expr, Expr];
 type Binary = (a: Operand, b: Operand) => Expr;

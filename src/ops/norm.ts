@@ -5,8 +5,8 @@ import { type Shape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { clampMin } from './math.js';
 import { standardize, widened } from './moments.js';
-import { convert, padDim, reshape } from './move.js';
-import { add, div, mul, pow, rsqrt, square } from './pointwise.js';
+import { convert, padDim, reshape } from './prim/move.js';
+import { add, div, mul, pow, rsqrt, square } from './prim/pointwise.js';
 import { mean, vectorNorm } from './reduction.js';
 import { places } from './window.js';
 

@@ -7,12 +7,12 @@ import { lowest } from '../base/literal.js';
 import { isFloat } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { inWide } from './align.js';
-import { iota } from './constant.js';
-import { checkDType } from './define.js';
-import { broadcastTo, concat, padDim, reshape, sliceDim } from './move.js';
-import { add, div, eq, gt, isnan, logicalOr, mul, pow, where } from './pointwise.js';
-import { reduceSum } from './reduce.js';
+import { inWide } from './prim/align.js';
+import { iota } from './prim/constant.js';
+import { checkDType } from './prim/define.js';
+import { broadcastTo, concat, padDim, reshape, sliceDim } from './prim/move.js';
+import { add, div, eq, gt, isnan, logicalOr, mul, pow, where } from './prim/pointwise.js';
+import { reduceSum } from './prim/reduce.js';
 import { along, places, type Sizes, sizesOf, withBatch } from './window.js';
 
 export interface MaxPoolOptions {

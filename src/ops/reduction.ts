@@ -5,11 +5,11 @@ import { highest, lowest } from '../base/literal.js';
 import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { normalizeDim, normalizeDims } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
-import { floating, inWide, type Operand, resultType } from './align.js';
-import { full, iota, onesLike } from './constant.js';
-import { gatherAlong, scatterAlong } from './gather.js';
 import { lerp } from './math.js';
-import { atLeast1, concat, convert, flat, reshape, sliceDim } from './move.js';
+import { floating, inWide, type Operand, resultType } from './prim/align.js';
+import { full, iota, onesLike } from './prim/constant.js';
+import { gatherAlong, scatterAlong } from './prim/gather.js';
+import { atLeast1, concat, convert, flat, reshape, sliceDim } from './prim/move.js';
 import {
   abs,
   add,
@@ -36,7 +36,7 @@ import {
   sub,
   truth,
   where,
-} from './pointwise.js';
+} from './prim/pointwise.js';
 import {
   checkNotEmpty,
   type DimOption,
@@ -51,11 +51,11 @@ import {
   reduceSum,
   reduceTop,
   shared,
-} from './reduce.js';
-import { associativeScan, runningProduct, runningSum } from './scanning.js';
+} from './prim/reduce.js';
+import { associativeScan, runningProduct, runningSum } from './prim/scanning.js';
+import { detach } from './prim/variable.js';
 import { sort } from './sorting.js';
 import { lengthOver, root, varianceOver } from './stable.js';
-import { detach } from './variable.js';
 
 /** Dimensions, and the dtype to convert to first. */
 type SumOption =

@@ -3,12 +3,12 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { inWide } from './align.js';
-import { full } from './constant.js';
-import { checkDType } from './define.js';
-import { takeFixed } from './gather.js';
-import { concat, pad, padDim, permute, reshape, sliceDim } from './move.js';
-import { add, mul } from './pointwise.js';
+import { inWide } from './prim/align.js';
+import { full } from './prim/constant.js';
+import { checkDType } from './prim/define.js';
+import { takeFixed } from './prim/gather.js';
+import { concat, pad, padDim, permute, reshape, sliceDim } from './prim/move.js';
+import { add, mul } from './prim/pointwise.js';
 import { along, places, type Sizes, sizesOf, type Window, withBatch } from './window.js';
 
 // ---- interpolation, one dimension of space after another

@@ -14,9 +14,9 @@ import {
   showShape,
 } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { takeFixed } from './gather.js';
-import * as move from './move.js';
-import { sliceDim } from './move.js';
+import { takeFixed } from './prim/gather.js';
+import * as move from './prim/move.js';
+import { sliceDim } from './prim/move.js';
 
 /** Sizes or dimensions: as one array, or one by one. */
 type Sizes = number[] | [Shape];

@@ -6,15 +6,15 @@ import { normalizeDim, range, sameShape } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Ssa } from '../ir/op.js';
-import { align, isExpr, type Operand, resultType } from './align.js';
-import { full, iota, zerosLike } from './constant.js';
-import { comparing, defineMulti, i64 } from './define.js';
-import { gatherAlong, scatterAlong } from './gather.js';
-import { atLeast1, broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './move.js';
-import { add, eq, isnan, le, logicalAnd, logicalNot, logicalOr, lt, ne, sub, where } from './pointwise.js';
-import { reduceOr } from './reduce.js';
-import { runningSum } from './scanning.js';
-import { detach } from './variable.js';
+import { align, isExpr, type Operand, resultType } from './prim/align.js';
+import { full, iota, zerosLike } from './prim/constant.js';
+import { comparing, defineMulti, i64 } from './prim/define.js';
+import { gatherAlong, scatterAlong } from './prim/gather.js';
+import { atLeast1, broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './prim/move.js';
+import { add, eq, isnan, le, logicalAnd, logicalNot, logicalOr, lt, ne, sub, where } from './prim/pointwise.js';
+import { reduceOr } from './prim/reduce.js';
+import { runningSum } from './prim/scanning.js';
+import { detach } from './prim/variable.js';
 
 type Found = { readonly values: Expr; readonly indices: Expr };
 

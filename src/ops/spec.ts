@@ -4,12 +4,12 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isInteger, isSigned } from '../base/promote.js';
 import { range, showShape } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
-import { isExpr, type Operand } from './align.js';
-import { constants, full, zerosLike } from './constant.js';
-import { dynamicSlice, dynamicUpdateSlice } from './dynamic.js';
-import { type Combine, putAt, takeAt } from './gather.js';
-import { broadcastTo, convert, pad, reshape, slice } from './move.js';
-import { add, lt, where } from './pointwise.js';
+import { isExpr, type Operand } from './prim/align.js';
+import { constants, full, zerosLike } from './prim/constant.js';
+import { dynamicSlice, dynamicUpdateSlice } from './prim/dynamic.js';
+import { type Combine, putAt, takeAt } from './prim/gather.js';
+import { broadcastTo, convert, pad, reshape, slice } from './prim/move.js';
+import { add, lt, where } from './prim/pointwise.js';
 
 /** start to stop, step apart: as in Python, negative ones count from the end and what is left out means all. */
 export interface Slice {

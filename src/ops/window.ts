@@ -3,8 +3,8 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { constants } from './constant.js';
-import { reshape, sliceDim } from './move.js';
+import { constants } from './prim/constant.js';
+import { reshape, sliceDim } from './prim/move.js';
 
 export interface Window {
   readonly size: number;

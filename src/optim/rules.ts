@@ -2,7 +2,7 @@
 // operations too, so that numbers agree to the last digits.
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
-import { reshape } from '../ops/move.js';
+import { reshape } from '../ops/prim/move.js';
 import {
   add,
   div,
@@ -20,8 +20,8 @@ import {
   square,
   sub,
   where,
-} from '../ops/pointwise.js';
-import { reduceSum } from '../ops/reduce.js';
+} from '../ops/prim/pointwise.js';
+import { reduceSum } from '../ops/prim/reduce.js';
 import { Optimizer, type Params } from './optimizer.js';
 import {
   atLeastOne,

@@ -1,8 +1,8 @@
 // Parameters that are split to save memory (fsdp), and whole where they are used.
 import type { Expr } from '../ir/expr.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
-import { define } from '../ops/define.js';
-import { constrain } from '../ops/sharding.js';
+import { define } from '../ops/prim/define.js';
+import { constrain } from '../ops/prim/sharding.js';
 import { Tensor } from '../tensor/tensor.js';
 
 /** Whole along some axes; a gradient that passes is split along them again: it is reduced and scattered. */

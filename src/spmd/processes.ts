@@ -6,7 +6,7 @@ import { ArgumentError } from '../base/errors.js';
 import { flatten, leafName } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { type Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
-import { input } from '../ops/variable.js';
+import { input } from '../ops/prim/variable.js';
 import type { Client, Device } from '../pjrt/index.js';
 import { fetchArray } from '../runtime/evaluate.js';
 import { processesOf } from '../runtime/processes.js';

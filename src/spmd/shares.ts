@@ -2,7 +2,7 @@
 
 import { collect } from '../ir/graph.js';
 import { Mesh } from '../ir/mesh.js';
-import { meshesIn } from '../ops/body.js';
+import { meshesIn } from '../ops/prim/body.js';
 import { recordOf } from '../runtime/record.js';
 import type { Tensor } from '../tensor/tensor.js';
 

@@ -5,7 +5,7 @@ import type { Sharding } from '../ir/mesh.js';
 import { withSource } from '../ir/source.js';
 import { count, timed } from '../observe/metrics.js';
 import { checksNonfinite } from '../observe/nonfinite.js';
-import { input } from '../ops/variable.js';
+import { input } from '../ops/prim/variable.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
 import type { Cell } from '../runtime/cell.js';
 import {

@@ -1,5 +1,5 @@
-// Attention, as torch has it. What it becomes on a device: autograd/attention.ts.
-import { attention, chunkFor } from '../autograd/attention.js';
+// Attention, as torch has it. What it becomes on a device: ops/prim/attention.ts.
+
 import { sizeOf } from '../base/dtype.js';
 import { env } from '../base/env.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
@@ -7,9 +7,10 @@ import { isFloat } from '../base/promote.js';
 import { broadcastShapes, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import { typesOf } from '../ops/define.js';
-import { broadcastInDim, broadcastTo, reshape } from '../ops/move.js';
-import { mul } from '../ops/pointwise.js';
+import { attention, chunkFor } from '../ops/prim/attention.js';
+import { typesOf } from '../ops/prim/define.js';
+import { broadcastInDim, broadcastTo, reshape } from '../ops/prim/move.js';
+import { mul } from '../ops/prim/pointwise.js';
 import { checked, named } from './arguments.js';
 import { cast } from './autocast.js';
 import { type DrawOptions, defaultGenerator } from './random.js';

@@ -7,7 +7,7 @@ import { checkOptions } from '../base/options.js';
 import { promote } from '../base/promote.js';
 import { describe, isPlain, shown } from '../base/tree.js';
 import { Expr } from '../ir/expr.js';
-import { convert } from '../ops/move.js';
+import { convert } from '../ops/prim/move.js';
 
 const names = (text: string): string[] => text.trim().split(/\s+/);
 /** Products: fast, and good enough, in few bits. */

@@ -3,7 +3,7 @@
 import { isPlain } from '../base/tree.js';
 import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import { alias } from '../ops/body.js';
+import { alias } from '../ops/prim/body.js';
 import { checkOf } from './arguments.js';
 import { autocastDType, castOf } from './autocast.js';
 import { ORDER } from './order.js';

@@ -4,10 +4,10 @@ import { isFloat } from '../base/promote.js';
 import { range, type Shape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { moments, widened } from '../ops/moments.js';
-import { convert, reshape } from '../ops/move.js';
-import { add, mul, rsqrt, sub } from '../ops/pointwise.js';
+import { convert, reshape } from '../ops/prim/move.js';
+import { add, mul, rsqrt, sub } from '../ops/prim/pointwise.js';
+import { detach } from '../ops/prim/variable.js';
 import { mean } from '../ops/reduction.js';
-import { detach } from '../ops/variable.js';
 import { checked } from './arguments.js';
 import { Tensor } from './tensor.js';
 

@@ -2,7 +2,7 @@
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { type CellLike, openScopes, Scope } from '../ir/scope.js';
 import type { Source } from '../ir/source.js';
-import { input, isVariable } from '../ops/variable.js';
+import { input, isVariable } from '../ops/prim/variable.js';
 import { ownRecord, recordOf } from '../runtime/record.js';
 import type { Tensor } from './tensor.js';
 import { variables } from './variables.js';

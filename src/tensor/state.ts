@@ -5,7 +5,7 @@ import { type HostArray, hostArray, isHostArray, show, sizeOf } from '../base/dt
 import { ArgumentError, StateDictError } from '../base/errors.js';
 import { range, type Shape, showShape } from '../base/shape.js';
 import { describe, isPlain } from '../base/tree.js';
-import { input } from '../ops/variable.js';
+import { input } from '../ops/prim/variable.js';
 import { ownRecord } from '../runtime/record.js';
 import type { ShardedArray, Stored } from '../runtime/sharded.js';
 import { nodeValue, setValue } from '../runtime/value.js';

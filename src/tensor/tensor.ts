@@ -1,7 +1,6 @@
 // The tensor: a lazy value. Operations on it are described, not computed; reading it computes.
 import { inspect } from 'node:util';
 import { gradEnabled } from '../autograd/mode.js';
-import { gradients } from '../autograd/sweep.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ReadError, ShapeError, SpentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
@@ -15,11 +14,12 @@ import { Mesh } from '../ir/mesh.js';
 import { insideBody } from '../ir/scope.js';
 import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
 import { count } from '../observe/metrics.js';
-import { onesLike } from '../ops/constant.js';
 import type * as ops from '../ops/index.js';
-import { add } from '../ops/pointwise.js';
-import { constrain } from '../ops/sharding.js';
-import { detach, input, isVariable, variable } from '../ops/variable.js';
+import { onesLike } from '../ops/prim/constant.js';
+import { add } from '../ops/prim/pointwise.js';
+import { constrain } from '../ops/prim/sharding.js';
+import { gradients } from '../ops/prim/sweep.js';
+import { detach, input, isVariable, variable } from '../ops/prim/variable.js';
 import { Cell } from '../runtime/cell.js';
 import { changesArePending, describedSince, fetchArray, placedAsBefore } from '../runtime/evaluate.js';
 import { isOn } from '../runtime/layout.js';

@@ -1,13 +1,14 @@
 // The types that calls of tsxla are made of, for those who write them down: what an operation takes in its last argument is
 // called NameOptions. They are the operations' own, with tensors where those have expressions.
-import type { Operand as ExprOperand } from '../ops/align.js';
+
 import type * as ops from '../ops/index.js';
+import type { Operand as ExprOperand } from '../ops/prim/align.js';
 import type { Index as ExprIndex } from '../ops/spec.js';
 import type { Lift } from './lift.js';
 
 export type { DType, TypedArray } from '../base/dtype.js';
 export type { Shape } from '../base/shape.js';
-export type { DimOption } from '../ops/reduce.js';
+export type { DimOption } from '../ops/prim/reduce.js';
 export type { Sizes } from '../ops/window.js';
 export type { ReadOptions } from './tensor.js';
 

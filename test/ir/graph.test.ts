@@ -9,14 +9,17 @@ const root = path.resolve(import.meta.dirname, '../..');
 /** What a script prints that has the modules of the graph alone. */
 const alone = (script: string): unknown =>
   JSON.parse(
-    execFileSync(process.execPath, ['--expose-gc', '--input-type=module', '-e', script], { cwd: root, encoding: 'utf8' }),
+    execFileSync(process.execPath, ['--expose-gc', '--input-type=module', '-e', script], {
+      cwd: root,
+      encoding: 'utf8',
+    }),
   );
 
 test('a graph is hashed and lowered without a runtime', () => {
   const { equal, other, text, records } = alone(`
     const { Aval } = await import('./dist/ir/aval.js');
     const { collect, hashOf, structure } = await import('./dist/ir/graph.js');
-    const { input } = await import('./dist/ops/variable.js');
+    const { input } = await import('./dist/ops/prim/variable.js');
     const { matmul, mul, tanh } = await import('./dist/ops/index.js');
     const { emitModule } = await import('./dist/stablehlo/emitter.js');
     const make = (n) => {
@@ -40,7 +43,7 @@ test('a number that changes at every step leaves no signature behind', () => {
   const { most, left } = alone(`
     const { Aval } = await import('./dist/ir/aval.js');
     const { signatureCount } = await import('./dist/ir/expr.js');
-    const { input } = await import('./dist/ops/variable.js');
+    const { input } = await import('./dist/ops/prim/variable.js');
     const { collect, structure } = await import('./dist/ir/graph.js');
     const { mul } = await import('./dist/ops/index.js');
     const x = input(Aval.of('f32', [2]));

@@ -6,13 +6,17 @@ import { expect, test } from 'vitest';
 import { isFloat } from '../../dist/base/promote.js';
 import { collect } from '../../dist/ir/graph.js';
 import * as aliases from '../../dist/ops/alias.js';
-import { OPS } from '../../dist/ops/define.js';
 import * as ops from '../../dist/ops/index.js';
+import { OPS } from '../../dist/ops/prim/define.js';
 import { tables } from './tables.js';
 
 const rows = tables.flatMap((t) => t.rows);
 const src = path.resolve(import.meta.dirname, '../../src/ops');
-const sources = new Map(readdirSync(src).map((file) => [file, readFileSync(path.join(src, file), 'utf8')]));
+const sources = new Map(
+  readdirSync(src, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .map((file) => [file, readFileSync(path.join(src, file), 'utf8')]),
+);
 
 /** Their shape would depend on values: they exist to say so (test/errors). */
 const REFUSING = ['maskedScatter', 'maskedSelect'];

@@ -1,8 +1,8 @@
 // Composites with a gradient of their own: where the gradient of the parts would be wrong, or lose digits.
-import { Interner } from '../base/intern.js';
-import type { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import type { Ssa } from '../ir/op.js';
+import { Interner } from '../../base/intern.js';
+import type { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import type { Ssa } from '../../ir/op.js';
 import { Body, parameter } from './body.js';
 import { define, type Each } from './define.js';
 

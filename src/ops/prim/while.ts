@@ -1,6 +1,6 @@
 // A loop whose number of passes is known only when it ends.
-import { ArgumentError } from '../base/errors.js';
-import type { Expr } from '../ir/expr.js';
+import { ArgumentError } from '../../base/errors.js';
+import type { Expr } from '../../ir/expr.js';
 import { Body, captured, trace } from './body.js';
 import { defineMulti } from './define.js';
 

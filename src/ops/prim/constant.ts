@@ -1,9 +1,9 @@
 // Values known when the graph is made: constants and iota.
-import type { DType } from '../base/dtype.js';
-import { literal } from '../base/literal.js';
-import type { Shape } from '../base/shape.js';
-import { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
+import type { DType } from '../../base/dtype.js';
+import { literal } from '../../base/literal.js';
+import type { Shape } from '../../base/shape.js';
+import { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
 import { define, i64 } from './define.js';
 
 const constantOp = define<[], { value: string; aval: Aval }>({

@@ -1,8 +1,8 @@
 // Running totals along one dimension.
-import { sizeOf } from '../base/dtype.js';
-import { wideType } from '../base/promote.js';
-import { range } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
+import { sizeOf } from '../../base/dtype.js';
+import { wideType } from '../../base/promote.js';
+import { range } from '../../base/shape.js';
+import type { Expr } from '../../ir/expr.js';
 import { define, i64s } from './define.js';
 import { padDim, permute, reshape, reverse } from './move.js';
 import { mul } from './pointwise.js';

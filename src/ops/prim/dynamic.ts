@@ -1,11 +1,11 @@
 // Slices whose place is known only when the program runs. Starts are scalars of one integer dtype, one a dimension; as in
 // XLA they are clamped so that the slice lies inside.
-import { DTypeError, ShapeError } from '../base/errors.js';
-import { isInteger } from '../base/promote.js';
-import { range, type Shape, showShape } from '../base/shape.js';
-import type { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import type { Emitter, Ssa } from '../ir/op.js';
+import { DTypeError, ShapeError } from '../../base/errors.js';
+import { isInteger } from '../../base/promote.js';
+import { range, type Shape, showShape } from '../../base/shape.js';
+import type { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
 import { zerosLike } from './constant.js';
 import { define, i64s } from './define.js';
 

@@ -1,9 +1,9 @@
 // The primitives that move elements without changing them. Strict: dimensions are counted from the front, none is implied.
-import { checkDTypeName, type DType, sizeOf } from '../base/dtype.js';
-import { DTypeError, ShapeError } from '../base/errors.js';
-import { isFloat } from '../base/promote.js';
-import { range, type Shape, sameShape, showShape } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
+import { checkDTypeName, type DType, sizeOf } from '../../base/dtype.js';
+import { DTypeError, ShapeError } from '../../base/errors.js';
+import { isFloat } from '../../base/promote.js';
+import { range, type Shape, sameShape, showShape } from '../../base/shape.js';
+import type { Expr } from '../../ir/expr.js';
 import { full, zerosLike } from './constant.js';
 import { define, defineMulti, i64, i64s, showAll } from './define.js';
 import { sub } from './pointwise.js';

@@ -1,19 +1,19 @@
 // A loop with a known number of passes. Its body is written once, whatever their number; its gradient is a loop the other
 // way round, over what the first one saved.
-import { byteLength } from '../base/dtype.js';
-import { isFloat } from '../base/promote.js';
-import { range } from '../base/shape.js';
-import { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import { collect } from '../ir/graph.js';
-import type { Emitter, Ssa } from '../ir/op.js';
-import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from '../ops/body.js';
-import { full, zerosLike } from '../ops/constant.js';
-import { comparing, defineMulti, PICK } from '../ops/define.js';
-import { readRow, writeRow } from '../ops/dynamic.js';
-import { concat, pieces, reshape } from '../ops/move.js';
-import { add } from '../ops/pointwise.js';
+import { byteLength } from '../../base/dtype.js';
+import { isFloat } from '../../base/promote.js';
+import { range } from '../../base/shape.js';
+import { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import { collect } from '../../ir/graph.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
+import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from './body.js';
 import { recomputed } from './checkpoint.js';
+import { full, zerosLike } from './constant.js';
+import { comparing, defineMulti, PICK } from './define.js';
+import { readRow, writeRow } from './dynamic.js';
+import { concat, pieces, reshape } from './move.js';
+import { add } from './pointwise.js';
 import { gradients } from './sweep.js';
 
 export interface ScanOptions {

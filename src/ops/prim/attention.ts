@@ -1,28 +1,27 @@
 // Attention as one node, so that a device can have a form of its own for it, forward and backward:
-// - cuDNN's flash attention, on CUDA in bf16 and f16 (ops/cudnn.ts);
+// - cuDNN's flash attention, on CUDA in bf16 and f16 (cudnn.ts);
 // - plain: two batched products and a softmax between, which XLA fuses; on the CPU a causal one in bands of queries;
 // - in chunks: the plain form for some queries at a time, in a loop, where all scores at once would be too large.
 // The gradient is a node, too. It computes the weights again, in the words of the forward pass: where both are in one
 // program, XLA takes the second for the first; across a loop or a checkpoint only what is [.., T, d] is kept.
-
-import { DTYPES, sizeOf } from '../base/dtype.js';
-import { Interner } from '../base/intern.js';
-import { wideType } from '../base/promote.js';
-import { range } from '../base/shape.js';
-import type { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import type { Emitter, Ssa } from '../ir/op.js';
-import { alias, Body, parameter } from '../ops/body.js';
-import { full, iota } from '../ops/constant.js';
-import { flashBackward, flashForward } from '../ops/cudnn.js';
-import { defineMulti } from '../ops/define.js';
-import { dotGeneral } from '../ops/dot.js';
-import { broadcastTo, concat, convert, padDim, permute, reshape, sliceDim } from '../ops/move.js';
-import { add, div, eq, exp, ge, gt, le, log, maximum, mul, sub, where } from '../ops/pointwise.js';
-import { reduceOr, reduceSum, reduceTop } from '../ops/reduce.js';
-import { advance, words } from '../ops/threefry.js';
+import { DTYPES, sizeOf } from '../../base/dtype.js';
+import { Interner } from '../../base/intern.js';
+import { wideType } from '../../base/promote.js';
+import { range } from '../../base/shape.js';
+import type { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
+import { alias, Body, parameter } from './body.js';
+import { full, iota } from './constant.js';
+import { flashBackward, flashForward } from './cudnn.js';
+import { defineMulti } from './define.js';
+import { dotGeneral } from './dot.js';
+import { broadcastTo, concat, convert, padDim, permute, reshape, sliceDim } from './move.js';
+import { add, div, eq, exp, ge, gt, le, log, maximum, mul, sub, where } from './pointwise.js';
+import { reduceOr, reduceSum, reduceTop } from './reduce.js';
 import { scan } from './scan.js';
 import { gradients } from './sweep.js';
+import { advance, words } from './threefry.js';
 
 /**
  * Operands: query [B, H, T, d], key [B, G, S, d], value [B, G, S, e], where G divides H; the mask, bool or float, whose

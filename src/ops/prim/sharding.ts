@@ -1,6 +1,6 @@
 // How a value is to lie on the devices of a mesh: a wish inside a program, which XLA's partitioner follows.
-import type { Expr } from '../ir/expr.js';
-import type { Sharding } from '../ir/mesh.js';
+import type { Expr } from '../../ir/expr.js';
+import type { Sharding } from '../../ir/mesh.js';
 import { define } from './define.js';
 
 const constraintOp = define<[Expr], { sharding: Sharding }>({

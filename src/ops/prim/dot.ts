@@ -1,11 +1,11 @@
 // Products of matrices: the strict primitive, and contractions of named dimensions made of it.
-import { type DType, sizeOf } from '../base/dtype.js';
-import { DTypeError, ShapeError } from '../base/errors.js';
-import { kindOf } from '../base/promote.js';
-import { range, type Shape } from '../base/shape.js';
-import { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import type { Emitter, Ssa } from '../ir/op.js';
+import { type DType, sizeOf } from '../../base/dtype.js';
+import { DTypeError, ShapeError } from '../../base/errors.js';
+import { kindOf } from '../../base/promote.js';
+import { range, type Shape } from '../../base/shape.js';
+import { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
 import { checkDType, define, showAll } from './define.js';
 import { convert, padDim, permute, reshape, slice } from './move.js';
 import { mul } from './pointwise.js';

@@ -1,12 +1,12 @@
 // The primitives that reduce dimensions: those given, counted from the front, or all; they are dropped.
-import type { DType } from '../base/dtype.js';
-import { ShapeError } from '../base/errors.js';
-import { highest, literal, lowest } from '../base/literal.js';
-import { isFloat, kindOf, wideType } from '../base/promote.js';
-import { normalizeDims, range } from '../base/shape.js';
-import { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import type { Emitter, Ssa } from '../ir/op.js';
+import type { DType } from '../../base/dtype.js';
+import { ShapeError } from '../../base/errors.js';
+import { highest, literal, lowest } from '../../base/literal.js';
+import { isFloat, kindOf, wideType } from '../../base/promote.js';
+import { normalizeDims, range } from '../../base/shape.js';
+import { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
 import { iota, zerosLike } from './constant.js';
 import { checkDType, comparing, define, defineMulti, forgetsNaN, i64, i64s } from './define.js';
 import { broadcastInDim, convert, reshape } from './move.js';

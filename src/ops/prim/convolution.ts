@@ -1,9 +1,9 @@
 // The strict primitive of convolutions. Its gradients are convolutions again, so there are derivatives of any order.
-import { DTypeError, ShapeError } from '../base/errors.js';
-import { kindOf } from '../base/promote.js';
-import { range, showShape } from '../base/shape.js';
-import type { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
+import { DTypeError, ShapeError } from '../../base/errors.js';
+import { kindOf } from '../../base/promote.js';
+import { range, showShape } from '../../base/shape.js';
+import type { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
 import { checkDType, define, i64, i64s, showAll } from './define.js';
 import { permute, reshape, reverse } from './move.js';
 

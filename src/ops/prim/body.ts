@@ -1,13 +1,13 @@
 // Functions inside a graph: the body of a loop or of a branch, traced once into a graph of its own.
-import { ArgumentError } from '../base/errors.js';
-import { isFloat } from '../base/promote.js';
-import type { Aval } from '../ir/aval.js';
-import { Expr, nodeCount } from '../ir/expr.js';
-import { collect, type Graph, structure } from '../ir/graph.js';
-import { Mesh, Sharding } from '../ir/mesh.js';
-import type { Emitter, Op, Ssa } from '../ir/op.js';
-import { BodyScope, type CellLike, inScope, type Touched } from '../ir/scope.js';
-import { withSource } from '../ir/source.js';
+import { ArgumentError } from '../../base/errors.js';
+import { isFloat } from '../../base/promote.js';
+import type { Aval } from '../../ir/aval.js';
+import { Expr, nodeCount } from '../../ir/expr.js';
+import { collect, type Graph, structure } from '../../ir/graph.js';
+import { Mesh, Sharding } from '../../ir/mesh.js';
+import type { Emitter, Op, Ssa } from '../../ir/op.js';
+import { BodyScope, type CellLike, inScope, type Touched } from '../../ir/scope.js';
+import { withSource } from '../../ir/source.js';
 import { define, flows, OPS, PICK, results } from './define.js';
 import { isInput } from './variable.js';
 

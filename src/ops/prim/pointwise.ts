@@ -1,10 +1,10 @@
 // Element by element.
-import { DTYPES, type DType } from '../base/dtype.js';
-import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
-import { decodeFloats, encodeNumbers } from '../base/float.js';
-import { isFloat, isInteger, isUnsigned, kindOf } from '../base/promote.js';
-import { broadcastShapes } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
+import { DTYPES, type DType } from '../../base/dtype.js';
+import { ArgumentError, DTypeError, ShapeError } from '../../base/errors.js';
+import { decodeFloats, encodeNumbers } from '../../base/float.js';
+import { isFloat, isInteger, isUnsigned, kindOf } from '../../base/promote.js';
+import { broadcastShapes } from '../../base/shape.js';
+import type { Expr } from '../../ir/expr.js';
 import {
   align,
   alignFloats,
@@ -17,11 +17,11 @@ import {
   shapeOf,
 } from './align.js';
 import { full, zerosLike } from './constant.js';
-import { whileLoop } from './control.js';
 import { custom } from './custom.js';
 import { checkDType, checkSame, comparing, define, type Each, keepingNaN } from './define.js';
 import { bitcast, broadcastTo, convert } from './move.js';
 import { reduceOr } from './reduce.js';
+import { whileLoop } from './while.js';
 
 type Unary = (x: Expr) => Expr;
 type Binary = (a: Operand, b: Operand) => Expr;

@@ -1,10 +1,10 @@
 // Random bits from a key and a counter: Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers,
 // as easy as 1, 2, 3; SC 2011). Every element is made from its own counter by integer operations alone, so the bits are the
 // same on every device and however an array is sharded.
-import type { DType } from '../base/dtype.js';
-import { range, type Shape } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
-import type { Ssa } from '../ir/op.js';
+import type { DType } from '../../base/dtype.js';
+import { range, type Shape } from '../../base/shape.js';
+import type { Expr } from '../../ir/expr.js';
+import type { Ssa } from '../../ir/op.js';
 import { full, iota } from './constant.js';
 import { custom } from './custom.js';
 import { checkDType, checkSame, defineMulti } from './define.js';

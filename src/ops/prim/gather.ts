@@ -1,11 +1,11 @@
 // The two primitives that read and write parts of an array where integers say, and the ways they are used. Strict: starts
 // are [..., k], one component for each dimension in `map`; [...] if there is only one. A start out of range is moved to the
 // nearest that fits when reading, and left out when writing; a dynamic slice is moved for both. Gradients follow these rules.
-import { DTypeError, ShapeError } from '../base/errors.js';
-import { isInteger, promote } from '../base/promote.js';
-import { broadcastShapes, range, type Shape, sameShape } from '../base/shape.js';
-import type { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
+import { DTypeError, ShapeError } from '../../base/errors.js';
+import { isInteger, promote } from '../../base/promote.js';
+import { broadcastShapes, range, type Shape, sameShape } from '../../base/shape.js';
+import type { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
 import type { Operand } from './align.js';
 import { constants, full, zerosLike } from './constant.js';
 import { checkDType, define, i64s, keepingNaN, showAll } from './define.js';

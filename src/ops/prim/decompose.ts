@@ -1,10 +1,10 @@
 // Decompositions of matrices [..., m, n]: the strict primitives under linalg. All of them batched.
-import { ArgumentError } from '../base/errors.js';
-import { range } from '../base/shape.js';
-import { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import { collect } from '../ir/graph.js';
-import type { Emitter, Ssa } from '../ir/op.js';
+import { ArgumentError } from '../../base/errors.js';
+import { range } from '../../base/shape.js';
+import { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import { collect } from '../../ir/graph.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
 import { full, iota, onesLike, zerosLike } from './constant.js';
 import { define, defineMulti } from './define.js';
 import { mmPrecise as mm } from './dot.js';

@@ -1,7 +1,7 @@
 // cuDNN's flash attention, as XLA's CUDA plugin takes it: a custom call whose JSON says what is computed. The score matrix
 // is never written down. Operands are [B, T, H, d]; results come as [B, H, T, d], laid out in memory as the operands are.
-import type { Aval } from '../ir/aval.js';
-import type { Emitter, Ssa } from '../ir/op.js';
+import type { Aval } from '../../ir/aval.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
 import { i64s } from './define.js';
 
 export interface Flash {

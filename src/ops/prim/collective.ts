@@ -1,12 +1,12 @@
 // Collectives: how the devices of a mesh exchange values inside a manual region, where each has a value of its own.
-import { ArgumentError, ShapeError } from '../base/errors.js';
-import { isFloat, kindOf } from '../base/promote.js';
-import { normalizeDim } from '../base/shape.js';
-import { Aval } from '../ir/aval.js';
-import type { Expr } from '../ir/expr.js';
-import { collect } from '../ir/graph.js';
-import type { Mesh } from '../ir/mesh.js';
-import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
+import { ArgumentError, ShapeError } from '../../base/errors.js';
+import { isFloat, kindOf } from '../../base/promote.js';
+import { normalizeDim } from '../../base/shape.js';
+import { Aval } from '../../ir/aval.js';
+import type { Expr } from '../../ir/expr.js';
+import { collect } from '../../ir/graph.js';
+import type { Mesh } from '../../ir/mesh.js';
+import type { Attributes, Emitter, Region, Ssa } from '../../ir/op.js';
 import { Body, isParameter } from './body.js';
 import { zerosLike } from './constant.js';
 import { checkDType, comparing, define, forgetsNaN, i64, PICK } from './define.js';

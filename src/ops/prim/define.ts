@@ -1,10 +1,10 @@
 // How an op is declared: one record with all its facts, from which the graph, the gradient and the text follow.
-import type { DType } from '../base/dtype.js';
-import { DTypeError, ShapeError } from '../base/errors.js';
-import { isFloat, isSigned } from '../base/promote.js';
-import type { Aval } from '../ir/aval.js';
-import { Expr } from '../ir/expr.js';
-import type { Emitter, Op, Ssa } from '../ir/op.js';
+import type { DType } from '../../base/dtype.js';
+import { DTypeError, ShapeError } from '../../base/errors.js';
+import { isFloat, isSigned } from '../../base/promote.js';
+import type { Aval } from '../../ir/aval.js';
+import { Expr } from '../../ir/expr.js';
+import type { Emitter, Op, Ssa } from '../../ir/op.js';
 
 /** One T for each operand. */
 export type Each<X, T> = { readonly [K in keyof X]: T };

@@ -1,10 +1,10 @@
 // Sugar above the strict primitives: numbers become constants, dtypes and shapes meet, as in torch.
-import type { DType } from '../base/dtype.js';
-import { ArgumentError, DTypeError } from '../base/errors.js';
-import { fits, highest, lowest } from '../base/literal.js';
-import { DEFAULT_FLOAT, isFloat, kindOf, promote, wideType } from '../base/promote.js';
-import { broadcastShapes, type Shape } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
+import type { DType } from '../../base/dtype.js';
+import { ArgumentError, DTypeError } from '../../base/errors.js';
+import { fits, highest, lowest } from '../../base/literal.js';
+import { DEFAULT_FLOAT, isFloat, kindOf, promote, wideType } from '../../base/promote.js';
+import { broadcastShapes, type Shape } from '../../base/shape.js';
+import type { Expr } from '../../ir/expr.js';
 import { full } from './constant.js';
 import { broadcastTo, convert } from './move.js';
 

@@ -1,6 +1,6 @@
 // Where a graph begins: values that are given, variables that want a gradient, and places no gradient passes.
-import type { Aval } from '../ir/aval.js';
-import { Expr } from '../ir/expr.js';
+import type { Aval } from '../../ir/aval.js';
+import { Expr } from '../../ir/expr.js';
 import { define, OPS } from './define.js';
 
 const passOn = (name: string) => {
