@@ -1,7 +1,8 @@
-// The step of the main job at full size, as src/jobs has it, for one v6e.
-import { type Base, GUIDE, recoveryProgram as lowered, SETTINGS } from 'tsxla/jobs';
+// The step of recovery LoRA at full size, as src/plan/workloads has it, for one v6e.
+
 import { QWEN3 } from 'tsxla/models';
 import { type AheadOfTime, compileAhead } from 'tsxla/plan';
+import { type Base, GUIDE, recoveryProgram as lowered, SETTINGS } from 'tsxla/workloads';
 
 export type { Base };
 export interface Row {

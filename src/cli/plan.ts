@@ -1,18 +1,19 @@
-// `tsxla plan`: which TPU a job fits, how fast it can be there, and why not; asked of the TPU's own compiler on this machine.
+// `tsxla plan`: which TPU a workload fits, how fast it can be there, and why not; asked of the TPU's own compiler on this machine.
 import fs from 'node:fs/promises';
 import { Command, Option } from 'commander';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
-import type { JobName, JobPlanProgress, Remat } from '../plan/workloads/index.js';
+import type { Remat, WorkloadName, WorkloadPlanProgress } from '../plan/workloads/index.js';
 import { duration, whole } from './numbers.js';
 import { type Progress, progress } from './progress.js';
 
 export function planCommand(): Command {
   return new Command('plan')
-    .description('whether a job fits TPUs that are not here, the largest batch, and how fast it can be')
+    .description('whether a workload fits TPUs that are not here, the largest batch, and how fast it can be')
     .option('--model <name>', 'Qwen3-0.6B and its like, or the path of a config.json')
-    .option('--job <name>', 'recovery-lora, full or inference')
+    .option('--workload <name>', 'recovery-lora, full or inference')
+    .addOption(new Option('--job <name>', 'the former name of --workload').hideHelp())
     .option('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
     .option(
       '--batch <sizes>',
@@ -35,7 +36,8 @@ export function planCommand(): Command {
     .option('--no-remat', 'the same as --remat none')
     .addOption(new Option('--dtype <name>', 'of the weights').choices(['bf16', 'f32']))
     .option('--timeout <seconds>', 'of one compile', duration)
-    .option('--jobs <n>', 'compiles at a time: one for two cores', whole)
+    .option('--parallel <n>', 'compiles at a time (default: one for two cores)', whole)
+    .addOption(new Option('--jobs <n>', 'the former name of --parallel').argParser(whole).hideHelp())
     .option('--fresh', 'compile again what is known')
     .option('--guide', "spec 000's memory guide for a v6e-1, beside what our step takes")
     .option('--html <file>', 'write a page with charts')
@@ -45,6 +47,7 @@ export function planCommand(): Command {
 
 interface Flags {
   readonly model?: string;
+  readonly workload?: string;
   readonly job?: string;
   readonly tpu?: readonly string[];
   readonly guide?: true;
@@ -57,6 +60,7 @@ interface Flags {
   readonly remat?: string | boolean;
   readonly dtype?: 'bf16' | 'f32';
   readonly timeout?: number;
+  readonly parallel?: number;
   readonly jobs?: number;
   readonly fresh?: true;
   readonly json?: true;
@@ -66,31 +70,34 @@ interface Flags {
 const print = (text: string) => void process.stdout.write(`${text}\n`);
 
 async function run(flags: Flags): Promise<void> {
-  const { guide, model, job, tpu: tpus, batch, timeout, remat, json, html, ...rest } = flags;
-  const { guideReport, pageOf, planGuide, planJob, reportOf } = await import('../plan/workloads/index.js');
+  const { guide, model, job, workload = job, jobs, parallel = jobs, tpu: tpus, batch, ...others } = flags;
+  const { timeout, remat, json, html, ...rest } = others;
+  const { guideReport, pageOf, planGuide, planWorkload, reportOf } = await import('../plan/workloads/index.js');
   if (guide) {
     const rows = await planGuide({ timeoutSeconds: timeout, fresh: rest.fresh, onProgress: shower() });
     return print(json ? JSON.stringify(rows, null, 2) : guideReport(rows));
   }
-  for (const [flag, value] of Object.entries({ '--model': model, '--job': job, '--tpu': tpus }))
+  for (const [flag, value] of Object.entries({ '--model': model, '--workload': workload, '--tpu': tpus }))
     if (!value)
       throw new ArgumentError(
-        `${flag} is missing: tsxla plan --model Qwen3-0.6B --job recovery-lora --tpu v6e-1,v6e-8`,
+        `${flag} is missing: tsxla plan --model Qwen3-0.6B --workload recovery-lora --tpu v6e-1,v6e-8`,
       );
   if (html) await writePage(html, '', 'a'); // that it can be written is found out before an hour of compiling
   const how = remat === false ? 'none' : remat === true ? undefined : remat;
-  const plan = await planJob({
+  const plan = await planWorkload({
     ...rest,
     ...(how !== undefined && { remat: how as Remat }),
     model: model!,
-    job: job as JobName,
+    workload: workload as WorkloadName,
+    parallel,
     tpus: tpus!,
     batches: batch,
     timeoutSeconds: timeout,
     onProgress: shower(),
   });
   if (html) await writePage(html, pageOf(plan));
-  print(json ? JSON.stringify(plan, null, 2) : reportOf(plan));
+  // `job` is the former name of `workload`.
+  print(json ? JSON.stringify({ ...plan, job: plan.workload }, null, 2) : reportOf(plan));
   if (!plan.rows.some((row) => row.fits)) process.exitCode = 1;
 }
 
@@ -99,7 +106,7 @@ const writePage = (file: string, text: string, flag = 'w'): Promise<void> =>
     throw new ArgumentError(`cannot write ${file}: ${messageOf(e)}`, { cause: e });
   });
 
-function shower(): (event: JobPlanProgress) => void {
+function shower(): (event: WorkloadPlanProgress) => void {
   let rest = '';
   const bar: Progress = progress('planning', String, () => rest, { steps: true });
   return ({ done, total, compiled, cached, what }) => {

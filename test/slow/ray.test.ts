@@ -8,8 +8,8 @@ import * as tx from 'tsxla';
 import { type RunEvent, submitRun, watchRun } from 'tsxla/ray';
 import { TorchTrainer } from 'tsxla/train';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Process, pause, TestCluster, TOKEN, until } from '../ray/cluster.js';
 import { linesOf, writeStudentAndCache } from '../recovery/support.js';
+import { type Process, pause, TestCluster, TOKEN, until } from '../train/ray/cluster.js';
 
 const root = path.join(import.meta.dirname, '../..');
 const main = path.join(root, 'dist/cli/main.js');
@@ -21,7 +21,7 @@ const before = new Set(temporary());
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  fs.cpSync(path.join(root, 'test/ray/project'), project, { recursive: true });
+  fs.cpSync(path.join(root, 'test/train/ray/project'), project, { recursive: true });
   fs.mkdirSync(path.join(project, 'node_modules'));
   fs.symlinkSync(root, path.join(project, 'node_modules/tsxla'));
   cluster = await TestCluster.start();

@@ -5,9 +5,9 @@ import { beforeAll, expect, test } from 'vitest';
 import { RunFolder } from '../../dist/recovery/folder.js';
 import { settle } from '../../dist/recovery/options.js';
 import { ALONE } from '../../dist/recovery/workers.js';
-import { until } from '../ray/cluster.js';
 import { file, linesOf, newFolder, writeStudentAndCache } from '../recovery/support.js';
 import { tsxla } from '../support.js';
+import { until } from '../train/ray/cluster.js';
 import { childrenOf, startCommand } from '../train/support.js';
 
 const text = file('train.txt', linesOf(40).join('\n\n'));

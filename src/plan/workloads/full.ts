@@ -9,10 +9,10 @@ import { accumulate } from '../../step/accumulate.js';
 import { compile, type Lowered } from '../../step/step.js';
 import { zeros } from '../../tensor/create.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { type JobSettings, namesOf } from './job.js';
 import { sharesOf, spread } from './parallel.js';
+import { namesOf, type WorkloadSettings } from './workload.js';
 
-export function fullProgram(config: Qwen3Config, settings: JobSettings): Lowered {
+export function fullProgram(config: Qwen3Config, settings: WorkloadSettings): Lowered {
   const { seq: L, accumulation: A, remat, dtype } = settings;
   const B = settings.batch * sharesOf(settings.mesh);
   const model = new Qwen3ForCausalLM(config, { scanLayers: true, checkpoint: CHECKPOINT[remat] });

@@ -1,6 +1,6 @@
 // Spec 000's memory guide for a TPU v6e-1, beside what the TPU's compiler says of our step.
 import { columns, seconds } from '../../base/format.js';
-import { type JobPlanOptions, type JobRow, planJob } from './plan.js';
+import { planWorkload, type WorkloadPlanOptions, type WorkloadRow } from './plan.js';
 
 export const GUIDE = [
   { rank: 8, batch: 4, accumulation: 8, said: '~22GB' },
@@ -14,26 +14,26 @@ export interface GuideRow {
   readonly accumulation: number;
   readonly said: string;
   /** As train-recovery-lora does it on a TPU, and with all activations kept, as the guide's figures were. */
-  readonly ours: JobRow;
-  readonly kept: JobRow;
+  readonly ours: WorkloadRow;
+  readonly kept: WorkloadRow;
 }
 
 export async function planGuide(
-  options: Pick<JobPlanOptions, 'timeoutSeconds' | 'fresh' | 'onProgress'> = {},
+  options: Pick<WorkloadPlanOptions, 'timeoutSeconds' | 'fresh' | 'onProgress'> = {},
 ): Promise<GuideRow[]> {
   const rows: GuideRow[] = [];
   for (const { rank, batch, accumulation, said } of GUIDE) {
     const [ours, kept] = [await plan('full'), await plan('none')];
     rows.push({ rank, batch, accumulation, said, ours, kept });
-    async function plan(remat: 'full' | 'none'): Promise<JobRow> {
-      const job = { model: 'Qwen3-0.6B', job: 'recovery-lora', tpus: ['v6e-1'], remedies: false } as const;
-      return (await planJob({ ...options, ...job, rank, accumulation, batches: [batch], remat })).rows[0]!;
+    async function plan(remat: 'full' | 'none'): Promise<WorkloadRow> {
+      const asked = { model: 'Qwen3-0.6B', workload: 'recovery-lora', tpus: ['v6e-1'], remedies: false } as const;
+      return (await planWorkload({ ...options, ...asked, rank, accumulation, batches: [batch], remat })).rows[0]!;
     }
   }
   return rows;
 }
 
-const GiB = ({ peak, error, fits }: JobRow): string =>
+const GiB = ({ peak, error, fits }: WorkloadRow): string =>
   error ? 'failed' : `${(peak / 2 ** 30).toFixed(2)} GiB${fits ? '' : ', too much'}`;
 
 export function guideReport(rows: readonly GuideRow[]): string {

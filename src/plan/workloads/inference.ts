@@ -6,12 +6,12 @@ import { compile, type Lowered } from '../../step/step.js';
 import { noGrad } from '../../tensor/autograd.js';
 import { zeros } from '../../tensor/create.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { type JobSettings, namesOf } from './job.js';
 import { sharesOf, spread } from './parallel.js';
+import { namesOf, type WorkloadSettings } from './workload.js';
 
 export function inferencePrograms(
   config: Qwen3Config,
-  settings: JobSettings,
+  settings: WorkloadSettings,
 ): { readonly prefill: Lowered; readonly decode: Lowered } {
   const { seq: L, newTokens, dtype, mesh: sizes } = settings;
   const B = settings.batch * sharesOf(sizes);

@@ -1,39 +1,34 @@
-// The jobs that can be planned, as a table.
-import type { Lowered } from '../../step/step.js';
-import { fullProgram } from './full.js';
-import { inferencePrograms } from './inference.js';
-import { type Job, type JobProgram, type JobSettings, onlyDescribed } from './job.js';
-import { sharesOf } from './parallel.js';
-import { recoveryProgram } from './recovery.js';
+// tsxla/jobs: the former names of tsxla/workloads.
+import { planWorkload, type WorkloadName, type WorkloadPlan, type WorkloadPlanOptions } from './index.js';
 
-/** At a time, on all devices. */
-const sequences = (s: JobSettings): number => s.batch * sharesOf(s.mesh);
-/** One step of an optimizer. */
-const step = (lower: () => Lowered, s: JobSettings): JobProgram[] => [
-  { lowered: onlyDescribed(lower), tokens: s.accumulation * sequences(s) * s.seq },
-];
+export * from './index.js';
+export {
+  /** @deprecated Use WORKLOADS. */
+  WORKLOADS as JOBS,
+  /** @deprecated Use Workload. */
+  type Workload as Job,
+  /** @deprecated Use WorkloadName. */
+  type WorkloadName as JobName,
+  /** @deprecated Use WorkloadPlanProgress. */
+  type WorkloadPlanProgress as JobPlanProgress,
+  /** @deprecated Use WorkloadProgram. */
+  type WorkloadProgram as JobProgram,
+  /** @deprecated Use WorkloadRow. */
+  type WorkloadRow as JobRow,
+  /** @deprecated Use WorkloadSettings. */
+  type WorkloadSettings as JobSettings,
+} from './index.js';
 
-export const JOBS = {
-  'recovery-lora': {
-    about: 'adapters on a quantized model learn from a teacher',
-    trains: true,
-    programs: (config, s) => step(() => recoveryProgram(config, s), s),
-  },
-  full: {
-    about: 'every weight learns',
-    trains: true,
-    programs: (config, s) => step(() => fullProgram(config, s), s),
-  },
-  inference: {
-    about: 'prompts are read, then tokens generated',
-    trains: false,
-    programs(config, s) {
-      const { prefill, decode } = onlyDescribed(() => inferencePrograms(config, s));
-      return [
-        { lowered: prefill, tokens: sequences(s) * s.seq },
-        { lowered: decode, tokens: sequences(s) },
-      ];
-    },
-  },
-} as const satisfies Readonly<Record<string, Job>>;
-export type JobName = keyof typeof JOBS;
+/** @deprecated Use WorkloadPlan. */
+export interface JobPlan extends WorkloadPlan {
+  readonly job: WorkloadName;
+}
+/** @deprecated Use WorkloadPlanOptions. */
+export interface JobPlanOptions extends Omit<WorkloadPlanOptions, 'workload' | 'parallel'> {
+  readonly job: WorkloadName;
+  readonly jobs?: number | undefined;
+}
+/** @deprecated Use planWorkload. */
+export async function planJob({ job, jobs, ...options }: JobPlanOptions): Promise<JobPlan> {
+  return { ...(await planWorkload({ ...options, workload: job, parallel: jobs })), job };
+}

@@ -2,14 +2,14 @@
 // keeps its size on a phone; the data is in the page as JSON, too.
 import { bytes, flops, seconds } from '../../base/format.js';
 import { type Chip, PARTS, type Plan } from '../index.js';
-import { JOBS } from './jobs.js';
-import type { JobPlan, JobRow } from './plan.js';
+import type { WorkloadPlan, WorkloadRow } from './plan.js';
 import { fitOf, nameOf, placeOf, recommendation, tableOf, titleOf } from './report.js';
+import { WORKLOADS } from './table.js';
 
 /** A program of a row: what the charts show one by one. */
 interface Shown {
   readonly label: string;
-  readonly row: JobRow;
+  readonly row: WorkloadRow;
   readonly plan: Plan;
 }
 
@@ -20,7 +20,7 @@ const section = (title: string, note: string, body: string): string =>
   body && `<section><h2>${title}</h2><p class="note">${note}</p>${body}</section>`;
 
 /** The whole page, as text. */
-export function pageOf(plan: JobPlan): string {
+export function pageOf(plan: WorkloadPlan): string {
   const shown = plan.rows.flatMap((row) =>
     row.programs.map(
       (p): Shown => ({ label: nameOf(row) + (row.programs.length > 1 ? `, ${p.name}` : ''), row, plan: p.plan }),
@@ -33,19 +33,19 @@ export function pageOf(plan: JobPlan): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${escaped(`${plan.model.name} ${plan.job}: plan`)}</title>
+<title>${escaped(`${plan.model.name} ${plan.workload}: plan`)}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <main>
 <header>
 <p class="kicker">tsxla plan</p>
-<h1>${escaped(plan.model.name)} <span>${escaped(plan.job)}</span></h1>
+<h1>${escaped(plan.model.name)} <span>${escaped(plan.workload)}</span></h1>
 <p class="note">${escaped(titleOf(plan))}</p>
 <p class="advice${best?.fits ? '' : ' bad'}">${escaped(recommendation(plan))}</p>
 </header>
 ${section('Combinations', 'The best first: what fits, by tokens a second and chip. Times are lower bounds.', table(plan.rows))}
-${section('Memory of one device at the peak', 'As XLA’s compiler for TPUs lays it out. The line is what it lets a program have.', memory(shown, JOBS[plan.job].trains))}
+${section('Memory of one device at the peak', 'As XLA’s compiler for TPUs lays it out. The line is what it lets a program have.', memory(shown, WORKLOADS[plan.workload].trains))}
 ${section('Time of one run', 'What arithmetic, memory and links would each take alone, at their peaks; the step takes at least the bar in full.', times(shown))}
 ${section('Roofline', 'Work for each byte that is moved, against work a second. A point under the slope waits for memory, one under the flat for arithmetic.', roofline(shown))}
 ${section('What does not fit', 'The largest buffers at the peak, and what would help: each was compiled.', shortages(plan.rows))}
@@ -60,7 +60,7 @@ ${section('Where the time goes', `The heaviest kernels of ${best ? escaped(nameO
 
 // ---- the table
 
-function table(rows: readonly JobRow[]): string {
+function table(rows: readonly WorkloadRow[]): string {
   const [titles = [], ...lines] = tableOf(rows);
   return listed(titles, lines, (i) => ` class="${rows[i]!.fits ? 'fits' : 'not'}"`);
 }
@@ -217,7 +217,7 @@ function listed(
   return `<div class="scroll"><table><thead><tr>${cells('th', titles)}</tr></thead><tbody>${lines.map((l, i) => `<tr${mark(i)}>${cells('td', l)}</tr>`).join('')}</tbody></table></div>`;
 }
 
-function shortages(rows: readonly JobRow[]): string {
+function shortages(rows: readonly WorkloadRow[]): string {
   return rows
     .filter((row) => !row.fits)
     .map((row) => {
@@ -236,7 +236,7 @@ ${buffers.length ? listed(['bytes', 'array', 'what', 'where'], buffers) : ''}`;
     .join('\n');
 }
 
-function heaviest([best]: readonly JobRow[]): string {
+function heaviest([best]: readonly WorkloadRow[]): string {
   const kernels = best?.programs.at(-1)?.plan.estimate.heaviest ?? [];
   const total = best?.programs.at(-1)?.plan.estimate.seconds ?? 1;
   const lines = kernels.map((k) => [

@@ -1,4 +1,4 @@
-// How a job is spread over the devices of a slice: data, every device has the model and its own sequences; fsdp, every device has a
+// How a workload is spread over the devices of a slice: data, every device has the model and its own sequences; fsdp, every device has a
 // part of each weight, too; model, every product is computed by several devices.
 import { QWEN3_TENSOR_PARALLEL } from '../../models/index.js';
 import type { Module } from '../../nn/module.js';

@@ -1,4 +1,4 @@
-// Plans of a job: each combination of a TPU, a mesh and a batch, compiled side by side in processes of their own.
+// Plans of a workload: each combination of a TPU, a mesh and a batch, compiled side by side in processes of their own.
 import { availableParallelism } from 'node:os';
 import { checkSeconds, checkWhole } from '../../base/check.js';
 import { ArgumentError, PluginFetchError, PluginNotFoundError } from '../../base/errors.js';
@@ -6,34 +6,34 @@ import { checkOptions } from '../../base/options.js';
 import { sentenceOf } from '../../base/thrown.js';
 import { pointingAt } from '../../ir/source.js';
 import { type Plan, parseTopology, planLowered, type Slice } from '../index.js';
-import { type JobSettings, REMAT, SETTINGS } from './job.js';
-import { JOBS, type JobName } from './jobs.js';
 import { findModel, type PlannedModel } from './model.js';
 import { autoMeshes, parseMesh } from './parallel.js';
 import { type Remedy, tryRemedies } from './remedies.js';
 import { nameOf } from './report.js';
 import { largestBatch } from './search.js';
+import { WORKLOADS, type WorkloadName } from './table.js';
+import { REMAT, SETTINGS, type WorkloadSettings } from './workload.js';
 
-export interface JobPlanOptions extends Partial<Omit<JobSettings, 'batch' | 'mesh'>> {
+export interface WorkloadPlanOptions extends Partial<Omit<WorkloadSettings, 'batch' | 'mesh'>> {
   /** 'Qwen3-0.6B', or the path of a config.json. */
   readonly model: string;
-  readonly job: JobName;
+  readonly workload: WorkloadName;
   /** 'v6e-1', 'v5p:2x2x1' ... */
   readonly tpus: readonly string[];
-  /** 'auto', unless told: the largest that fits is searched. */
+  /** Default: 'auto', which searches for the largest that fits. */
   readonly batches?: readonly number[] | 'auto' | undefined;
-  /** 'data=2,fsdp=4', of all TPUs; 'auto', unless told: several are tried. */
+  /** 'data=2,fsdp=4', of all TPUs. Default: 'auto', which tries several. */
   readonly mesh?: string | undefined;
-  /** How many compile at a time: one for two cores unless told. */
-  readonly jobs?: number | undefined;
+  /** How many compile at a time. Default: one for two cores. */
+  readonly parallel?: number | undefined;
   readonly timeoutSeconds?: number | undefined;
   /** Ask the compiler again, though answers may be known. */
   readonly fresh?: boolean | undefined;
   /** Where something does not fit, what would make it fit is tried. */
   readonly remedies?: boolean | undefined;
-  readonly onProgress?: ((event: JobPlanProgress) => void) | undefined;
+  readonly onProgress?: ((event: WorkloadPlanProgress) => void) | undefined;
 }
-export interface JobPlanProgress {
+export interface WorkloadPlanProgress {
   /** Combinations of a TPU and a mesh that are done, and all of them. */
   readonly done: number;
   readonly total: number;
@@ -44,11 +44,11 @@ export interface JobPlanProgress {
 }
 
 /** One combination. */
-export interface JobRow {
+export interface WorkloadRow {
   /** As Google Cloud names it: 'v6e-8'. */
   readonly tpu: string;
   readonly topology: Slice;
-  readonly settings: JobSettings;
+  readonly settings: WorkloadSettings;
   readonly programs: readonly { readonly name: string; readonly tokens: number; readonly plan: Plan }[];
   readonly fits: boolean;
   /** Bytes on one device, of the program that takes most. */
@@ -65,22 +65,22 @@ export interface JobRow {
   readonly remedies?: readonly Remedy[];
 }
 
-export interface JobPlan {
+export interface WorkloadPlan {
   readonly model: PlannedModel;
-  readonly job: JobName;
+  readonly workload: WorkloadName;
   /** The best first: those that fit, by tokens a second and chip. */
-  readonly rows: readonly JobRow[];
+  readonly rows: readonly WorkloadRow[];
   /** What the search for the largest batch looked at on its way. */
-  readonly looked: readonly JobRow[];
+  readonly looked: readonly WorkloadRow[];
 }
 
 const OPTIONS = [
   'model',
-  'job',
+  'workload',
   'tpus',
   'batches',
   'mesh',
-  'jobs',
+  'parallel',
   'timeoutSeconds',
   'fresh',
   'remedies',
@@ -88,16 +88,18 @@ const OPTIONS = [
 ] as const;
 
 /** One combination that is to be looked at. */
-export type Ask = (slice: Slice, settings: JobSettings) => Promise<JobRow>;
+export type Ask = (slice: Slice, settings: WorkloadSettings) => Promise<WorkloadRow>;
 
-export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
+export async function planWorkload(options: WorkloadPlanOptions): Promise<WorkloadPlan> {
   const names = Object.keys(SETTINGS).filter((name) => name !== 'batch' && name !== 'mesh') as (keyof typeof options)[];
-  checkOptions<JobPlanOptions>('planJob', [...OPTIONS, ...names], options);
-  const { job, tpus, batches = 'auto', mesh = 'auto', onProgress } = options;
+  checkOptions<WorkloadPlanOptions>('planWorkload', [...OPTIONS, ...names], options);
+  const { workload, tpus, batches = 'auto', mesh = 'auto', onProgress } = options;
   const { model, settings } = checked(options);
   const ways = tpus.map(parseTopology).flatMap((slice) => {
     const meshes =
-      mesh === 'auto' ? autoMeshes(slice, JOBS[job].trains, model.config.numKeyValueHeads) : [parseMesh(mesh, slice)];
+      mesh === 'auto'
+        ? autoMeshes(slice, WORKLOADS[workload].trains, model.config.numKeyValueHeads)
+        : [parseMesh(mesh, slice)];
     return meshes.map((sizes) => ({ slice, settings: { ...settings, mesh: sizes } }));
   });
   const counts = { done: 0, total: ways.length, compiled: 0, cached: 0 };
@@ -108,7 +110,7 @@ export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
       onProgress?.({ ...counts, what: nameOf(row) });
     },
   });
-  const looked: JobRow[] = [];
+  const looked: WorkloadRow[] = [];
   const found = await Promise.all(
     ways.map(async ({ slice, settings }) => {
       const rows = await (batches === 'auto'
@@ -118,7 +120,7 @@ export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
         rows.map(async (row) =>
           row.fits || row.error || options.remedies === false
             ? row
-            : { ...row, remedies: await tryRemedies(JOBS[job], row, ask) },
+            : { ...row, remedies: await tryRemedies(WORKLOADS[workload], row, ask) },
         ),
       );
       counts.done++;
@@ -126,18 +128,19 @@ export async function planJob(options: JobPlanOptions): Promise<JobPlan> {
       return explained;
     }),
   );
-  return { model, job, rows: found.flat().sort(better), looked };
+  return { model, workload, rows: found.flat().sort(better), looked };
 }
 
 /** Of anything that is counted: more is a slip of the fingers, and would be traced for hours. */
 const MOST = 2 ** 20;
 
-function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobSettings } {
-  const { model: name, job, tpus, batches = 'auto', jobs = 1, timeoutSeconds = 1 } = options;
-  if (!Object.hasOwn(JOBS, job)) throw new ArgumentError(`there is no job ${job}: use ${Object.keys(JOBS).join(', ')}`);
+function checked(options: WorkloadPlanOptions): { model: PlannedModel; settings: WorkloadSettings } {
+  const { model: name, workload, tpus, batches = 'auto', parallel = 1, timeoutSeconds = 1 } = options;
+  if (!Object.hasOwn(WORKLOADS, workload))
+    throw new ArgumentError(`there is no workload ${workload}: use ${Object.keys(WORKLOADS).join(', ')}`);
   const model = findModel(name);
   const given = Object.entries(options).filter(([key, value]) => key in SETTINGS && value !== undefined);
-  const settings: JobSettings = { ...SETTINGS, ...Object.fromEntries(given) };
+  const settings: WorkloadSettings = { ...SETTINGS, ...Object.fromEntries(given) };
   const { seq, rank, accumulation, newTokens, remat } = settings;
   if (!tpus.length) throw new ArgumentError('there is no TPU to plan for: name some, as in v6e-1, v6e-8');
   for (const batch of batches === 'auto' ? [] : batches) checkWhole('--batch', batch, 1, MOST);
@@ -145,35 +148,35 @@ function checked(options: JobPlanOptions): { model: PlannedModel; settings: JobS
   checkWhole('--rank', rank, 1, MOST);
   checkWhole('--accumulation', accumulation, 1, MOST);
   checkWhole('--new-tokens', newTokens, 1, MOST);
-  checkWhole('--jobs', jobs, 1, 1024);
+  checkWhole('--parallel', parallel, 1, 1024);
   checkSeconds('--timeout', timeoutSeconds);
   if (!REMAT.includes(remat)) throw new ArgumentError(`--remat ${remat}: use ${REMAT.join(', ')}`);
-  const positions = seq + (JOBS[job].trains ? 0 : newTokens);
+  const positions = seq + (WORKLOADS[workload].trains ? 0 : newTokens);
   if (positions > model.config.maxPositionEmbeddings)
     throw new ArgumentError(
-      `${JOBS[job].trains ? `--seq ${seq}` : `--seq ${seq} and ${newTokens} new tokens are ${positions}`}: ${model.name} has ${model.config.maxPositionEmbeddings} positions`,
+      `${WORKLOADS[workload].trains ? `--seq ${seq}` : `--seq ${seq} and ${newTokens} new tokens are ${positions}`}: ${model.name} has ${model.config.maxPositionEmbeddings} positions`,
     );
   return { model, settings };
 }
 
-/** Whose lines buffers and kernels are named by. */
-const POINTED = ['models', 'lora', 'quant', 'distill', 'recovery', 'jobs', 'optim'];
+/** Folders of this package whose lines name buffers and kernels. */
+export const POINTED = ['models', 'lora', 'quant', 'distill', 'recovery', 'plan/workloads', 'optim'];
 
 interface Watcher {
-  readonly begins: (row: Pick<JobRow, 'tpu' | 'settings'>) => void;
-  readonly done: (row: JobRow) => void;
+  readonly begins: (row: Pick<WorkloadRow, 'tpu' | 'settings'>) => void;
+  readonly done: (row: WorkloadRow) => void;
 }
 
 /** Looks at combinations, a few at a time. */
-function asker({ config }: PlannedModel, options: JobPlanOptions, watcher: Watcher): Ask {
-  const { job, timeoutSeconds, fresh, jobs = Math.max(1, Math.floor(availableParallelism() / 2)) } = options;
-  const turn = limited(jobs);
+function asker({ config }: PlannedModel, options: WorkloadPlanOptions, watcher: Watcher): Ask {
+  const { workload, timeoutSeconds, fresh, parallel = Math.max(1, Math.floor(availableParallelism() / 2)) } = options;
+  const turn = limited(parallel);
   return async (slice, settings) => {
     const row = await turn(async () => {
-      const programs: JobRow['programs'][number][] = [];
+      const programs: WorkloadRow['programs'][number][] = [];
       watcher.begins({ tpu: slice.accelerator, settings });
       try {
-        const described = pointingAt(POINTED, () => JOBS[job].programs(config, settings));
+        const described = pointingAt(POINTED, () => WORKLOADS[workload].programs(config, settings));
         for (const { lowered, tokens } of described)
           programs.push({
             name: lowered.name,
@@ -192,7 +195,12 @@ function asker({ config }: PlannedModel, options: JobPlanOptions, watcher: Watch
   };
 }
 
-function rowOf(slice: Slice, settings: JobSettings, programs: JobRow['programs'], error?: string): JobRow {
+function rowOf(
+  slice: Slice,
+  settings: WorkloadSettings,
+  programs: WorkloadRow['programs'],
+  error?: string,
+): WorkloadRow {
   const plans = programs.map((p) => p.plan);
   const { tokens = 0, plan } = programs.at(-1) ?? {};
   const fits = !error && plans.every((p) => p.fits);
@@ -234,8 +242,13 @@ function limited(n: number): <T>(run: () => Promise<T>) => Promise<T> {
 }
 
 /** The row of the largest batch that fits; of batch 1 where that does not. */
-async function searched(ask: Ask, slice: Slice, settings: JobSettings, looked: JobRow[]): Promise<JobRow[]> {
-  const rows = new Map<number, JobRow>();
+async function searched(
+  ask: Ask,
+  slice: Slice,
+  settings: WorkloadSettings,
+  looked: WorkloadRow[],
+): Promise<WorkloadRow[]> {
+  const rows = new Map<number, WorkloadRow>();
   const largest = await largestBatch(async (batch) => {
     const row = await ask(slice, { ...settings, batch });
     rows.set(batch, row);
@@ -246,5 +259,5 @@ async function searched(ask: Ask, slice: Slice, settings: JobSettings, looked: J
   return [best];
 }
 
-const better = (a: JobRow, b: JobRow): number =>
+const better = (a: WorkloadRow, b: WorkloadRow): number =>
   Number(b.fits) - Number(a.fits) || (b.tokensPerSecondPerChip ?? 0) - (a.tokensPerSecondPerChip ?? 0);

@@ -1,4 +1,4 @@
-// The step of the main job: a quantized Qwen3 with adapters learns from a teacher's cached logits. Micro-batches are a loop, and
+// The step of recovery LoRA: a quantized Qwen3 with adapters learns from a teacher's cached logits. Micro-batches are a loop, and
 // the layers one inside it; nothing is computed here, and no weight is made.
 //   A micro-batches of B sequences of L tokens, K + R candidates of each position
 import { type KdCandidates, kdLoss } from '../../distill/index.js';
@@ -15,8 +15,8 @@ import { recoveryStep } from '../../recovery/step.js';
 import { batchFor } from '../../spmd/index.js';
 import type { Lowered } from '../../step/step.js';
 import { zeros } from '../../tensor/create.js';
-import { type JobSettings, namesOf } from './job.js';
 import { sharesOf, spread } from './parallel.js';
+import { namesOf, type WorkloadSettings } from './workload.js';
 
 /**
  * What the base weights are. materialized: bf16, computed once from codes and scales. packed: 2 and 4 bits, unpacked in every
@@ -24,7 +24,7 @@ import { sharesOf, spread } from './parallel.js';
  */
 export type Base = 'materialized' | 'packed' | 'trained';
 
-export interface RecoverySettings extends Omit<JobSettings, 'newTokens'> {
+export interface RecoverySettings extends Omit<WorkloadSettings, 'newTokens'> {
   readonly base?: Base;
   readonly compute?: 'gather' | 'dense';
   readonly platform?: DeviceType;
@@ -32,7 +32,7 @@ export interface RecoverySettings extends Omit<JobSettings, 'newTokens'> {
 
 const [K, R] = [128, 64]; // what tsxla kd-cache writes
 
-function quantize(model: Module, base: Base, dtype: JobSettings['dtype']): void {
+function quantize(model: Module, base: Base, dtype: WorkloadSettings['dtype']): void {
   const { mlp, attention } = PRESETS.q2a4;
   for (const [name, linear] of [...model.namedModules()]) {
     const preset = MLP.test(name) ? mlp : ATTENTION.test(name) ? attention : undefined;

@@ -1,6 +1,7 @@
 // What would make a program fit: each is tried, by compiling it.
-import type { Job, JobSettings } from './job.js';
-import type { Ask, JobRow } from './plan.js';
+
+import type { Ask, WorkloadRow } from './plan.js';
+import type { Workload, WorkloadSettings } from './workload.js';
 
 export interface Remedy {
   /** 'half the batch' */
@@ -14,11 +15,11 @@ export interface Remedy {
 
 interface Change {
   readonly what: string;
-  readonly flag: (s: JobSettings, devices: number) => string;
-  readonly applies: (job: Job, s: JobSettings, devices: number) => boolean;
-  readonly change: (s: JobSettings, devices: number) => Partial<JobSettings>;
+  readonly flag: (s: WorkloadSettings, devices: number) => string;
+  readonly applies: (workload: Workload, s: WorkloadSettings, devices: number) => boolean;
+  readonly change: (s: WorkloadSettings, devices: number) => Partial<WorkloadSettings>;
 }
-const half = (s: JobSettings) => Math.floor(s.batch / 2);
+const half = (s: WorkloadSettings) => Math.floor(s.batch / 2);
 const CHANGES: readonly Change[] = [
   {
     what: 'half the batch',
@@ -29,7 +30,7 @@ const CHANGES: readonly Change[] = [
   {
     what: 'remat',
     flag: () => '--remat',
-    applies: (job, s) => job.trains && s.remat !== 'full',
+    applies: (workload, s) => workload.trains && s.remat !== 'full',
     change: () => ({ remat: 'full' }),
   },
   {
@@ -46,9 +47,9 @@ const CHANGES: readonly Change[] = [
   },
 ];
 
-export const tryRemedies = (job: Job, { topology, settings }: JobRow, ask: Ask): Promise<Remedy[]> =>
+export const tryRemedies = (workload: Workload, { topology, settings }: WorkloadRow, ask: Ask): Promise<Remedy[]> =>
   Promise.all(
-    CHANGES.filter((c) => c.applies(job, settings, topology.devices)).map(async ({ what, flag, change }) => {
+    CHANGES.filter((c) => c.applies(workload, settings, topology.devices)).map(async ({ what, flag, change }) => {
       const { fits, peak, error } = await ask(topology, { ...settings, ...change(settings, topology.devices) });
       return { what, flag: flag(settings, topology.devices), fits, ...(!error && { peak }) };
     }),

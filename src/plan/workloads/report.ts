@@ -1,18 +1,18 @@
 // A plan as people read it: a table, why something does not fit and what would help, and one sentence.
 import { bytes, columns, flops, plural, seconds } from '../../base/format.js';
 import type { Estimate } from '../index.js';
-import { JOBS } from './jobs.js';
 import { sharesOf, showMesh } from './parallel.js';
-import type { JobPlan, JobRow } from './plan.js';
+import type { WorkloadPlan, WorkloadRow } from './plan.js';
+import { WORKLOADS } from './table.js';
 
 const GiB = (n: number): string => (n / 2 ** 30).toFixed(n < 10 * 2 ** 20 ? 4 : 2);
 const whole = (n: number): string => Math.round(n).toLocaleString('en-US');
 
 const known = (n: number | undefined, show: (n: number) => string): string => (n ? show(n) : '');
 
-type Column = readonly [title: string, cell: (row: JobRow) => string];
+type Column = readonly [title: string, cell: (row: WorkloadRow) => string];
 /** Of the program that is run again and again. */
-const estimateOf = (row: JobRow): Estimate | undefined => row.programs.at(-1)?.plan.estimate;
+const estimateOf = (row: WorkloadRow): Estimate | undefined => row.programs.at(-1)?.plan.estimate;
 const COLUMNS: readonly Column[] = [
   ['TPU', (r) => r.tpu],
   ['mesh', (r) => showMesh(r.settings.mesh)],
@@ -30,16 +30,16 @@ const COLUMNS: readonly Column[] = [
 ];
 
 /** '4', or '4 x 8' of eight groups of devices. */
-function batchOf({ settings: { batch, mesh } }: Pick<JobRow, 'settings'>): string {
+function batchOf({ settings: { batch, mesh } }: Pick<WorkloadRow, 'settings'>): string {
   return sharesOf(mesh) > 1 ? `${batch} x ${sharesOf(mesh)}` : String(batch);
 }
 
 /** 'v6e-8, fsdp=8, batch 4' */
-export const nameOf = (row: Pick<JobRow, 'tpu' | 'settings'>): string =>
+export const nameOf = (row: Pick<WorkloadRow, 'tpu' | 'settings'>): string =>
   [row.tpu, showMesh(row.settings.mesh), `batch ${batchOf(row)}`].filter(Boolean).join(', ');
 
 /** 'yes', or by how much not. */
-export function fitOf(row: JobRow): string {
+export function fitOf(row: WorkloadRow): string {
   if (row.error) return 'failed';
   return row.fits ? 'yes' : `no, by ${bytes(row.peak - row.available)}`;
 }
@@ -53,20 +53,20 @@ export function collectivesOf(estimate: Estimate | undefined): string {
 }
 
 /** The table, its titles first. A column that says nothing is left out. */
-export const tableOf = (rows: readonly JobRow[]): string[][] => {
+export const tableOf = (rows: readonly WorkloadRow[]): string[][] => {
   const cells = COLUMNS.map(([title, cell]) => [title, ...rows.map(cell)]);
   const kept = cells.filter(([, ...column]) => column.some((text) => text));
   return ['', ...rows].map((_, i) => kept.map((column) => column[i]!));
 };
 
-export function titleOf({ model, job, rows }: JobPlan): string {
+export function titleOf({ model, workload, rows }: WorkloadPlan): string {
   const { seq, rank, accumulation, remat, dtype, newTokens } = rows[0]!.settings;
   const parts = [
-    `${model.name}, ${job}: ${JOBS[job].about}`,
-    JOBS[job].trains ? `sequences of ${seq} tokens` : `prompts of ${seq} tokens and ${newTokens} more`,
-    job === 'recovery-lora' && `rank ${rank}`,
+    `${model.name}, ${workload}: ${WORKLOADS[workload].about}`,
+    WORKLOADS[workload].trains ? `sequences of ${seq} tokens` : `prompts of ${seq} tokens and ${newTokens} more`,
+    workload === 'recovery-lora' && `rank ${rank}`,
     accumulation > 1 && `${accumulation} batches a step`,
-    JOBS[job].trains && `remat ${remat}`,
+    WORKLOADS[workload].trains && `remat ${remat}`,
     dtype,
   ];
   return parts.filter(Boolean).join(', ');
@@ -76,7 +76,7 @@ export function titleOf({ model, job, rows }: JobPlan): string {
 export const placeOf = (source: string | undefined): string => source?.replace(/^.*\/(?:dist|src)\//, '') ?? '';
 
 /** Why a row does not fit, and what would help. */
-function explained(row: JobRow): string {
+function explained(row: WorkloadRow): string {
   const plan = row.programs.find((p) => !p.plan.fits)?.plan;
   const head = nameOf(row);
   if (row.error) return `${head}: ${row.error}`;
@@ -95,14 +95,14 @@ function explained(row: JobRow): string {
 }
 
 /** The best row in a sentence; what to do where none fits. */
-export function recommendation({ rows, model, job }: JobPlan): string {
+export function recommendation({ rows, model, workload }: WorkloadPlan): string {
   const [best] = rows;
   if (!best?.fits) {
     const helps = rows.flatMap((r) =>
       (r.remedies ?? []).filter((x) => x.fits).map((x) => `${nameOf(r)} with ${x.flag}`),
     );
     const way = helps.length ? `${helps[0]} does` : 'more chips, a shorter --seq or a smaller model may';
-    return `${model.name} ${job} fits none of these: ${way}.`;
+    return `${model.name} ${workload} fits none of these: ${way}.`;
   }
   const room = `${bytes(best.peak)} of ${bytes(best.available)}`;
   const speed =
@@ -113,7 +113,7 @@ export function recommendation({ rows, model, job }: JobPlan): string {
   return `${others} ${nameOf(best)}: it takes ${room} on each device${speed}.`;
 }
 
-export function reportOf(plan: JobPlan): string {
+export function reportOf(plan: WorkloadPlan): string {
   const reasons = plan.rows.map(explained).filter(Boolean);
   return [
     titleOf(plan),

@@ -8,7 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { RayCluster } from 'tsxla/ray';
 
-const root = path.join(import.meta.dirname, '../..');
+const root = path.join(import.meta.dirname, '../../..');
 const venv = path.join(root, '.venv/ray');
 const MARK = 'TSXLA_TEST_CLUSTER';
 export const TOKEN = 'a-token-that-nobody-guesses';

@@ -1,21 +1,25 @@
-// Jobs as programs: what their inputs are, by name, on one device and on several. Nothing is computed, and nothing compiled.
+// Workloads as programs: what their inputs are, by name, on one device and on several. Nothing is computed, and nothing compiled.
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import * as tx from 'tsxla';
-import { findModel, JOBS, type JobName, type JobSettings, SETTINGS } from 'tsxla/jobs';
+import * as jobs from 'tsxla/jobs';
+import { findModel, SETTINGS, WORKLOADS, type WorkloadName, type WorkloadSettings } from 'tsxla/workloads';
 import { expect, test } from 'vitest';
-import { pendingCells } from '../../dist/runtime/cell.js';
-import { describedSince } from '../../dist/runtime/evaluate.js';
-import { scratch } from '../scratch.js';
-import { tsxla } from '../support.js';
+import { POINTED } from '../../../dist/plan/workloads/plan.js';
+import { pendingCells } from '../../../dist/runtime/cell.js';
+import { describedSince } from '../../../dist/runtime/evaluate.js';
+import { scratch } from '../../scratch.js';
+import { tsxla } from '../../support.js';
 
 const sizes = { vocab_size: 512, hidden_size: 128, intermediate_size: 512, num_hidden_layers: 2, head_dim: 32 };
 const heads = { num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: true, torch_dtype: 'bfloat16' };
-const file = scratch('jobs').file('config.json', JSON.stringify({ model_type: 'qwen3', ...sizes, ...heads }));
+const file = scratch('workloads').file('config.json', JSON.stringify({ model_type: 'qwen3', ...sizes, ...heads }));
 const { config } = findModel(file);
 
-const programs = (job: JobName, settings: Partial<JobSettings> = {}) =>
-  JOBS[job].programs(config, { ...SETTINGS, batch: 2, seq: 16, ...settings });
-const inputs = (job: JobName, settings: Partial<JobSettings> = {}) =>
-  programs(job, settings)
+const programs = (workload: WorkloadName, settings: Partial<WorkloadSettings> = {}) =>
+  WORKLOADS[workload].programs(config, { ...SETTINGS, batch: 2, seq: 16, ...settings });
+const inputs = (workload: WorkloadName, settings: Partial<WorkloadSettings> = {}) =>
+  programs(workload, settings)
     .at(-1)!
     .lowered.inputs.map((x) => `${x.kind} ${x.label} ${x.dtype}[${x.shape}]`);
 
@@ -61,8 +65,8 @@ test('over a mesh: each device has its part of weights, state and batch', () => 
 });
 
 test('over a mesh, each device has its part of every micro-batch', () => {
-  for (const job of ['full', 'recovery-lora'] as const) {
-    const { text } = programs(job, { mesh: { data: 8 }, accumulation: 8 })[0]!.lowered;
+  for (const workload of ['full', 'recovery-lora'] as const) {
+    const { text } = programs(workload, { mesh: { data: 8 }, accumulation: 8 })[0]!.lowered;
     const split = text.split('\n').find((line) => line.includes('sharding_constraint') && line.includes('8x16x16xi32'));
     expect(split).toContain('<@mesh_data8, [{}, {"data"}, {}]>'); // [A, B, L]
   }
@@ -75,8 +79,21 @@ test('nothing was computed for all that, and nothing is left that would be with 
   expect(tx.metrics.counter('UncachedCompile') ?? 0).toBe(0);
 });
 
+test('the folders whose lines name buffers are there', () => {
+  const src = path.resolve(import.meta.dirname, '../../../src');
+  expect(POINTED.filter((folder) => !existsSync(path.join(src, folder)))).toEqual([]);
+});
+
+test('the former names are the same things', async () => {
+  expect([tx.jobs.JOBS, jobs.JOBS]).toEqual([tx.workloads.WORKLOADS, WORKLOADS]);
+  const wrong = { model: file, job: 'train' as never, tpus: ['v6e-1'] };
+  await expect(jobs.planJob(wrong)).rejects.toThrow('there is no workload train');
+});
+
 test.each([
-  ['--job train', 'there is no job train: use recovery-lora, full, inference'],
+  ['--job train', 'there is no workload train: use recovery-lora, full, inference'],
+  ['--jobs 5000', '--parallel is 5000: it must be a whole number, 1 to 1024'],
+  ['--workload train', 'there is no workload train: use recovery-lora, full, inference'],
   ['--model Qwen3-0.5B', 'there is no model Qwen3-0.5B: use Qwen3-0.6B, Qwen3-1.7B'],
   ['--tpu v6e-7', 'v6e-7: 7 chips are no v6e slice: 1, 4, 8,'],
   ['--tpu v9-8', 'there is no TPU generation v9'],
@@ -95,8 +112,10 @@ test.each([
   ['--remat some', '--remat some: use none, light, full'],
 ])('tsxla plan %s is refused in one sentence', async (flags, sentence) => {
   const given = flags.split(' ');
-  const others = { '--model': 'Qwen3-0.6B', '--job': 'full', '--tpu': 'v6e-1' };
-  const rest = Object.entries(others).flatMap(([flag, value]) => (given.includes(flag) ? [] : [flag, value]));
+  const others = { '--model': 'Qwen3-0.6B', '--workload': 'full', '--tpu': 'v6e-1' };
+  const rest = Object.entries(others).flatMap(([flag, value]) =>
+    given.includes(flag) || (flag === '--workload' && given.includes('--job')) ? [] : [flag, value],
+  );
   const { status, stderr } = await tsxla(['plan', ...given, ...rest]);
   expect(stderr).toContain(sentence);
   expect(stderr.trim().split('\n')).toHaveLength(1);

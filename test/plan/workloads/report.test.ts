@@ -1,10 +1,10 @@
-// A plan as a table and as a page. The plan is one that was asked for, kept (tsxla plan --model tiny --job full
+// A plan as a table and as a page. The plan is one that was asked for, kept (tsxla plan --model tiny --workload full
 // --tpu v6e-4,v5e-1 --batch 12000 --seq 128 --no-remat --json): two rows fit, one does not.
-import { type JobPlan, pageOf, recommendation, reportOf } from 'tsxla/jobs';
+import { pageOf, recommendation, reportOf, type WorkloadPlan } from 'tsxla/workloads';
 import { expect, test } from 'vitest';
-import { golden } from '../support.js';
+import { golden } from '../../support.js';
 
-const plan = JSON.parse(golden('plan/job.json')) as JobPlan;
+const plan = JSON.parse(golden('plan/workload.json')) as WorkloadPlan;
 const short = plan.rows.find((row) => !row.fits)!;
 
 test('the table: what fits first, by tokens a second and chip; by how much it does not fit', () => {

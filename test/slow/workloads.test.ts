@@ -1,8 +1,8 @@
-// Plans, asked of the TPU's own compiler: of a user's function by its names and lines, and of jobs of a model so small that a
+// Plans, asked of the TPU's own compiler: of a user's function by its names and lines, and of workloads of a model so small that a
 // compile takes seconds.
 import * as tx from 'tsxla';
-import { pageOf, planJob, reportOf } from 'tsxla/jobs';
 import { ask, compileAhead, plan } from 'tsxla/plan';
+import { pageOf, planWorkload, reportOf } from 'tsxla/workloads';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { scratch } from '../scratch.js';
 import { tsxla } from '../support.js';
@@ -55,7 +55,7 @@ describe("a user's function", () => {
     const p = await plan(train, [x], 'v6e-1');
     expect(p.fits).toBe(false);
     expect(p.shortage).toBe(p.peak - p.available);
-    expect(p.largest.some((b) => b.source?.includes('jobs.test.ts:'))).toBe(true);
+    expect(p.largest.some((b) => b.source?.includes('workloads.test.ts:'))).toBe(true);
     const text = tx.compile(train).stablehlo([x], { platform: 'tpu' });
     const refusal = await compileAhead(text, { topology: 'v6e:1x1' }).catch((e: Error) => e);
     expect(refusal).toBeInstanceOf(tx.OutOfMemoryError);
@@ -77,7 +77,7 @@ describe("a user's function", () => {
   });
 });
 
-describe('jobs', () => {
+describe('workloads', () => {
   const sizes = { vocab_size: 512, hidden_size: 128, intermediate_size: 256, num_hidden_layers: 2, head_dim: 32 };
   const heads = { num_attention_heads: 4, num_key_value_heads: 2, tie_word_embeddings: true, torch_dtype: 'bfloat16' };
   const { file } = scratch('plan');
@@ -87,7 +87,13 @@ describe('jobs', () => {
 
   test('over more devices: less on each, with collectives between them', async () => {
     const wide = config('wide.json', { hidden_size: 256, intermediate_size: 512 }); // large enough to be split
-    const { rows } = await planJob({ model: wide, job: 'full', tpus: ['v6e-1', 'v6e-4'], batches: [2], seq: 64 });
+    const { rows } = await planWorkload({
+      model: wide,
+      workload: 'full',
+      tpus: ['v6e-1', 'v6e-4'],
+      batches: [2],
+      seq: 64,
+    });
     const of = (tpu: string, mesh: object) =>
       rows.find((r) => r.tpu === tpu && JSON.stringify(r.settings.mesh) === JSON.stringify(mesh))!.programs[0]!.plan;
     const [one, data, fsdp] = [of('v6e-1', {}), of('v6e-4', { data: 4 }), of('v6e-4', { fsdp: 4 })];
@@ -99,7 +105,14 @@ describe('jobs', () => {
   });
 
   test('what does not fit is explained, and what would help was tried; another row that fails leaves it alone', async () => {
-    const found = await planJob({ model, job: 'full', tpus: ['v5e-1'], batches: [1, 12_000], seq: 128, remat: 'none' });
+    const found = await planWorkload({
+      model,
+      workload: 'full',
+      tpus: ['v5e-1'],
+      batches: [1, 12_000],
+      seq: 128,
+      remat: 'none',
+    });
     expect(found.rows.map((r) => r.fits)).toEqual([true, false]);
     const { remedies } = found.rows[1]!;
     expect(remedies!.map((r) => r.flag)).toEqual(['--batch 6000', '--remat']);
@@ -115,15 +128,17 @@ describe('jobs', () => {
   });
 
   test('compiles that take too long are rows that say so', async () => {
-    const { rows } = await planJob({
+    const { rows } = await planWorkload({
       model,
-      job: 'full',
+      workload: 'full',
       tpus: ['v6e-1'],
       batches: [3],
       timeoutSeconds: 0.05,
       fresh: true,
     });
     expect(rows[0]).toMatchObject({ fits: false, error: 'libtpu compiling for v6e:1x1: no answer within 0.05 s' });
-    expect(reportOf({ model: { name: 'w', config: {} as never }, job: 'full', rows, looked: [] })).toContain('failed');
+    expect(reportOf({ model: { name: 'w', config: {} as never }, workload: 'full', rows, looked: [] })).toContain(
+      'failed',
+    );
   });
 });

@@ -1,6 +1,6 @@
 // Which files are taken for secrets: by their names, and by what is in them.
 import { expect, test } from 'vitest';
-import { holdsSecret, isCredential } from '../../dist/train/ray/credentials.js';
+import { holdsSecret, isCredential } from '../../../dist/train/ray/credentials.js';
 
 const SECRET =
   '.env .env.local a/.env.production prod.env .envrc x.tfvars x.tfvars.json terraform.tfstate.backup kubeconfig config/kubeconfig.yaml my-kubeconfig service-account.json ' +

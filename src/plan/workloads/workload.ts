@@ -1,5 +1,13 @@
+<<<<<<< ours
 // A job: what is done with a model, as programs that need no weights.
 
+||||||| base
+// A job: what is done with a model, as programs that need no weights.
+import { pendingCells } from '../../ir/cell.js';
+=======
+// A workload: what is done with a model (trained, adapted, run), as programs that need no weights.
+import { pendingCells } from '../../ir/cell.js';
+>>>>>>> theirs
 import type { Qwen3Config } from '../../models/index.js';
 import { CHECKPOINT } from '../../models/qwen3.js';
 import type { Module } from '../../nn/module.js';
@@ -13,7 +21,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 export type Remat = keyof typeof CHECKPOINT;
 export const REMAT = Object.keys(CHECKPOINT) as readonly Remat[];
 
-export interface JobSettings {
+export interface WorkloadSettings {
   /** Sequences at a time, of each group of devices that has its own. */
   readonly batch: number;
   /** Tokens of each. */
@@ -29,7 +37,7 @@ export interface JobSettings {
   /** None: one device. */
   readonly mesh: ParallelSizes;
 }
-export const SETTINGS: JobSettings = {
+export const SETTINGS: WorkloadSettings = {
   batch: 1,
   seq: 1024,
   accumulation: 1,
@@ -40,18 +48,18 @@ export const SETTINGS: JobSettings = {
   mesh: {},
 };
 
-export interface JobProgram {
+export interface WorkloadProgram {
   readonly lowered: Lowered;
   /** Tokens that one run of it works through, on all devices. */
   readonly tokens: number;
 }
 
-export interface Job {
+export interface Workload {
   readonly about: string;
   /** Whether gradients are computed: then layers can be computed again, and steps can accumulate. */
   readonly trains: boolean;
   /** The one that is run again and again comes last. */
-  programs(config: Qwen3Config, settings: JobSettings): JobProgram[];
+  programs(config: Qwen3Config, settings: WorkloadSettings): WorkloadProgram[];
 }
 
 /** The names of all tensors that a step reaches. */
@@ -63,7 +71,7 @@ export function* namesOf(model: Module, optimizer?: Pick<Optimizer, 'state'>): G
   }
 }
 
-/** Runs what describes a model, and lets go of it: its weights would be drawn with whatever is computed next. */
+/** Runs `run`, which describes a model, and drops what it left pending: its weights would be drawn with the next computation. */
 export function onlyDescribed<T>(run: () => T): T {
   const before = new Set(pendingCells());
   try {

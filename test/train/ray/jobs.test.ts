@@ -298,7 +298,7 @@ test.each([
   ['the submission', 'POST', ['/stop'], 'SIGINT'],
   ['the submission of `tsxla submit`', 'POST', ['/stop'], 130],
 ] as const)('Ctrl-C in %s leaves no job, and the program ends by it', async (what, at, after, how) => {
-  const root = path.join(import.meta.dirname, '../..');
+  const root = path.join(import.meta.dirname, '../../..');
   const project = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-stop-'));
   closing.push(() => fs.rmSync(project, { recursive: true }));
   fs.mkdirSync(path.join(project, 'node_modules'));

@@ -1,5 +1,5 @@
 // The search for the largest batch, over memory that grows as programs' does: each look is a compile, so they are counted.
-import { largestBatch } from 'tsxla/jobs';
+import { largestBatch } from 'tsxla/workloads';
 import { expect, test } from 'vitest';
 
 async function search(peakOf: (batch: number) => number, available: number, most?: number) {
