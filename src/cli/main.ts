@@ -11,15 +11,12 @@ import { refuseEmpty } from './empty.js';
 import { evalPerplexityCommand } from './eval-perplexity.js';
 import { generateCommand } from './generate.js';
 import { hloCommand } from './hlo.js';
-import { jobsCommand } from './jobs.js';
 import { kdCacheCommand, kdConvertCommand } from './kd-cache.js';
-import { logsCommand } from './logs.js';
 import { mergeLoraCommand } from './merge-lora.js';
 import { planCommand } from './plan.js';
 import { pluginsCommand } from './plugins.js';
 import { quantizeCommand } from './quantize.js';
-import { stopCommand } from './stop.js';
-import { submitCommand } from './submit.js';
+import { addFormerNames, rayCommand } from './ray.js';
 import { trainRecoveryLoraCommand } from './train-recovery-lora.js';
 
 const program = new Command('tsxla')
@@ -37,12 +34,10 @@ const program = new Command('tsxla')
   .addCommand(trainRecoveryLoraCommand())
   .addCommand(planCommand())
   .addCommand(cacheCommand())
-  .addCommand(submitCommand())
-  .addCommand(jobsCommand())
-  .addCommand(logsCommand())
-  .addCommand(stopCommand())
+  .addCommand(rayCommand())
   .showHelpAfterError('(run with --help to see what is possible)');
 
+addFormerNames(program);
 refuseEmpty(program);
 keepOnWithoutLog();
 // Output that nobody reads any more (`tsxla plugins | head -1`) is no reason to complain; a full disk is.

@@ -1,11 +1,12 @@
 // What the commands that talk to a Ray cluster have in common.
 import { InvalidArgumentError, Option } from 'commander';
 import type { RayOptions } from '../train/index.js';
-import { RAY_ENV, RayCluster, rayAddress } from '../train/ray/index.js';
+import { RayCluster, rayAddress } from '../train/ray/index.js';
+import { RAY_ENV } from '../train/ray/run.js';
 import { count } from './numbers.js';
 
 export const addressOption = (): Option =>
-  new Option('--address <url>', "of the cluster's dashboard, as http://host:8265; RAY_ADDRESS unless told");
+  new Option('--address <url>', "of the cluster's dashboard, as http://host:8265 (default: RAY_ADDRESS)");
 
 export const clusterAt = (address: string | undefined): RayCluster => new RayCluster(rayAddress(address));
 
@@ -20,12 +21,12 @@ const pair = (text: string, before: Record<string, string> = {}): Record<string,
 export type RayFlags = Omit<RayOptions, 'token'>;
 // biome-ignore format: a table
 const FLAGS: readonly (readonly [name: keyof RayFlags, flags: string, help: string, parse?: (text: string, before: never) => unknown])[] = [
-  ['detach', '--detach', 'leave when the job is submitted: `tsxla logs --follow` shows it then'],
+  ['detach', '--detach', 'leave when the job is submitted: `tsxla ray logs --follow` shows it then'],
   ['install', '--install', 'let workers install what they lack: npm packages by the lock file, the plugin'],
   ['modules', '--modules <folder>', 'the node_modules of the workers, if they have them elsewhere than this machine'],
   ['include', '--include <path>', 'an ignored file or folder of the project that they need; a file with credentials by its own name (repeatable)', several],
-  ['python', '--python <command>', "the cluster's Python that has Ray: python unless told"],
-  ['startTimeout', '--start-timeout <seconds>', 'how long the cluster may take to place the workers: 60 unless told', count],
+  ['python', '--python <command>', "the cluster's Python that has Ray (default: python)"],
+  ['startTimeout', '--start-timeout <seconds>', 'how long the cluster may take to place the workers (default: 60)', count],
   ['env', '--env <NAME=value>', "for the workers' environment (repeatable)", pair],
 ];
 export const rayFlags = (): Option[] =>

@@ -73,7 +73,7 @@ export class TorchTrainer<C = undefined> {
         `TorchTrainer: datasets is ${describe(options.datasets)}: give them by name, as in { train: rows }`,
       );
     this.#options = options;
-    const workers = env('TSXLA_TRAIN_WORKERS'); // tsxla submit --workers
+    const workers = env('TSXLA_TRAIN_WORKERS'); // tsxla ray submit --workers
     this.scalingConfig = new ScalingConfig({
       ...options.scalingConfig,
       ...(workers && { numWorkers: Number(workers) }),

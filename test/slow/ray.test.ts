@@ -165,15 +165,15 @@ test('a compiled script that git ignores, and workers without torch: the same nu
   expect(program.output).toContain('gradients are averaged by a Ray actor');
 });
 
-test('`tsxla submit` works from a clone of this repository, whose dist is ignored', async () => {
+test('`tsxla ray submit` works from a clone of this repository, whose dist is ignored', async () => {
   const clone = path.join(scratch, 'clone');
   execFileSync('git', ['clone', '--quiet', root, clone]);
   fs.cpSync(path.join(root, 'dist'), path.join(clone, 'dist'), { recursive: true });
   fs.symlinkSync(path.join(root, 'node_modules'), path.join(clone, 'node_modules'));
   fs.copyFileSync(path.join(project, 'train.js'), path.join(clone, 'train.js'));
   fs.writeFileSync(path.join(clone, '.env'), 'KEY=fake');
-  const submit = ['dist/cli/main.js', 'submit', 'train.js', '--', '9', 'clone'].map((arg, i) =>
-    i === 0 || i === 2 ? path.join(clone, arg) : arg,
+  const submit = ['dist/cli/main.js', 'ray', 'submit', 'train.js', '--', '9', 'clone'].map((arg, i) =>
+    i === 0 || i === 3 ? path.join(clone, arg) : arg,
   );
   const program = new Program(submit);
   expect(losses(await trained(program))).toEqual(losses(await undisturbed()).slice(0, 9));
@@ -251,7 +251,7 @@ test('the driver killed: the run is submitted again and goes on; where it may no
   await expectNothingLeft();
 });
 
-test('Ctrl-C and `tsxla stop`: workers save, and nothing is left', async () => {
+test('Ctrl-C and `tsxla ray stop`: workers save, and nothing is left', async () => {
   const program = train(1000, 'interrupted', 50);
   await program.says('first step at');
   program.child.kill('SIGINT');
@@ -260,16 +260,16 @@ test('Ctrl-C and `tsxla stop`: workers save, and nothing is left', async () => {
   await expectNothingLeft();
 
   const saves = path.join(scratch, 'saves');
-  const detach = [main, 'submit', 'train.js', '--detach', '--', '1000', 'detached', '50'];
+  const detach = [main, 'ray', 'submit', 'train.js', '--detach', '--', '1000', 'detached', '50'];
   const detached = new Program(detach, { SAVES: saves });
   expect(await detached.ended).toBe(0);
   const [, id] = detached.output.match(/is the job (\S+); it goes on without this program/)!;
-  const follow = new Program([main, 'logs', '--follow', id!]);
+  const follow = new Program([main, 'ray', 'logs', '--follow', id!]);
   await follow.says('[rank 1] first step at');
-  const listed = new Program([main, 'jobs']);
+  const listed = new Program([main, 'ray', 'jobs']);
   await listed.ended;
   expect(listed.output).toMatch(new RegExp(`${id} +RUNNING +2 workers`));
-  const stop = new Program([main, 'stop', id!]);
+  const stop = new Program([main, 'ray', 'stop', id!]);
   expect([await stop.ended, stop.output]).toEqual([0, `${id} has ended: stopped\n`]);
   expect(await follow.ended).toBe(1);
   expect(follow.output).toContain(`error: the job ${id} has stopped`);
@@ -286,7 +286,7 @@ test('the program of docs/ray.md runs, with the command it shows, and its result
     .match(/```ts\n(\/\/ train\.ts\n.*?)```/s)!;
   fs.writeFileSync(path.join(project, 'train.ts'), program!);
   fs.symlinkSync(path.join(root, 'node_modules/tsx'), path.join(project, 'node_modules/tsx'));
-  const submit = new Program([main, 'submit', 'train.ts', '--workers', '2', '--address', cluster.address]);
+  const submit = new Program([main, 'ray', 'submit', 'train.ts', '--workers', '2', '--address', cluster.address]);
   expect([await submit.ended, submit.output]).toEqual([
     0,
     expect.stringMatching(/\{ step: 20, loss: [\d.e-]+ \} \S+\/first\/checkpoint_/),
@@ -468,7 +468,7 @@ test('with install: true workers get the package of a tsxla that the project lin
 });
 
 test('no cluster, a token that is wrong, and a script that submits nothing', async () => {
-  const nowhere = new Program([main, 'submit', 'train.js', '--address', 'http://127.0.0.1:9']);
+  const nowhere = new Program([main, 'ray', 'submit', 'train.js', '--address', 'http://127.0.0.1:9']);
   expect(await nowhere.ended).toBe(1);
   expect(nowhere.output).toContain('error: no Ray cluster at http://127.0.0.1:9: nothing listens there.');
   const wrong = new Program(['train.js'], { RAY_AUTH_TOKEN: 'guessed' });
@@ -476,10 +476,10 @@ test('no cluster, a token that is wrong, and a script that submits nothing', asy
   expect(wrong.output).toContain('refuses the token: RAY_AUTH_TOKEN is not the one it has');
   await expect(cluster.client({ token: '' }).version()).rejects.toThrow('wants a token: set RAY_AUTH_TOKEN');
   fs.writeFileSync(path.join(project, 'idle.js'), 'console.log(1 + 1);');
-  const idle = new Program([main, 'submit', 'idle.js']);
+  const idle = new Program([main, 'ray', 'submit', 'idle.js']);
   expect([await idle.ended, idle.output]).toEqual([
     1,
-    `2\nerror: submit: idle.js has ended, and has submitted nothing to ${cluster.address}: it must call new TorchTrainer({...}).fit()\n`,
+    `2\nerror: ray submit: idle.js has ended, and has submitted nothing to ${cluster.address}: it must call new TorchTrainer({...}).fit()\n`,
   ]);
 });
 

@@ -20,18 +20,17 @@ import {
 } from '../engine.js';
 import { StoppedError, WorkerError } from '../errors.js';
 import { type JsonMetrics, PROTOCOL } from '../link.js';
+import { type Job, RayCluster } from './jobs.js';
+import { scriptInProject } from './pack.js';
 import {
-  type Job,
-  placeOf,
   RAY_ENV,
-  RayCluster,
   type RunRequest as RayRequest,
   type RunEvent,
   showEvent,
   stopJob,
   submitRun,
   watchRun,
-} from './index.js';
+} from './run.js';
 
 export interface RayOptions {
   /** For a cluster that asks for one; else RAY_AUTH_TOKEN. */
@@ -42,13 +41,13 @@ export interface RayOptions {
   readonly modules?: string;
   /** Ignored files and folders of the project that the workers need: ['dist']. */
   readonly include?: readonly string[];
-  /** The cluster's Python that has Ray: 'python' unless told. */
+  /** The cluster's Python that has Ray: default 'python'. */
   readonly python?: string;
-  /** Seconds that the cluster may take to place the workers: 60 unless told. */
+  /** Seconds that the cluster may take to place the workers. Default: 60. */
   readonly startTimeout?: number;
   /** For the workers' environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The program ends when the job is submitted: `tsxla logs --follow` and TorchTrainer.attach show it then. */
+  /** The program ends when the job is submitted: `tsxla ray logs --follow` and TorchTrainer.attach show it then. */
   readonly detach?: boolean;
 }
 const texts = (values: readonly unknown[]): boolean => values.every((x) => typeof x === 'string');
@@ -92,7 +91,7 @@ export class RayEngine implements Engine {
       const id = await submitRun(this.#cluster, asked, { project, pack, ...submit, signal }).catch((e) => {
         throw e === signal.reason ? failedError(request.name, record.attempts, record.plain(), signal.reason) : e;
       });
-      const follow = `tsxla logs --follow ${id} --address ${this.#cluster.url.origin}`;
+      const follow = `tsxla ray logs --follow ${id} --address ${this.#cluster.url.origin}`;
       notice(`the run ${request.name} is the job ${id}${detach ? `; it goes on without this program: ${follow}` : ''}`);
       if (detach) process.exit(0);
       const error = await watch(this.#cluster, id, record, signal);
@@ -232,7 +231,7 @@ class RunRecord {
     if (failed?.why === 'workers') return this.#worker ?? new RayError(failed.message);
     if (failed?.why === 'missing')
       return new RayError(
-        `the workers lack what they need: ${failed.message}. Install it there, or let them: ray: { install: true }, tsxla submit --install`,
+        `the workers lack what they need: ${failed.message}. Install it there, or let them: ray: { install: true }, tsxla ray submit --install`,
       );
     if (failed) return new RayError(failed.message);
     const how = (message ?? status).split(/,? last available logs|\n/)[0];
@@ -283,7 +282,7 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
 /** This program as a worker runs it: from the folder of the project, which is uploaded. */
 function workerCommand(workers: number): { project: string; script: string; command: string[] } {
   const own = ownCommand(workers);
-  const { project, script } = placeOf(own.script);
+  const { project, script } = scriptInProject(own.script);
   return { project, script, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
 }
 

@@ -243,7 +243,7 @@ export class RayCluster {
   ): Promise<Read<S>> {
     const { text, status } = await this.#call(method, path, { ...(body && { body }), ...(job && { allow: [404] }) });
     if (status === 404)
-      throw new RayError(`there is no job ${job} at ${this.url.origin}: \`tsxla jobs\` lists those there are`);
+      throw new RayError(`there is no job ${job} at ${this.url.origin}: \`tsxla ray jobs\` lists those there are`);
     let value: unknown;
     try {
       value = JSON.parse(text);
@@ -320,6 +320,6 @@ const whyNot = ({ code = '', message }: NodeJS.ErrnoException): string =>
 
 /** The path of a job. Ids come from users: '..' would be another path, and '' that of all jobs. */
 function pathOf(id: string, rest = ''): string {
-  if (/^\.{0,2}$/.test(id)) throw new ArgumentError(`'${id}' is not the id of a job: \`tsxla jobs\` lists them`);
+  if (/^\.{0,2}$/.test(id)) throw new ArgumentError(`'${id}' is not the id of a job: \`tsxla ray jobs\` lists them`);
   return `/api/jobs/${encodeURIComponent(id)}${rest}`;
 }

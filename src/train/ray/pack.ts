@@ -53,7 +53,10 @@ export function projectOf(file: string): string {
  * The project that a program's script belongs to, and the script's place there, where workers run it. A script in node_modules
  * (`npx tsxla`) belongs to who has installed it; one that is installed for the whole machine, to the project one is in.
  */
-export function placeOf(script: string, cwd = process.cwd()): { readonly project: string; readonly script: string } {
+export function scriptInProject(
+  script: string,
+  cwd = process.cwd(),
+): { readonly project: string; readonly script: string } {
   const given = path.resolve(cwd, script);
   const full = statSync(given, { throwIfNoEntry: false })?.isFile() ? given : createRequire(given).resolve(given); // `node .`
   // A command is a link to a file of its package.

@@ -40,7 +40,7 @@ export interface RunRequest {
     readonly reduce: 'none' | 'engine' | 'xla';
     readonly [more: string]: unknown;
   };
-  /** Which language workers must speak (train/link.ts); any, unless told. */
+  /** Which language workers must speak (train/link.ts). Default: any. */
   readonly protocol?: number;
   /** How often the run was begun before. Default 0. */
   readonly attempt?: number;
@@ -50,7 +50,7 @@ export interface SubmitOptions {
   /** The folder that is packed and is the working folder of every worker. */
   readonly project: string;
   readonly pack?: PackOptions;
-  /** The job's id; unless told one is made from the run's name. */
+  /** The job's id. Default: one made from the run's name. */
   readonly id?: string;
   /** The Python of the cluster that has Ray. Default `python`, as it is found on the PATH of the machines. */
   readonly python?: string;
@@ -66,7 +66,7 @@ export interface SubmitOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The variable through which `tsxla submit` tells a script how its runs are to be submitted: JSON. */
+/** The variable through which `tsxla ray submit` tells a script how its runs are to be submitted: JSON. */
 export const RAY_ENV = 'TSXLA_RAY';
 
 /** The variable in which the driver finds the workers' environment: JSON in base64. */
@@ -258,7 +258,7 @@ export async function stopJob(
       if (++failures === STOP_ATTEMPTS)
         throw new RayError(
           `the job ${id} may still be running: ${isTold ? 'it was told to stop, and then ' : ''}${e.message}. ` +
-            `Stop it with \`tsxla stop ${id} --address ${cluster.url.origin}\``,
+            `Stop it with \`tsxla ray stop ${id} --address ${cluster.url.origin}\``,
           { cause: e },
         );
     }

@@ -196,7 +196,7 @@ test('a follower that leaves asks no more, also where the dashboard fails', asyn
 test('a job that cannot be stopped is tried five times, and then named with the command that stops it', async () => {
   const { url, requests } = await serve(() => [503, 'no healthy upstream']);
   await expect(stopJob(new RayCluster(url), 'j', { retryDelay: 1 })).rejects.toThrow(
-    `the job j may still be running: POST /api/jobs/j/stop at ${url}: 503 no healthy upstream. Stop it with \`tsxla stop j --address ${url}\``,
+    `the job j may still be running: POST /api/jobs/j/stop at ${url}: 503 no healthy upstream. Stop it with \`tsxla ray stop j --address ${url}\``,
   );
   expect(requests.map((r) => `${r.method} ${r.url}`)).toEqual(Array(5).fill('POST /api/jobs/j/stop'));
 });
@@ -218,7 +218,7 @@ test.each(['', '.', '..'])("the id '%s' is no job's, and nothing is sent", async
   const { url, requests } = await serve(() => [200, {}]);
   const cluster = new RayCluster(url);
   for (const call of [cluster.job(id), cluster.stop(id), cluster.delete(id), cluster.logs(id)])
-    await expect(call).rejects.toThrow(`'${id}' is not the id of a job: \`tsxla jobs\` lists them`);
+    await expect(call).rejects.toThrow(`'${id}' is not the id of a job: \`tsxla ray jobs\` lists them`);
   expect(requests).toEqual([]);
 });
 
@@ -296,7 +296,7 @@ test('a token is a line of text; no message repeats it, nor a password of an add
 test.each([
   ['the upload', 'PUT', [], 'SIGINT'],
   ['the submission', 'POST', ['/stop'], 'SIGINT'],
-  ['the submission of `tsxla submit`', 'POST', ['/stop'], 130],
+  ['the submission of `tsxla ray submit`', 'POST', ['/stop'], 130],
 ] as const)('Ctrl-C in %s leaves no job, and the program ends by it', async (what, at, after, how) => {
   const root = path.join(import.meta.dirname, '../../..');
   const project = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-stop-'));

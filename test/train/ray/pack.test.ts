@@ -3,8 +3,9 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { describeLeftOut, type PackOptions, packProject, placeOf, projectOf } from 'tsxla/ray';
+import { type PackOptions, packProject, projectOf } from 'tsxla/ray';
 import { afterAll, expect, test, vi } from 'vitest';
+import { describeLeftOut, scriptInProject } from '../../../dist/train/ray/pack.js';
 import { namesIn } from './zip.js';
 
 const scratch = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-pack-')));
@@ -368,7 +369,7 @@ test('a project is where its package.json is', () => {
 
 test('a script is run from the project that it belongs to', () => {
   const root = fs.realpathSync(project('own'));
-  const place = (script: string, cwd = root) => placeOf(script, cwd);
+  const place = (script: string, cwd = root) => scriptInProject(script, cwd);
   expect(place('dist/train.js')).toEqual({ project: root, script: 'dist/train.js' });
   expect(place('train', path.join(root, 'dist'))).toEqual({ project: root, script: 'dist/train.js' }); // node train
 

@@ -1,4 +1,4 @@
-// `tsxla submit` up to the upload: what a server that stands for Ray's dashboard is sent.
+// `tsxla ray submit` up to the upload: what a server that stands for Ray's dashboard is sent.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { tsxla } from '../../support.js';
 import { namesIn } from './zip.js';
 
 const root = path.join(import.meta.dirname, '../../..');
@@ -53,13 +54,24 @@ function project(name: string, files: Record<string, string>): string {
 async function submit(cwd: string, args: string[] = [], variables: Record<string, string> = {}): Promise<string> {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const env = { ...process.env, ...variables };
-  const command = [path.join(root, 'dist/cli/main.js'), 'submit', 'train.mjs', '--address', url, ...args];
+  const command = [path.join(root, 'dist/cli/main.js'), 'ray', 'submit', 'train.mjs', '--address', url, ...args];
   const child = spawn(process.execPath, command, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   child.stderr.on('data', (data) => (said += data));
   await once(child, 'close');
   return said.replaceAll(url, 'URL');
 }
+
+test('the former names of the commands work, and are not listed', async () => {
+  const listed = (await tsxla(['--help'])).stdout;
+  expect(listed).toMatch(/^ {2}ray /m);
+  for (const name of ['submit', 'jobs', 'logs', 'stop']) {
+    expect(listed).not.toMatch(new RegExp(`^  ${name} `, 'm'));
+    const [now, former] = await Promise.all([tsxla(['ray', name, '--help']), tsxla([name, '--help'])]);
+    expect(former.stdout).toBe(now.stdout.replace(`tsxla ray ${name}`, `tsxla ${name}`));
+    expect(former.stdout).toContain('--address');
+  }
+});
 
 test('an untracked .env of a git project is not in the upload; what is sent is said, and when it is there already', async () => {
   const folder = project('versioned', { 'package.json': '{}', '.env': 'KEY=fake', '.gitignore': 'node_modules\n' });

@@ -1,0 +1,178 @@
+// `tsxla ray submit|jobs|logs|stop`: jobs on a Ray cluster.
+import { spawn } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import path from 'node:path';
+import { Command } from 'commander';
+import pc from 'picocolors';
+import { ArgumentError, RayError } from '../base/errors.js';
+import { columns, plural, seconds } from '../base/format.js';
+import {
+  eventsOf,
+  isFinal,
+  type Job,
+  type JobStatus,
+  rayAddress,
+  showEvent,
+  stopJob,
+  watchRun,
+} from '../train/ray/index.js';
+import { WORKER_ENV } from '../train/ray/run.js';
+import { count } from './numbers.js';
+import { addressOption, clusterAt, type RayFlags, rayEnv, rayFlags } from './ray-options.js';
+
+const commands = () => [submitCommand(), jobsCommand(), logsCommand(), stopCommand()];
+
+export function rayCommand(): Command {
+  const ray = new Command('ray').description('jobs on a Ray cluster: submit, list, logs, stop');
+  for (const command of commands()) ray.addCommand(command);
+  return ray;
+}
+
+/** Adds `tsxla submit`, `jobs`, `logs` and `stop`: the former names of `tsxla ray submit` and so on, not listed by --help. */
+export function addFormerNames(program: Command): Command {
+  for (const command of commands()) program.addCommand(command, { hidden: true });
+  return program;
+}
+
+// ---- submit: runs a script whose fit() trains on a cluster. It is started here, as `node script` would; options reach it through its environment.
+
+interface SubmitFlags extends RayFlags {
+  readonly address?: string;
+  readonly workers?: number;
+}
+
+function submitCommand(): Command {
+  const command = new Command('submit')
+    .description('run a training script on a Ray cluster, with its logs; Ctrl-C ends the run there')
+    .argument('<script>', 'a program that calls new TorchTrainer({...}).fit()')
+    .argument('[args...]', 'its arguments, behind --')
+    .addOption(addressOption())
+    .option('--workers <n>', 'instead of what the script says', count);
+  for (const option of rayFlags()) command.addOption(option);
+  return command.action(async (script: string, args: string[], { address, workers, ...options }: SubmitFlags) => {
+    if (!statSync(script, { throwIfNoEntry: false })?.isFile())
+      throw new ArgumentError(`ray submit: there is no file ${script}: give the program that calls fit()`);
+    await clusterAt(address).version(); // what is wrong with the cluster is said before the script does anything
+    const before = await jobsAt(address);
+    const env = {
+      ...process.env,
+      RAY_ADDRESS: rayAddress(address),
+      ...rayEnv(options),
+      ...(workers && { TSXLA_TRAIN_WORKERS: String(workers) }),
+    };
+    process.exitCode = await runScript([...loaderFor(script), script, ...args], env);
+    if (process.exitCode === 0 && (await jobsAt(address)).every((id) => before.includes(id)))
+      throw new ArgumentError(
+        `ray submit: ${script} has ended, and has submitted nothing to ${clusterAt(address).url.origin}: it must call new TorchTrainer({...}).fit()`,
+      );
+  });
+}
+
+const jobsAt = async (address: string | undefined): Promise<string[]> =>
+  (await clusterAt(address).jobs()).map((job) => job.submission_id);
+
+/** TypeScript is run by the project's tsx; a Node that takes types away itself needs none. */
+function loaderFor(script: string): string[] {
+  if (!/\.[cm]?tsx?$/.test(script)) return [];
+  try {
+    createRequire(path.resolve(script)).resolve('tsx/package.json');
+    return ['--import', 'tsx'];
+  } catch {
+    if ('typescript' in process.features && process.features.typescript) return [];
+    throw new ArgumentError(
+      `ray submit: ${script} is TypeScript, and the project has no tsx: npm install --save-dev tsx`,
+    );
+  }
+}
+
+/** The script's exit code. Signals reach it, too: it ends the run on the cluster, and then itself. */
+function runScript(command: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, command, { stdio: 'inherit', env });
+    const ignore = () => {}; // a terminal's Ctrl-C reaches the child by itself
+    const forward = () => void child.kill('SIGTERM');
+    process.on('SIGINT', ignore).on('SIGTERM', forward);
+    child.on('error', reject);
+    child.on('exit', (code, signal) => {
+      process.off('SIGINT', ignore).off('SIGTERM', forward);
+      resolve(code ?? 128 + os.constants.signals[signal!]);
+    });
+  });
+}
+
+// ---- jobs: what runs and ran
+
+const COLORS: Readonly<Record<JobStatus, (text: string) => string>> = {
+  PENDING: pc.yellow,
+  RUNNING: pc.cyan,
+  SUCCEEDED: pc.green,
+  STOPPED: pc.dim,
+  FAILED: pc.red,
+};
+
+function jobsCommand(): Command {
+  return new Command('jobs')
+    .description('list the jobs of a Ray cluster, the newest first')
+    .addOption(addressOption())
+    .option('--json', 'print as JSON')
+    .action(async ({ address, json }: { address?: string; json?: true }) => {
+      const jobs = await clusterAt(address).jobs();
+      const text = json
+        ? JSON.stringify(jobs, withoutEnv, 2)
+        : jobs.length
+          ? columns(jobs.map(row))
+          : 'there are no jobs';
+      process.stdout.write(`${text}\n`);
+    });
+}
+
+/** The workers' environment may hold secrets: it is not printed. */
+const withoutEnv = (key: string, value: unknown): unknown => (key === WORKER_ENV ? undefined : value);
+
+function row({ submission_id: id, status, start_time: began, end_time: ended, metadata }: Job): string[] {
+  const took = began === null ? '' : seconds(((ended || Date.now()) - began) / 1000);
+  const workers = metadata?.['workers'] ? plural(Number(metadata['workers']), 'worker') : '';
+  return [id, COLORS[status](status), workers, began === null ? '' : new Date(began).toISOString(), took];
+}
+
+// ---- logs: what a job printed, from its beginning; with --follow until its end
+
+function logsCommand(): Command {
+  return new Command('logs')
+    .description('print what a job on a Ray cluster has printed')
+    .argument('<job>', 'its id: `tsxla ray jobs` lists them')
+    .addOption(addressOption())
+    .option('-f, --follow', 'go on until the job has ended. Ctrl-C ends this command, and not the job')
+    .action(async (id: string, { address, follow }: { address?: string; follow?: true }) => {
+      const cluster = clusterAt(address);
+      const print = (text: string | undefined) => text !== undefined && process.stdout.write(`${text}\n`);
+      if (!follow) {
+        for (const event of eventsOf(await cluster.logs(id))) print(showEvent(event));
+        return;
+      }
+      await cluster.job(id); // one that is not there is said, and not waited for
+      const run = watchRun(cluster, id);
+      let next = await run.next();
+      for (; !next.done; next = await run.next()) print(showEvent(next.value));
+      const { status } = next.value;
+      if (status !== 'SUCCEEDED') throw new RayError(`the job ${id} has ${status.toLowerCase()}`);
+    });
+}
+
+// ---- stop: ends a job, with all it has started
+
+function stopCommand(): Command {
+  return new Command('stop')
+    .description('end a job on a Ray cluster, and wait until it has ended')
+    .argument('<job>', 'its id: `tsxla ray jobs` lists them')
+    .addOption(addressOption())
+    .action(async (id: string, { address }: { address?: string }) => {
+      const cluster = clusterAt(address);
+      const before = await cluster.job(id);
+      const { status } = isFinal(before.status) ? before : await stopJob(cluster, id);
+      const had = isFinal(before.status) ? 'had ended before' : 'has ended';
+      process.stdout.write(`${id} ${had}: ${status.toLowerCase()}\n`);
+    });
+}
