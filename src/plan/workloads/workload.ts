@@ -1,13 +1,4 @@
-<<<<<<< ours
-// A job: what is done with a model, as programs that need no weights.
-
-||||||| base
-// A job: what is done with a model, as programs that need no weights.
-import { pendingCells } from '../../ir/cell.js';
-=======
 // A workload: what is done with a model (trained, adapted, run), as programs that need no weights.
-import { pendingCells } from '../../ir/cell.js';
->>>>>>> theirs
 import type { Qwen3Config } from '../../models/index.js';
 import { CHECKPOINT } from '../../models/qwen3.js';
 import type { Module } from '../../nn/module.js';
