@@ -1,5 +1,6 @@
-// What the user is told: one-line messages on stderr, so that stdout stays the program's own, and files that were asked for.
+// Messages to the user: one line each on stderr, so that stdout stays the program's own, and files that were asked for.
 import { appendFileSync } from 'node:fs';
+import { BoundedMap } from './bounded.js';
 import { env } from './env.js';
 
 /** A log that cannot be written (its reader has gone, its disk is full) ends no run: from then on nothing is logged. */
@@ -32,11 +33,12 @@ export function say(lines: string): void {
   if (line) stand(line);
 }
 
-const said = new Set<string>();
+const MOST_SAID = 1000;
+const said = new BoundedMap<string, true>(MOST_SAID);
 /** A message that is true for the whole run is said once. */
 export function noticeOnce(message: string, key = message): void {
   if (!said.has(key)) notice(message);
-  said.add(key);
+  said.set(key, true);
 }
 
 /** Appends to the file that an environment variable names. If it cannot be written, that is said once: no run ends for it. */

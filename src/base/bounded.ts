@@ -1,0 +1,14 @@
+// A table that cannot grow without end.
+
+/** A map with at most `limit` entries: a new one takes the place of the oldest. */
+export class BoundedMap<K, V> extends Map<K, V> {
+  constructor(readonly limit: number) {
+    super();
+  }
+
+  override set(key: K, value: V): this {
+    super.set(key, value);
+    if (this.size > this.limit) this.delete(this.keys().next().value!);
+    return this;
+  }
+}
