@@ -6,7 +6,7 @@ import path from 'node:path';
 import { type Client, CompileError, type LoadedExecutable } from 'tsxla/pjrt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parseBytes } from '../dist/base/format.js';
-import { counter } from '../dist/observe/metrics.js';
+import { metrics } from '../dist/observe/index.js';
 import { type CacheOptions, DiskCache } from '../dist/runtime/cache.js';
 import { flagsNow, type Ingredients, keyOf, sortFlags, withoutLocations } from '../dist/runtime/cache-key.js';
 import { BadEntryError, type Header, listEntries, readEntry, writeEntry } from '../dist/runtime/cache-store.js';
@@ -46,7 +46,7 @@ const entries = (dir: string): string[] => fs.readdirSync(dir).filter((name) => 
 /** How much counters grow while fn runs. */
 async function counted<T>(fn: () => Promise<T>) {
   const names = ['Hit', 'Miss', 'DeserializeFailure'];
-  const now = () => names.map((name) => counter(`PersistentCache${name}`) ?? 0);
+  const now = () => names.map((name) => metrics.counter(`PersistentCache${name}`) ?? 0);
   const before = now();
   const value = await fn();
   return { value, counts: now().map((n, i) => n - before[i]!) };

@@ -18,7 +18,8 @@ import {
   printPostCompilation,
   printUnexpectedExecution,
 } from '../dist/observe/debug.js';
-import { clearAll, record } from '../dist/observe/metrics.js';
+import { clearAll } from '../dist/observe/metrics.js';
+import { record } from '../dist/observe/registry.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'tsxla-debug-'));
 afterAll(() => rmSync(folder, { recursive: true }));

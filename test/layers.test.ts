@@ -62,7 +62,6 @@ test('imports point down only', () => {
   const wrong = files.flatMap((file) =>
     importsOf(file)
       .filter(({ from, to }) => from !== to)
-      .filter(({ from, to }) => !(from === 'runtime' && to === 'observe')) // until the runtime has its events
       .filter(({ from, to }) => !(ONLY[from]?.includes(to) ?? level(to) < level(from)))
       .map(({ to }) => `src/${file} imports ${to}/`),
   );

@@ -6,10 +6,11 @@ import * as tx from 'tsxla';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { Aval } from '../dist/ir/aval.js';
 import { collect } from '../dist/ir/graph.js';
+import { describeProgram } from '../dist/observe/explain.js';
 import { adviceFor, checkProgram } from '../dist/observe/rules-compile.js';
 import { noteEnd, noteRead, noteRun } from '../dist/observe/rules-loop.js';
 import { tiledBytes } from '../dist/observe/rules-products.js';
-import { counts, describePlan } from '../dist/runtime/program.js';
+import { counts } from '../dist/runtime/program.js';
 
 beforeEach(async () => {
   await tx.sync({ wait: true });
@@ -322,7 +323,7 @@ describe('products on a TPU', () => {
     const rulesOn = (platform: string, kind: string) => {
       const request = { cause: 'compile', name: `${platform}_step` } as const;
       tx.rules.clear();
-      checkProgram(describePlan(plan, request), plan, { platform, devices: [{ kind }] }, request);
+      checkProgram(describeProgram(plan, request), plan, { platform, devices: [{ kind }] }, request);
       return found();
     };
     expect(rulesOn('tpu', 'TPU v6 lite')).toEqual(['lanes', 'precision']);
@@ -475,15 +476,15 @@ describe('modes', () => {
 
 test('watching costs less than 2 us a step', () => {
   tx.rules.ignored.add('reads').add('dispatch');
-  const program = { facts: { aliases: new Array(400).fill(0) } } as unknown as Parameters<typeof noteRun>[0];
+  const program = { donated: 400 } as unknown as Parameters<typeof noteRun>[0];
   const request = { cause: 'compile', name: 'cost' } as const;
   const steps = 20_000;
   const times = Array.from({ length: 10 }, () => {
     const start = performance.now();
     for (let i = 0; i < steps; i++) {
       noteRun(program, request);
-      noteEnd(request, start);
-      noteRead(request, 0);
+      noteEnd(request, start, start);
+      noteRead(undefined, 0);
     }
     return ((performance.now() - start) * 1e3) / steps;
   });

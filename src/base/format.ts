@@ -34,6 +34,25 @@ export function timeLeft(s: number): string {
   if (whole < 100) return `${whole} s`;
   return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
+const TIME_PARTS = [
+  ['d', 86_400e9, 2],
+  ['h', 3_600e9, 2],
+  ['m', 60e9, 2],
+  ['s', 1e9, 2],
+  ['ms', 1e6, 3],
+] as const;
+
+/** Nanoseconds as PyTorch/XLA writes them: 369401746001 is "06m09s401ms746.001us". */
+export function duration(ns: number): string {
+  let rest = Math.round(ns); // first, so that no part rounds up what another one counts
+  let text = '';
+  for (const [unit, size, width] of TIME_PARTS) {
+    if (!text && rest < size) continue;
+    text += `${Math.floor(rest / size)}`.padStart(width, '0') + unit;
+    rest %= size;
+  }
+  return `${text}${(rest / 1e3).toFixed(3).padStart(7, '0')}us`;
+}
 /** plural(2, 'device') is "2 devices". */
 export const plural = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`;
 

@@ -7,12 +7,11 @@ import { bytes, spelled } from '../base/format.js';
 import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { describe, isPlain } from '../base/tree.js';
-import { inScope } from '../ir/source.js';
-import { type NamedTensor, nameModules } from '../observe/nonfinite.js';
 import { device, deviceNamed } from '../runtime/device.js';
 import { dependOn } from '../tensor/scope.js';
 import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
+import { noteClass, registerModules } from './module-paths.js';
 
 let made = 0;
 /** How often modules, parameters and buffers were made, or put into lists and dicts: those are seen from outside as fields are not. */
@@ -53,7 +52,7 @@ export class Buffer extends Tensor {
 /** Which parameters: all whose name the pattern finds. In a text, * stands for anything; it must fit the whole name. */
 export type Pattern = string | RegExp | ((name: string, parameter: Parameter) => boolean);
 
-type Member = Parameter | Buffer | Module;
+export type Member = Parameter | Buffer | Module;
 export const isMember = (x: unknown): x is Member =>
   x instanceof Parameter || x instanceof Buffer || x instanceof Module;
 
@@ -345,103 +344,4 @@ function checkField(module: Module, field: string, x: unknown): void {
     );
 }
 
-// ---- where in a model something was computed, for tx.debug.nans()
-
-/** Every class of modules that was used, and the methods of those whose calls are noticed. */
-const classes = new Set<typeof Module>();
-const noticed = new Map<object, PropertyDescriptorMap>();
-let noticing = false;
-function noteClass(made: typeof Module): void {
-  if (classes.has(made)) return;
-  classes.add(made);
-  if (noticing) noticeCalls(made);
-}
-/** Puts a function around each method of a class, and of those it extends, which says whose code runs. */
-function noticeCalls(made: typeof Module): void {
-  for (let type = made.prototype; type !== Module.prototype; type = Object.getPrototypeOf(type)) {
-    if (noticed.has(type)) continue;
-    const own = Object.getOwnPropertyDescriptors(type) as PropertyDescriptorMap;
-    const methods = Object.entries(own).filter(
-      ([name, { value, configurable }]) => name !== 'constructor' && typeof value === 'function' && configurable,
-    );
-    noticed.set(type, Object.fromEntries(methods));
-    for (const [name, method] of methods) {
-      const call = method.value as (...args: unknown[]) => unknown;
-      const value = function (this: Module, ...args: unknown[]): unknown {
-        return inScope(this, () => call.apply(this, args));
-      };
-      Object.defineProperty(type, name, { ...method, value });
-    }
-  }
-}
-
-/** A loop over equal layers whose code is written once: each pass has the parameters of another one. */
-export class LayerLoop {
-  /** The layers, where they are not kept as one. */
-  constructor(readonly layers: readonly Module[] = []) {}
-}
-
-/** A member's name as the class has it: qProj, layers.0. */
-function fieldOf(holder: Module, name: string, member: Member): string {
-  const find = (x: unknown, path: string): string | undefined => {
-    if (x === member) return path;
-    if (!Array.isArray(x)) return undefined;
-    return x.map((e, i) => find(e, `${path}.${i}`)).find((found) => found !== undefined);
-  };
-  for (const [field, x] of Object.entries(holder)) {
-    const found = find(x, field);
-    if (found !== undefined) return found;
-  }
-  return name;
-}
-/** All that is inside a module, by paths of fields. */
-function* fieldsOf(holder: Module, prefix = '', seen = new Set<Module>()): Generator<[path: string, member: Member]> {
-  if (seen.has(holder)) return;
-  seen.add(holder);
-  for (const [name, member] of holder.members()) {
-    const path = `${prefix}${fieldOf(holder, name, member)}`;
-    yield [path, member];
-    if (member instanceof Module) yield* fieldsOf(member, `${path}.`, seen);
-  }
-}
-
-nameModules({
-  record(on) {
-    noticing = on;
-    if (on) for (const type of classes) noticeCalls(type);
-    else {
-      for (const [type, own] of noticed) Object.defineProperties(type, own);
-      noticed.clear();
-    }
-  },
-  pathOf(scope, passOf) {
-    const parts: string[] = [];
-    let [holder, pass, layers] = [
-      undefined as Module | undefined,
-      undefined as number | undefined,
-      [] as readonly Module[],
-    ];
-    for (const part of scope) {
-      if (part instanceof LayerLoop) {
-        [pass, layers] = [passOf(part), part.layers];
-        continue;
-      }
-      if (!(part instanceof Module)) continue;
-      const named = pass !== undefined && part === layers[0] ? layers[pass]! : part;
-      const path = holder && [...fieldsOf(holder)].find(([, member]) => member === named)?.[0];
-      if (path !== undefined) parts.push(pass === undefined ? path : path.replace('*', String(pass)));
-      else if (holder) parts.push(part.constructor.name); // it belongs to no field
-      holder = part;
-    }
-    return parts.join('.') || (holder?.constructor.name ?? '');
-  },
-  *tensorsOf(root) {
-    if (!(root instanceof Module)) return;
-    for (const [path, member] of fieldsOf(root)) {
-      const expr = member instanceof Tensor ? member.peek() : undefined;
-      if (!expr || member instanceof Module) continue;
-      const kind = member instanceof Parameter ? 'parameter' : 'buffer';
-      yield { path, kind, cell: member.cell, expr } satisfies NamedTensor;
-    }
-  },
-});
+registerModules(Module, Parameter);

@@ -6,7 +6,8 @@ import { checkpoint as checkpointed } from '../tensor/autograd.js';
 import { scan } from '../tensor/control.js';
 import { stack } from '../tensor/functions.js';
 import { Tensor } from '../tensor/tensor.js';
-import { LayerLoop, Module } from './module.js';
+import { Module } from './module.js';
+import { LayerLoop } from './module-paths.js';
 
 /** A layer that passes on what it is given, changed: its result has its argument's dtype and shape. */
 export interface Block<A extends readonly unknown[] = readonly never[]> extends Module {

@@ -1,25 +1,25 @@
 // PT_XLA_DEBUG: what is compiled and run, and why, in PyTorch/XLA's words and layout, so that scripts which read those read
 // these. What we add stands where such scripts do not look: after the number of outputs, and under the computation's hash.
 import { env, envFlag, envInteger, isFirstProcess } from '../base/env.js';
-import { bytes, seconds } from '../base/format.js';
+import { bytes, duration, seconds } from '../base/format.js';
 import { appendTo, say } from '../base/log.js';
 import type { Frame } from '../ir/source.js';
 import type { MemoryStats } from '../pjrt/index.js';
-import { analyse } from './report.js';
+import type { Cause } from '../runtime/program.js';
+import { counter, report } from './metrics.js';
+import { findMetric, type MetricName } from './registry.js';
 
 /** Why a program is compiled or run. PyTorch/XLA guesses it from the stack; here the call that did it says so. */
-export const CAUSES = {
+export const CAUSES: Readonly<Record<Cause, string>> = {
   sync: 'user torch_xla.sync',
   compile: 'torch_xla.compile',
-  /** What was pending when a compiled function was called. */
   pending: 'torch_xla.compile clear the pending graph prior calling the target function',
   loader: 'torch_xla.sync in parallel loader at step end',
   stepTrace: 'torch_xla.sync when exiting a profiler StepTrace region',
   read: 'most likely user code trying to access tensor value before torch_xla.sync',
-} as const;
-export type Cause = keyof typeof CAUSES;
+};
 
-/** What we tell beyond PyTorch/XLA: each is a line if it is there. */
+/** What is printed beyond PyTorch/XLA: each is a line if it is there. */
 interface Additions {
   /** Which cache had the program. */
   readonly cache?: 'memory' | 'disk' | 'miss' | undefined;
@@ -46,7 +46,7 @@ export interface PostCompilationAnalysis extends Additions {
   readonly memory: Partial<MemoryStats>;
 }
 
-/** PT_XLA_DEBUG_LEVEL; with PT_XLA_DEBUG=1 alone 100. 1 tells of compiles, 2 of executions too. */
+/** PT_XLA_DEBUG_LEVEL; with PT_XLA_DEBUG=1 alone 100. 1 prints compiles, 2 executions too. */
 export function debugLevel(): number {
   const level = envInteger('PT_XLA_DEBUG_LEVEL', -1);
   return level === -1 && envFlag('PT_XLA_DEBUG') ? 100 : level;
@@ -139,4 +139,50 @@ export function printUnexpectedExecution(graph: () => GraphAnalysis): void {
 /** After a step: what its metrics say is wrong. */
 export function printAnalysis(steps?: number): void {
   if (isWanted(1)) for (const line of analyse(steps)) print(`${line}\n`);
+}
+
+// ---- what metrics say of steps
+
+const PROFILER = 'pt-xla-profiler: ';
+/** More than one in two steps, once there have been more steps than `warmUp`. */
+const TOO_FREQUENT: readonly { name: MetricName; warmUp: number }[] = [
+  { name: 'CompileTime', warmUp: 10 },
+  { name: 'TransferFromDeviceTime', warmUp: 0 },
+];
+const TOO_SLOW: readonly { name: MetricName; seconds: number; wayOut: string }[] = [
+  {
+    name: 'CompileTime',
+    seconds: 300,
+    wayOut: 'Write equal layers as one tx.scan, which compiles one of them; PT_XLA_DEBUG_LEVEL=1 names each program.',
+  },
+  {
+    name: 'ExecuteTime',
+    seconds: 30,
+    wayOut: 'See that it runs on the device you mean (tsxla doctor); PT_XLA_DEBUG_LEVEL=2 names each program.',
+  },
+];
+
+/** What the metrics say is wrong after so many steps, a line for each. */
+export function analyse(steps: number = counter('MarkStep') ?? 0): string[] {
+  const frequent = TOO_FREQUENT.flatMap(({ name, warmUp }) => {
+    const total = findMetric(name)?.total ?? 0;
+    if (steps <= warmUp || total / steps <= 0.5) return [];
+    return [`${PROFILER}${name} too frequent: ${total} counts during ${steps} steps`];
+  });
+  const slow = TOO_SLOW.flatMap(({ name, seconds, wayOut }) => {
+    const longest = findMetric(name)?.values.reduce((a, b) => Math.max(a, b)) ?? 0;
+    if (longest <= seconds * 1e9) return [];
+    return [`${PROFILER}${name} too slow: longest instance took ${duration(longest)}. ${wayOut}`];
+  });
+  return [...frequent, ...slow];
+}
+
+/** With XLA_METRICS_FILE (a path, STDERR or STDOUT), adds the report of a step to it. */
+export function saveMetrics(step: number = counter('MarkStep') ?? 0): void {
+  const file = env('XLA_METRICS_FILE');
+  if (!file || !isFirstProcess()) return;
+  const text = `[MetricsData; step=${step}]\n${report()}\n`;
+  if (file === 'STDERR') process.stderr.write(text);
+  else if (file === 'STDOUT') process.stdout.write(text);
+  else appendTo('XLA_METRICS_FILE', file, text);
 }

@@ -11,7 +11,7 @@ import type { Source } from '../ir/source.js';
 import { Body } from '../ops/prim/body.js';
 import { primitive } from '../pjrt/hlo-proto.js';
 import type { Executable } from '../pjrt/index.js';
-import type { Plan, Request } from '../runtime/program.js';
+import type { Plan, Program, Request } from '../runtime/program.js';
 
 /** f32[2,3]{1,0}, as XLA writes it: the last dimension is the innermost. */
 function shapeOf({ dtype, shape }: Aval): string {
@@ -107,28 +107,38 @@ function formatWanted(): (typeof FORMATS)[number] {
   throw new ArgumentError(`XLA_SAVE_TENSORS_FMT=${name} is not understood: give one of ${FORMATS.join(', ')}`);
 }
 
+/** Of each program, while XLA_SAVE_TENSORS_FILE is set. */
+const dumps = new WeakMap<Program, GraphDump>();
+
+/** Before a compile, so that a graph on which the compiler fails is in the file. */
+export function dumpCompiling(program: Program, plan: Plan, stablehlo: string, request: Request): void {
+  if (!env('XLA_SAVE_TENSORS_FILE')) return;
+  let dump = dumps.get(program);
+  if (!dump) dumps.set(program, (dump = new GraphDump(plan, stablehlo, program.hash)));
+  dump.save(request);
+}
+/** Once it is compiled: the HLO, if that is the format. */
+export const dumpCompiled = (program: Program, executable: Executable, request: Request): Promise<void> | undefined =>
+  dumps.get(program)?.compiled(executable, request);
+/** Before a run; the first one was written for the compile. */
+export function dumpRunning(program: Program, request: Request): void {
+  if (program.executions) dumps.get(program)?.save(request);
+}
+
 /** What is written of a program each time it is compiled or run. */
-export class GraphDump {
+class GraphDump {
   readonly #rootHashes: string;
+  readonly #hash: string;
   /** HLO is known only when the program is compiled. */
   #graph: string | undefined;
 
-  private constructor(
-    plan: Plan,
-    stablehlo: string,
-    readonly hash: string,
-  ) {
+  constructor(plan: Plan, stablehlo: string, hash: string) {
     const format = formatWanted();
+    this.#hash = hash;
     this.#rootHashes = rootHashes(plan.graph, plan.isGiven).join(', ');
     if (format !== 'hlo') this.#graph = { text: graphListing, dot: graphDot, stablehlo: () => stablehlo }[format](plan);
   }
 
-  /** undefined unless XLA_SAVE_TENSORS_FILE is set: then nothing is kept. */
-  static of(plan: Plan, stablehlo: string, hash: string): GraphDump | undefined {
-    return env('XLA_SAVE_TENSORS_FILE') ? new GraphDump(plan, stablehlo, hash) : undefined;
-  }
-
-  /** Before a compile, so that a graph on which the compiler fails is in the file; and before each later run. */
   save({ name, source }: Request): void {
     const file = env('XLA_SAVE_TENSORS_FILE');
     if (!file || this.#graph === undefined) return;
@@ -139,11 +149,10 @@ export class GraphDump {
       'XLA_SAVE_TENSORS_FILE',
       rank ? `${file}.${rank}` : file,
       `[ScheduleSyncTensorsGraph]\n${head}\nRoot Hashes: (${this.#rootHashes})\n\n` +
-        `## BEGIN_GRAPH\n${this.#graph}\nGraph Hash: ${this.hash}\n\n## END_GRAPH\n\n`,
+        `## BEGIN_GRAPH\n${this.#graph}\nGraph Hash: ${this.#hash}\n\n## END_GRAPH\n\n`,
     );
   }
 
-  /** Once it is compiled: the HLO, if that is wanted. */
   async compiled(executable: Executable, request: Request): Promise<void> {
     if (this.#graph !== undefined) return;
     this.#graph = await executable.optimizedHlo();

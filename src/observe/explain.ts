@@ -3,18 +3,16 @@ import { env } from '../base/env.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { Aval } from '../ir/aval.js';
-import { type Graph, type NodeFact, nodesOf, type Symbols, symbolsOf } from '../ir/graph.js';
+import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
-import type { Described, Plan, Program, Request } from '../runtime/program.js';
+import { keyOf, type Plan, type Program, type ProgramKey, type Request } from '../runtime/program.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { CAUSES } from './debug.js';
+import { ByGroup } from './groups.js';
 
 /** What is kept of a program to compare others with. */
-export interface ProgramFacts {
-  readonly nodeCount: number;
-  /** What the numbers of its key stand for. */
-  readonly symbols: Symbols;
+interface ProgramFacts {
   /** Where in the user's code each node was made. */
   readonly sources: readonly string[];
   /** What each given value is to the user, in the order of the given nodes. */
@@ -28,17 +26,22 @@ export interface ProgramFacts {
   readonly layout: Layout | undefined;
 }
 
-export function describeProgram(
-  { graph, isGiven, labels, aliases, layout }: Plan,
-  { compileOptions = {} }: Request,
-): ProgramFacts {
+/** Of every program that is or was needed, as long as its key is kept. */
+const facts = new WeakMap<ProgramKey, ProgramFacts>();
+export const factsOf = (key: ProgramKey): ProgramFacts => facts.get(key)!;
+
+/** Keeps what programs are compared by; gives back the key. */
+export function describeProgram(plan: Plan, request: Request, key = keyOf(plan, request)): ProgramKey {
+  facts.set(key, makeFacts(plan, request));
+  return key;
+}
+
+function makeFacts({ graph, labels, aliases, layout }: Plan, { compileOptions = {} }: Request): ProgramFacts {
   const { xlaFlags = {}, ...others } = compileOptions;
   const flags = Object.entries({ ...xlaFlags, ...others });
   const places = graph.nodes.map((e) => e.source);
   const [sources, names] = [once(() => places.splice(0).map(placeOf)), once(labels)];
   return {
-    nodeCount: graph.nodes.length,
-    symbols: symbolsOf(graph, isGiven),
     // Made when they are asked for: most programs are never explained.
     get sources() {
       return sources();
@@ -110,41 +113,81 @@ export interface CompileRecord {
   readonly cache: 'disk' | 'miss' | undefined;
 }
 
+/** What is kept of a compiled program; not the program itself, whose executable would be kept with it. */
+export interface Known {
+  readonly key: ProgramKey;
+  executions: number;
+  seconds: number;
+  /** Which cache had it; undefined while it is compiled. */
+  cache: Program['tier'] | undefined;
+}
+interface Group {
+  readonly latest: readonly Known[];
+  readonly count: number;
+}
+
 const MOST_RECORDS = 1000;
 const history: CompileRecord[] = [];
+const MOST_LATEST = 32;
+const NONE: Group = { latest: [], count: 0 };
 /** The programs of each function, or line: the latest, and how many there were. */
-const groups = new Map<unknown, { readonly latest: readonly Program[]; readonly count: number }>();
-const [MOST_GROUPS, MOST_LATEST] = [1000, 32];
-const NONE = { latest: [], count: 0 };
+const groups = new ByGroup<Group>();
 
 /** Every compile so far, oldest first, with what differed from the nearest program that was known then. */
 export const explain = (): readonly CompileRecord[] => history.map((r) => ({ ...r }));
 
-/** Programs of one function, or of one line that reads: the stack tells loops from functions that everyone calls. */
-const groupOf = ({ group, name, cause, source }: Request): unknown =>
-  group ?? name ?? (source?.frames.length ? `${cause} ${source.frames.map((f) => `${f.file}:${f.line}`)}` : undefined);
-
 /** The latest programs of the same function, or line. */
-export const programsOf = (request: Request): readonly Program[] => (groups.get(groupOf(request)) ?? NONE).latest;
+export const programsOf = (request: Request): readonly Known[] => (groups.get(request) ?? NONE).latest;
 
-function addToGroup(program: Program, request: Request): void {
-  const group = groupOf(request);
-  if (group === undefined) return; // nobody knows where
-  const { latest, count } = groups.get(group) ?? NONE;
-  groups.delete(group); // to the end: the oldest go first
-  groups.set(group, { latest: [...latest, program].slice(-MOST_LATEST), count: count + 1 });
-  if (groups.size > MOST_GROUPS) groups.delete(groups.keys().next().value);
+/** Why a program is compiled. */
+interface Explanation {
+  /** For the debug output. */
+  lines(): string[];
+  /** Logs it, once and after warm-up. */
+  log(): void;
+}
+const EXPLAINED: Explanation = { lines: () => [], log() {} };
+const known = new WeakMap<Program, Known>();
+const explanations = new WeakMap<Program, Explanation>();
+/** A rule has said already why it is compiled. */
+const logged = new WeakSet<ProgramKey>();
+export const markLogged = (key: ProgramKey): void => void logged.add(key);
+
+/** Writes the compile down, and why it happens. */
+export function explainCompile(program: Program, request: Request): Explanation {
+  const earlier = explanations.get(program);
+  if (earlier) return earlier; // it is compiled twice
+  const explanation = explainNew(program, request);
+  explanations.set(program, explanation);
+  setImmediate(() => factsOf(program.key).settle()); // while XLA compiles
+  return explanation;
 }
 
-/** Writes the compile down, and why it happens: for the debug output, and after warm-up to be told. */
-export function explainCompile(program: Program, request: Request): { lines(): string[]; tell(): void } {
-  const { latest: known, count: earlier } = groups.get(groupOf(request)) ?? NONE;
-  addToGroup(program, request);
+/** XLA compiles it: no cache had it. */
+export const logExplanation = (program: Program): void => explanations.get(program)?.log();
+
+export function noteCompiled(program: Program): void {
+  explanations.set(program, EXPLAINED); // the explanation holds on to the request
+  const own = known.get(program);
+  if (own) [own.seconds, own.cache] = [program.seconds, program.tier];
+}
+export function noteStarted(program: Program): void {
+  const own = known.get(program);
+  if (own) own.executions++;
+}
+
+function explainNew(program: Program, request: Request): Explanation {
+  const { key } = program;
+  const { latest, count } = groups.get(request) ?? NONE;
+  const own: Known = { key, executions: 0, seconds: 0, cache: undefined };
+  known.set(program, own);
+  groups.set(request, { latest: [...latest, own].slice(-MOST_LATEST), count: count + 1 });
+  const keys = latest.map((p) => p.key);
   const found = once(() => {
-    const nearest = nearestOf(program, known);
-    return { nearest, difference: growthOf(program, known) ?? (nearest && differenceOf(nearest, program)) };
+    const nearest = nearestOf(key, keys);
+    return { nearest, difference: growthOf(key, keys) ?? (nearest && differenceOf(nearest, key)) };
   });
-  history.push(recordOf(program, request, earlier, found));
+  history.push(recordOf(program, own, request, count, found));
   if (history.length > MOST_RECORDS) history.shift();
   const what = ({ what, was, now }: Difference) => `${what}: was ${was}, now ${now}`;
   return {
@@ -154,36 +197,39 @@ export function explainCompile(program: Program, request: Request): { lines(): s
       const at = difference.at ? [`Differs At: ${difference.at}`] : [];
       return [`Differs From ${nearest?.hash}: ${what(difference)}`, ...at];
     },
-    tell() {
-      if (!known.length || env('TSXLA_LOG') === 'quiet' || (request.name === undefined && earlier > MOST_TOLD)) return;
+    log() {
+      if (!latest.length || logged.has(key) || env('TSXLA_LOG') === 'quiet') return;
+      if (request.name === undefined && count > MOST_LOGGED) return;
       const { difference } = found();
-      if (!difference || !(isWarm(known, request) || isLoop(earlier, difference.kind, request))) return;
+      if (!difference || !(isWarm(latest, request) || isLoop(count, difference.kind, request))) return;
+      logged.add(key);
       const place = difference.at && `\n    at ${difference.at}`;
-      const way = earlier < MOST_ADVICE ? `${place}\n    ${difference.fix}` : '';
-      const count = plural(earlier + 1, 'program');
-      notice(`${who(request, placeOf(request.source))} is compiled again (${count} now): ${what(difference)}${way}`);
+      const way = count < MOST_ADVICE ? `${place}\n    ${difference.fix}` : '';
+      const total = plural(count + 1, 'program');
+      notice(`${who(request, placeOf(request.source))} is compiled again (${total} now): ${what(difference)}${way}`);
     },
   };
 }
 /** Programs of a line that reads, after which they are known, or meant. */
-export const MOST_TOLD = 16;
+export const MOST_LOGGED = 16;
 
-type Explained = () => { readonly nearest: Program | undefined; readonly difference: Difference | undefined };
+type Found = () => { readonly nearest: ProgramKey | undefined; readonly difference: Difference | undefined };
 function recordOf(
-  program: Program,
+  { key, inputs, outputs }: Program,
+  own: Known,
   { name, cause, source }: Request,
   earlier: number,
-  found: Explained,
+  found: Found,
 ): CompileRecord {
   return {
     name,
     cause: CAUSES[cause],
-    hash: program.hash,
+    hash: key.hash,
     when: new Date(),
     at: placeOf(source),
-    inputs: program.inputs,
-    outputs: program.outputs,
-    operations: program.facts.nodeCount,
+    inputs,
+    outputs,
+    operations: key.nodeCount,
     earlier,
     get nearest() {
       return found().nearest?.hash;
@@ -192,14 +238,14 @@ function recordOf(
       return found().difference;
     },
     get seconds() {
-      return program.ready && program.seconds;
+      return own.cache && own.seconds;
     },
     get cache() {
-      return program.ready && program.tier;
+      return own.cache;
     },
   };
 }
-/** Makes it when it is first asked for, and lets go of `make`. */
+/** Makes it when it is first needed, and releases `make`. */
 function once<T>(make: () => T): () => T {
   let [maker, value]: [(() => T) | undefined, T | undefined] = [make, undefined];
   return () => {
@@ -217,7 +263,7 @@ const isLoop = (earlier: number, kind: DifferenceKind, { name }: Request): boole
   name === undefined && earlier >= 2 && kind !== 'op' && kind !== 'inputs';
 
 /** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
-export function isWarm(known: readonly Program[], { name, cause }: Request): boolean {
+export function isWarm(known: readonly Known[], { name, cause }: Request): boolean {
   if (cause === 'pending') return false; // the function itself explains
   if (name === undefined) return known.some((p) => p.executions >= 3);
   return known.reduce((n, p) => n + p.executions, 0) >= 2;
@@ -225,79 +271,79 @@ export function isWarm(known: readonly Program[], { name, cause }: Request): boo
 
 // ---- comparing
 
-const nodes = (p: Described): NodeFact[] => nodesOf(p.key, p.facts.nodeCount, p.facts.symbols);
+const nodes = ({ words, nodeCount, symbols }: ProgramKey): NodeFact[] => nodesOf(words, nodeCount, symbols);
 const opName = (n: NodeFact): string => ('op' in n ? n.op.op : 'input');
 const typeOf = (n: NodeFact): string => ('op' in n ? n.op.types.join(', ') : String(n.given));
 
 /** The one with the most nodes in common, place by place; of equals the latest. */
-export function nearestOf<P extends Described>(program: Described, known: readonly P[]): P | undefined {
-  const mine = nodes(program);
-  let best: { program: P; score: number } | undefined;
+export function nearestOf(key: ProgramKey, known: readonly ProgramKey[]): ProgramKey | undefined {
+  const [mine, own] = [nodes(key), factsOf(key)];
+  let best: { key: ProgramKey; score: number } | undefined;
   for (const other of known) {
-    const theirs = nodes(other);
+    const [theirs, facts] = [nodes(other), factsOf(other)];
     let score = -Math.abs(mine.length - theirs.length);
     mine.forEach((n, i) => {
       const m = theirs[i];
       if (m && opName(m) === opName(n)) score += typeOf(m) === typeOf(n) ? 2 : 1;
     });
-    for (const part of ['roots', 'aliases', 'labels'] as const)
-      if (String(other.facts[part]) === String(program.facts[part])) score++;
-    if (!best || score >= best.score) best = { program: other, score };
+    for (const part of ['roots', 'aliases', 'labels'] as const) if (String(facts[part]) === String(own[part])) score++;
+    if (!best || score >= best.score) best = { key: other, score };
   }
-  return best?.program;
+  return best?.key;
 }
 
 /** A graph that gets longer from program to program, by the same number of operations. */
-function growthOf(program: Program, known: readonly Program[]): Difference | undefined {
-  const [a, b, c] = [...known.slice(-2), program].map((p) => p.facts.nodeCount);
+function growthOf(key: ProgramKey, known: readonly ProgramKey[]): Difference | undefined {
+  const [a, b, c] = [...known.slice(-2), key].map((p) => p.nodeCount);
   if (c === undefined || c - b! !== b! - a! || c <= b!) return undefined;
   const [was, now] = [b, c].map((n) => plural(n!, 'operation'));
   return { kind: 'growth', what: 'the graph grows', was: was!, now: now!, at: '', fix: FIXES.growth };
 }
 
-export function differenceOf(before: Described, after: Described): Difference | undefined {
-  const found = flagDifference(before.facts, after.facts) ?? graphDifference(before, after);
+export function differenceOf(before: ProgramKey, after: ProgramKey): Difference | undefined {
+  const found = flagDifference(factsOf(before), factsOf(after)) ?? graphDifference(before, after);
   return found && { ...found, fix: FIXES[found.kind] };
 }
-type Found = Omit<Difference, 'fix'>;
+type Fixless = Omit<Difference, 'fix'>;
 
-function flagDifference(a: ProgramFacts, b: ProgramFacts): Found | undefined {
+function flagDifference(a: ProgramFacts, b: ProgramFacts): Fixless | undefined {
   const name = Object.keys({ ...a.flags, ...b.flags }).find((k) => a.flags[k] !== b.flags[k]);
   if (!name) return undefined;
   const show = (x: ProgramFacts) => x.flags[name] ?? 'not set';
   return { kind: 'flag', what: `the flag ${name}`, was: show(a), now: show(b), at: '' };
 }
 
-function graphDifference(before: Described, after: Described): Found | undefined {
+function graphDifference(before: ProgramKey, after: ProgramKey): Fixless | undefined {
   const [a, b] = [nodes(before), nodes(after)];
+  const [was, now] = [factsOf(before), factsOf(after)];
   return (
-    inputDifference(before, after, a, b) ??
-    opDifference(after, a, b) ??
-    resultDifference(before, after) ??
-    shardingDifference(before.facts, after.facts)
+    inputDifference(was, now, a, b) ??
+    opDifference(now, a, b) ??
+    resultDifference(was, now) ??
+    shardingDifference(was, now)
   );
 }
 
 /** Inputs of other types, where their number is the same. */
-function inputDifference(before: Described, after: Described, a: NodeFact[], b: NodeFact[]): Found | undefined {
+function inputDifference(before: ProgramFacts, after: ProgramFacts, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
   const given = (all: NodeFact[]) => all.flatMap((n, i) => ('given' in n ? [{ aval: n.given, place: i }] : []));
   const [was, now] = [given(a), given(b)];
   if (was.length !== now.length) return undefined;
-  const i = was.findIndex((x, k) => x.aval !== now[k]!.aval || before.facts.labels[k] !== after.facts.labels[k]);
+  const i = was.findIndex((x, k) => x.aval !== now[k]!.aval || before.labels[k] !== after.labels[k]);
   if (i < 0 || was[i]!.aval === now[i]!.aval) return undefined;
   const kind = was[i]!.aval.dtype === now[i]!.aval.dtype ? 'shape' : 'dtype';
-  const what = after.facts.labels[i] ?? `input ${i}`;
-  const at = after.facts.sources[now[i]!.place] ?? '';
+  const what = after.labels[i] ?? `input ${i}`;
+  const at = after.sources[now[i]!.place] ?? '';
   return { kind, what, was: String(was[i]!.aval), now: String(now[i]!.aval), at };
 }
 
-function opDifference({ facts }: Described, a: NodeFact[], b: NodeFact[]): Found | undefined {
+function opDifference({ sources }: ProgramFacts, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
   const length = Math.max(a.length, b.length);
-  let number: Found | undefined; // told if nothing else differs
+  let number: Fixless | undefined; // if nothing else differs
   for (let i = 0; i < length; i++) {
     const [m, n] = [a[i], b[i]];
     if (m && n && same(m, n)) continue;
-    const at = facts.sources[Math.min(i, b.length - 1)] ?? '';
+    const at = sources[Math.min(i, b.length - 1)] ?? '';
     if (m && n && 'op' in m && 'op' in n && m.op.op === n.op.op) {
       const what = `${n.op.op}`;
       if (typeOf(m) !== typeOf(n)) {
@@ -320,7 +366,7 @@ function opDifference({ facts }: Described, a: NodeFact[], b: NodeFact[]): Found
   }
   return number;
 }
-/** A number in the code is told by the operation that it is for. */
+/** A number in the code is named after the operation that uses it. */
 function useOf(all: NodeFact[], i: number): NodeFact | undefined {
   const n = all[i];
   if (!n || opName(n) !== 'constant') return n;
@@ -336,9 +382,9 @@ const showAttrs = (attrs: unknown): string => {
 const sorted = (all: NodeFact[]): string => all.map(show).sort().join();
 
 /** What lies elsewhere, where all else is the same. */
-function shardingDifference({ layout: a }: ProgramFacts, { layout: b, labels }: ProgramFacts): Found | undefined {
+function shardingDifference({ layout: a }: ProgramFacts, { layout: b, labels }: ProgramFacts): Fixless | undefined {
   const show = (sharding: Sharding | undefined) => (sharding ? String(sharding) : 'on one device');
-  const difference = (what: string, was: Sharding | undefined, now: Sharding | undefined): Found | undefined =>
+  const difference = (what: string, was: Sharding | undefined, now: Sharding | undefined): Fixless | undefined =>
     was === now ? undefined : { kind: 'sharding', what, was: show(was), now: show(now), at: '' };
   for (const i of labels.keys()) {
     const found = difference(`where ${labels[i]} lies`, a?.parameters[i], b?.parameters[i]);
@@ -351,7 +397,7 @@ function shardingDifference({ layout: a }: ProgramFacts, { layout: b, labels }: 
   return undefined;
 }
 
-function resultDifference({ facts: a }: Described, { facts: b }: Described): Found | undefined {
+function resultDifference(a: ProgramFacts, b: ProgramFacts): Fixless | undefined {
   const results = (f: ProgramFacts) => plural(f.roots.length, 'result');
   if (String(a.roots) !== String(b.roots)) {
     const same = a.roots.length === b.roots.length;

@@ -1,25 +1,23 @@
-// tx.debug.nans: while it is on, the results of every program are checked, and one that made a NaN or an infinity is run
-// again in a checked form, which tells where it came from. While it is off, nobody looks.
-
+// The check behind tx.debug.nans: a program whose results hold a NaN or an infinity is run again in a form that finds the
+// operation which made it. Loaded when the check is switched on.
 import type { DType, TypedArray } from '../base/dtype.js';
-import { env, envFlag } from '../base/env.js';
 import { NonfiniteError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
-import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { type Shape, showShape, unravel } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import type { Expr } from '../ir/expr.js';
 import { collect, type Graph } from '../ir/graph.js';
-import { CallSource, recordCalls, type Source } from '../ir/source.js';
+import { CallSource, type Source } from '../ir/source.js';
 import { Body } from '../ops/prim/body.js';
 import { concat } from '../ops/prim/move.js';
 import { input } from '../ops/prim/variable.js';
-import { type Cell, keepBefore } from '../runtime/cell.js';
-import type { Plan, Request } from '../runtime/program.js';
+import type { Cell } from '../runtime/cell.js';
+import type { Compute, Ran } from '../runtime/events.js';
 import { type NodeRecord, ownRecord, recordOf } from '../runtime/record.js';
-import { isStored, type Stored } from '../runtime/sharded.js';
+import { isStored } from '../runtime/sharded.js';
 import { nodeValue, setValue } from '../runtime/value.js';
+import { modules, type NamedTensor } from './module-names.js';
 import {
   isRandomWord,
   type Kind,
@@ -31,80 +29,8 @@ import {
 } from './nonfinite-search.js';
 import { nonfiniteFlags } from './statistics.js';
 
-// ---- on and off
-
-export interface NansOptions {
-  /** Whether infinities are reported, too. Default: true. */
-  readonly infs?: boolean;
-}
-interface Mode {
-  readonly on: boolean;
-  readonly infs: boolean;
-}
-const OFF: Mode = { on: false, infs: true };
-let mode = OFF;
-export const checksNonfinite = (): boolean => mode.on;
-
-/** What modules know: set where they are defined. */
-export interface ModuleNames {
-  /** Whether calls of modules are to be noticed. */
-  record(on: boolean): void;
-  /** The path of the innermost module of a scope, from the outermost. `passOf`: the pass of a loop over layers. */
-  pathOf(scope: readonly object[], passOf: (loop: object) => number | undefined): string;
-  /** The tensors of a module, by their paths. A * stands for the first dimension of stacked parameters. */
-  tensorsOf(root: object): Iterable<NamedTensor>;
-}
-export interface NamedTensor {
-  readonly path: string;
-  readonly kind: 'parameter' | 'buffer';
-  readonly cell: Cell;
-  readonly expr: Expr;
-}
-let modules: ModuleNames | undefined;
-export function nameModules(names: ModuleNames): void {
-  modules = names;
-  names.record(mode.on);
-}
-
-function setMode(now: Mode): void {
-  mode = now;
-  recordCalls(now.on);
-  keepBefore(now.on);
-  modules?.record(now.on);
-}
-
-/**
- * Turns the search for NaN and infinities on, or off with false. While it is on, a step, a compiled function, a read or a
- * sync whose results hold one throws a NonfiniteError that names the operation that made it. Default: what
- * TSXLA_DEBUG_NANS says. `using _ = tx.debug.nans()` turns it back at the end of the block.
- */
-export function nans(on = true, options: NansOptions = {}): Disposable {
-  checkOptions('debug.nans', ['infs'], options);
-  const before = mode;
-  setMode({ on, infs: options.infs ?? true });
-  return { [Symbol.dispose]: () => setMode(before) };
-}
-if (envFlag('TSXLA_DEBUG_NANS')) setMode({ on: true, infs: env('TSXLA_DEBUG_NANS') !== 'nan' });
-
-// ---- checking a program
-
-/** A program that ran. */
-export interface Ran {
-  readonly plan: Plan;
-  /** Of each of the plan's parameters, a node that has its value. */
-  readonly given: readonly Expr[];
-  /** Where those come from, for names. */
-  readonly cells?: readonly (Cell | undefined)[];
-  readonly outputs: readonly Stored[];
-  readonly request: Request;
-  /** What each result is to the user. `nameOf`: of an input. */
-  readonly resultName: (i: number, nameOf: (i: number) => string) => string;
-}
-/** Runs a program of these nodes, checks nothing, and brings their values to the host. */
-export type Compute = (roots: readonly Expr[], name: string) => Promise<readonly TypedArray[]>;
-
-/** The error for a program whose results are not finite, or nothing. */
-export async function findNonfinite(ran: Ran, compute: Compute): Promise<NonfiniteError | undefined> {
+/** The error for a program whose results are not finite, or nothing. `infs`: whether infinities are errors, too. */
+export async function findNonfinite(ran: Ran, compute: Compute, infs: boolean): Promise<NonfiniteError | undefined> {
   const { plan, outputs } = ran;
   const floats = plan.graph.roots.flatMap(({ aval }, i) => (isFloat(aval.dtype) && aval.size ? [i] : []));
   if (!floats.length) return undefined;
@@ -112,7 +38,7 @@ export async function findNonfinite(ran: Ran, compute: Compute): Promise<Nonfini
   const [flags] = (await compute([concat(values.map(nonfiniteFlags), 0)], 'nan_check')) as [TypedArray];
   const [inf, nan] = [1, 2].map((kind) => floats.filter((_, j) => Number(flags[j]) === kind)) as [number[], number[]];
   const kind: Kind = nan.length ? 'nan' : 'inf';
-  const roots = nan.length || !mode.infs ? nan : inf;
+  const roots = nan.length || !infs ? nan : inf;
   // The result with the least before it first: the loss, of which gradients and weights follow. One search is enough, but
   // where its infinities are meant.
   const size = new Map(roots.map((i) => [i, collect([plan.graph.roots[i]!], plan.isGiven).nodes.length]));
@@ -353,10 +279,10 @@ interface Facts {
 const isConstant = ({ node }: Point): boolean => node.op.name === 'constant';
 
 function pathOf(source: Source | undefined, loops: ReturnType<Search['loops']>): string | undefined {
-  if (!(source instanceof CallSource) || !source.scope.length || !modules) return undefined;
+  if (!(source instanceof CallSource) || !source.scope.length || !modules()) return undefined;
   const passOf = (loop: object) =>
     loops.findLast(({ node }) => node.source instanceof CallSource && node.source.scope.at(-1) === loop)?.pass;
-  return modules.pathOf(source.scope, passOf) || undefined;
+  return modules()!.pathOf(source.scope, passOf) || undefined;
 }
 
 interface Name {
@@ -368,10 +294,11 @@ interface Name {
 /** The names of inputs that are tensors of modules whose code made a part of the graph, or belong to one. */
 function namesOf({ plan, given, cells = [] }: Ran): Map<Expr, Name> {
   const names = new Map<Expr, Name>();
-  if (!modules) return names;
+  const tensorsOf = modules()?.tensorsOf;
+  if (!tensorsOf) return names;
   const known = new Map<Cell | Expr, NamedTensor>();
   for (const root of rootsOf(plan.graph.nodes))
-    for (const tensor of modules.tensorsOf(root))
+    for (const tensor of tensorsOf(root))
       for (const key of [tensor.cell, tensor.expr, tensor.cell.before])
         if (key && !known.has(key)) known.set(key, tensor);
   plan.parameters.forEach((p, i) => {

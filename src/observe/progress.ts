@@ -1,13 +1,19 @@
-// A compile that takes long says so: on a terminal in one line that keeps up, elsewhere in a line now and then.
+// A compile that takes long says so: on a terminal in one line that is rewritten, elsewhere in a line now and then.
+import { bytes } from '../base/format.js';
 import { notice } from '../base/log.js';
+import type { Program, Request } from '../runtime/program.js';
 
 const FIRST = 2; // seconds before anything is said on a terminal
 const LINES = [30, 60, 120, 300, 600, 1200, 1800, 3600]; // seconds, for logs
 
-export function showProgress(name: string, size: string): { end(): void } {
+/** What ends the progress of each program that is being compiled. */
+const ends = new WeakMap<Program, () => void>();
+
+export function beginProgress(program: Program, text: string, { name = 'a program' }: Request): void {
   const start = performance.now();
   const elapsed = () => Math.round((performance.now() - start) / 1e3);
   const terminal = process.stderr.isTTY && process.env.TSXLA_LOG !== 'quiet';
+  const size = bytes(text.length);
   let said = 0;
   const timer = setInterval(() => {
     const text = `compiling ${name} (${size} of StableHLO): ${elapsed()} s`;
@@ -20,10 +26,13 @@ export function showProgress(name: string, size: string): { end(): void } {
     }
   }, 500);
   timer.unref();
-  return {
-    end() {
-      clearInterval(timer);
-      if (terminal && said) process.stderr.write(`\r${' '.repeat(said)}\r`);
-    },
-  };
+  ends.set(program, () => {
+    clearInterval(timer);
+    if (terminal && said) process.stderr.write(`\r${' '.repeat(said)}\r`);
+  });
+}
+
+export function endProgress(program: Program): void {
+  ends.get(program)?.();
+  ends.delete(program);
 }

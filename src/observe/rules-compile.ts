@@ -1,12 +1,23 @@
 // Rules that a program shows before it is compiled: shapes and numbers that keep changing, and what its products cost on the
 // device it is for.
+import { BoundedMap } from '../base/bounded.js';
 import { sizeOf } from '../base/dtype.js';
 import { plural, seconds } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
 import { placeOf } from '../ir/source.js';
-import type { Described, Plan, Program, Request } from '../runtime/program.js';
-import { differenceOf, isWarm, MOST_TOLD, nearestOf, programsOf, who } from './explain.js';
+import type { Plan, ProgramKey, Request } from '../runtime/program.js';
+import {
+  differenceOf,
+  factsOf,
+  isWarm,
+  type Known,
+  MOST_LOGGED,
+  markLogged,
+  nearestOf,
+  programsOf,
+  who,
+} from './explain.js';
 import { broken, type Finding, isChecked } from './rules.js';
 import { checkProducts, productsOf, totalFlops } from './rules-products.js';
 
@@ -21,29 +32,27 @@ interface Platform {
   readonly devices: readonly { readonly kind: string }[];
 }
 
-/** Looks at a program that is about to be compiled; gives back whether it was said why it is. */
-export function checkProgram(program: Described, plan: Plan, device: Platform, request: Request): boolean {
-  if (!isChecked()) return false;
+/** Looks at a program that is about to be compiled. Throws a RuleError if that is the mode. */
+export function checkProgram(key: ProgramKey, plan: Plan, device: Platform, request: Request): void {
+  if (!isChecked()) return;
   const place = placeOf(request.source);
   const name = who(request, place);
   const known = programsOf(request);
-  const isMeant = request.name === undefined && known.length >= MOST_TOLD; // a line that reads whatever comes
-  const numbers = known.length && !isMeant ? checkConstants(program, known, name, place) : [];
-  let told = false;
+  const isMeant = request.name === undefined && known.length >= MOST_LOGGED; // a line that reads whatever comes
+  const numbers = known.length && !isMeant ? checkConstants(key, known, name, place) : [];
   if (request.name !== undefined || isWarm(known, request)) {
-    for (const finding of numbers) told = broken(finding, finding.place) || told;
+    for (const finding of numbers) if (broken(finding, finding.place)) markLogged(key);
     const shapes = known.length >= HABIT - 1 && request.cause !== 'pending'; // what is pending has the shapes of the step
-    if (shapes) for (const finding of checkShapes(program, known, name, place)) told = broken(finding, name) || told;
+    if (shapes) for (const finding of checkShapes(key, known, name, place)) if (broken(finding, name)) markLogged(key);
   }
-  if (device.platform === 'cpu') return told;
+  if (device.platform === 'cpu') return;
   const products = productsOf(plan.graph, plan.isGiven);
-  if (totalFlops(products) < LEAST_FLOPS) return told;
+  if (totalFlops(products) < LEAST_FLOPS) return;
   const chip = device.platform === 'tpu' ? device.devices[0]!.kind : undefined;
   for (const finding of checkProducts(products, name, chip)) broken(finding, name);
-  return told;
 }
 
-const costOf = (known: readonly Program[]): string =>
+const costOf = (known: readonly Known[]): string =>
   `${plural(known.length, 'compile')} took ${seconds(known.reduce((sum, p) => sum + p.seconds, 0))}, and here is one more`;
 
 // ---- shapes
@@ -52,20 +61,21 @@ const costOf = (known: readonly Program[]): string =>
 type Seen = Map<Aval, number>;
 
 /** The inputs of a program by what they are to the user; of several with one name, each has its number. */
-function inputsOf({ key, facts }: Described): Map<string, Aval> {
-  const given = nodesOf(key, facts.nodeCount, facts.symbols).flatMap((n) => ('given' in n ? [n.given] : []));
+function inputsOf(key: ProgramKey): Map<string, Aval> {
+  const { labels } = factsOf(key);
+  const given = nodesOf(key.words, key.nodeCount, key.symbols).flatMap((n) => ('given' in n ? [n.given] : []));
   const inputs = new Map<string, Aval>();
   given.forEach((aval, i) => {
-    let label = facts.labels[i] ?? `input ${i}`;
-    for (let n = 2; inputs.has(label); n++) label = `${facts.labels[i]} (${n})`;
+    let label = labels[i] ?? `input ${i}`;
+    for (let n = 2; inputs.has(label); n++) label = `${labels[i]} (${n})`;
     inputs.set(label, aval);
   });
   return inputs;
 }
 
-function checkShapes(program: Described, known: readonly Program[], name: string, place: string): Finding[] {
-  const others = known.map((p) => ({ inputs: inputsOf(p), calls: Math.max(1, p.executions) }));
-  for (const [label, aval] of inputsOf(program)) {
+function checkShapes(key: ProgramKey, known: readonly Known[], name: string, place: string): Finding[] {
+  const others = known.map((p) => ({ inputs: inputsOf(p.key), calls: Math.max(1, p.executions) }));
+  for (const [label, aval] of inputsOf(key)) {
     const seen: Seen = new Map([[aval, 1]]);
     for (const { inputs, calls } of others) {
       const other = inputs.get(label);
@@ -146,19 +156,24 @@ const FIXES = {
   index: 'an index that changes is a tensor: x.indexSelect(0, i), with i an argument or a tensor',
 } as const;
 
+const MOST_SEEN = 1000;
 /** The values that were seen at one place of one function. */
-const values = new Map<string, Set<string>>();
+const values = new BoundedMap<string, BoundedMap<string, true>>(MOST_SEEN);
 
-function checkConstants(program: Described, known: readonly Program[], name: string, place: string): Finding[] {
-  const difference = differenceOf(nearestOf(program, known)!, program);
+function checkConstants(program: ProgramKey, known: readonly Known[], name: string, place: string): Finding[] {
+  const nearest = nearestOf(
+    program,
+    known.map((p) => p.key),
+  );
+  const difference = differenceOf(nearest!, program);
   const isIndex = difference?.kind === 'option' && difference.what === 'slice';
   if (!difference || (difference.kind !== 'constant' && !isIndex)) return [];
   const { what, was, now, at } = difference;
   const key = `${name} ${what} ${at}`;
-  const seen = (values.get(key) ?? new Set()).add(was).add(now);
+  const seen = (values.get(key) ?? new BoundedMap<string, true>(MOST_SEEN)).set(was, true).set(now, true);
   values.set(key, seen);
   if (seen.size < HABIT) return [];
-  const latest = [...seen].slice(-HABIT).join(', ');
+  const latest = [...seen.keys()].slice(-HABIT).join(', ');
   const found = `${name} is compiled for ${seen.size} values of ${what}: ${latest}`;
   return [
     {

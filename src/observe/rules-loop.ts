@@ -4,7 +4,7 @@ import { seconds } from '../base/format.js';
 import { placeOf, type Source } from '../ir/source.js';
 import type { Program, Request } from '../runtime/program.js';
 import { who } from './explain.js';
-import { findMetric } from './metrics.js';
+import { ByGroup } from './groups.js';
 import { broken, isChecked } from './rules.js';
 
 const WINDOW = 50;
@@ -40,11 +40,14 @@ class Loop {
   }
 }
 
-const loops = new Map<unknown, Loop>();
+const loops = new ByGroup<Loop>();
+/** When all windows began anew. */
+let cleared = 0;
 /** Of the step that was started last: what is read now is read in its loop. */
 let latest: Loop | undefined;
 /** When the device was done with the last run that ended. */
 let lastEnd = 0;
+/** Describing the step that is started next: one is traced right before it runs. */
 let traced = 0;
 let closures = 0;
 
@@ -52,13 +55,9 @@ let closures = 0;
 export function noteRun(program: Program, request: Request): void {
   if (request.cause !== 'compile' || !isChecked()) return;
   const now = performance.now();
-  const key = request.group ?? request.name;
-  let loop = loops.get(key);
-  if (!loop) {
-    loop = new Loop();
-    loop.begin(now);
-    loops.set(key, loop);
-  }
+  let loop = loops.get(request);
+  if (!loop) loops.set(request, (loop = new Loop()));
+  if (loop.began <= cleared) loop.begin(now);
   if (loop.steps === WINDOW) {
     try {
       judge(loop, now, program, request);
@@ -66,18 +65,19 @@ export function noteRun(program: Program, request: Request): void {
       loop.begin(now);
     }
   }
-  const total = (findMetric('LazyTracing')?.accumulator ?? 0) / 1e6;
-  loop.traced += Math.max(0, total - traced); // of this step: one is traced right before it runs
-  traced = total;
+  loop.traced += traced;
+  traced = 0;
   loop.steps++;
   loop.hasRead = false;
   latest = loop;
 }
 
-/** A program that was started then is done. */
-export function noteEnd({ group, name, cause }: Request, start: number): void {
-  const now = performance.now();
-  const loop = cause === 'compile' && loops.get(group ?? name);
+/** A step was described. */
+export const noteTrace = (time: number): void => void (traced += time);
+
+/** A run is done. */
+export function noteEnd(request: Request, start: number, now: number): void {
+  const loop = request.cause === 'compile' && loops.get(request);
   if (loop) {
     loop.done++;
     loop.busy += now - Math.max(start, lastEnd); // before that, the device worked on an earlier one
@@ -86,7 +86,7 @@ export function noteEnd({ group, name, cause }: Request, start: number): void {
 }
 
 /** Something was read, after waiting for so long. */
-export function noteRead({ source }: Request, time: number): void {
+export function noteRead(source: Source | undefined, time: number): void {
   if (!latest || closures) return;
   if (!latest.hasRead) latest.reads++;
   latest.hasRead = true;
@@ -105,15 +105,13 @@ export async function offLoop<T>(run: () => T): Promise<Awaited<T>> {
 }
 
 /** Every window begins anew. */
-export function beginWindows(): void {
-  for (const loop of loops.values()) loop.begin(performance.now());
-}
+export const beginWindows = (): void => void (cleared = performance.now());
 
 function judge(loop: Loop, now: number, program: Program, request: Request): void {
   const place = placeOf(request.source);
   const name = who(request, place);
   const time = now - loop.began;
-  const changesState = program.facts.aliases.some((to) => to >= 0); // else its results are all it is called for
+  const changesState = program.donated > 0; // else its results are all it is called for
   if (loop.reads * 2 > WINDOW && changesState) {
     loop.lost.reads += loop.waited;
     const finding = {

@@ -1,5 +1,6 @@
 // The development rules of XLA devices ("compile once, execute many"), watched while the program runs: what breaks one is a
 // finding, with its place, what it costs, and what to write instead. docs/rules.md is the guide.
+import { BoundedMap } from '../base/bounded.js';
 import { env, isFirstProcess } from '../base/env.js';
 import { ArgumentError, RuleError } from '../base/errors.js';
 import { plural } from '../base/format.js';
@@ -62,11 +63,12 @@ export const isChecked = (rule?: RuleName): boolean => {
   return mode !== 'off' && !(rule && ignored.has(rule));
 };
 
-/** How long something took depends on the machine: that is told, and never thrown. */
+/** How long something took depends on the machine: it is logged, and never thrown. */
 const TIMED: ReadonlySet<RuleName> = new Set(['dispatch']);
 
-const found = new Map<string, Finding>();
-const said = new Set<string>();
+const MOST_FINDINGS = 1000;
+const found = new BoundedMap<string, Finding>(MOST_FINDINGS);
+const said = new BoundedMap<string, true>(MOST_FINDINGS);
 
 /**
  * A rule is broken: written down, and said once, or thrown if the mode is 'error'. `subject` is the function it is about: a
@@ -79,7 +81,7 @@ export function broken(finding: Finding, subject: string, quiet = false): boolea
   found.set(key, finding);
   if (settings().mode === 'error' && !TIMED.has(finding.rule)) throw new RuleError(describe(finding), finding.rule);
   if (quiet || said.has(key) || !isFirstProcess()) return false;
-  said.add(key);
+  said.set(key, true);
   notice(describe(finding));
   return true;
 }

@@ -11,7 +11,6 @@ import { tryLock } from '../base/lock.js';
 import { noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { distrustFolder } from '../base/trust.js';
-import { count, record } from '../observe/metrics.js';
 import type { Api, Client, LoadedExecutable } from '../pjrt/index.js';
 import {
   asksForDumps,
@@ -24,6 +23,7 @@ import {
   withoutLocations,
 } from './cache-key.js';
 import { BadEntryError, readEntry, removeEntry, touch, writeEntry } from './cache-store.js';
+import { events } from './events.js';
 
 /** A program as the cache is asked for it. */
 export interface ProgramSource {
@@ -72,7 +72,7 @@ function mode(): string {
 }
 
 const POLL = 100; // ms between looks at what another process is doing
-const PATIENCE = 10; // s after which a wait is told
+const PATIENCE = 10; // s after which a wait is logged
 
 let current: DiskCache | undefined;
 const SETTINGS = ['folder', 'readOnly', 'limit'] as const;
@@ -125,7 +125,7 @@ export class DiskCache {
     const text = withoutLocations(source.text);
     const { options = {} } = source;
     const around = await this.#around(client).catch((e) => this.#cannotWrite(e)); // its library is gone from the disk
-    if (!around) return { ...(await timed(compile)), key: '' };
+    if (!around) return { ...(await missed(compile)), key: '' };
     const ingredients = { format: FORMAT, program: sha256(text), options, ...around };
     const key = keyOf(ingredients);
     const flights = this.#flights.get(client) ?? new Map<string, Promise<Obtained>>();
@@ -156,7 +156,7 @@ export class DiskCache {
     source: ProgramSource & { readonly ingredients: Ingredients },
   ): Promise<Obtained> {
     const make = async (): Promise<Obtained> => {
-      const made = await timed(compile);
+      const made = await missed(compile);
       if (!this.readOnly && !this.#unable.has(client.api)) await this.#keep(made, key, source);
       return { ...made, key };
     };
@@ -191,17 +191,16 @@ export class DiskCache {
       const stored = await readEntry(this.folder, key);
       if (!stored) return undefined;
       const executable = await client.load(stored.executable);
-      const seconds = (performance.now() - began) / 1000;
-      count('PersistentCacheHit', 1);
-      record('PersistentCacheLoad', seconds * 1e9);
+      const loaded = performance.now();
+      events.span('loadFromDisk', began, loaded);
       if (!this.readOnly) await touch(this.folder, key);
       if (asksForDumps())
         noticeOnce('XLA_FLAGS asks for dumps, but cached programs are not compiled: TSXLA_CACHE=off dumps them all');
-      return { executable, tier: 'disk', seconds, key };
+      return { executable, tier: 'disk', seconds: (loaded - began) / 1000, key };
     } catch (e) {
       if (e instanceof OutOfMemoryError || e instanceof DisposedError) throw e; // not the entry's fault
       if (this.#isUnable(client, e)) return undefined;
-      count('PersistentCacheDeserializeFailure', 1);
+      events.count('diskCacheError');
       const done = this.readOnly ? 'not used' : 'compiled again';
       const reason = e instanceof BadEntryError ? messageOf(e) : `${key}.program does not load: ${messageOf(e)}`;
       noticeOnce(`a cached program is ${done}: ${reason}`);
@@ -251,11 +250,16 @@ export class DiskCache {
   }
 }
 
-async function timed(compile: () => Promise<LoadedExecutable>): Promise<Omit<Obtained, 'key'>> {
+/** Compiles, and measures how long that takes. */
+export async function timedCompile(compile: () => Promise<LoadedExecutable>): Promise<Omit<Obtained, 'key'>> {
   const began = performance.now();
   const executable = await compile();
-  count('PersistentCacheMiss', 1);
   return { executable, tier: 'compiled', seconds: (performance.now() - began) / 1000 };
+}
+async function missed(compile: () => Promise<LoadedExecutable>): Promise<Omit<Obtained, 'key'>> {
+  const made = await timedCompile(compile);
+  events.count('diskCacheMiss');
+  return made;
 }
 
 function isWritable(folder: string): boolean {

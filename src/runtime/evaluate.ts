@@ -4,9 +4,6 @@ import { NonfiniteError } from '../base/errors.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
-import { count, record } from '../observe/metrics.js';
-import { type Compute, checksNonfinite, findNonfinite, type Ran } from '../observe/nonfinite.js';
-import { noteRead } from '../observe/rules-loop.js';
 import { meshesIn, meshesOf } from '../ops/prim/body.js';
 import { constrain } from '../ops/prim/sharding.js';
 import { isAdvanced } from '../ops/prim/threefry.js';
@@ -14,6 +11,7 @@ import { input, isVariable } from '../ops/prim/variable.js';
 import { Buffer, type Client } from '../pjrt/index.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { type Cell, pendingCells, takeRebound } from './cell.js';
+import { type Compute, checksResults, events, type Ran } from './events.js';
 import { joinMany } from './join.js';
 import { isOn, isPlaced, layoutOf } from './layout.js';
 import { withRelief } from './memory.js';
@@ -116,7 +114,7 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
 
 async function run(client: Client, plan: Plan, request: Request): Promise<void> {
   const { outputs, results } = await start(client, plan, request);
-  if (checksNonfinite()) {
+  if (checksResults()) {
     const resultName = (i: number) => {
       const { source } = plan.graph.roots[i]!;
       return source?.frames.length ? `the tensor made at ${source}` : 'a tensor';
@@ -130,7 +128,7 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
   });
 }
 
-/** Throws the error for results that are NaN or infinite, which are freed. */
+/** Throws the error of a listener that rejects the results, which are freed. */
 export async function checkResults(client: Client, ran: Ran): Promise<void> {
   const compute: Compute = async (roots, name) => {
     const plan = planOf(roots, hasValue);
@@ -139,7 +137,7 @@ export async function checkResults(client: Client, ran: Ran): Promise<void> {
     for (const x of outputs) x.dispose();
     return roots.map((e) => arrays[plan.graph.roots.indexOf(e)]!);
   };
-  const failure = await findNonfinite(ran, compute);
+  const failure = await events.checkResults(ran, compute);
   if (!failure) return;
   for (const x of ran.outputs) x.dispose();
   throw failure;
@@ -192,7 +190,7 @@ export async function place(client: Client, nodes: readonly Expr[], layout: Layo
 
 /** The same value, split in another way, by a program of its own. */
 async function reshard(client: Client, e: Expr, value: ShardedArray, wanted: Sharding): Promise<void> {
-  count('ReshardData');
+  events.count('resharded');
   const before = input(e.aval);
   setValue(before, value);
   const after = constrain(before, wanted);
@@ -325,12 +323,10 @@ export async function fetchArray(e: Expr, request: Request): Promise<TypedArray>
     ? await read(onDevice(value.client, e))
     : await inTurn(async () => read((await evaluateNow([e], request))[0]!));
   const array = await reading.catch(async (error) => {
-    await allDone(); // the run that should have made it is told of, too
+    await allDone(); // the run that should have made it sets buffer.failure
     throw buffer.failure ?? error;
   });
-  record('TransferFromDeviceTime', (performance.now() - start) * 1e6);
-  record('InboundData', array.byteLength);
-  noteRead(request, performance.now() - start);
+  events.span('read', start, performance.now(), array.byteLength, request);
   remember(e, array);
   return array;
 }

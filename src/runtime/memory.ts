@@ -6,7 +6,7 @@ import vm from 'node:vm';
 import { env } from '../base/env.js';
 import { OutOfMemoryError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
-import type { Client, MemoryStats } from '../pjrt/index.js';
+import type { Client, CompileOptions, MemoryStats } from '../pjrt/index.js';
 
 let collector: (() => void) | undefined;
 /** Collects garbage now; finalizers run later. */
@@ -94,4 +94,20 @@ export async function checkFits(
     'PJRT_LoadedExecutable_Execute',
     { details: { required: needed, available: limit } },
   );
+}
+
+/** The ten largest buffers of a program, by the names and lines of the user's: it is compiled again, with those in it. */
+export async function largestBuffers(
+  client: Client,
+  text: string,
+  options: CompileOptions,
+  labels: readonly string[],
+): Promise<string[]> {
+  const { livenessOf, named } = await import('../plan/hlo/liveness.js');
+  using executable = await client.compile(text, options);
+  const { tenLargest } = livenessOf(await executable.optimizedModule());
+  return tenLargest.map((buffer) => {
+    const { bytes: size, shape, what, source } = named(buffer, labels);
+    return `${bytes(size)} ${shape} ${what}${source ? ` at ${source}` : ''}`;
+  });
 }

@@ -2,25 +2,17 @@
 import { checkSeconds } from '../base/check.js';
 import { envFlag, envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
-import { bytes } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import { type Graph, hashOf, structure } from '../ir/graph.js';
+import { type Graph, hashOf, type Symbols, structure, symbolsOf } from '../ir/graph.js';
 import { type Mesh, Sharding } from '../ir/mesh.js';
 import type { Source } from '../ir/source.js';
-import { type Cause, printCompilation, printExecution, printPostCompilation } from '../observe/debug.js';
-import { GraphDump } from '../observe/dump.js';
-import { describeProgram, explainCompile, type ProgramFacts } from '../observe/explain.js';
-import { count, record } from '../observe/metrics.js';
-import { showProgress } from '../observe/progress.js';
-import { checkProgram } from '../observe/rules-compile.js';
-import { noteEnd, noteRun } from '../observe/rules-loop.js';
 import type { Buffer, Client, CompileOptions, ExecuteOptions, LoadedExecutable } from '../pjrt/index.js';
-import { livenessOf, named } from '../plan/hlo/liveness.js';
 import { emitModule, type Layout } from '../stablehlo/emitter.js';
-import { DiskCache } from './cache.js';
+import { DiskCache, timedCompile } from './cache.js';
+import { events } from './events.js';
 import { keyOfLayout, resultShardings } from './layout.js';
-import { checkFits } from './memory.js';
+import { checkFits, largestBuffers } from './memory.js';
 import { spansProcesses, watchOthers } from './processes.js';
 import { placesOf, ShardedArray, type Stored } from './sharded.js';
 import { roomToRun } from './turn.js';
@@ -41,6 +33,9 @@ export interface Plan {
   readonly layout?: Layout | undefined;
 }
 
+/** Why a program is needed: `pending` is what was to be computed when a compiled function was called. */
+export type Cause = 'sync' | 'compile' | 'pending' | 'loader' | 'stepTrace' | 'read';
+
 /** Who wants it, and how. */
 export interface Request {
   readonly cause: Cause;
@@ -56,7 +51,7 @@ export interface Request {
   /** How long to wait for a compile, in seconds. */
   readonly compilationTimeoutSeconds?: number | undefined;
   /** Called with the program that was found, or before it is compiled: to refuse it. */
-  readonly admit?: ((program: Described) => void) | undefined;
+  readonly admit?: ((key: ProgramKey) => void) | undefined;
 }
 
 /** One run: results that are being made. */
@@ -66,19 +61,22 @@ export interface Run {
   readonly done: Promise<void>;
 }
 
-/** A program as others are compared with it. */
-export interface Described {
-  readonly key: Int32Array;
+/** What a program is found by. */
+export interface ProgramKey {
+  /** Everything that makes it another program; `hash` is of these. */
+  readonly words: Int32Array;
   readonly hash: string;
-  readonly facts: ProgramFacts;
+  /** What the words stand for: kept with them, so that equal graphs get equal words. */
+  readonly symbols: Symbols;
+  readonly nodeCount: number;
 }
 
-export class Program implements Described {
-  readonly key: Int32Array;
-  readonly hash: string;
-  readonly facts: ProgramFacts;
+export class Program {
+  readonly key: ProgramKey;
   readonly inputs: number;
   readonly outputs: number;
+  /** Inputs whose memory a result takes over. */
+  readonly donated: number;
   /** What its text was written for: the same graph is another program elsewhere. */
   readonly platform: string;
   readonly layout: Layout | undefined;
@@ -94,104 +92,78 @@ export class Program implements Described {
   seconds = 0;
   bytes = 0;
   #executable: LoadedExecutable | undefined;
-  #explained: ReturnType<typeof explainCompile> | undefined;
-  readonly #dump: GraphDump | undefined;
   /** The types of its results. */
   readonly #roots: readonly Aval[];
   readonly #compiling: Promise<LoadedExecutable>;
   #running: Promise<void> = Promise.resolve();
 
-  constructor(described: Described, plan: Plan, client: Client, request: Request, told = false) {
-    this.key = described.key;
-    this.hash = described.hash;
-    this.facts = described.facts;
+  constructor(key: ProgramKey, plan: Plan, client: Client, request: Request) {
+    this.key = key;
     this.inputs = plan.parameters.length;
     this.outputs = plan.graph.roots.length;
+    this.donated = plan.aliases.filter((a) => a >= 0).length;
     this.platform = client.platform;
     this.layout = plan.layout;
     this.#roots = plan.graph.roots.map((r) => r.aval);
+    this.#compiling = this.#compile(client, plan, request);
+    this.#compiling.catch(() => {}); // callers of compiled() get the rejection
+  }
+
+  get hash(): string {
+    return this.key.hash;
+  }
+
+  /** Where XLA lays a result out as no axes of the mesh describe, it is compiled again with the whole on every device. */
+  async #compile(client: Client, plan: Plan, request: Request): Promise<LoadedExecutable> {
+    const { graph, parameters, aliases, layout, meshes } = plan;
+    const { name, compileOptions } = request;
+    const { platform } = client;
     const emit = (layout: Layout | undefined, locations = envFlag('XLA_HLO_DEBUG')) =>
-      emitModule(plan.graph, plan.parameters, {
-        name: moduleName(request.name),
-        aliases: plan.aliases,
-        locations,
-        platform: client.platform,
-        layout,
-      });
-    const text = emit(plan.layout);
-    this.#dump = GraphDump.of(plan, text, this.hash);
-    this.#compiling = this.#compile(client, text, request, told).then((e) =>
-      this.#settle(e, client, plan, emit, request),
-    );
-    this.#compiling.catch(() => {}); // whoever asked for it hears of it
-    this.facts.settle(); // while XLA compiles
-  }
-
-  async #compile(client: Client, text: string, request: Request, told: boolean): Promise<LoadedExecutable> {
-    const { name } = request;
-    const all = { ...devicesFor(this.layout), ...request.compileOptions };
-    this.#explained ??= explainCompile(this, request); // once, where it is compiled twice
-    const explained = this.#explained;
-    printCompilation(() => ({ ...this.#analysis(request), notes: explained.lines() }));
-    this.#dump?.save(request);
-    count('UncachedCompile');
-    record('TensorsGraphSize', this.facts.nodeCount);
-    record('InputOutputAliasCount', this.facts.aliases.filter((a) => a >= 0).length);
-    const compile = () => {
-      if (!told) explained.tell(); // not when the disk has it
-      counts.compiled++;
-      count('StableHloCompile');
-      return client.compile(text, all);
-    };
-    const start = performance.now();
-    const progress = showProgress(name ?? 'a program', bytes(text.length));
-    // What several processes run, they compile together: one that waits for another's file would hold up both.
-    const isShared = spansProcesses(client, this.layout?.mesh.devices ?? []);
-    if (isShared) void watchOthers(name ?? 'a program', text).catch(() => {}); // the store is gone: so is the run
-    const cache = isShared || request.cache === false ? undefined : DiskCache.current();
-    const building = cache
-      ? cache.getOrCompile(client, { text, options: all, ...(name && { name }) }, compile)
-      : compile().then((executable) => ({
-          executable,
-          tier: 'compiled' as const,
-          seconds: (performance.now() - start) / 1e3,
-        }));
-    const { executable, tier, seconds } = await building.finally(() => progress.end());
-    if (tier === 'disk') this.tier = 'disk';
-    this.seconds = seconds;
-    if (this.tier === 'miss') record('CompileTime', this.seconds * 1e9);
-    count('CreateCompileHandles');
-    const memory = executable.memory();
-    this.bytes = Math.max(memory.code, text.length);
-    printPostCompilation(() => ({ hash: this.hash, memory, cache: this.tier, compileSeconds: this.seconds }));
-    await this.#dump?.compiled(executable, request);
-    return executable;
-  }
-
-  /** Finds out how the results lie. Where XLA chose what no axes of the mesh describe, every device is to have the whole. */
-  async #settle(
-    executable: LoadedExecutable,
-    client: Client,
-    plan: Plan,
-    emit: (layout: Layout | undefined, locations?: boolean) => string,
-    request: Request,
-  ): Promise<LoadedExecutable> {
-    const { layout, graph, meshes } = plan;
+      emitModule(graph, parameters, { name: moduleName(name), aliases, locations, platform, layout });
+    const options = { ...devicesFor(layout), ...compileOptions };
+    let executable = await this.#load(client, plan, emit(layout), options, request);
     if (layout) {
-      const { mesh } = layout;
       const found = resultShardings(layout, executable, graph.roots, meshes);
-      this.results = found.map((sharding) => sharding ?? Sharding.replicated(mesh));
+      this.results = found.map((sharding) => sharding ?? Sharding.replicated(layout.mesh));
       if (found.includes(undefined)) {
         executable.dispose();
-        executable = await this.#compile(client, emit({ ...layout, results: this.results }), request, true);
+        executable = await this.#load(client, plan, emit({ ...layout, results: this.results }), options, request);
       }
     }
-    await checkFits(client, request.name ?? 'this', executable.memory(), () =>
-      largestOf(client, emit(layout, true), { ...devicesFor(layout), ...request.compileOptions }, plan.labels()),
+    await checkFits(client, name ?? 'this', executable.memory(), () =>
+      largestBuffers(client, emit(layout, true), options, plan.labels()),
     );
     this.#executable = executable;
-    this.#explained = undefined; // it holds on to the request
     return executable;
+  }
+
+  /** Loads the executable of a text from the disk cache, or compiles it. */
+  async #load(client: Client, plan: Plan, text: string, options: CompileOptions, request: Request) {
+    events.compiling(this, plan, text, request);
+    const { name = 'a program', cache: isCached = true } = request;
+    const compile = () => {
+      events.compilerStarted(this, request);
+      counts.compiled++;
+      return client.compile(text, options);
+    };
+    // What several processes run, they compile together: one that waits for another's file would hold up both.
+    const isShared = spansProcesses(client, this.layout?.mesh.devices ?? []);
+    if (isShared) void watchOthers(name, text).catch(() => {}); // the store is gone: so is the run
+    const cache = isShared || !isCached ? undefined : DiskCache.current();
+    try {
+      const source = { text, options, ...(request.name && { name }) };
+      const { executable, tier, seconds } = await (cache
+        ? cache.getOrCompile(client, source, compile)
+        : timedCompile(compile));
+      if (tier === 'disk') this.tier = 'disk';
+      this.seconds = seconds;
+      this.bytes = Math.max(executable.memory().code, text.length);
+      await events.compiled(this, executable, request);
+      return executable;
+    } catch (error) {
+      events.compileFailed(this);
+      throw error;
+    }
   }
 
   /** The executable if it is there: then nobody has to wait. */
@@ -205,7 +177,7 @@ export class Program implements Described {
     checkSeconds('compile: compilationTimeoutSeconds', limit);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      const why = `compiling ${name ?? 'a program'} (${this.facts.nodeCount} operations) took more than ${limit} s`;
+      const why = `compiling ${name ?? 'a program'} (${this.key.nodeCount} operations) took more than ${limit} s`;
       const error = new CompileTimeoutError(
         `${why}: nothing was run or changed, and it goes on: call again later, or raise compilationTimeoutSeconds`,
       );
@@ -216,19 +188,14 @@ export class Program implements Described {
 
   /** Runs it. Returns at once: the results are being made. */
   run(executable: LoadedExecutable, args: readonly Stored[], keep: readonly number[], request: Request): Run {
-    printExecution(() => this.#analysis(request));
-    if (this.executions) this.#dump?.save(request); // the first time, it was written for the compile
-    noteRun(this, request);
+    events.running(this, request);
     const start = performance.now();
     const execution = this.#execute(executable, args, keep.length ? { keep } : {});
     this.executions++;
     this.lastRun = ++counts.executed;
-    count(this.layout ? 'ExecuteReplicated' : 'ExecuteComputation');
+    events.started(this, request);
     this.#running = execution.done.then(
-      () => {
-        record(this.layout ? 'ExecuteReplicatedTime' : 'ExecuteTime', (performance.now() - start) * 1e6);
-        noteEnd(request, start);
-      },
+      () => events.ran(this, request, start, performance.now()),
       () => {},
     );
     return execution;
@@ -257,27 +224,13 @@ export class Program implements Described {
   drop(): void {
     this.dropped = true;
     this.#compiling.then((e) => this.#running.then(() => e.dispose())).catch(() => {});
-    count('DestroyCompileHandles');
+    events.dropped(this);
   }
 
   /** Rejects if it cannot be compiled. */
   get built(): Promise<unknown> {
     return this.#compiling;
   }
-
-  #analysis({ cause, name, source }: Request) {
-    return { cause, name, hash: this.hash, inputs: this.inputs, outputs: this.outputs, frames: source?.frames ?? [] };
-  }
-}
-
-/** The ten largest buffers of a program, by the names and lines of the user's: it is compiled again, with those in it. */
-async function largestOf(client: Client, text: string, options: CompileOptions, labels: readonly string[]) {
-  using executable = await client.compile(text, options);
-  const { tenLargest } = livenessOf(await executable.optimizedModule());
-  return tenLargest.map((buffer) => {
-    const { bytes: size, shape, what, source } = named(buffer, labels);
-    return `${bytes(size)} ${shape} ${what}${source ? ` at ${source}` : ''}`;
-  });
 }
 
 /** The devices of a program that is split; of another, the client's first. */
@@ -294,22 +247,22 @@ export const moduleName = (name: string | undefined): string =>
 // ---- the cache in memory
 
 const programs = new Map<string, Program[]>(); // by hash; the key itself decides
-const sameKey = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((x, i) => x === b[i]);
+const sameWords = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((x, i) => x === b[i]);
 
 /** The program for a plan: a known one, or a new one that is being compiled. */
-export function programFor(client: Client, plan: Plan, request: Request): Program {
-  const key = keyOf(plan, request.compileOptions);
-  const hash = hashOf(key);
-  const known = programs.get(hash)?.find((p) => p.platform === client.platform && sameKey(p.key, key));
+function programFor(client: Client, plan: Plan, request: Request): Program {
+  const words = wordsOf(plan, request);
+  const hash = hashOf(words);
+  const known = programs.get(hash)?.find((p) => p.platform === client.platform && sameWords(p.key.words, words));
   if (known && request.cache !== false) {
-    request.admit?.(known);
-    count('CachedCompile');
+    request.admit?.(known.key);
+    events.count('programFound');
     return known;
   }
-  const described = describePlan(plan, request, key);
-  const told = checkProgram(described, plan, client, request);
-  request.admit?.(described);
-  const program = new Program(described, plan, client, request, told);
+  const key = keyOf(plan, request, words, hash);
+  events.programMissing(key, plan, client, request);
+  request.admit?.(key);
+  const program = new Program(key, plan, client, request);
   if (request.cache === false) return program;
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.built.then(makeRoom, () => forget(program)); // the next try compiles again
@@ -321,7 +274,7 @@ export async function obtain(client: Client, plan: Plan, request: Request, known
   if (plan.layout) placesOf(client, plan.layout.mesh); // they are there
   for (;;) {
     const isThere = known && !known.dropped && sameLayout(known.layout, plan.layout);
-    if (isThere) count('CachedCompile');
+    if (isThere) events.count('programFound');
     const program = isThere ? known : programFor(client, plan, request);
     const executable = program.ready ?? (await program.compiled(request));
     await roomToRun(client);
@@ -332,25 +285,25 @@ export async function obtain(client: Client, plan: Plan, request: Request, known
 const sameLayout = (a: Layout | undefined, b: Layout | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && String(keyOfLayout(a)) === String(keyOfLayout(b)));
 
-export const describePlan = (plan: Plan, request: Request, key = keyOf(plan, request.compileOptions)): Described => ({
-  key,
-  hash: hashOf(key),
-  facts: describeProgram(plan, request),
-});
-
-/** Everything that makes it another program: the graph, the donated arguments, the options. */
-function keyOf({ graph, isGiven, aliases, layout }: Plan, options: CompileOptions | undefined): Int32Array {
-  const body = structure(graph, isGiven);
-  const flags = options && Object.keys(options).length ? new TextEncoder().encode(JSON.stringify(options)) : [];
-  const split = keyOfLayout(layout);
-  const rest = [...aliases, ...flags, ...split, split.length, graph.nodes.length, graph.roots.length, aliases.length]; // where each part ends
-  const key = new Int32Array(body.length + rest.length);
-  key.set(body);
-  key.set(rest, body.length);
-  return key;
+export function keyOf(plan: Plan, request: Request, words = wordsOf(plan, request), hash = hashOf(words)): ProgramKey {
+  const { graph, isGiven } = plan;
+  return { words, hash, symbols: symbolsOf(graph, isGiven), nodeCount: graph.nodes.length };
 }
 
-/** Frees the programs with these hashes: whoever has one makes it again when it is needed. */
+/** Everything that makes it another program: the graph, the donated arguments, the options. */
+function wordsOf({ graph, isGiven, aliases, layout }: Plan, { compileOptions }: Request): Int32Array {
+  const body = structure(graph, isGiven);
+  const flags = compileOptions && Object.keys(compileOptions).length ? JSON.stringify(compileOptions) : '';
+  const split = keyOfLayout(layout);
+  const ends = [split.length, graph.nodes.length, graph.roots.length, aliases.length]; // where each part ends
+  const rest = [...aliases, ...new TextEncoder().encode(flags), ...split, ...ends];
+  const words = new Int32Array(body.length + rest.length);
+  words.set(body);
+  words.set(rest, body.length);
+  return words;
+}
+
+/** Frees the programs with these hashes: they are compiled again when they are needed. */
 export function dropPrograms(hashes: Iterable<string>): void {
   for (const hash of hashes) {
     for (const program of programs.get(hash) ?? []) program.drop();

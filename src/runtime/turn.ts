@@ -1,7 +1,7 @@
 // One thing at a time: what runs on the device is started in the order in which it was asked for.
 
-import { record } from '../observe/metrics.js';
 import type { Client } from '../pjrt/index.js';
+import { events } from './events.js';
 import { hasGrown, watchMemory } from './memory.js';
 
 let last: Promise<unknown> | undefined;
@@ -10,15 +10,14 @@ let last: Promise<unknown> | undefined;
 export function inTurn<T>(work: () => Promise<T>): Promise<T> {
   const asked = performance.now();
   const start = () => {
-    const now = performance.now();
-    record('DeviceLockWait', (now - asked) * 1e6, now);
+    events.span('wait', asked, performance.now());
     return work();
   };
   const mine = last ? last.then(start, start) : start();
   const end = () => {
     if (last === turn) last = undefined;
   };
-  const turn = mine.then(end, end); // before anyone who awaits it: whoever calls next then need not wait
+  const turn = mine.then(end, end); // before callers that await it: the next call then need not wait
   last = turn;
   return mine;
 }

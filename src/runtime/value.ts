@@ -3,9 +3,9 @@ import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { SpentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
-import { count, record } from '../observe/metrics.js';
 import type { Client } from '../pjrt/index.js';
 import { openClient, settleDevice, virtualDevices } from './device.js';
+import { events } from './events.js';
 import { hold, ownRecord, recordOf, release } from './record.js';
 import { isStored, ShardedArray, type Stored } from './sharded.js';
 
@@ -18,7 +18,7 @@ export const startedClient = (): Client | undefined => running;
 async function startDefault(): Promise<Client> {
   settleDevice();
   const { client } = await openClient('auto', { cpuDevices: virtualDevices() });
-  client.ledger.onBuffer = (n) => count(n > 0 ? 'CreateDataHandles' : 'DestroyDataHandles');
+  client.ledger.onBuffer = (n) => events.count(n > 0 ? 'bufferCreated' : 'bufferFreed');
   running = client;
   return client;
 }
@@ -90,12 +90,7 @@ function upload(device: Client, e: Expr, value: TypedArray, sharding: Sharding |
   const buffer = sharding
     ? ShardedArray.fromHost(device, value, e.aval, sharding)
     : device.bufferFromHost(value, e.aval as ArrayType);
-  const now = performance.now();
-  const time = (now - start) * 1e6;
-  count('SyncTensorsToData');
-  record('TensorToData', time, now);
-  record('TransferToDeviceTime', time, now);
-  record('OutboundData', value.byteLength, now);
+  events.span('upload', start, performance.now(), value.byteLength);
   return buffer;
 }
 

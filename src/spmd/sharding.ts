@@ -4,9 +4,9 @@ import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import { Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
-import { count } from '../observe/metrics.js';
 import { constrain, unconstrained } from '../ops/prim/sharding.js';
 import { isVariable } from '../ops/prim/variable.js';
+import { events } from '../runtime/events.js';
 import { ownRecord, recordOf } from '../runtime/record.js';
 import { hasValue } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -24,7 +24,7 @@ export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): T
 /** The same; `what` names the tensor in errors. */
 export function mark(what: string, tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
   const sharding = checked(what, tensor, mesh, spec);
-  count('XlaMarkSharding');
+  events.count('shardingMarked');
   if (hasValue(tensor.expr)) ownRecord(tensor.expr).sharding = sharding;
   else tensor.reroute((e) => constrained(unmarked(e), sharding));
   return tensor;

@@ -1,10 +1,8 @@
 // What is to be done when a step's results are there: logging, mostly, without holding the loop up.
 import { ArgumentError } from '../base/errors.js';
 import { describe, flatten, isPlain } from '../base/tree.js';
-import { printAnalysis } from '../observe/debug.js';
-import { count, counter } from '../observe/metrics.js';
-import { saveMetrics } from '../observe/report.js';
 import { offLoop } from '../observe/rules-loop.js';
+import { events } from '../runtime/events.js';
 import { allDone } from '../runtime/turn.js';
 import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -43,11 +41,9 @@ const isLeaf = (x: unknown): x is unknown => x != null && !Array.isArray(x) && !
 
 /** A step was started: it counts, and its closures run when it is done, in order. */
 export function endOfStep(done: Promise<void>, own: readonly Closure[]): void {
-  count('MarkStep');
   const closures = [...waiting, ...own];
   waiting = [];
-  saveMetrics(counter('MarkStep')!);
-  printAnalysis();
+  events.stepEnded();
   if (!closures.length) return;
   running = running
     .then(() => done)

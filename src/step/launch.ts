@@ -3,8 +3,6 @@ import { ArgumentError, OutOfMemoryError, StepFailedError } from '../base/errors
 import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
 import { withSource } from '../ir/source.js';
-import { count, timed } from '../observe/metrics.js';
-import { checksNonfinite } from '../observe/nonfinite.js';
 import { input } from '../ops/prim/variable.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
 import type { Cell } from '../runtime/cell.js';
@@ -16,6 +14,7 @@ import {
   placedAsBefore,
   stepStarted,
 } from '../runtime/evaluate.js';
+import { checksResults, events, timed } from '../runtime/events.js';
 import { isPlaced, layoutOf } from '../runtime/layout.js';
 import { withRelief } from '../runtime/memory.js';
 import { obtain, type Request, type Run } from '../runtime/program.js';
@@ -45,10 +44,10 @@ import { avalOf, type Slot, type Target, type Trace, type Value } from './trace.
  * described in the order of the calls; the program is started when it is its turn. If that fails, all is as it was.
  */
 export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
-  const inputs = timed('RunCachedGraphInputData', () => t.slots.map((slot) => inputOf(slot, values)));
+  const inputs = timed('gatherInputs', () => t.slots.map((slot) => inputOf(slot, values)));
   for (const { node } of inputs) hold(node); // until it has run
   const early = startNow(t, inputs, request);
-  const results = timed('RunCachedGraphOutputData', () => new Results(t, values, revive));
+  const results = timed('placeResults', () => new Results(t, values, revive));
   return inTurn(async () => {
     const run = early ?? (await launch(t, inputs, values, request).catch((error: Error) => error));
     releaseAll(inputs);
@@ -83,14 +82,14 @@ const isWhole = (inputs: readonly Input[]): boolean =>
  */
 function startNow(t: Trace, inputs: readonly Input[], request: Request): Run | undefined {
   const executable = t.program?.dropped ? undefined : t.program?.ready;
-  if (!executable || !isFree(executable.client) || changesArePending() || checksNonfinite()) return undefined;
+  if (!executable || !isFree(executable.client) || changesArePending() || checksResults()) return undefined;
   const shardings = t.program!.layout?.parameters;
   const isReady = ({ node }: Input, i: number) =>
     hasValue(node) && !isUnsettled(node) && isPlaced(node, shardings?.[i]);
   if (!inputs.every(isReady)) return undefined;
   if (t.slots.some((slot) => slot.kind === 'grad')) return undefined; // who else has it shows when it is replaced
   try {
-    count('CachedCompile');
+    events.count('programFound');
     return start(t, inputs, executable, request);
   } catch (error) {
     if (error instanceof OutOfMemoryError && isWhole(inputs)) return undefined;
@@ -117,7 +116,7 @@ async function launch(t: Trace, inputs: readonly Input[], values: readonly Value
   const execution = await withRelief(run, () => isWhole(inputs)).catch((error) => {
     throw isWhole(inputs) ? error : failureOf(t, request.name!, error);
   });
-  if (checksNonfinite()) {
+  if (checksResults()) {
     const { outputs } = execution;
     const cells = t.slots.map((slot) => (slot.kind === 'cell' ? slot.cell : undefined));
     const resultName = (i: number, nameOf: (i: number) => string) => nameOfTarget(t, i, nameOf);
@@ -145,7 +144,7 @@ function start(t: Trace, inputs: readonly Input[], executable: LoadedExecutable,
 /** Inputs that the program would take over, but that something else still holds: XLA copies them. */
 function keptOf({ plan: { aliases }, slots }: Trace, inputs: readonly Input[], buffers: readonly Stored[]): number[] {
   const isTwice = (b: Stored) => b.shared && buffers.indexOf(b) !== buffers.lastIndexOf(b);
-  const keepsAll = checksNonfinite(); // what a failed step would have changed is as it was
+  const keepsAll = checksResults(); // what a failed step would have changed is as it was
   const kept: number[] = [];
   aliases.forEach((to, i) => {
     if (to < 0) return;

@@ -6,13 +6,13 @@ import { envSeconds } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { insideBody } from '../ir/scope.js';
 import { captureSource, entry, recordsCalls, type Source } from '../ir/source.js';
-import { differenceOf, nearestOf } from '../observe/explain.js';
+import { describeProgram, differenceOf, nearestOf } from '../observe/explain.js';
 import type { CompileOptions, MemoryStats } from '../pjrt/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice } from '../runtime/device.js';
 import { stepStarted } from '../runtime/evaluate.js';
 import { capacityOf } from '../runtime/memory.js';
-import { type Described, describePlan, dropPrograms, moduleName, obtain, type Request } from '../runtime/program.js';
+import { dropPrograms, moduleName, obtain, type ProgramKey, type Request } from '../runtime/program.js';
 import { defaultClient } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from '../tensor/arguments.js';
@@ -51,7 +51,7 @@ export interface StepOptions {
 const [checkStep, checkCompile] = [entry(checkOf('step')), entry(checkOf('compile'))];
 
 /** The programs a function has become, by their hashes. */
-type Known = Map<string, Described>;
+type Known = Map<string, ProgramKey>;
 
 type Who = Pick<Request, 'group' | 'unnamed'> & { readonly name: string };
 const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions): { name: string; unnamed: boolean } => ({
@@ -72,7 +72,7 @@ const requestOf = (who: Who, source: Source | undefined, o: StepOptions, known: 
   },
 });
 
-function tooMany(name: string, known: Known, program: Described): TooManyGraphsError {
+function tooMany(name: string, known: Known, program: ProgramKey): TooManyGraphsError {
   const nearest = nearestOf(program, [...known.values()]);
   const difference = nearest && differenceOf(nearest, program);
   const said = difference
@@ -287,7 +287,7 @@ export function compile<A extends unknown[], R>(
 
 function checkSame(name: string, before: Trace, after: Trace): void {
   const request: Request = { cause: 'compile' };
-  const difference = differenceOf(describePlan(before.plan, request), describePlan(after.plan, request));
+  const difference = differenceOf(describeProgram(before.plan, request), describeProgram(after.plan, request));
   const other = difference
     ? `${difference.what}: was ${difference.was}, now ${difference.now}`
     : otherUse(before, after);

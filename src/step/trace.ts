@@ -9,10 +9,10 @@ import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { inScope, type Touched } from '../ir/scope.js';
 import { recordsCalls, type Source } from '../ir/source.js';
-import { record } from '../observe/metrics.js';
 import { meshesOf } from '../ops/prim/body.js';
 import { input, isVariable } from '../ops/prim/variable.js';
 import type { Cell } from '../runtime/cell.js';
+import { events } from '../runtime/events.js';
 import type { Plan, Program } from '../runtime/program.js';
 import { ownRecord, recordOf } from '../runtime/record.js';
 import { hasValue, hostValue, nodeValue } from '../runtime/value.js';
@@ -96,7 +96,7 @@ export function trace(
       t.spend(
         (aval) => `this ${aval} stood for an argument of ${name} while it was traced: it has no value of its own`,
       );
-    record('LazyTracing', (performance.now() - start) * 1e6);
+    events.span('trace', start, performance.now());
   }
 }
 

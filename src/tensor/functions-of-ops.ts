@@ -1,7 +1,7 @@
 // Every operation as a function of tensors and as a method of Tensor.
 
-import { count } from '../observe/metrics.js';
 import * as ops from '../ops/index.js';
+import { events } from '../runtime/events.js';
 import { type LiftFunction, liftFunction, liftMethod } from './lift.js';
 import type { OrderOf } from './order.js';
 import { type FunctionOnly, Tensor } from './tensor.js';
@@ -23,13 +23,12 @@ const FUNCTIONS_ONLY = {
 } satisfies Record<FunctionOnly, true>;
 
 type Operation = (...args: never[]) => unknown;
-const counted = (name: string, f: Operation): Operation => {
-  const counter = `xla::${name}` as const;
-  return (...args) => {
-    count(counter);
+const counted =
+  (name: string, f: Operation): Operation =>
+  (...args) => {
+    events.op(name);
     return f(...args);
   };
-};
 const entries = Object.entries(ops).map(([name, f]) => [name, counted(name, f as Operation)] as const);
 for (const [name, f] of entries) {
   if (name in FUNCTIONS_ONLY) continue;

@@ -7,10 +7,11 @@ import { ArgumentError } from '../base/errors.js';
 import { showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import { count } from '../observe/metrics.js';
+
 import * as ops from '../ops/index.js';
 import { full } from '../ops/prim/constant.js';
 import { broadcastTo, convert } from '../ops/prim/move.js';
+import { events } from '../runtime/events.js';
 import { nodeValue } from '../runtime/value.js';
 import { tensor } from './create.js';
 import { liftMethod } from './lift.js';
@@ -102,7 +103,7 @@ for (const [name, f] of [...IN_PLACE.map((n) => [n, ops[n]] as const), ...Object
           `${name}_: the result is ${expr.aval}, and this tensor ${this.expr.aval}: shapes stay in place`,
         );
       }
-      count(`xla::${name}`);
+      events.op(name);
       return this.rebind(convert(expr, this.dtype));
     }),
   });

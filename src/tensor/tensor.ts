@@ -1,4 +1,5 @@
 // The tensor: a lazy value. Operations on it are described, not computed; reading it computes.
+
 import { inspect } from 'node:util';
 import { gradEnabled } from '../autograd/mode.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
@@ -13,7 +14,7 @@ import { collect } from '../ir/graph.js';
 import { Mesh } from '../ir/mesh.js';
 import { insideBody } from '../ir/scope.js';
 import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
-import { count } from '../observe/metrics.js';
+import '../observe/index.js'; // side effect: metrics, explanations and rules listen to the runtime
 import type * as ops from '../ops/index.js';
 import { onesLike } from '../ops/prim/constant.js';
 import { add } from '../ops/prim/pointwise.js';
@@ -22,6 +23,7 @@ import { gradients } from '../ops/prim/sweep.js';
 import { detach, input, isVariable, variable } from '../ops/prim/variable.js';
 import { Cell } from '../runtime/cell.js';
 import { changesArePending, describedSince, fetchArray, placedAsBefore } from '../runtime/evaluate.js';
+import { events } from '../runtime/events.js';
 import { isOn } from '../runtime/layout.js';
 import { hold, ownRecord, recordOf, release } from '../runtime/record.js';
 import type { Stored } from '../runtime/sharded.js';
@@ -57,7 +59,7 @@ export class Tensor {
     this.#expr = gradEnabled() ? expr : detach(expr);
     hold(this.#expr);
     if (SAME.has(this.#expr.op.name) && !currentStep()) borrow(this.#expr);
-    count('CreateXlaTensor');
+    events.count('tensorCreated');
     currentStep()?.made.push(this);
   }
 

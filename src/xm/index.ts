@@ -12,7 +12,7 @@ import { defaultGenerator, manualSeed } from '../tensor/random.js';
 import { Tensor } from '../tensor/tensor.js';
 
 /** xm.metrics_report: every metric and counter. */
-export { report as metricsReport } from '../observe/report.js';
+export { report as metricsReport } from '../observe/metrics.js';
 /** xm.mark_step, and spec code's xla_mark_step around it: computes what is pending and ends a step. */
 export { type SyncOptions, sync as markStep, sync as xlaMarkStep } from '../step/sync.js';
 export { getStablehlo } from '../tensor/graph.js';

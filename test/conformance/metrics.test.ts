@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tx from 'tsxla';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { NAMES } from '../../dist/observe/metrics.js';
+import { NAMES } from '../../dist/observe/registry.js';
 import { collectGarbage, startCounting, times } from './support.js';
 
 const { metrics } = tx;
