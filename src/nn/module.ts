@@ -186,7 +186,7 @@ export class Module {
     for (const p of this.parameters()) p.requiresGrad_(on);
     return this;
   }
-  /** These parameters are not learned from now on; all of them unless told. */
+  /** These parameters are not learned from now on. Default: all. */
   freeze(pattern: Pattern = /(?:)/): this {
     return this.#learn('freeze', pattern, false);
   }

@@ -24,7 +24,6 @@ interface Additions {
   /** Which cache had the program. */
   readonly cache?: 'memory' | 'disk' | 'miss' | undefined;
   readonly compileSeconds?: number | undefined;
-  readonly largestInputs?: readonly { readonly name: string; readonly bytes: number }[] | undefined;
   /** Any other lines, as what differs from the nearest known program. */
   readonly notes?: readonly string[] | undefined;
 }
@@ -55,7 +54,6 @@ export function debugLevel(): number {
 const KINDS = {
   compilation: { prefix: 'Compilation Analysis: ', heading: 'Compilation Cause' },
   execution: { prefix: 'Execution Analysis: ', heading: 'Execution Cause' },
-  unexpected: { prefix: 'Unexpected Execution Analysis: ', heading: 'Execution Cause' },
 } as const;
 export type AnalysisKind = keyof typeof KINDS;
 
@@ -64,12 +62,10 @@ const SINGLE = '-'.repeat(80);
 const block = (prefix: string, lines: readonly string[]): string =>
   `\n${[DOUBLE, ...lines, SINGLE, DOUBLE].map((line) => `${prefix}${line}\n`).join('')}`;
 
-function additions({ cache, compileSeconds, largestInputs = [], notes = [] }: Additions): string[] {
-  const largest = largestInputs.map((input) => `${input.name} ${bytes(input.bytes)}`).join(', ');
+function additions({ cache, compileSeconds, notes = [] }: Additions): string[] {
   return [
     ...(cache ? [`Cache: ${cache}`] : []),
     ...(compileSeconds === undefined ? [] : [`Compile Time: ${seconds(compileSeconds)}`]),
-    ...(largest ? [`Largest Inputs: ${largest}`] : []),
     ...notes.flatMap((note) => note.split('\n')),
   ];
 }
@@ -131,10 +127,6 @@ export function printPostCompilation(program: () => PostCompilationAnalysis): vo
 /** Before a run. */
 export function printExecution(graph: () => GraphAnalysis): void {
   if (isWanted(2)) print(describeGraph('execution', graph()));
-}
-/** Before the error that says that a compiled function must not run anything: whatever the level. */
-export function printUnexpectedExecution(graph: () => GraphAnalysis): void {
-  if (isFirstProcess()) print(describeGraph('unexpected', graph()));
 }
 /** After a step: what its metrics say is wrong. */
 export function printAnalysis(steps?: number): void {

@@ -63,7 +63,7 @@ export function wholeOf(client: Client): number {
   }
   return bytes;
 }
-/** The same before there is a client, as far as one can tell. */
+/** The same before there is a client; Infinity where it is not known. */
 export const machineMemory = (platform: string): number =>
   platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY;
 /** How much of it may be used. */

@@ -40,7 +40,7 @@ export type Cause = 'sync' | 'compile' | 'pending' | 'loader' | 'stepTrace' | 'r
 export interface Request {
   readonly cause: Cause;
   readonly name?: string | undefined;
-  /** What tells the function from others of the same name; a function without a name of its own is told by its place. */
+  /** Identifies the function among others of the same name; one without a name of its own is identified by its place. */
   readonly group?: unknown;
   readonly unnamed?: boolean | undefined;
   /** Where the user's code called. */
