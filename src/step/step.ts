@@ -1,6 +1,7 @@
 // Steps: a function that describes what is computed, run as one program. What lives after it is what it returns, every
 // outside tensor it changed, and the gradients that are still set; all else made inside is spent.
 
+import { BoundedMap } from '../base/bounded.js';
 import { markDescribed } from '../base/described.js';
 import { envSeconds } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
@@ -50,8 +51,8 @@ export interface StepOptions {
 
 const [checkStep, checkCompile] = [entry(checkOf('step')), entry(checkOf('compile'))];
 
-/** The programs a function has become, by their hashes. */
-type Known = Map<string, ProgramKey>;
+/** The programs a function has become, by their hashes; what they are is only kept where their number is limited. */
+type Known = Map<string, ProgramKey | undefined>;
 
 type Who = Pick<Request, 'group' | 'unnamed'> & { readonly name: string };
 const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions): { name: string; unnamed: boolean } => ({
@@ -68,12 +69,15 @@ const requestOf = (who: Who, source: Source | undefined, o: StepOptions, known: 
   admit(program) {
     if (known.has(program.hash)) return;
     if (known.size >= (o.maxGraphs ?? Number.POSITIVE_INFINITY)) throw tooMany(who.name, known, program);
-    known.set(program.hash, program);
+    known.set(program.hash, o.maxGraphs === undefined ? undefined : program);
   },
 });
 
 function tooMany(name: string, known: Known, program: ProgramKey): TooManyGraphsError {
-  const nearest = nearestOf(program, [...known.values()]);
+  const nearest = nearestOf(
+    program,
+    [...known.values()].filter((p) => p !== undefined),
+  );
   const difference = nearest && differenceOf(nearest, program);
   const said = difference
     ? `\nGot: ${difference.what}, ${difference.now}\nExpected: ${difference.what}, ${difference.was}` +
@@ -97,7 +101,7 @@ function inline<A extends unknown[], R>(name: string, fn: (...args: A) => R, ...
 }
 
 /** Programs of the steps of each name, for maxGraphs. */
-const stepPrograms = new Map<string, Known>();
+const stepPrograms = new BoundedMap<string, Known>(1000);
 
 /**
  * Runs fn and computes, in one program, what it returns, every tensor it changed in place, and the gradients it leaves. All
@@ -111,6 +115,7 @@ export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
   const source = captureSource(step);
   const group = unnamed ? fn.toString() : name; // the function is made anew each time: its text tells it from others
   const known = stepPrograms.get(group) ?? new Map();
+  stepPrograms.delete(group); // to the end: the one that was not called for longest goes first
   stepPrograms.set(group, known);
   return attempt(() => {
     checkClosures();

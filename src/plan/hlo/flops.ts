@@ -1,4 +1,5 @@
 // How many operations an instruction takes: products of matrices exactly, the rest by the elements they make.
+import { BoundedMap } from '../../base/bounded.js';
 import { sizeOf } from '../../base/dtype.js';
 import { type Instruction, primitive } from '../../pjrt/hlo-proto.js';
 import { type Body, elementsOf, leavesOf, type OptimizedProgram } from './program.js';
@@ -96,7 +97,7 @@ function convolutionFlops(body: Body, i: Instruction): number {
 }
 
 type WindowDim = NonNullable<Instruction['window']>['dims'][number];
-const counted = new Map<string, number>();
+const counted = new BoundedMap<string, number>(10_000);
 /** How often an element of the window meets one of the input, and not padding nor a gap between elements. */
 function pairs(length: number, made: number, { size, stride, low, lhsDilate, rhsDilate }: WindowDim): number {
   const [gap, reach] = [Math.max(1, lhsDilate), Math.max(1, rhsDilate)];
