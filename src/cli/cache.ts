@@ -22,7 +22,7 @@ const printJson = (value: unknown) => print(JSON.stringify(value, null, 2));
 const SHORT = 12; // characters of a key that tell programs apart
 
 export function cacheCommand(): Command {
-  const command = new Command('cache').description('show, explain and remove compiled programs kept on disk');
+  const command = new Command('cache');
   const json = () => new Option('--json', 'print as JSON');
   command
     .command('list', { isDefault: true })

@@ -6,14 +6,11 @@ import { type DeviceReport, diagnose, type Report } from '../observe/doctor.js';
 import { progress } from './progress.js';
 
 export function doctorCommand(): Command {
-  return new Command('doctor')
-    .description('check Node, plugins, devices and caches, and run a matmul on every device that starts')
-    .option('--json', 'print the report as JSON')
-    .action(async (flags: { json?: true }) => {
-      const report = await diagnose({ onProgress: progress('fetching the CPU plugin') });
-      console.log(flags.json ? JSON.stringify(report, null, 2) : show(report));
-      if (!report.ok) process.exitCode = 1;
-    });
+  return new Command('doctor').option('--json', 'print the report as JSON').action(async (flags: { json?: true }) => {
+    const report = await diagnose({ onProgress: progress('fetching the CPU plugin') });
+    console.log(flags.json ? JSON.stringify(report, null, 2) : show(report));
+    if (!report.ok) process.exitCode = 1;
+  });
 }
 
 const MARK = { ok: pc.green('ok     '), absent: pc.dim('absent '), failed: pc.red('FAILED ') };

@@ -24,7 +24,6 @@ interface Options extends Pick<PerplexityTextOptions, 'stride' | 'maxTokens' | '
 export function evalPerplexityCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
   const command = new Command('eval-perplexity')
-    .description('how well a model foresees a text: exp of the mean loss over tokens')
     .requiredOption(
       '-m, --model <name>',
       'a folder, quantized or not, a name on the Hugging Face hub, or a file of the original',

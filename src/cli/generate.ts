@@ -27,7 +27,6 @@ interface Options extends Omit<GenerateOptions, 'eosTokenIds'> {
 export function generateCommand(): Command {
   const option = (flags: string, text: string) => new Option(flags, text).argParser(number);
   const command = new Command('generate')
-    .description('continue a text with a Qwen3 model')
     .requiredOption(
       '-m, --model <name>',
       'the folder of a model, quantized or not, or its name on the Hugging Face hub',

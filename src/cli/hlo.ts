@@ -15,7 +15,7 @@ import { count, duration, whole } from './numbers.js';
 import { progress } from './progress.js';
 
 export function hloCommand(): Command {
-  const hlo = new Command('hlo').description('run or compile a StableHLO module');
+  const hlo = new Command('hlo');
   hlo
     .command('run')
     .description('compile a module and run it')

@@ -20,9 +20,6 @@ interface Options extends Omit<KDCacheOptions, 'separator' | 'data' | 'teacher'>
 export function kdCacheCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
   const command = new Command('kd-cache')
-    .description(
-      'run a teacher over text and keep its most likely tokens, for distillation; continues what was stopped',
-    )
     .requiredOption('-t, --teacher <name>', 'the folder of a Qwen3 model, or its name on the Hugging Face hub')
     .requiredOption('-d, --data <files...>', '.jsonl, .parquet or .txt files')
     .requiredOption('-o, --output <folder>', 'where the cache is written, or continued')
@@ -112,7 +109,6 @@ async function announce(
 
 export const kdConvertCommand = (): Command =>
   new Command('kd-convert')
-    .description("write a KD cache of the original's .pt files from one of ours, or one of ours from such files")
     .argument('<from>', 'the folder of a cache')
     .argument('<to>', 'an empty folder, or one to be made')
     .option(

@@ -29,7 +29,6 @@ export function mergeLoraCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
   return withDevice(
     new Command('merge-lora')
-      .description("put adapters into a model's weights; a quantized one becomes plain, or is quantized again")
       .requiredOption('-m, --model <name>', 'the student: a folder, quantized or not, or a file of the original')
       .option('--base <name>', "for the original's files: the Qwen3 that they were made of")
       .option('-a, --adapters <path>', "a folder of PEFT, or a file; default: those inside of the original's files")

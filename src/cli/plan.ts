@@ -10,7 +10,6 @@ import { type Progress, progress } from './progress.js';
 
 export function planCommand(): Command {
   return new Command('plan')
-    .description('whether a workload fits TPUs that are not here, the largest batch, and how fast it can be')
     .option('--model <name>', 'Qwen3-0.6B and its like, or the path of a config.json')
     .option('--workload <name>', 'recovery-lora, full or inference')
     .addOption(new Option('--job <name>', 'the former name of --workload').hideHelp())

@@ -18,7 +18,7 @@ const device = () => new Argument('<device>', 'which device').choices(DEVICE_TYP
 const print = (line: string) => void process.stdout.write(`${line}\n`);
 
 export function pluginsCommand(): Command {
-  const command = new Command('plugins').description('show, install and remove the plugins that bring XLA to a device');
+  const command = new Command('plugins');
   const list = async ({ json }: { json?: boolean }) => {
     const plugins = await listPlugins();
     if (json) print(JSON.stringify(plugins, null, 2));

@@ -1,5 +1,4 @@
 // Progress on stderr: a bar on a terminal, a line now and then elsewhere.
-import cliProgress from 'cli-progress';
 import { bytes } from '../base/format.js';
 import { stand } from '../base/log.js';
 
@@ -28,18 +27,14 @@ export function fetchProgress(): (p: { readonly file: string; readonly done: num
   };
 }
 
-const BAR = { barCompleteString: '█'.repeat(30), barIncompleteString: '░'.repeat(30), barGlue: '' };
-
-/**
- * Only cli-progress's drawing is used. Its SingleBar keeps the process alive until stopped and swallows the first
- * Ctrl-C; this one needs no stopping: each state is a whole line, so an error printed after it starts on its own.
- */
+/** Each state is a whole line, so an error printed after it starts on its own, and nothing has to be stopped. */
 function bar(label: string, show: (amount: number) => string, rest: () => string): Progress {
   return (done, total) => {
     const text = ` ${show(done)} of ${show(total)}${rest()}`;
     const room = (process.stderr.columns || 120) - 1; // a line that goes on in the next row could not be taken away
-    const barsize = Math.max(0, Math.min(30, room - label.length - text.length - 1));
-    const drawn = barsize < 5 ? '' : ` ${cliProgress.Format.BarFormat(done / total, { ...BAR, barsize })}`;
+    const size = Math.min(30, room - label.length - text.length - 1);
+    const full = Math.round(size * Math.min(1, done / total || 0)); // more than the total, or a total of 0: no reason to throw
+    const drawn = size < 5 ? '' : ` ${'█'.repeat(full)}${'░'.repeat(size - full)}`;
     stand(done < total ? `${label}${drawn}${text}`.slice(0, room) : '');
   };
 }

@@ -26,7 +26,6 @@ interface Options extends Pick<FactoredOptions, 'lutSize' | 'scaleRank' | 'group
 export function quantizeCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
   const command = new Command('quantize')
-    .description("quantize a Qwen3 model's linears to 2 or 4 bits: a student for recovery")
     .requiredOption('-m, --model <name>', 'the folder of a Qwen3 model, or its name on the Hugging Face hub')
     .requiredOption('-o, --output <folder>', 'where the student is written')
     .addOption(

@@ -25,7 +25,7 @@ import { addressOption, clusterAt, type RayFlags, rayEnv, rayFlags } from './ray
 const commands = () => [submitCommand(), jobsCommand(), logsCommand(), stopCommand()];
 
 export function rayCommand(): Command {
-  const ray = new Command('ray').description('jobs on a Ray cluster: submit, list, logs, stop');
+  const ray = new Command('ray');
   for (const command of commands()) ray.addCommand(command);
   return ray;
 }

@@ -13,9 +13,7 @@ type Given = RecoveryOptions &
   RayFlags & { readonly json?: true; readonly clipGradNorm?: number; readonly fullLogits: boolean };
 
 export function trainRecoveryLoraCommand(): Command {
-  const command = new Command('train-recovery-lora').description(
-    'give a quantized Qwen3 its quality back: small adapters learn what a teacher said (tsxla kd-cache)',
-  );
+  const command = new Command('train-recovery-lora');
   for (const [name, flag] of Object.entries(FLAGS))
     for (const option of optionsOf(name, flag)) command.addOption(option);
   for (const option of rayFlags()) command.addOption(option.helpGroup(`With ${flagOf('ray')}:`));
