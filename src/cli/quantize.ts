@@ -6,9 +6,9 @@ import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, plural, seconds } from '../base/format.js';
 import { openOutput } from '../io/file.js';
-import type { FactoredOptions, LayerReport, Preset } from '../quant/index.js';
+import type { FactoredOptions, LayerReport } from '../quant/index.js';
+import { PRESET_NAMES, type Preset } from '../quant/presets.js';
 import type { StudentForm } from '../recovery/index.js';
-import { PRESETS } from '../recovery/options.js';
 import { withDevice } from './device-option.js';
 import { whole } from './numbers.js';
 import { fetchProgress, progress } from './progress.js';
@@ -30,7 +30,7 @@ export function quantizeCommand(): Command {
     .requiredOption('-o, --output <folder>', 'where the student is written')
     .addOption(
       new Option('--preset <name>', 'bits of the MLPs and of attention')
-        .choices(PRESETS)
+        .choices(PRESET_NAMES)
         .default('q2a4' satisfies Preset),
     )
     .addOption(number('--lut-size <n>', "levels of a weight, instead of the preset's: 4 (2 bits) or 16 (4 bits)"))

@@ -8,6 +8,7 @@ import { Command } from 'commander';
 import pc from 'picocolors';
 import { ArgumentError, RayError } from '../base/errors.js';
 import { columns, plural, seconds } from '../base/format.js';
+import { onSignals, STOP_SIGNALS } from '../base/signals.js';
 import {
   eventsOf,
   isFinal,
@@ -91,12 +92,11 @@ function loaderFor(script: string): string[] {
 function runScript(command: string[], env: NodeJS.ProcessEnv): Promise<number> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, command, { stdio: 'inherit', env });
-    const ignore = () => {}; // a terminal's Ctrl-C reaches the child by itself
-    const forward = () => void child.kill('SIGTERM');
-    process.on('SIGINT', ignore).on('SIGTERM', forward);
+    // A terminal's Ctrl-C reaches the child by itself.
+    const unlisten = onSignals(STOP_SIGNALS, (signal) => void (signal === 'SIGTERM' && child.kill(signal)));
     child.on('error', reject);
     child.on('exit', (code, signal) => {
-      process.off('SIGINT', ignore).off('SIGTERM', forward);
+      unlisten();
       resolve(code ?? 128 + os.constants.signals[signal!]);
     });
   });

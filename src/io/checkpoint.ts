@@ -8,6 +8,7 @@ import { makeFolder } from '../base/folder.js';
 import { holderOf, type Lock, waitForLock } from '../base/lock.js';
 import { notice } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
+import { onSignals, STOP_SIGNALS } from '../base/signals.js';
 import { messageOf } from '../base/thrown.js';
 import {
   type CheckpointInfo,
@@ -263,8 +264,7 @@ export class CheckpointManager {
     return true;
   }
   #listen(): () => void {
-    const signals = ['SIGTERM', 'SIGINT'] as const;
-    const stop = (signal: NodeJS.Signals) => {
+    return onSignals(STOP_SIGNALS, (signal) => {
       if (this.#stop) {
         this.close();
         process.kill(process.pid, signal);
@@ -272,11 +272,7 @@ export class CheckpointManager {
       }
       this.#stop ??= signal;
       notice(`${signal}: saves after this step; once more ends it now`);
-    };
-    for (const signal of signals) process.on(signal, stop);
-    return () => {
-      for (const signal of signals) process.off(signal, stop);
-    };
+    });
   }
   /** From now on signals end the process as they did before the first `tick`. */
   close(): void {

@@ -5,8 +5,8 @@ import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
 import { messageOf } from '../base/thrown.js';
-import { type Frame, frameBytes, HEADER, KIND, LARGEST, readFrame } from './frames.js';
 import type { Answer, NetworkData, Request } from './key-value.js';
+import { type Frame, frameBytes, HEADER, KIND, LARGEST, readFrame } from './key-value-frames.js';
 import { failed, NOTHING, ok, type Reply, Store } from './key-value-map.js';
 
 const { member, lines } = workerData as NetworkData;

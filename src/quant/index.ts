@@ -25,5 +25,6 @@ export {
   savePacked,
   unpack,
 } from './packed.js';
-export { ATTENTION, type LayerOptions, MLP, PRESETS, type Preset, presetRules, type QuantRule } from './presets.js';
+export { ATTENTION, MLP, PRESETS, type Preset } from './presets.js';
+export { type LayerOptions, presetRules, type QuantRule } from './rules.js';
 export { SymmetricLinear, type SymmetricOptions } from './symmetric.js';

@@ -11,7 +11,8 @@ import { where } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { FactoredOptions } from './factored.js';
 import { type Parts, QuantLinear } from './linear.js';
-import { type Preset, presetRules, type QuantRule, quantLinear } from './presets.js';
+import type { Preset } from './presets.js';
+import { presetRules, type QuantRule, quantLinear } from './rules.js';
 
 export interface QuantizeOptions {
   readonly preset?: Preset;
@@ -19,7 +20,7 @@ export interface QuantizeOptions {
   readonly options?: FactoredOptions;
   /** Instead of a preset. */
   readonly rules?: readonly QuantRule[];
-  /** Only those linears of them: all unless told. */
+  /** Only those linears of them. Default: all. */
   readonly targets?: Pattern;
   /** Compute each weight now and keep it, for a model whose scales are not trained. */
   readonly materialize?: boolean;

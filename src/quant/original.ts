@@ -17,7 +17,8 @@ import { Tensor } from '../tensor/tensor.js';
 import { FactoredLinear } from './factored.js';
 import { lookup } from './lut.js';
 import { namesOf, quantLinears, replace } from './model.js';
-import { ATTENTION, type LayerOptions, MLP, PRESETS, quantLinear } from './presets.js';
+import { ATTENTION, MLP, PRESETS } from './presets.js';
+import { type LayerOptions, quantLinear } from './rules.js';
 
 /** What its config.json says, in its spelling. */
 export interface OriginalConfig {

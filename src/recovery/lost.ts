@@ -1,7 +1,7 @@
 // What is said of a run whose loss or gradients are not finite any more: how the reason is found, and what is saved.
 import fs from 'node:fs';
 import { NonfiniteError } from '../base/errors.js';
-import type { RunFolder } from './folder.js';
+import type { OutputFolder } from './output.js';
 
 /** A number of a step that is NaN or infinite. */
 export interface Lost {
@@ -22,7 +22,7 @@ export async function lostRun({ what, step, value }: Lost, folder: Folder): Prom
     { details: { step, what, value } },
   );
 }
-type Folder = Pick<RunFolder, 'checkpoints' | 'paths'>;
+type Folder = Pick<OutputFolder, 'checkpoints' | 'paths'>;
 
 /** The same where the search is on: the step was not done, and says what went wrong. */
 export async function failedStep(step: number, error: NonfiniteError, folder: Folder): Promise<NonfiniteError> {

@@ -6,7 +6,7 @@ import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { parseTopology } from '../base/slices.js';
 import { shown } from '../base/tree.js';
-import type { Preset } from '../quant/index.js';
+import { PRESET_NAMES } from '../quant/presets.js';
 import { addressFromEnv } from '../train/ray/address.js';
 
 type Kind = 'text' | 'texts' | 'number' | 'whole' | 'switch' | readonly string[];
@@ -37,14 +37,13 @@ const TRAINING = 'Training';
 const WATCHING = 'Watching and saving';
 const WORKERS = 'Several processes and machines';
 
-export const PRESETS = ['q2a4', 'q4a4', 'q4a4_r32', 'q2a2'] as const satisfies readonly Preset[];
 const DTYPE_NAMES = ['float32', 'float16', 'bfloat16', 'f32', 'f16', 'bf16'] as const;
 
 // biome-ignore format: a table
 export const FLAGS = {
   model: { group: MODEL, kind: 'text', text: 'the student: a folder that tsxla quantize wrote, any Qwen3 folder, or a name on the hub' },
   v2Checkpoint: { group: MODEL, kind: 'text', text: "the original's quantized checkpoint of that model: a folder, or a .pt or .safetensors file" },
-  quantize: { group: MODEL, kind: PRESETS, text: 'quantize a plain model first; it is kept in student/ of --output' },
+  quantize: { group: MODEL, kind: PRESET_NAMES, text: 'quantize a plain model first; it is kept in student/ of --output' },
   output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', free: true, text: 'the folder of the run: adapters, checkpoints, metrics' },
   device: { group: MODEL, kind: ['auto', 'cpu', 'cuda', 'tpu'], default: 'auto', free: true, text: 'where to train; auto is PJRT_DEVICE, else the best there is' },
   tpu: { group: MODEL, kind: 'switch', default: false, free: true, text: 'the same as --device tpu' },

@@ -26,9 +26,9 @@ import {
 import { PARALLEL_AXES } from '../spmd/parallel.js';
 import { batchAxes } from '../spmd/shares.js';
 import { manualSeed } from '../tensor/random.js';
-import { studentIn } from './folder.js';
 import { type Lesson, openLesson } from './lessons.js';
 import { flagOf, type Settings } from './options.js';
+import { studentIn } from './output.js';
 import { type AdaptersToTrain, findStudent, loadStudent, type StudentForm, saveStudent } from './student.js';
 import type { Workers } from './workers.js';
 

@@ -15,12 +15,12 @@ import { Tensor } from '../tensor/tensor.js';
 import { shareLoader } from '../train/data.js';
 import { getMemoryInfo } from '../xm/index.js';
 import { type Anchor, emptyAnchor, fillAnchor } from './anchor.js';
-import { RunFolder, studentIn } from './folder.js';
 import { type Batch, batchesOf, type Lesson } from './lessons.js';
 import { failedStep, type Lost, lostRun } from './lost.js';
 import { Meter } from './meter.js';
 import type { EvalMetrics, Metrics } from './metrics.js';
 import { fixed, type Settings } from './options.js';
+import { OutputFolder, studentIn } from './output.js';
 import { evaluatePerplexity, type Perplexity, perplexityRows } from './perplexity.js';
 import { type Prepared, prepare } from './prepare.js';
 import { rateFactor, scheduleAt } from './schedule.js';
@@ -86,7 +86,7 @@ export interface RecoveryResult {
 export type Tell = (event: RecoveryEvent) => void;
 
 export async function recover(settings: Settings, tell: Tell, workers: Workers): Promise<RecoveryResult> {
-  await using folder = await RunFolder.open(settings, workers); // whatever happens, what was saved is on the disk
+  await using folder = await OutputFolder.open(settings, workers); // whatever happens, what was saved is on the disk
   const prepared = await prepare(settings, workers);
   const compiled = counts.compiled;
   const learner = new Learner(prepared, settings, workers);
@@ -190,7 +190,7 @@ interface Progress {
 class Run {
   readonly #settings: Settings;
   readonly #learner: Learner;
-  readonly #folder: RunFolder;
+  readonly #folder: OutputFolder;
   readonly #tell: Tell;
   readonly #workers: Workers;
   readonly #batches: DataLoader<Readonly<Record<string, unknown>>, Batch>;
@@ -208,7 +208,7 @@ class Run {
     s: Settings,
     { lesson, share, mesh }: Prepared,
     learner: Learner,
-    folder: RunFolder,
+    folder: OutputFolder,
     tell: Tell,
     workers: Workers,
   ) {

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
+import { onSignals, STOP_SIGNALS } from '../base/signals.js';
 import { deviceNamed } from '../runtime/device.js';
 import {
   getContext,
@@ -14,8 +15,8 @@ import {
   TrainingFailedError,
 } from '../train/index.js';
 import { asWorker } from '../train/worker.js';
-import { clearedIn, pathsIn } from './folder.js';
 import { flagOf, placed, type RecoveryOptions, type Settings, settle } from './options.js';
+import { clearedIn, pathsIn } from './output.js';
 import { type RecoveryResult, recover, type Tell } from './train.js';
 import { ALONE, workersHere } from './workers.js';
 
@@ -79,15 +80,14 @@ async function work(settings: Settings, tell: Tell): Promise<void> {
 
 /** A signal is the workers' affair: they save and leave, and their result is that of a run that was stopped. */
 async function leavingToWorkers(run: () => ReturnType<TorchTrainer['fit']>): ReturnType<TorchTrainer['fit']> {
-  const [signals, ignore] = [['SIGINT', 'SIGTERM'] as const, () => {}];
-  for (const signal of signals) process.on(signal, ignore);
+  const unlisten = onSignals(STOP_SIGNALS, () => {});
   try {
     return await run();
   } catch (e) {
     if (e instanceof TrainingFailedError && e.result.metrics?.['finished'] === 0) return e.result;
     throw e;
   } finally {
-    for (const signal of signals) process.off(signal, ignore);
+    unlisten();
   }
 }
 

@@ -10,7 +10,8 @@ import type { Mesh } from '../ir/mesh.js';
 import { Tensor } from '../tensor/tensor.js';
 import { Checkpoint } from './checkpoint.js';
 import type { Shards } from './data.js';
-import type { Link, Metrics, WorkerSpec } from './link.js';
+import type { Link } from './link.js';
+import type { Metrics, WorkerSpec } from './protocol.js';
 import { SAVING } from './storage.js';
 
 /** Who a worker is. */

@@ -27,7 +27,7 @@ import { KDCacheDataset } from '../distill/index.js';
 import type { Mesh } from '../ir/mesh.js';
 import { batchShare, type Share } from '../spmd/index.js';
 import type { TrainContext } from './context.js';
-import type { WorkerSpec } from './link.js';
+import type { WorkerSpec } from './protocol.js';
 
 /** Items, a dataset, or where it is: files of JSONL or Parquet, the folder of a KD cache. */
 export type DatasetSource = readonly unknown[] | Dataset<unknown> | IterableDataset<unknown> | string;

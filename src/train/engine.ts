@@ -4,7 +4,8 @@ import { messageOf } from '../base/thrown.js';
 import { Checkpoint } from './checkpoint.js';
 import type { CheckpointConfig, FailureConfig, ScalingConfig } from './config.js';
 import { TrainingFailedError } from './errors.js';
-import { decodeMetrics, type JsonMetrics, type Link, type Metrics, type WorkerSpec } from './link.js';
+import type { Link } from './link.js';
+import { decodeMetrics, type JsonMetrics, type Metrics, type WorkerSpec } from './protocol.js';
 import type { Scale } from './scaling.js';
 
 /** What a run came to. */
@@ -77,9 +78,6 @@ export interface Engine {
   /** Throws a TrainingFailedError where the run failed more often than it may. */
   run(request: RunRequest): Promise<Result>;
 }
-
-/** What tells a program to end: the engine ends its workers in order. */
-export const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** What runs this program again, as each worker does, behind `node`. */
 export interface Command {

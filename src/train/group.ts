@@ -12,9 +12,10 @@ import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { jsonOf } from '../base/json.js';
 import { notice } from '../base/log.js';
+import { END_SIGNALS, onSignals } from '../base/signals.js';
 import { temporaryFolder } from '../base/temporary.js';
 import { visibleGpus } from '../runtime/device.js';
-import { type Command, ownCommand, SIGNALS } from './engine.js';
+import { type Command, ownCommand } from './engine.js';
 import { StoppedError, WorkerError } from './errors.js';
 import {
   decodeMetrics,
@@ -25,7 +26,7 @@ import {
   send,
   type ToWorker,
   type WorkerSpec,
-} from './link.js';
+} from './protocol.js';
 import type { Scale } from './scaling.js';
 import type { RunFolder } from './storage.js';
 
@@ -100,9 +101,9 @@ export class WorkerGroup {
     const over = new Promise<void>((resolve, reject) => {
       this.#end = { resolve, reject };
     });
-    const [kill, stop] = [() => this.#kill(), (signal: NodeJS.Signals) => this.#stop(signal)];
+    const kill = () => this.#kill();
     process.on('exit', kill);
-    for (const signal of SIGNALS) process.on(signal, stop);
+    const unlisten = onSignals(END_SIGNALS, (signal) => this.#stop(signal));
     const watch = setInterval(() => this.#lookForLate(), PATIENCE).unref();
     try {
       for (let rank = 0; rank < this.scale.workers; rank++) this.#start(rank, own, specFile, port);
@@ -117,7 +118,7 @@ export class WorkerGroup {
       await within(1000, [...this.#logs, ...this.#served]); // processes of theirs may hold what they write to
       await scratch.remove();
       process.off('exit', kill);
-      for (const signal of SIGNALS) process.off(signal, stop);
+      unlisten();
       if (this.#stopping && !process.listenerCount(this.#stopping)) process.kill(process.pid, this.#stopping);
     }
   }

@@ -28,7 +28,7 @@ export {
 export type { DatasetSource, Datasets, Shard, ShardOptions } from './data.js';
 export type { KeptCheckpoint, Result } from './engine.js';
 export { TrainingFailedError, WorkerError } from './errors.js';
-export type { Metrics } from './link.js';
+export type { Metrics } from './protocol.js';
 export type { RayOptions } from './ray/engine.js';
 export {
   anyWorker,

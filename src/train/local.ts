@@ -6,7 +6,8 @@ import { messageOf } from '../base/thrown.js';
 import { type Engine, failedError, type Result, type RunRequest, resultOf } from './engine.js';
 import { isMistake, StoppedError, WorkerError } from './errors.js';
 import { WorkerGroup } from './group.js';
-import type { Link, Metrics, WorkerSpec } from './link.js';
+import type { Link } from './link.js';
+import type { Metrics, WorkerSpec } from './protocol.js';
 import { lockRun, RunFolder } from './storage.js';
 
 export class LocalEngine implements Engine {

@@ -18,7 +18,7 @@ import { WRITER } from '../io/checkpoint-files.js';
 import { flushFolder } from '../io/file.js';
 import type { CheckpointConfig } from './config.js';
 import type { PlainResult } from './engine.js';
-import { decodeMetrics, type JsonMetrics, type Metrics } from './link.js';
+import { decodeMetrics, type JsonMetrics, type Metrics } from './protocol.js';
 
 interface Kept {
   readonly number: number;

@@ -16,8 +16,8 @@ import {
 import type { Datasets } from './data.js';
 import { type Engine, type PlainResult, plainOf, type Result, type RunRequest, resultOf } from './engine.js';
 import { TrainingFailedError } from './errors.js';
-import type { WorkerSpec } from './link.js';
 import { LocalEngine } from './local.js';
+import type { WorkerSpec } from './protocol.js';
 import { addressFromEnv } from './ray/address.js';
 import type { RayOptions } from './ray/engine.js';
 import { type Scale, scaleOf } from './scaling.js';

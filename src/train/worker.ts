@@ -10,7 +10,8 @@ import { deviceCount, meshFromConfig, processCount } from '../spmd/index.js';
 import { Loop, withLoop } from './context.js';
 import { type Datasets, Shards, shareOf } from './data.js';
 import { isMistake } from './errors.js';
-import { type Link, WorkerLink, type WorkerSpec } from './link.js';
+import { type Link, WorkerLink } from './link.js';
+import type { WorkerSpec } from './protocol.js';
 import { saySync } from './scaling.js';
 
 /**

@@ -2,8 +2,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { RunFolder } from '../../dist/recovery/folder.js';
 import { settle } from '../../dist/recovery/options.js';
+import { OutputFolder } from '../../dist/recovery/output.js';
 import { ALONE } from '../../dist/recovery/workers.js';
 import { file, linesOf, newFolder, writeStudentAndCache } from '../recovery/support.js';
 import { tsxla } from '../support.js';
@@ -98,7 +98,7 @@ test('RAY_ADDRESS is --ray for several workers; on the cluster, what was asked f
 
 test('of workers that XLA joins the first one writes the metrics', async () => {
   const settings = settle({ model: student, kdCacheDir: cache, output: newFolder() });
-  await using other = await RunFolder.open(settings, { ...ALONE, isFirst: false, count: 2 });
+  await using other = await OutputFolder.open(settings, { ...ALONE, isFirst: false, count: 2 });
   expect([other.writes, other.metrics.lock]).toEqual([true, undefined]);
 });
 

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import koffi from 'koffi';
 import { type KeyValueCallbacks, KeyValueStore, type Member } from 'tsxla/pjrt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Frame, frameBytes, KIND, readFrame } from '../../dist/pjrt/frames.js';
+import { type Frame, frameBytes, KIND, readFrame } from '../../dist/pjrt/key-value-frames.js';
 import { type Reply, Store } from '../../dist/pjrt/key-value-map.js';
 import { readString, Struct } from '../../dist/pjrt/struct.js';
 import { joinOthers, memberFromEnv, watchOthers } from '../../dist/runtime/processes.js';

@@ -1,6 +1,6 @@
 // What processes send each other to reach the key-value store: frames, one after another.
 import { RendezvousError } from 'tsxla';
-import { type Frame, frameBytes, HEADER, KIND, LARGEST, readFrame } from '../../../dist/pjrt/frames.js';
+import { type Frame, frameBytes, HEADER, KIND, LARGEST, readFrame } from '../../../dist/pjrt/key-value-frames.js';
 import { type Mutate, mutateBytes, oneOf, otherSize, readSize, writeSize } from '../bytes.js';
 import type { Target } from '../target.js';
 

@@ -5,11 +5,12 @@ import { type KdCandidates, kdLoss } from '../../distill/index.js';
 import { addLora } from '../../lora/index.js';
 import { type Qwen3Config, Qwen3ForCausalLM } from '../../models/index.js';
 import { CHECKPOINT } from '../../models/qwen3.js';
-import type { Linear } from '../../nn/linear.js';
 import type { Module } from '../../nn/module.js';
 import { AdamW } from '../../optim/index.js';
 import type { DeviceType } from '../../plugins/index.js';
-import { ATTENTION, FactoredLinear, MLP, PackedLinear, PRESETS, quantLinears } from '../../quant/index.js';
+import { FactoredLinear, PackedLinear, presetRules, quantLinears } from '../../quant/index.js';
+import { planned } from '../../quant/model.js';
+import { quantLinear } from '../../quant/rules.js';
 import { foreseen, positionsOf } from '../../recovery/lessons.js';
 import { recoveryStep } from '../../recovery/step.js';
 import { batchFor } from '../../spmd/index.js';
@@ -33,11 +34,8 @@ export interface RecoverySettings extends Omit<WorkloadSettings, 'newTokens'> {
 const [K, R] = [128, 64]; // what tsxla kd-cache writes
 
 function quantize(model: Module, base: Base, dtype: WorkloadSettings['dtype']): void {
-  const { mlp, attention } = PRESETS.q2a4;
-  for (const [name, linear] of [...model.namedModules()]) {
-    const preset = MLP.test(name) ? mlp : ATTENTION.test(name) ? attention : undefined;
-    if (!preset) continue;
-    const layer = new FactoredLinear(linear as Linear, { lutSize: preset[0], scaleRank: preset[1] });
+  for (const [name, [linear, { targets: _, ...options }]] of planned(model, presetRules('q2a4'))) {
+    const layer = quantLinear(linear, options) as FactoredLinear;
     model.setSubmodule(name, base === 'packed' ? PackedLinear.of(layer, 'f16') : layer);
     if (base === 'materialized') layer.materialize(dtype);
   }

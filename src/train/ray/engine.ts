@@ -5,6 +5,7 @@ import { env } from '../../base/env.js';
 import { ArgumentError, RayError } from '../../base/errors.js';
 import { anyObject, parseJson } from '../../base/json.js';
 import { notice } from '../../base/log.js';
+import { END_SIGNALS, onSignals } from '../../base/signals.js';
 import { messageOf } from '../../base/thrown.js';
 import { isPlain } from '../../base/tree.js';
 import { checkFields, type Fields, flag, text, whole } from '../config.js';
@@ -16,10 +17,9 @@ import {
   type Result,
   type RunRequest,
   resultOf,
-  SIGNALS,
 } from '../engine.js';
 import { StoppedError, WorkerError } from '../errors.js';
-import { type JsonMetrics, PROTOCOL } from '../link.js';
+import { type JsonMetrics, PROTOCOL } from '../protocol.js';
 import { type Job, RayCluster } from './jobs.js';
 import { scriptInProject } from './pack.js';
 import {
@@ -123,14 +123,14 @@ async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<
     told = signal;
     stop.abort(new StoppedError(`it was stopped by ${signal}`));
   };
-  for (const signal of SIGNALS) process.once(signal, onSignal);
+  const unlisten = onSignals(END_SIGNALS, onSignal, { once: true });
   try {
     return await work(stop.signal);
   } catch (e) {
     if (told && (e as Error).cause !== stop.signal.reason) notice(messageOf(e)); // nobody may be left to say it
     throw e;
   } finally {
-    for (const signal of SIGNALS) process.off(signal, onSignal);
+    unlisten();
     if (told && !process.listenerCount(told)) process.kill(process.pid, told);
   }
 }

@@ -40,7 +40,7 @@ export interface RunRequest {
     readonly reduce: 'none' | 'engine' | 'xla';
     readonly [more: string]: unknown;
   };
-  /** Which language workers must speak (train/link.ts). Default: any. */
+  /** Which language workers must speak (train/protocol.ts). Default: any. */
   readonly protocol?: number;
   /** How often the run was begun before. Default 0. */
   readonly attempt?: number;

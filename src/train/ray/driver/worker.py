@@ -1,6 +1,6 @@
 """In a Ray worker: one node process, the user's script, and what it asks for.
 
-They talk in frames (src/train/link.ts): a line of JSON, then as many raw bytes as its `bytes` says.
+They talk in frames (src/train/protocol.ts): a line of JSON, then as many raw bytes as its `bytes` says.
 """
 import contextlib
 import json

@@ -1,4 +1,4 @@
-// The folder of a run: checkpoints, the last and the best adapters, metrics.
+// --output of recovery training: checkpoints, the last and the best adapters, metrics.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
@@ -23,7 +23,7 @@ export const studentIn = ({ output }: Pick<Settings, 'output'>): string => path.
 export const clearedIn = ({ output }: Pick<Settings, 'output'>): string => path.join(output, '.cleared');
 
 /** One run at a time writes to it; of workers that have the same student, the first. */
-export class RunFolder {
+export class OutputFolder {
   readonly checkpoints: CheckpointManager;
   readonly metrics: MetricsFile;
   readonly paths: ReturnType<typeof pathsIn>;
@@ -45,11 +45,11 @@ export class RunFolder {
     this.metrics = new MetricsFile(this.paths.metrics, lock); // the first one's: all have the same
   }
   /** A new run does not write over another, and one that goes on must be the same. */
-  static async open(s: Settings, { isFirst, apart }: Workers): Promise<RunFolder> {
-    if (!isFirst) return new RunFolder(s, !apart); // where XLA joins workers, each writes its part
+  static async open(s: Settings, { isFirst, apart }: Workers): Promise<OutputFolder> {
+    if (!isFirst) return new OutputFolder(s, !apart); // where XLA joins workers, each writes its part
     const lock = await lockOf(s);
     try {
-      const folder = new RunFolder(s, true, lock);
+      const folder = new OutputFolder(s, true, lock);
       if (s.overwrite) await fs.rm(clearedIn(s), { force: true });
       else await checkSame(folder.checkpoints, s);
       return folder;

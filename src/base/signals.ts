@@ -1,0 +1,18 @@
+// The signals that ask a process to end.
+
+/** Ctrl-C, and what schedulers send before they kill. */
+export const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+/** The same, and the closing of the terminal: for programs that must end others first (workers, a job on a cluster). */
+export const END_SIGNALS = [...STOP_SIGNALS, 'SIGHUP'] as const;
+
+/** Calls `listener` for each of these signals, or for the first of each kind; returns what ends that. */
+export function onSignals(
+  signals: readonly NodeJS.Signals[],
+  listener: (signal: NodeJS.Signals) => void,
+  { once = false }: { readonly once?: boolean } = {},
+): () => void {
+  for (const signal of signals) process[once ? 'once' : 'on'](signal, listener);
+  return () => {
+    for (const signal of signals) process.off(signal, listener);
+  };
+}

@@ -1,0 +1,40 @@
+// Rules: which linears of a model are quantized, and each how; a preset is two of them.
+import { ArgumentError } from '../base/errors.js';
+import type { Linear } from '../nn/linear.js';
+import type { Pattern } from '../nn/module.js';
+import { FactoredLinear, type FactoredOptions } from './factored.js';
+import type { QuantLinear } from './linear.js';
+import { LutLinear, type LutOptions } from './lut-linear.js';
+import { ATTENTION, MLP, PRESET_NAMES, PRESETS, type Preset } from './presets.js';
+import { SymmetricLinear, type SymmetricOptions } from './symmetric.js';
+
+export type LayerOptions =
+  | ({ readonly kind: 'symmetric' } & SymmetricOptions)
+  | ({ readonly kind: 'lut' } & LutOptions)
+  | ({ readonly kind: 'factored' } & FactoredOptions);
+/** Linears whose names fit are quantized so; of several rules the first that fits counts. */
+export type QuantRule = { readonly targets: Pattern } & LayerOptions;
+
+const KINDS = { symmetric: SymmetricLinear, lut: LutLinear, factored: FactoredLinear } as const;
+
+/** A quantized linear in place of another, not fitted yet. */
+export function quantLinear(linear: Linear, { kind, ...options }: LayerOptions): QuantLinear {
+  const made = KINDS[kind] as (new (linear: Linear, options: object) => QuantLinear) | undefined;
+  if (made) return new made(linear, options);
+  throw new ArgumentError(`quantize: there is no kind '${kind}': it must be ${Object.keys(KINDS).join(', ')}`);
+}
+
+/** The rules of a preset, with other options over its own. */
+export function presetRules(name: Preset, options: FactoredOptions = {}): QuantRule[] {
+  const preset = PRESETS[name];
+  if (!preset)
+    throw new ArgumentError(`quantize: there is no preset '${name}': it must be one of ${PRESET_NAMES.join(', ')}`);
+  const rule = (targets: RegExp, [lutSize, scaleRank]: readonly [number, number]): QuantRule => ({
+    targets,
+    kind: 'factored',
+    lutSize,
+    scaleRank,
+    ...options,
+  });
+  return [rule(MLP, preset.mlp), rule(ATTENTION, preset.attention)];
+}
