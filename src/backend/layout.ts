@@ -6,7 +6,7 @@ import { sameShape, showShape } from '../base/shape.js';
 import { describe, shown } from '../base/tree.js';
 import { entry } from '../ir/source.js';
 import { full } from '../ops/prim/constant.js';
-import { pad, slice } from '../ops/prim/move.js';
+import { pad, slice } from '../ops/prim/slice.js';
 import { Tensor } from '../tensor/tensor.js';
 import { TPUValidationError } from './errors.js';
 

@@ -8,11 +8,13 @@ import { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
 import { withSource } from '../ir/source.js';
 import { Body, parameter } from '../ops/prim/body.js';
+import { broadcastTo } from '../ops/prim/broadcast.js';
 import { constants, full, zerosLike } from '../ops/prim/constant.js';
 import { PICK, results } from '../ops/prim/define.js';
-import { broadcastTo, concat, reshape, sliceDim } from '../ops/prim/move.js';
+import { reshape } from '../ops/prim/move.js';
 import { add, gt, where } from '../ops/prim/pointwise.js';
 import { reduceMax } from '../ops/prim/reduce.js';
+import { concat, sliceDim } from '../ops/prim/slice.js';
 import { widest } from '../stablehlo/emitter.js';
 import { measured } from './statistics.js';
 

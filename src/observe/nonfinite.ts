@@ -10,7 +10,7 @@ import type { Expr } from '../ir/expr.js';
 import { collect, type Graph } from '../ir/graph.js';
 import { CallSource, type Source } from '../ir/source.js';
 import { Body } from '../ops/prim/body.js';
-import { concat } from '../ops/prim/move.js';
+import { concat } from '../ops/prim/slice.js';
 import { input } from '../ops/prim/variable.js';
 import type { Cell } from '../runtime/cell.js';
 import type { Compute, Ran } from '../runtime/events.js';

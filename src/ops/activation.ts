@@ -5,7 +5,7 @@ import { isFloat } from '../base/promote.js';
 import { normalizeDim } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { alignFloats, floating, inWide } from './prim/align.js';
-import { convert, reshape, sliceDim } from './prim/move.js';
+import { convert, reshape } from './prim/move.js';
 import {
   abs,
   add,
@@ -24,6 +24,7 @@ import {
   tanh,
   where,
 } from './prim/pointwise.js';
+import { sliceDim } from './prim/slice.js';
 import { log1pExp, logSoftmaxOver, softmaxOver } from './stable.js';
 
 // ---- straight lines. At a corner the gradient is torch's, which is why these choose and do not take a maximum.

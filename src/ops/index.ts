@@ -12,6 +12,7 @@ export * from './norm.js';
 export * from './parts.js';
 export * from './pool.js';
 export * from './prim/pointwise.js';
+export * from './prim/power.js';
 export * from './reduction.js';
 export * from './resize.js';
 export * from './shape.js';

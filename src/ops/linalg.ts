@@ -7,6 +7,7 @@ import { isFloat } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { matmul } from './matmul.js';
+import { broadcastTo, reduceSum } from './prim/broadcast.js';
 import { full } from './prim/constant.js';
 import {
   asColumns,
@@ -29,9 +30,10 @@ import {
 import { checkDType, typesOf } from './prim/define.js';
 import { mmPrecise as mm } from './prim/dot.js';
 import { takeFixed } from './prim/gather.js';
-import { broadcastTo, concat, convert, reshape, sliceDim } from './prim/move.js';
+import { convert, reshape } from './prim/move.js';
 import { abs, div, gt, log, lt, maximum, mul, ne, neg, sign, sub, where } from './prim/pointwise.js';
-import { reduceMax, reduceSum } from './prim/reduce.js';
+import { reduceMax } from './prim/reduce.js';
+import { concat, sliceDim } from './prim/slice.js';
 import { detach } from './prim/variable.js';
 
 function checkMatrix(op: string, x: Expr): void {

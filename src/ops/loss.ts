@@ -3,12 +3,13 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, type Shape, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { clamp, xlogy } from './math.js';
+import { clamp, square, xlogy } from './math.js';
 import { alignFloats, floating, inWide, isExpr, type Operand } from './prim/align.js';
+import { broadcastInDim, reduceSum } from './prim/broadcast.js';
 import { full } from './prim/constant.js';
 import { custom } from './prim/custom.js';
 import { takeAt } from './prim/gather.js';
-import { broadcastInDim, convert, reshape } from './prim/move.js';
+import { convert, reshape } from './prim/move.js';
 import {
   abs,
   add,
@@ -28,11 +29,9 @@ import {
   ne,
   neg,
   sqrt,
-  square,
   sub,
   where,
 } from './prim/pointwise.js';
-import { reduceSum } from './prim/reduce.js';
 import { detach } from './prim/variable.js';
 import { norm, sum } from './reduction.js';
 import { elementAt, log1pExp, logSoftmaxAt, logSoftmaxOver } from './stable.js';

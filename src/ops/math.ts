@@ -1,16 +1,28 @@
 // Functions of numbers, element by element, made of the pointwise primitives.
 import { DTYPES, type DType } from '../base/dtype.js';
-import { ArgumentError, DTypeError } from '../base/errors.js';
+import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { align, alignFloats, checkFits, floating, inWide, isExpr, type Operand, resultTypeOf } from './prim/align.js';
+import {
+  align,
+  alignFloats,
+  checkFits,
+  floating,
+  inWide,
+  isExpr,
+  type Operand,
+  resultTypeOf,
+  shapeOf,
+} from './prim/align.js';
 import { full, zerosLike } from './prim/constant.js';
 import { custom } from './prim/custom.js';
 import { bitcast, convert } from './prim/move.js';
 import {
   abs,
   add,
+  bitwiseLeftShift,
+  bitwiseRightShift,
   div,
   eq,
   exp,
@@ -33,7 +45,6 @@ import {
   mul,
   ne,
   neg,
-  pow,
   sigmoid,
   sign,
   sin,
@@ -42,10 +53,55 @@ import {
   trunc,
   where,
 } from './prim/pointwise.js';
+import { pow } from './prim/power.js';
 import { reduceAnd } from './prim/reduce.js';
 
 const pair = (xs: readonly Expr[]) => xs as unknown as [Expr, Expr];
 type Binary = (a: Operand, b: Operand) => Expr;
+
+// ---- powers and logarithms
+
+export const reciprocal = (x: Expr): Expr => div(1, x);
+export const square = (x: Expr): Expr => (x.dtype === 'bool' ? square(convert(x, 'i64')) : mul(x, x));
+export const exp2 = (x: Expr): Expr => pow(2, floating(x));
+/** log10(2) in two parts: the first has so few digits that its products with exponents are exact. */
+const LOG10_2 = {
+  f32: [0.30102920532226562, 7.9034151667648e-7],
+  f64: [0.30102999566361177, 3.6942390771589308e-13],
+} as const;
+/** Whole where x is a power of the base: the exponent counts by itself, and the log is that of a number near 1. */
+const logTo = (base: number, ofTwo: (d: 'f32' | 'f64') => readonly [number, number]): ((x: Expr) => Expr) => {
+  const op = custom<[Expr]>(
+    `log${base}`,
+    ([x]) => {
+      const [dtype, whole, digits, bias] =
+        x.dtype === 'f64' ? (['f64', 'i64', 52, 1023] as const) : (['f32', 'i32', 23, 127] as const);
+      const code = bitcast(x, whole);
+      const floor = sub(bitwiseRightShift(code, digits), bias);
+      const exponent = add(floor, convert(lt(floor, 0), whole)); // towards zero: below 1 nothing cancels
+      const rest = bitcast(sub(code, bitwiseLeftShift(exponent, digits)), dtype);
+      const [high, low] = ofTwo(dtype).map((part) => mul(convert(exponent, dtype), part)) as [Expr, Expr];
+      const y = add(high, add(low, div(log(rest), Math.log(base))));
+      return where(logicalAnd(gt(x, 0), isfinite(x)), y, log(x));
+    },
+    (g, [x]) => [div(div(g, x), Math.log(base))],
+  );
+  return (x) => inWide(floating(x), (y) => op([y], null));
+};
+export const log2 = logTo(2, () => [1, 0]);
+export const log10 = logTo(10, (d) => LOG10_2[d]);
+
+/** x with `value` (a number, or a tensor of one element without dimensions) where the mask holds. Keeps x's dtype. */
+export function maskedFill(x: Expr, mask: Expr, value: Operand): Expr {
+  if (mask.dtype !== 'bool') throw new DTypeError(`maskedFill: the mask is ${mask.aval}, not booleans: compare first`);
+  if (shapeOf(value).length) {
+    throw new ShapeError(
+      `maskedFill: the value is ${(value as Expr).aval}, not one number: use where(mask, value, x) for several`,
+    );
+  }
+  checkFits('maskedFill', [x, value], x.dtype);
+  return where(mask, isExpr(value) ? convert(value, x.dtype) : full([], value, x.dtype), x);
+}
 
 // ---- sign and size
 

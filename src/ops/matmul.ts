@@ -3,12 +3,15 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat, kindOf } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range, type Shape, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { contract, type Labelled, mergeLead, takeDiagonals } from './contract.js';
 import { floating } from './prim/align.js';
+import { broadcastTo, reduceSum } from './prim/broadcast.js';
 import { typesOf } from './prim/define.js';
-import { contract, dotGeneral, type Labelled, mergeLead, takeDiagonals } from './prim/dot.js';
-import { broadcastTo, convert, reshape } from './prim/move.js';
-import { abs, add, eq, mul, ne, pow, sqrt, sub, where } from './prim/pointwise.js';
-import { reduceMax, reduceSum } from './prim/reduce.js';
+import { dotGeneral } from './prim/dot.js';
+import { convert, reshape } from './prim/move.js';
+import { abs, add, eq, mul, ne, sqrt, sub, where } from './prim/pointwise.js';
+import { pow } from './prim/power.js';
+import { reduceMax } from './prim/reduce.js';
 
 /** torch converts nothing in products: all operands of one dtype, of numbers. */
 function checkProduct(op: string, xs: readonly Expr[]): void {

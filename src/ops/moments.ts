@@ -1,7 +1,8 @@
 // What normalizations share: mean and variance over some dimensions.
 import type { Expr } from '../ir/expr.js';
+import { square } from './math.js';
 import { convert } from './prim/move.js';
-import { add, mul, rsqrt, square, sub } from './prim/pointwise.js';
+import { add, mul, rsqrt, sub } from './prim/pointwise.js';
 import { mean } from './reduction.js';
 
 /** Low precision is computed in f32. */

@@ -3,10 +3,12 @@ import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { type Shape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
-import { clampMin } from './math.js';
+import { clampMin, square } from './math.js';
 import { standardize, widened } from './moments.js';
-import { convert, padDim, reshape } from './prim/move.js';
-import { add, div, mul, pow, rsqrt, square } from './prim/pointwise.js';
+import { convert, reshape } from './prim/move.js';
+import { add, div, mul, rsqrt } from './prim/pointwise.js';
+import { pow } from './prim/power.js';
+import { padDim } from './prim/slice.js';
 import { mean, vectorNorm } from './reduction.js';
 import { places } from './window.js';
 

@@ -4,22 +4,13 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat, isInteger } from '../base/promote.js';
 import { normalizeDim, normalizeDims, range, type Shape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { broadcastInDim, reduceSum } from './prim/broadcast.js';
 import { full, iota, zerosLike } from './prim/constant.js';
 import { dynamicSlice } from './prim/dynamic.js';
 import { gather } from './prim/gather.js';
-import {
-  broadcastInDim,
-  concat,
-  convert,
-  pad as padOp,
-  permute,
-  pieces,
-  reshape,
-  reverse,
-  sliceDim,
-} from './prim/move.js';
+import { convert, permute, reshape, reverse } from './prim/move.js';
 import { add, ge, le, mul, where } from './prim/pointwise.js';
-import { reduceSum } from './prim/reduce.js';
+import { concat, pad as padOp, pieces, sliceDim } from './prim/slice.js';
 import { wrap } from './spec.js';
 
 /** One dimension, plain or by its name. */

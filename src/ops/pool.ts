@@ -8,11 +8,13 @@ import { isFloat } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { inWide } from './prim/align.js';
+import { broadcastTo, reduceSum } from './prim/broadcast.js';
 import { iota } from './prim/constant.js';
 import { checkDType } from './prim/define.js';
-import { broadcastTo, concat, padDim, reshape, sliceDim } from './prim/move.js';
-import { add, div, eq, gt, isnan, logicalOr, mul, pow, where } from './prim/pointwise.js';
-import { reduceSum } from './prim/reduce.js';
+import { reshape } from './prim/move.js';
+import { add, div, eq, gt, isnan, logicalOr, mul, where } from './prim/pointwise.js';
+import { pow } from './prim/power.js';
+import { concat, padDim, sliceDim } from './prim/slice.js';
 import { along, places, type Sizes, sizesOf, withBatch } from './window.js';
 
 export interface MaxPoolOptions {

@@ -5,11 +5,13 @@ import { highest, lowest } from '../base/literal.js';
 import { isFloat, isInteger, wideType } from '../base/promote.js';
 import { normalizeDim, normalizeDims } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
+import { checkNotEmpty, type DimOption, dimOptions, reduceOver } from './dims.js';
 import { lerp } from './math.js';
 import { floating, inWide, type Operand, resultType } from './prim/align.js';
+import { reduceSum } from './prim/broadcast.js';
 import { full, iota, onesLike } from './prim/constant.js';
 import { gatherAlong, scatterAlong } from './prim/gather.js';
-import { atLeast1, concat, convert, flat, reshape, sliceDim } from './prim/move.js';
+import { atLeast1, convert, flat, reshape } from './prim/move.js';
 import {
   abs,
   add,
@@ -31,28 +33,24 @@ import {
   mul,
   ne,
   neg,
-  pow,
   sign,
   sub,
   truth,
   where,
 } from './prim/pointwise.js';
+import { pow } from './prim/power.js';
 import {
-  checkNotEmpty,
-  type DimOption,
-  dimOptions,
   reduceAnd,
   reduceExtreme,
   reduceMax,
   reduceMin,
   reduceOr,
-  reduceOver,
   reduceProd,
-  reduceSum,
   reduceTop,
   shared,
 } from './prim/reduce.js';
 import { associativeScan, runningProduct, runningSum } from './prim/scanning.js';
+import { concat, sliceDim } from './prim/slice.js';
 import { detach } from './prim/variable.js';
 import { sort } from './sorting.js';
 import { lengthOver, root, varianceOver } from './stable.js';

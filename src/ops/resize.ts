@@ -7,8 +7,9 @@ import { inWide } from './prim/align.js';
 import { full } from './prim/constant.js';
 import { checkDType } from './prim/define.js';
 import { takeFixed } from './prim/gather.js';
-import { concat, pad, padDim, permute, reshape, sliceDim } from './prim/move.js';
+import { permute, reshape } from './prim/move.js';
 import { add, mul } from './prim/pointwise.js';
+import { concat, pad, padDim, sliceDim } from './prim/slice.js';
 import { along, places, type Sizes, sizesOf, type Window, withBatch } from './window.js';
 
 // ---- interpolation, one dimension of space after another

@@ -14,9 +14,10 @@ import {
   showShape,
 } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { broadcastTo as broadcast, broadcastInDim } from './prim/broadcast.js';
 import { takeFixed } from './prim/gather.js';
 import * as move from './prim/move.js';
-import { sliceDim } from './prim/move.js';
+import { concat, sliceDim } from './prim/slice.js';
 
 /** Sizes or dimensions: as one array, or one by one. */
 type Sizes = number[] | [Shape];
@@ -205,7 +206,7 @@ export function roll(x: Expr, shifts: number | Shape, dims?: number | Shape): Ex
     const d = normalizeDim('roll', dim, x.shape.length);
     const n = x.shape[d] ?? 1;
     const cut = n ? ((-by[i]! % n) + n) % n : 0; // what is before it goes to the end
-    return cut ? move.concat([sliceDim(y, d, cut, n), sliceDim(y, d, 0, cut)], d) : y;
+    return cut ? concat([sliceDim(y, d, cut, n), sliceDim(y, d, 0, cut)], d) : y;
   }, x);
 }
 
@@ -219,7 +220,7 @@ const expanded =
     if (lead < 0 || x.shape.some((n, d) => n !== 1 && shape[d + lead] !== n && shape[d + lead] !== -1))
       throw new ShapeError(`${op}: ${x.aval} does not expand to ${showShape(shape)}: only sizes of 1 can be stretched`);
     const known = shape.map((n, d) => (n === -1 ? (x.shape[d - lead] ?? -1) : n));
-    return move.broadcastTo(x, checkShape(op, known));
+    return broadcast(x, checkShape(op, known));
   };
 /** Dimensions of size 1 are stretched, and leading ones added; -1 keeps a size. */
 export const expand = expanded('expand');
@@ -227,7 +228,7 @@ export const expandAs = (x: Expr, other: Expr): Expr => expanded('expandAs')(x, 
 export const broadcastTo = expanded('broadcastTo');
 export function broadcastTensors(xs: readonly Expr[]): Expr[] {
   const shape = broadcastShapes('broadcastTensors', ...tensors('broadcastTensors', xs).map((x) => x.shape));
-  return xs.map((x) => move.broadcastTo(x, shape));
+  return xs.map((x) => broadcast(x, shape));
 }
 /** Coordinates of a grid, one array for each of some vectors. 'xy' swaps the first two dimensions, for pictures. */
 export function meshgrid(xs: readonly Expr[], { indexing = 'ij' }: { readonly indexing?: 'ij' | 'xy' } = {}): Expr[] {
@@ -236,14 +237,14 @@ export function meshgrid(xs: readonly Expr[], { indexing = 'ij' }: { readonly in
   const places = range(xs.length); // the dimension that each vector runs along
   if (indexing === 'xy' && xs.length > 1) places.splice(0, 2, 1, 0);
   const shape = places.map((d) => xs[d]!.aval.size);
-  return xs.map((x, i) => move.broadcastInDim(ravel(x), shape, [places[i]!]));
+  return xs.map((x, i) => broadcastInDim(ravel(x), shape, [places[i]!]));
 }
 
 const repeated = (op: string, x: Expr, times: Shape): Expr => {
   checkShape(op, times);
   const shape = [...times.slice(x.shape.length).map(() => 1), ...x.shape];
   const pairs = shape.flatMap((n, d) => [times[d]!, n]);
-  const apart = move.broadcastInDim(
+  const apart = broadcastInDim(
     move.reshape(x, shape),
     pairs,
     shape.map((_, d) => 2 * d + 1),
@@ -280,7 +281,7 @@ export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { re
   if (counts.length === 1) {
     const apart = replaced(y.shape, d, n, counts[0]!);
     const dims = range(apart.length).filter((k) => k !== d + 1);
-    return move.reshape(move.broadcastInDim(y, apart, dims), replaced(y.shape, d, n * counts[0]!));
+    return move.reshape(broadcastInDim(y, apart, dims), replaced(y.shape, d, n * counts[0]!));
   }
   const rows = counts.flatMap((count, i) => Array<number>(count).fill(i));
   return takeFixed(y, d, rows);
@@ -305,7 +306,7 @@ const joined =
     // An empty vector joins anything, as in torch: where a list starts empty.
     const like = xs.find((x) => x.shape.length === rank)!.shape.with(d, 0);
     const fitting = xs.map((x) => (x.shape.length === 1 && x.shape[0] === 0 ? move.reshape(x, like) : x));
-    return move.concat(
+    return concat(
       fitting.map((x) => move.convert(x, dtype)),
       d,
     );

@@ -1,19 +1,17 @@
 // Sorting and searching. The order is torch's: NaN above everything, -0 equal to 0; equal elements keep their order.
 import { ArgumentError, ShapeError } from '../base/errors.js';
-import { literal } from '../base/literal.js';
-import { isFloat } from '../base/promote.js';
 import { normalizeDim, range, sameShape } from '../base/shape.js';
-import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import type { Ssa } from '../ir/op.js';
 import { align, isExpr, type Operand, resultType } from './prim/align.js';
-import { full, iota, zerosLike } from './prim/constant.js';
-import { comparing, defineMulti, i64 } from './prim/define.js';
+import { broadcastTo } from './prim/broadcast.js';
+import { full, iota } from './prim/constant.js';
 import { gatherAlong, scatterAlong } from './prim/gather.js';
-import { atLeast1, broadcastTo, concat, convert, permute, reshape, slice, sliceDim } from './prim/move.js';
+import { atLeast1, convert, permute, reshape } from './prim/move.js';
 import { add, eq, isnan, le, logicalAnd, logicalNot, logicalOr, lt, ne, sub, where } from './prim/pointwise.js';
 import { reduceOr } from './prim/reduce.js';
 import { runningSum } from './prim/scanning.js';
+import { concat, slice, sliceDim } from './prim/slice.js';
+import { sortAlong, topK } from './prim/sort.js';
 import { detach } from './prim/variable.js';
 
 type Found = { readonly values: Expr; readonly indices: Expr };
@@ -23,34 +21,7 @@ const shapedAs = ({ values, indices }: Found, { shape }: Expr): Found => ({
   indices: reshape(indices, shape),
 });
 
-/** What belongs to chosen elements of x, at their places; zeros elsewhere. */
-const putBack = (g: Expr, x: Expr, indices: Expr, dim: number): Expr =>
-  scatterAlong(zerosLike(x), indices, g, dim, 'add', 'unique');
-
 // ---- sort
-
-const sortOp = defineMulti<[Expr], { dim: number; descending: boolean; stable: boolean }>({
-  name: 'sort',
-  infer: ([x]) => [x, x.withDType('i64')],
-  lower: (e, [x], { dim, descending, stable }, [values, indices]) => {
-    const places = indices!.withDType('i32');
-    const [scalar, place, bool] = [values!.withShape([]), places.withShape([]), Aval.of('bool', [])];
-    const [iotas] = e.op('iota', [], [places], { iota_dimension: i64(dim) });
-    const before = e.region([scalar, scalar, place, place], ([a, b]) => {
-      const is = (direction: string, v: Ssa, w: Ssa) =>
-        e.op('compare', [v, w], [bool], comparing(direction, e.typeOf(v).dtype))[0]!;
-      const [low, high] = descending ? [b!, a!] : [a!, b!];
-      const less = is('LT', low, high);
-      if (!isFloat(scalar.dtype)) return [less];
-      const [onlyHighIsNaN] = e.op('and', [is('NE', high, high), is('EQ', low, low)], [bool]);
-      return e.op('or', [less, onlyHighIsNaN!], [bool]);
-    });
-    const attrs = { dimension: i64(dim), is_stable: String(stable) };
-    const [v, i] = e.op('sort', [x, iotas!], [values!, places], attrs, [before]);
-    return [v!, e.op('convert', [i!], [indices!])[0]!];
-  },
-  vjp: ([g], [x], { dim }, [, indices]) => [g ? putBack(g, x, indices!, dim) : null],
-});
 
 export interface SortOption {
   readonly dim?: number;
@@ -61,7 +32,7 @@ export interface SortOption {
 /** In order, with the places they came from. Unlike torch: stable unless told otherwise. */
 export function sort(x: Expr, { dim = -1, descending = false, stable = true }: SortOption = {}): Found {
   const d = normalizeDim('sort', dim, x.shape.length);
-  const [values, indices] = sortOp([atLeast1(x)], { dim: d, descending, stable }) as [Expr, Expr];
+  const [values, indices] = sortAlong([atLeast1(x)], { dim: d, descending, stable }) as [Expr, Expr];
   return shapedAs({ values, indices }, x);
 }
 /** The places of elements in order. Unlike torch: stable unless told otherwise. */
@@ -70,29 +41,6 @@ export const argsort = (x: Expr, option?: SortOption): Expr => sort(detach(x), o
 export const msort = (x: Expr): Expr => sort(x, { dim: 0 }).values;
 
 // ---- the first few
-
-const topOp = defineMulti<[Expr], { k: number; largest: boolean }>({
-  name: 'topK',
-  infer: ([x], { k }) => {
-    const top = x.withShape([...x.shape.slice(0, -1), k]);
-    return [top, top.withDType('i64')];
-  },
-  lower: (e, [x], { k, largest }, [values, indices]) => {
-    const type = e.typeOf(x);
-    const float = isFloat(type.dtype);
-    // XLA orders by bits, where a NaN with its sign set comes last: all NaN are made alike.
-    const alike = (): Ssa => {
-      const [odd] = e.op('compare', [x, x], [type.withDType('bool')], comparing('NE', type.dtype));
-      const [nan] = e.op('constant', [], [type], { value: `dense<${literal(Number.NaN, type.dtype)}> : ${type.mlir}` });
-      return e.op('select', [odd!, nan!, x], [type])[0]!;
-    };
-    const key = float ? alike() : x;
-    const flip = (v: Ssa) => e.op(float ? 'negate' : 'not', [v], [e.typeOf(v)])[0]!; // ~x has no overflow, -x has
-    const [v, i] = e.op('chlo.top_k', [largest ? key : flip(key)], [values!, indices!.withDType('i32')], { k: i64(k) });
-    return [largest ? v! : flip(v!), e.op('convert', [i!], [indices!])[0]!];
-  },
-  vjp: ([g], [x], _, [, indices]) => [g ? putBack(g, x, indices!, x.shape.length - 1) : null],
-});
 
 function checkK(op: string, x: Expr, k: number, dim: number, least: number): void {
   const n = x.shape[dim]!;
@@ -126,7 +74,7 @@ function topLast(x: Expr, k: number, largest: boolean): [values: Expr, indices: 
     const cut = (y: Expr) => sliceDim(y, shape.length - 1, 0, k);
     return [cut(values), cut(indices)];
   }
-  return topOp([x], { k, largest }) as [Expr, Expr];
+  return topK([x], { k, largest }) as [Expr, Expr];
 }
 
 /** The k-th smallest, from 1, along a dimension. */

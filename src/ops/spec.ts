@@ -5,11 +5,13 @@ import { isInteger, isSigned } from '../base/promote.js';
 import { range, showShape } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
 import { isExpr, type Operand } from './prim/align.js';
+import { broadcastTo } from './prim/broadcast.js';
 import { constants, full, zerosLike } from './prim/constant.js';
 import { dynamicSlice, dynamicUpdateSlice } from './prim/dynamic.js';
 import { type Combine, putAt, takeAt } from './prim/gather.js';
-import { broadcastTo, convert, pad, reshape, slice } from './prim/move.js';
+import { convert, reshape } from './prim/move.js';
 import { add, lt, where } from './prim/pointwise.js';
+import { pad, slice } from './prim/slice.js';
 
 /** start to stop, step apart: as in Python, negative ones count from the end and what is left out means all. */
 export interface Slice {

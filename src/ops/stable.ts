@@ -1,12 +1,13 @@
 // Functions whose plain form overflows, in the form that does not, with the gradient that loses no digits. Strict, not public.
 import { sizeOf } from '../base/dtype.js';
 import type { Expr } from '../ir/expr.js';
+import { broadcastTo, reduceSum } from './prim/broadcast.js';
 import { iota } from './prim/constant.js';
 import { custom } from './prim/custom.js';
 import { gatherAlong } from './prim/gather.js';
-import { broadcastTo, convert, reshape } from './prim/move.js';
+import { convert, reshape } from './prim/move.js';
 import { abs, add, div, eq, exp, log, log1p, maximum, mul, neg, sigmoid, sqrt, sub, where } from './prim/pointwise.js';
-import { reduceSum, reduceTop } from './prim/reduce.js';
+import { reduceTop } from './prim/reduce.js';
 
 const softplusOp = custom<[Expr]>(
   'log1pExp',

@@ -4,7 +4,8 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { constants } from './prim/constant.js';
-import { reshape, sliceDim } from './prim/move.js';
+import { reshape } from './prim/move.js';
+import { sliceDim } from './prim/slice.js';
 
 export interface Window {
   readonly size: number;

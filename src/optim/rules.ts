@@ -2,6 +2,8 @@
 // operations too, so that numbers agree to the last digits.
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
+import { square } from '../ops/math.js';
+import { reduceSum } from '../ops/prim/broadcast.js';
 import { reshape } from '../ops/prim/move.js';
 import {
   add,
@@ -13,15 +15,13 @@ import {
   minimum,
   mul,
   neg,
-  pow,
   rsqrt,
   sign,
   sqrt,
-  square,
   sub,
   where,
 } from '../ops/prim/pointwise.js';
-import { reduceSum } from '../ops/prim/reduce.js';
+import { pow } from '../ops/prim/power.js';
 import { Optimizer, type Params } from './optimizer.js';
 import {
   atLeastOne,

@@ -6,7 +6,7 @@ import { hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
-import { concat } from '../ops/prim/move.js';
+import { concat } from '../ops/prim/slice.js';
 import { input } from '../ops/prim/variable.js';
 import { recordOf } from './record.js';
 import { freeValue, hasValue, isUnsettled, nodeValue, setValue } from './value.js';

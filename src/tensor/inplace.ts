@@ -9,8 +9,9 @@ import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 
 import * as ops from '../ops/index.js';
+import { broadcastTo } from '../ops/prim/broadcast.js';
 import { full } from '../ops/prim/constant.js';
-import { broadcastTo, convert } from '../ops/prim/move.js';
+import { convert } from '../ops/prim/move.js';
 import { events } from '../runtime/events.js';
 import { nodeValue } from '../runtime/value.js';
 import { tensor } from './create.js';

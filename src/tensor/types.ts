@@ -8,7 +8,7 @@ import type { Lift } from './lift.js';
 
 export type { DType, TypedArray } from '../base/dtype.js';
 export type { Shape } from '../base/shape.js';
-export type { DimOption } from '../ops/prim/reduce.js';
+export type { DimOption } from '../ops/dims.js';
 export type { Sizes } from '../ops/window.js';
 export type { ReadOptions } from './tensor.js';
 

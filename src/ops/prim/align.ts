@@ -5,8 +5,9 @@ import { fits, highest, lowest } from '../../base/literal.js';
 import { DEFAULT_FLOAT, isFloat, kindOf, promote, wideType } from '../../base/promote.js';
 import { broadcastShapes, type Shape } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
+import { broadcastTo } from './broadcast.js';
 import { full } from './constant.js';
-import { broadcastTo, convert } from './move.js';
+import { convert } from './move.js';
 
 /** What an op takes where torch takes a tensor or a number. */
 export type Operand = Expr | number | bigint | boolean;

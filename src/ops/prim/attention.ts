@@ -12,14 +12,16 @@ import type { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
 import type { Emitter, Ssa } from '../../ir/op.js';
 import { alias, Body, parameter } from './body.js';
+import { broadcastTo, reduceSum } from './broadcast.js';
 import { full, iota } from './constant.js';
 import { flashBackward, flashForward } from './cudnn.js';
 import { defineMulti } from './define.js';
 import { dotGeneral } from './dot.js';
-import { broadcastTo, concat, convert, padDim, permute, reshape, sliceDim } from './move.js';
+import { convert, permute, reshape } from './move.js';
 import { add, div, eq, exp, ge, gt, le, log, maximum, mul, sub, where } from './pointwise.js';
-import { reduceOr, reduceSum, reduceTop } from './reduce.js';
+import { reduceOr, reduceTop } from './reduce.js';
 import { scan } from './scan.js';
+import { concat, padDim, sliceDim } from './slice.js';
 import { gradients } from './sweep.js';
 import { advance, words } from './threefry.js';
 

@@ -9,10 +9,9 @@ import type { Mesh } from '../../ir/mesh.js';
 import type { Attributes, Emitter, Region, Ssa } from '../../ir/op.js';
 import { Body, isParameter } from './body.js';
 import { zerosLike } from './constant.js';
-import { checkDType, comparing, define, forgetsNaN, i64, PICK } from './define.js';
+import { checkDType, comparing, define, forgetsNaN, i64, PICK, scalarConstant } from './define.js';
 import { reshape } from './move.js';
 import { div, mul } from './pointwise.js';
-import { scalarConstant } from './reduce.js';
 
 /** Axes of a mesh: devices that differ in nothing but their places along them exchange values. */
 export interface Along {

@@ -5,10 +5,11 @@ import { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
 import { collect } from '../../ir/graph.js';
 import type { Emitter, Ssa } from '../../ir/op.js';
+import { broadcastInDim, broadcastTo, reduceSum } from './broadcast.js';
 import { full, iota, onesLike, zerosLike } from './constant.js';
 import { define, defineMulti } from './define.js';
 import { mmPrecise as mm } from './dot.js';
-import { broadcastInDim, broadcastTo, concat, convert, padDim, permute, reshape, reverse, sliceDim } from './move.js';
+import { convert, permute, reshape, reverse } from './move.js';
 import {
   abs,
   add,
@@ -30,7 +31,8 @@ import {
   sub,
   where,
 } from './pointwise.js';
-import { reduceMax, reduceSum } from './reduce.js';
+import { reduceMax } from './reduce.js';
+import { concat, padDim, sliceDim } from './slice.js';
 import { input } from './variable.js';
 
 // ---- matrices

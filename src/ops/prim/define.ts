@@ -1,6 +1,7 @@
 // How an op is declared: one record with all its facts, from which the graph, the gradient and the text follow.
 import type { DType } from '../../base/dtype.js';
 import { DTypeError, ShapeError } from '../../base/errors.js';
+import { literal } from '../../base/literal.js';
 import { isFloat, isSigned } from '../../base/promote.js';
 import type { Aval } from '../../ir/aval.js';
 import { Expr } from '../../ir/expr.js';
@@ -91,6 +92,9 @@ export function results(e: Expr): Expr[] {
 export const showAll = (xs: readonly Aval[]): string => xs.join(' and ');
 export const typesOf = (xs: readonly Expr[]): string => showAll(xs.map((x) => x.aval));
 
+/** Which dtypes an op takes, and how an error says it. */
+export type Accepts = readonly [accepts: (d: DType) => boolean, what: string];
+
 export function checkDType(op: string, xs: readonly Aval[], accepts: (d: DType) => boolean, what: string): void {
   for (const x of xs) if (!accepts(x.dtype)) throw new DTypeError(`${op}: takes ${what}, got ${showAll(xs)}`);
 }
@@ -119,6 +123,10 @@ export const comparing = (direction: string, dtype: DType): { comparison_directi
 
 export const i64s = (xs: readonly number[]): string => `array<i64${xs.length ? `: ${xs.join(', ')}` : ''}>`;
 export const i64 = (x: number): string => `${x} : i64`;
+
+/** One number, in the text of a rule. */
+export const scalarConstant = (e: Emitter, value: number | bigint | boolean, scalar: Aval): Ssa =>
+  e.op('constant', [], [scalar], { value: `dense<${literal(value, scalar.dtype)}> : ${scalar.mlir}` })[0]!;
 
 /** Whether an operation forgets NaN. XLA's CPU compiler does so for the larger and the smaller of two: it is fast that way. */
 export const forgetsNaN = (e: Emitter, hlo: string, { dtype }: Aval): boolean =>

@@ -7,11 +7,13 @@ import { broadcastShapes, range, type Shape, sameShape } from '../../base/shape.
 import type { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
 import type { Operand } from './align.js';
+import { broadcastInDim, broadcastTo } from './broadcast.js';
 import { constants, full, zerosLike } from './constant.js';
 import { checkDType, define, i64s, keepingNaN, showAll } from './define.js';
-import { broadcastInDim, broadcastTo, concat, convert, reshape, slice } from './move.js';
+import { convert, reshape } from './move.js';
 import { div, eq, ge, le, logicalAnd, maximum, minimum, mul, where } from './pointwise.js';
 import { reduceAnd } from './reduce.js';
+import { concat, slice } from './slice.js';
 
 /** How the parts of an array and the starts line up with the result of a gather, or the updates of a scatter. */
 export interface Parts {

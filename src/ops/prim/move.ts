@@ -1,13 +1,10 @@
 // The primitives that move elements without changing them. Strict: dimensions are counted from the front, none is implied.
 import { checkDTypeName, type DType, sizeOf } from '../../base/dtype.js';
-import { DTypeError, ShapeError } from '../../base/errors.js';
+import { ShapeError } from '../../base/errors.js';
 import { isFloat } from '../../base/promote.js';
 import { range, type Shape, sameShape, showShape } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
-import { full, zerosLike } from './constant.js';
-import { define, defineMulti, i64, i64s, showAll } from './define.js';
-import { sub } from './pointwise.js';
-import { reduceSum } from './reduce.js';
+import { define, i64s } from './define.js';
 
 // ---- dtype
 
@@ -49,33 +46,6 @@ export const flat = (x: Expr): Expr => reshape(x, [x.aval.size]);
 /** A scalar as one element: functions along a dimension take it so. */
 export const atLeast1 = (x: Expr): Expr => (x.shape.length ? x : flat(x));
 
-const broadcastOp = define<[Expr], { shape: Shape; dims: readonly number[] }>({
-  name: 'broadcastInDim',
-  infer: ([x], { shape }) => x.withShape(shape),
-  lower: (e, xs, { dims }, out) => e.op('broadcast_in_dim', xs, [out], { broadcast_dimensions: i64s(dims) })[0]!,
-  vjp: (g, [x], { dims }) => {
-    const stretched = range(g.shape.length).filter((d) => !dims.includes(d) || x.shape[dims.indexOf(d)] !== g.shape[d]);
-    return [reshape(reduceSum(g, stretched), x.shape)];
-  },
-});
-/** Dimension i of x becomes dimension dims[i] of the result. */
-export const broadcastInDim = (x: Expr, shape: Shape, dims: readonly number[]): Expr =>
-  broadcastOp([x], { shape, dims });
-
-/** Stretches dimensions of size 1 and adds leading ones, as broadcasting does. */
-export function broadcastTo(x: Expr, shape: Shape): Expr {
-  if (sameShape(x.shape, shape)) return x;
-  const lead = shape.length - x.shape.length;
-  if (lead < 0 || x.shape.some((d, i) => d !== 1 && d !== shape[i + lead])) {
-    throw new ShapeError(`broadcastTo: ${x.aval} does not broadcast to ${showShape(shape)}`);
-  }
-  return broadcastInDim(
-    x,
-    shape,
-    range(x.shape.length).map((d) => d + lead),
-  );
-}
-
 // ---- order
 
 const transposeOp = define<[Expr], { perm: readonly number[] }>({
@@ -99,150 +69,3 @@ const reverseOp = define<[Expr], { dims: readonly number[] }>({
   vjp: (g, _, { dims }) => [reverse(g, dims)],
 });
 export const reverse = (x: Expr, dims: readonly number[]): Expr => (dims.length ? reverseOp([x], { dims }) : x);
-
-// ---- parts
-
-interface Slice {
-  readonly start: readonly number[];
-  readonly limit: readonly number[];
-  readonly step: readonly number[];
-}
-const sliceOp = define<[Expr], Slice>({
-  name: 'slice',
-  infer: ([x], { start, limit, step }) =>
-    x.withShape(start.map((s, d) => Math.max(0, Math.ceil((limit[d]! - s) / step[d]!)))),
-  lower: (e, xs, { start, limit, step }, out) =>
-    e.op('slice', xs, [out], { start_indices: i64s(start), limit_indices: i64s(limit), strides: i64s(step) })[0]!,
-  vjp: (g, [x], { start, step }) => {
-    const high = x.shape.map((n, d) => n - start[d]! - (g.shape[d] ? 1 + (g.shape[d]! - 1) * step[d]! : 0));
-    return [
-      pad(
-        g,
-        full([], 0, g.dtype),
-        start,
-        high,
-        step.map((s) => s - 1),
-      ),
-    ];
-  },
-});
-/** Elements start, start + step, ... below limit, in each dimension. */
-export const slice = (
-  x: Expr,
-  start: readonly number[],
-  limit: readonly number[],
-  step: readonly number[] = start.map(() => 1),
-): Expr =>
-  start.every((s, d) => s === 0 && limit[d] === x.shape[d] && step[d] === 1) ? x : sliceOp([x], { start, limit, step });
-
-/** The elements start to limit of one dimension. */
-export const sliceDim = (x: Expr, dim: number, start: number, limit: number, step = 1): Expr =>
-  slice(
-    x,
-    x.shape.map((_, d) => (d === dim ? start : 0)),
-    x.shape.map((n, d) => (d === dim ? limit : n)),
-    x.shape.map((_, d) => (d === dim ? step : 1)),
-  );
-
-interface Padding {
-  readonly low: readonly number[];
-  readonly high: readonly number[];
-  readonly interior: readonly number[];
-}
-const padOp = define<[Expr, Expr], Padding>({
-  name: 'pad',
-  infer: ([x], { low, high, interior }) =>
-    x.withShape(x.shape.map((n, d) => n + low[d]! + high[d]! + Math.max(0, n - 1) * interior[d]!)),
-  lower: (e, xs, { low, high, interior }, out) =>
-    e.op('pad', xs, [out], {
-      edge_padding_low: i64s(low),
-      edge_padding_high: i64s(high),
-      interior_padding: i64s(interior),
-    })[0]!,
-  vjp: (g, [, value], { low, high, interior }) => {
-    const zero = full([], 0, g.dtype);
-    const cut = pad(
-      g,
-      zero,
-      low.map((n) => -n),
-      high.map((n) => -n),
-      low.map(() => 0),
-    );
-    const gx = slice(
-      cut,
-      low.map(() => 0),
-      cut.shape,
-      interior.map((n) => n + 1),
-    );
-    return [gx, value.differentiable ? sub(reduceSum(g), reduceSum(gx)) : null];
-  },
-});
-/** Negative padding takes away. */
-export const pad = (
-  x: Expr,
-  value: Expr,
-  low: readonly number[],
-  high: readonly number[],
-  interior: readonly number[],
-): Expr => ([...low, ...high, ...interior].every((n) => n === 0) ? x : padOp([x, value], { low, high, interior }));
-
-/** One dimension padded; negative counts take away. */
-export const padDim = (x: Expr, dim: number, low: number, high: number, value: number | bigint | boolean = 0): Expr => {
-  const at = (n: number) => x.shape.map((_, d) => (d === dim ? n : 0));
-  return pad(x, full([], value, x.dtype), at(low), at(high), at(0));
-};
-
-const concatOp = define<readonly Expr[], { dim: number }>({
-  name: 'concat',
-  infer: (xs, { dim }) => {
-    const [first] = xs as readonly [Expr['aval']];
-    for (const x of xs) {
-      if (x.dtype !== first.dtype) throw new DTypeError(`cat: dtypes of ${showAll(xs)} differ`);
-      if (x.rank !== first.rank || x.shape.some((n, d) => d !== dim && n !== first.shape[d])) {
-        throw new ShapeError(`cat: ${showAll(xs)} differ in more than dim ${dim}`);
-      }
-    }
-    return first.withShape(
-      first.shape.map((n, d) => (d === dim ? xs.reduce((total, x) => total + x.shape[dim]!, 0) : n)),
-    );
-  },
-  lower: (e, xs, { dim }, out) => e.op('concatenate', xs, [out], { dimension: i64(dim) })[0]!,
-  vjp: (g, xs, { dim }) => {
-    let at = 0;
-    return xs.map((x) => {
-      const start = range(g.shape.length).map((d) => (d === dim ? at : 0));
-      at += x.shape[dim]!;
-      return slice(
-        g,
-        start,
-        g.shape.map((n, d) => (d === dim ? at : n)),
-      );
-    });
-  },
-});
-export const concat = (xs: readonly Expr[], dim: number): Expr => (xs.length === 1 ? xs[0]! : concatOp(xs, { dim }));
-
-const piecesOp = defineMulti<[Expr], { dim: number; sizes: readonly number[] }>({
-  name: 'pieces',
-  infer: ([x], { dim, sizes }) => sizes.map((n) => x.withShape(x.shape.with(dim, n))),
-  lower: (e, [x], { dim, sizes }, outs) => {
-    const { shape } = e.typeOf(x);
-    let at = 0;
-    return outs.map((out, i) => {
-      const start = shape.map((_, d) => (d === dim ? at : 0));
-      at += sizes[i]!;
-      const limit = shape.with(dim, at);
-      const strides = i64s(shape.map(() => 1));
-      return e.op('slice', [x], [out], { start_indices: i64s(start), limit_indices: i64s(limit), strides })[0]!;
-    });
-  },
-  vjp: (gs, _, { dim }, ys) => [
-    concat(
-      gs.map((g, i) => g ?? zerosLike(ys[i]!)),
-      dim,
-    ),
-  ],
-});
-/** Slices side by side that make up all of x: their gradients are put together again, not added up. */
-export const pieces = (x: Expr, dim: number, sizes: readonly number[]): Expr[] =>
-  sizes.length === 1 ? [x] : piecesOp([x], { dim, sizes });

@@ -1,8 +1,5 @@
-// Element by element.
-import { DTYPES, type DType } from '../../base/dtype.js';
-import { ArgumentError, DTypeError, ShapeError } from '../../base/errors.js';
-import { decodeFloats, encodeNumbers } from '../../base/float.js';
-import { isFloat, isInteger, isUnsigned, kindOf } from '../../base/promote.js';
+import { ArgumentError, DTypeError } from '../../base/errors.js';
+import { isFloat, isInteger, isUnsigned } from '../../base/promote.js';
 import { broadcastShapes } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
 import {
@@ -16,81 +13,26 @@ import {
   resultTypeOf,
   shapeOf,
 } from './align.js';
+import { broadcastTo } from './broadcast.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
-import { checkDType, checkSame, comparing, define, type Each, keepingNaN } from './define.js';
-import { bitcast, broadcastTo, convert } from './move.js';
-import { reduceOr } from './reduce.js';
-import { whileLoop } from './while.js';
-
-type Unary = (x: Expr) => Expr;
-type Binary = (a: Operand, b: Operand) => Expr;
-type Accepts = readonly [accepts: (d: DType) => boolean, what: string];
-const anything: Accepts = [() => true, 'anything'];
-const numbers: Accepts = [(d) => kindOf(d) > 0, 'numbers (for booleans: logicalNot, logicalXor, or convert them)'];
-const floats: Accepts = [isFloat, 'floating point numbers'];
-const bitwise: Accepts = [(d) => !isFloat(d), 'integers or booleans'];
-const integers: Accepts = [isInteger, 'integers'];
-
-/** A primitive whose operands and result have one type. `hlo` names StableHLO's op, or CHLO's with its prefix. */
-function pointwise<X extends readonly Expr[]>(
-  name: string,
-  hlo: string,
-  accepts: Accepts,
-  vjp?: (g: Expr, xs: NoInfer<X>, y: Expr) => NoInfer<Each<X, Expr | null>>,
-): (...xs: X) => Expr {
-  const op = define<X, null>({
-    name,
-    infer: (xs) => {
-      const avals = Object.values(xs) as never[];
-      checkDType(name, avals, ...accepts);
-      return checkSame(name, avals);
-    },
-    lower: (e, xs, _, out) => {
-      const given = Object.values(xs) as string[];
-      return given.length === 2 ? keepingNaN(e, hlo, given, out) : e.op(hlo, given, [out])[0]!;
-    },
-    ...(vjp && { vjp: (g, xs, _, y) => vjp(g, xs, y) }),
-  });
-  return (...xs) => op(xs, null);
-}
-
-/** One operand. Integers are taken as floats where the function needs them. */
-const float1 = (name: string, hlo: string, vjp?: (g: Expr, x: Expr, y: Expr) => Expr): Unary => {
-  const op = pointwise<[Expr]>(name, hlo, floats, vjp && ((g, [x], y) => [vjp(g, x, y)]));
-  return (x) => op(floating(x));
-};
-const unary = (name: string, hlo: string, accepts: Accepts, vjp?: (g: Expr, x: Expr, y: Expr) => Expr | null): Unary =>
-  pointwise<[Expr]>(name, hlo, accepts, vjp && ((g, [x], y) => [vjp(g, x, y)]));
-
-/** Two operands, which meet in one dtype and shape first. */
-const binary = (
-  name: string,
-  hlo: string,
-  accepts: Accepts,
-  vjp?: (g: Expr, a: Expr, b: Expr, y: Expr) => [Expr, Expr],
-): Binary => {
-  const op = pointwise<[Expr, Expr]>(name, hlo, accepts, vjp && ((g, [a, b], y) => vjp(g, a, b, y)));
-  return (a, b) => op(...(align(name, [a, b]) as [Expr, Expr]));
-};
-
-/** A number that a small float would round is not rounded before the product is, as in torch. */
-const withExact =
-  (op: Binary): Binary =>
-  (a, b) => {
-    if (isExpr(a) === isExpr(b)) return op(a, b);
-    const [{ dtype }, n] = isExpr(a) ? [a, Number(b)] : [b as Expr, Number(a)];
-    if (!isFloat(dtype) || DTYPES[dtype].bytes > 2 || rounded(n, dtype) === n) return op(a, b);
-    const wide = (x: Operand) => (isExpr(x) ? convert(x, 'f32') : x);
-    return convert(op(wide(a), wide(b)), dtype);
-  };
-const rounded = (x: number, dtype: DType): number => Number(decodeFloats(dtype, encodeNumbers(dtype, [x]))[0]);
-
-/** The same in floating point. */
-const float2 = (name: string, hlo: string, vjp: (g: Expr, a: Expr, b: Expr, y: Expr) => [Expr, Expr]): Binary => {
-  const op = pointwise<[Expr, Expr]>(name, hlo, floats, (g, [a, b], y) => vjp(g, a, b, y));
-  return (a, b) => op(...(alignFloats(name, [a, b]) as [Expr, Expr]));
-};
+import { type Accepts, checkSame, comparing, define } from './define.js';
+import {
+  anything,
+  type Binary,
+  binary,
+  bitwise,
+  float1,
+  float2,
+  floats,
+  integers,
+  numbers,
+  pointwise,
+  type Unary,
+  unary,
+  withExact,
+} from './define-pointwise.js';
+import { convert } from './move.js';
 
 // ---- arithmetic
 
@@ -158,42 +100,6 @@ export const floorDivide = wholeDivide('floorDivide', (a, b) => {
   return isFloat(a.dtype) ? where(eq(b, 0), divide(a, b), down) : down;
 });
 
-const power = binary('pow', 'power', numbers, (g, a, b, y) => {
-  // Where a rule has a pole that the function has not, the pole is stepped around before it can become 0 * infinity.
-  const constant = eq(b, 0);
-  const atZero = logicalAnd(eq(a, 0), ge(b, 0));
-  return [
-    where(constant, 0, mul(g, mul(b, power(a, where(constant, 1, sub(b, 1)))))),
-    mul(g, mul(y, log(where(atZero, 1, a)))),
-  ];
-});
-/** Of integers, by squaring: XLA's own looks at six bits of the exponent. Negative powers are 0, but for 1 and -1. */
-function wholePower(a: Expr, b: Expr): Expr {
-  const isOdd = (n: Expr) => ne(bitwiseAnd(n, 1), 0);
-  const [, , y] = whileLoop(
-    [a, maximum(b, 0), full(a.shape, 1, a.dtype)],
-    ([, rest]) => reduceOr(ne(rest!, 0)),
-    ([base, rest, product]) => [
-      mul(base!, base!),
-      bitwiseRightShift(rest!, 1),
-      where(isOdd(rest!), mul(product!, base!), product!),
-    ],
-  ) as [Expr, Expr, Expr];
-  return where(ge(b, 0), y, where(eq(abs(a), 1), where(isOdd(b), a, 1), 0));
-}
-/** a to the power b; either may be a number. */
-export const pow: Binary = (a, b) => {
-  const dtype = resultTypeOf('pow', [a, b]);
-  if (!isInteger(dtype)) return power(a, b);
-  if (isExpr(b)) return wholePower(...(align('pow', [a, b]) as [Expr, Expr]));
-  if (Number(b) >= 0) return Number(b) < 64 ? power(a, b) : wholePower(...(align('pow', [a, b]) as [Expr, Expr]));
-  throw new ArgumentError(
-    `pow: ${isExpr(a) ? a.aval : a} to the power ${b}: integers have no negative powers: convert to floats first`,
-  );
-};
-export const reciprocal = (x: Expr): Expr => div(1, x);
-export const square = (x: Expr): Expr => (x.dtype === 'bool' ? square(convert(x, 'i64')) : mul(x, x));
-
 /** Of equal operands each gets half the gradient, as in torch; of one that is not a number, all. */
 const toGreater = (g: Expr, a: Expr, b: Expr): Expr => where(lt(a, b), 0, where(eq(a, b), mul(g, 0.5), g));
 export const maximum = binary('maximum', 'maximum', anything, (g, a, b) => [toGreater(g, a, b), toGreater(g, b, a)]);
@@ -230,35 +136,8 @@ export function round(x: Expr, { decimals = 0 }: { readonly decimals?: number } 
 // ---- exponential, trigonometric, special
 
 export const exp = float1('exp', 'exponential', (g, _, y) => mul(g, y));
-export const exp2 = (x: Expr): Expr => pow(2, floating(x));
 export const expm1 = float1('expm1', 'exponential_minus_one', (g, x) => mul(g, exp(x)));
 export const log = float1('log', 'log', (g, x) => div(g, x));
-/** log10(2) in two parts: the first has so few digits that its products with exponents are exact. */
-const LOG10_2 = {
-  f32: [0.30102920532226562, 7.9034151667648e-7],
-  f64: [0.30102999566361177, 3.6942390771589308e-13],
-} as const;
-/** Whole where x is a power of the base: the exponent counts by itself, and the log is that of a number near 1. */
-const logTo = (base: number, ofTwo: (d: 'f32' | 'f64') => readonly [number, number]): Unary => {
-  const op = custom<[Expr]>(
-    `log${base}`,
-    ([x]) => {
-      const [dtype, whole, digits, bias] =
-        x.dtype === 'f64' ? (['f64', 'i64', 52, 1023] as const) : (['f32', 'i32', 23, 127] as const);
-      const code = bitcast(x, whole);
-      const floor = sub(bitwiseRightShift(code, digits), bias);
-      const exponent = add(floor, convert(lt(floor, 0), whole)); // towards zero: below 1 nothing cancels
-      const rest = bitcast(sub(code, bitwiseLeftShift(exponent, digits)), dtype);
-      const [high, low] = ofTwo(dtype).map((part) => mul(convert(exponent, dtype), part)) as [Expr, Expr];
-      const y = add(high, add(low, div(log(rest), Math.log(base))));
-      return where(logicalAnd(gt(x, 0), isfinite(x)), y, log(x));
-    },
-    (g, [x]) => [div(div(g, x), Math.log(base))],
-  );
-  return (x) => inWide(floating(x), (y) => op([y], null));
-};
-export const log2 = logTo(2, () => [1, 0]);
-export const log10 = logTo(10, (d) => LOG10_2[d]);
 export const log1p = float1('log1p', 'log_plus_one', (g, x) => div(g, add(x, 1)));
 export const sqrt = float1('sqrt', 'sqrt', (g, _, y) => div(g, mul(2, y)));
 export const rsqrt = float1('rsqrt', 'rsqrt', (g, _, y) => mul(g, mul(-0.5, mul(y, mul(y, y)))));
@@ -401,15 +280,4 @@ export function where(condition: Expr, a: Operand, b: Operand): Expr {
   checkFits('where', [a, b], dtype);
   const [x, y] = align('where', [a, b], dtype, shape) as [Expr, Expr];
   return selectOp([broadcastTo(condition, shape), x, y], null);
-}
-/** x with `value` (a number, or a tensor of one element without dimensions) where the mask holds. Keeps x's dtype. */
-export function maskedFill(x: Expr, mask: Expr, value: Operand): Expr {
-  if (mask.dtype !== 'bool') throw new DTypeError(`maskedFill: the mask is ${mask.aval}, not booleans: compare first`);
-  if (shapeOf(value).length) {
-    throw new ShapeError(
-      `maskedFill: the value is ${(value as Expr).aval}, not one number: use where(mask, value, x) for several`,
-    );
-  }
-  checkFits('maskedFill', [x, value], x.dtype);
-  return where(mask, isExpr(value) ? convert(value, x.dtype) : full([], value, x.dtype), x);
 }

@@ -12,8 +12,9 @@ import { recomputed } from './checkpoint.js';
 import { full, zerosLike } from './constant.js';
 import { comparing, defineMulti, PICK } from './define.js';
 import { readRow, writeRow } from './dynamic.js';
-import { concat, pieces, reshape } from './move.js';
+import { reshape } from './move.js';
 import { add } from './pointwise.js';
+import { concat, pieces } from './slice.js';
 import { gradients } from './sweep.js';
 
 export interface ScanOptions {

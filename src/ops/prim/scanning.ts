@@ -3,10 +3,10 @@ import { sizeOf } from '../../base/dtype.js';
 import { wideType } from '../../base/promote.js';
 import { range } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
-import { define, i64s } from './define.js';
-import { padDim, permute, reshape, reverse } from './move.js';
+import { define, i64s, scalarConstant } from './define.js';
+import { permute, reshape, reverse } from './move.js';
 import { mul } from './pointwise.js';
-import { scalarConstant } from './reduce.js';
+import { padDim } from './slice.js';
 
 // One window that reaches back to the beginning: XLA makes a tree of tiles of it. For f32[64, 4096] on the CPU it runs in
 // 1.9 ms and compiles in 66 ms; log-many shifted additions take 3.3 and 173, an odd-even tree 1.8 and 404.

@@ -5,11 +5,13 @@ import type { DType } from '../../base/dtype.js';
 import { range, type Shape } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
 import type { Ssa } from '../../ir/op.js';
+import { broadcastTo } from './broadcast.js';
 import { full, iota } from './constant.js';
 import { custom } from './custom.js';
 import { checkDType, checkSame, defineMulti } from './define.js';
-import { broadcastTo, concat, convert, reshape, slice } from './move.js';
+import { convert, reshape } from './move.js';
 import { add, bitwiseLeftShift, bitwiseOr, bitwiseRightShift, lt, maximum, minimum, mul } from './pointwise.js';
+import { concat, slice } from './slice.js';
 
 const ROTATIONS = [
   [13, 15, 26, 6],
