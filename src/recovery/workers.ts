@@ -3,9 +3,9 @@ import type { Mesh } from '../ir/mesh.js';
 import type { Share } from '../spmd/index.js';
 import { tensor } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
-import { currentLoop } from '../train/context.js';
 import { shareOf } from '../train/data.js';
 import { anyWorker, barrier } from '../train/index.js';
+import { currentLoop } from '../train/loop.js';
 
 export interface Workers {
   readonly isFirst: boolean;

@@ -8,7 +8,7 @@ import { describe } from '../base/tree.js';
 import { CheckpointManager, type Items } from '../io/index.js';
 import { cat } from '../tensor/functions.js';
 import { defaultGenerator } from '../tensor/random.js';
-import { currentLoop, isSavedFor } from './context.js';
+import { currentLoop, isSavedFor } from './loop.js';
 
 export class Checkpoint {
   private constructor(readonly path: string) {}

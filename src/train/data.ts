@@ -26,7 +26,7 @@ import {
 import { KDCacheDataset } from '../distill/index.js';
 import type { Mesh } from '../ir/mesh.js';
 import { batchShare, type Share } from '../spmd/index.js';
-import type { TrainContext } from './context.js';
+import type { TrainContext } from './loop.js';
 import type { WorkerSpec } from './protocol.js';
 
 /** Items, a dataset, or where it is: files of JSONL or Parquet, the folder of a KD cache. */

@@ -16,18 +16,11 @@ export {
   type TorchOptions,
   type XlaSpmdConfig,
 } from './config.js';
-export {
-  barrier,
-  getCheckpoint,
-  getContext,
-  getDatasetShard,
-  type ReportOptions,
-  report,
-  type TrainContext,
-} from './context.js';
+export { barrier, getCheckpoint, getContext, getDatasetShard, type ReportOptions, report } from './context.js';
 export type { DatasetSource, Datasets, Shard, ShardOptions } from './data.js';
 export type { KeptCheckpoint, Result } from './engine.js';
 export { TrainingFailedError, WorkerError } from './errors.js';
+export type { TrainContext } from './loop.js';
 export type { Metrics } from './protocol.js';
 export type { RayOptions } from './ray/engine.js';
 export {

@@ -28,8 +28,8 @@ import { fromBuffer, tensor, zeros } from '../tensor/create.js';
 import { defaultGenerator } from '../tensor/random.js';
 import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
-import { currentLoop, type Loop } from './context.js';
 import { shareLoader } from './data.js';
+import { currentLoop, type Loop } from './loop.js';
 
 /** Numbers in one message: what is larger goes in several. */
 const MESSAGE = 2 ** 24;

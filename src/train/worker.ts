@@ -7,10 +7,10 @@ import { messageOf } from '../base/thrown.js';
 import { version } from '../base/version.js';
 import { device } from '../runtime/device.js';
 import { deviceCount, meshFromConfig, processCount } from '../spmd/index.js';
-import { Loop, withLoop } from './context.js';
 import { type Datasets, Shards, shareOf } from './data.js';
 import { isMistake } from './errors.js';
 import { type Link, WorkerLink } from './link.js';
+import { Loop, withLoop } from './loop.js';
 import type { WorkerSpec } from './protocol.js';
 import { saySync } from './scaling.js';
 

@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import * as tx from 'tsxla';
 import * as train from 'tsxla/train';
 import { expect, test, vi } from 'vitest';
-import { Loop, withLoop } from '../../dist/train/context.js';
+import { Loop, withLoop } from '../../dist/train/loop.js';
 import { runLoop as asLoop } from '../../dist/train/worker.js';
 import { scratch } from '../scratch.js';
 
