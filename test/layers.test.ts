@@ -1,70 +1,47 @@
-// Imports point down only: a folder may import what design lists for it, and nothing above.
-import { readdirSync, readFileSync } from 'node:fs';
-import path from 'node:path';
+// Imports point down only, and files do not load each other in a circle: the order is in scripts/folders.ts.
 import { expect, test } from 'vitest';
+import { cyclesOf, folderGraph, importsOf, readSources, valueGraph, wrongImports } from '../scripts/folders.js';
 
-// From the bottom up. A folder may import itself and every folder on an earlier line, less the exceptions below.
-const LAYERS = [
-  ['base'],
-  ['ir'],
-  ['ops/prim', 'stablehlo', 'pjrt'],
-  ['ops', 'plugins', 'plan/hlo'],
-  ['autograd'],
-  ['runtime'],
-  ['observe'],
-  ['tensor'],
-  ['step'],
-  ['spmd'],
-  ['nn', 'optim', 'data', 'io', 'plan', 'xm'],
-  ['models'],
-  ['quant', 'lora', 'distill'],
-  ['backend', 'train'],
-  ['recovery'],
-  ['plan/workloads'],
-  ['cli'],
-  ['.'], // src/index.ts: re-exports only
-];
-const ONLY: Readonly<Record<string, readonly string[]>> = {
-  pjrt: ['base'],
-  plugins: ['base', 'pjrt'],
-  'plan/hlo': ['base', 'pjrt'],
-  'ops/prim': ['base', 'ir'],
-  ops: ['base', 'ir', 'ops/prim'],
-  stablehlo: ['base', 'ir'],
-  autograd: ['base', 'ir', 'ops/prim', 'ops'],
-};
+const sources = readSources();
 
-const level = (folder: string) => LAYERS.findIndex((l) => l.includes(folder));
-/** The folder of LAYERS that a file belongs to: the longest one that is listed. */
-function folderOf(file: string): string {
-  const parts = path.dirname(file).split(path.sep);
-  while (parts.length > 1 && level(parts.join('/')) < 0) parts.pop();
-  return parts.join('/');
-}
-const src = path.resolve(import.meta.dirname, '../src');
-const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((f) => f.endsWith('.ts'));
-
-function importsOf(file: string): { from: string; to: string }[] {
-  const text = readFileSync(path.join(src, file), 'utf8');
-  const from = folderOf(file);
-  return [...text.matchAll(/from '(\.[^']*)'|import\('(\.[^']*)'\)/g)].map((m) => {
-    const target = path.relative(src, path.resolve(src, path.dirname(file), m[1] ?? m[2]!));
-    return { from, to: folderOf(target) };
-  });
-}
-
-test('every folder of src has its place', () => {
-  const folders = new Set(files.map(folderOf));
-  expect([...folders].filter((f) => level(f) < 0)).toEqual([]);
+test('every folder of src has its place, and imports point down only', () => {
+  expect(wrongImports(sources)).toEqual([]);
+  expect(cyclesOf(folderGraph(sources))).toEqual([]);
 });
 
-test('imports point down only', () => {
-  const wrong = files.flatMap((file) =>
-    importsOf(file)
-      .filter(({ from, to }) => from !== to)
-      .filter(({ from, to }) => !(ONLY[from]?.includes(to) ?? level(to) < level(from)))
-      .map(({ to }) => `src/${file} imports ${to}/`),
+test('files do not load each other in a circle', () => {
+  expect(cyclesOf(valueGraph(sources))).toEqual([]);
+});
+
+test('every import statement is read: values, types, and what is loaded later', () => {
+  const text = `import a from './a.js';
+import { type B, b } from '../b.js';
+import {
+  c,
+} from './c/c.js';
+import './d.js';
+export * from './e.js';
+export { f } from './f.js';
+import type { G } from './g.js';
+export type { H } from './h.js';
+const i = await import('./i.js'); // as does: import x from './x.js'
+const j = "from './y.js'";
+import fs from 'node:fs';
+`;
+  const { values, others } = importsOf('ops/file.ts', text);
+  expect([...values]).toEqual(['ops/a.ts', 'b.ts', 'ops/c/c.ts', 'ops/d.ts', 'ops/e.ts', 'ops/f.ts']);
+  expect([...others]).toEqual(['ops/g.ts', 'ops/h.ts', 'ops/i.ts']);
+  // No import of src is written another way.
+  const named = sources.reduce((n, s) => n + s.values.size + s.others.size, 0);
+  expect(named).toBeGreaterThan(1000);
+});
+
+test('a circle is printed, the shortest one, once', () => {
+  const graph = new Map(
+    Object.entries({ a: ['b'], b: ['c', 'd'], c: ['a'], d: ['e'], e: ['d'], f: ['a'], g: ['g'] }).map(([k, v]) => [
+      k,
+      new Set(v),
+    ]),
   );
-  expect(wrong).toEqual([]);
-  expect(files.flatMap(importsOf).length).toBeGreaterThan(20); // the pattern still finds imports
+  expect(cyclesOf(graph)).toEqual(['a -> b -> c -> a', 'd -> e -> d', 'g -> g']);
 });
