@@ -32,6 +32,10 @@ const threefryOp = defineMulti<[k0: Expr, k1: Expr, c0: Expr, c1: Expr]>({
     const constant = (x: number) => e.op('constant', [], [word!], { value: `dense<${x}> : ${word!.mlir}` })[0]!;
     const rotate = (x: Ssa, by: number) =>
       op('or', op('shift_left', x, constant(by)), op('shift_right_logical', x, constant(32 - by)));
+    // Flips the sign bit before and after the last addition, which leaves the sum as it is. LLVM looks for checksums in loops
+    // of 8, 16, 24, ... passes that end in a minimum or a maximum (HashRecognize), and follows every path through the rounds,
+    // exponentially many: rand([5, 16]).min() compiled for minutes. It gives up at the second xor if the first has a constant.
+    const flip = (x: Ssa) => (e.platform === 'cpu' ? op('xor', x, constant(2 ** 31)) : x);
     const keys = [k0, k1, op('xor', op('xor', k0, k1), constant(PARITY))];
     let [x0, x1] = [op('add', c0, k0), op('add', c1, k1)];
     for (const group of range(5)) {
@@ -39,10 +43,11 @@ const threefryOp = defineMulti<[k0: Expr, k1: Expr, c0: Expr, c1: Expr]>({
         x0 = op('add', x0, x1);
         x1 = op('xor', rotate(x1, by), x0);
       }
+      if (group === 4) [x0, x1] = [flip(x0), flip(x1)];
       x0 = op('add', x0, keys[(group + 1) % 3]!);
       x1 = op('add', op('add', x1, keys[(group + 2) % 3]!), constant(group + 1));
     }
-    return [x0, x1];
+    return [flip(x0), flip(x1)];
   },
 });
 export const threefry2x32 = (k0: Expr, k1: Expr, c0: Expr, c1: Expr): [Expr, Expr] =>
