@@ -1,11 +1,11 @@
 // How the backend is to work: specs 002 and 004's fields, as one table of which types, checks, the environment's names and
 // what is printed are made. A wrong value is an error where it is set.
-import fs from 'node:fs';
 import { inspect } from 'node:util';
 import { MOST_SECONDS } from '../base/check.js';
 import { type Chip, findChip } from '../base/chips.js';
 import type { DType } from '../base/dtype.js';
 import { columns, spelled } from '../base/format.js';
+import { anyObject, readJsonSync } from '../base/json.js';
 import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain, shown } from '../base/tree.js';
@@ -194,10 +194,14 @@ export class KernelPyTorchConfig {
 
   /** From a JSON file of the same form: { "mode": "training", "hardware": { "tpu": { "memoryFraction": 0.8 } } }. */
   static fromFile(path: string): KernelPyTorchConfig {
+    const error = (message: string, options: ErrorOptions) =>
+      new TPUConfigurationError(message, { ...options, details: { path } });
+    const found = readJsonSync(path, anyObject, { error });
+    if (!found) throw error(`${path}: there is no such file`, {});
     try {
-      return new KernelPyTorchConfig(JSON.parse(fs.readFileSync(path, 'utf8')) as ConfigOptions);
+      return new KernelPyTorchConfig(found);
     } catch (e) {
-      throw new TPUConfigurationError(`${path}: ${messageOf(e)}`, { cause: e, details: { path } });
+      throw error(`${path}: ${messageOf(e)}`, { cause: e });
     }
   }
   /** From TSXLA_BACKEND_MODE, and TSXLA_TPU_MEMORY_FRACTION and its like. */

@@ -5,6 +5,12 @@ import path from 'node:path';
 /** Whether a name is that of a file in the same folder. Files that come from elsewhere must not lead to others. */
 export const isFileName = (name: string): boolean => path.basename(name) === name && !/[\\/\0]|^\.*$/.test(name);
 
+/** Whether a place is a folder, or in it. Links are not followed. */
+export function isInside(folder: string, place: string): boolean {
+  const relative = path.relative(folder, place);
+  return !/^\.\.([\\/]|$)/.test(relative) && !path.isAbsolute(relative); // another drive of Windows is absolute
+}
+
 /**
  * Makes a folder and those above it, one after the other: Node's own recursive mkdir never ends where a folder above can
  * have none, as in /proc.

@@ -54,7 +54,7 @@ async function run(options: Options): Promise<void> {
   const { model: name, base, adapters, output, requantize, json } = options;
   const { findStudent, loadStudent, mergeStudent, saveStudent } = await import('../recovery/index.js');
   const started = performance.now();
-  await openOutput(output);
+  await using _output = await openOutput(output); // an error leaves no empty folder
   const from = { ...(base && { base }) };
   const found = await findStudent(name, from);
   if (!adapters && found.form !== 'original')

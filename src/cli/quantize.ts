@@ -71,7 +71,7 @@ async function run(given: Options): Promise<void> {
   const { Qwen3ForCausalLM } = await import('../models/index.js');
   const { MLP, quantizeModel } = await import('../quant/index.js');
   const started = performance.now();
-  await openOutput(output);
+  await using _output = await openOutput(output); // an error leaves no empty folder
   const onProgress = fetchProgress();
   const found = await findStudent(name, { onProgress });
   if (found.form !== 'plain') throw new ArgumentError(`${name} is quantized already: give the model it was made of`);

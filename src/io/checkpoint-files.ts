@@ -25,7 +25,7 @@ import {
 import { isAlive, removeStaleLock } from '../base/lock.js';
 import { messageOf } from '../base/thrown.js';
 import type { ArraySource, HostArray } from './array.js';
-import { flushFolder, replaceFiles } from './file.js';
+import { flushFolder, replaceFiles, writeFlushed } from './file.js';
 import { checkCovered, checkIndex, freeName, type Index, isWhole, keyOf, PartedArrays, sha256 } from './parts.js';
 import { openSafetensors, type SafetensorsFile, writeSafetensors } from './safetensors.js';
 import type { Snapshot } from './state.js';
@@ -108,7 +108,7 @@ export async function writeCheckpoint(
     const { files, indexes } = await writeParts(folder, state, 0);
     for (let i = 1; i < processes.count; i++) await adopt(folder, i, { files, indexes }, processes);
     for (const index of Object.values(indexes)) checkCovered(index);
-    await writeFlushed(path.join(folder, ARRAYS), JSON.stringify(indexes));
+    await writeFlushed(path.join(folder, ARRAYS), 'wx', JSON.stringify(indexes));
     files[ARRAYS] = await digest(path.join(folder, ARRAYS));
     const manifest: Manifest = {
       format: 'tsxla-checkpoint',
@@ -121,7 +121,7 @@ export async function writeCheckpoint(
       files,
     };
     const sealed = { ...manifest, sha256: sealOf(manifest) };
-    await writeFlushed(path.join(folder, MANIFEST), JSON.stringify(sealed, null, 1));
+    await writeFlushed(path.join(folder, MANIFEST), 'wx', JSON.stringify(sealed, null, 1));
     await flushFolder(folder);
     // Of a run that was resumed before this step; it goes when the new one is there.
     const target = folderOf(dir, about.step);
@@ -173,12 +173,10 @@ const reportOf = (process: number): string => `parts-${numbered(process)}.json`;
 /** Adds what another process has written, once it is there. */
 async function adopt(folder: string, process: number, all: Written, { count, patience = PATIENCE }: Processes) {
   const report = path.join(folder, reportOf(process));
-  const written = await until(patience, async () =>
-    fs.existsSync(report) ? (JSON.parse(await fsp.readFile(report, 'utf8')) as Written) : undefined,
-  );
+  const written = await until(patience, () => readJson(report, WRITTEN));
   if (!written) throw new Error(`process ${process} of ${count} has not written its parts within ${patience / 1e3} s`);
-  Object.assign(all.files, written.files);
-  for (const [item, index] of Object.entries(written.indexes))
+  Object.assign(all.files, checkedFiles(written.files, report));
+  for (const [item, index] of Object.entries(checkedIndexes(written.indexes, report)))
     for (const [name, { parts }] of Object.entries(index)) {
       const entry = all.indexes[item]?.[name];
       if (!entry)
@@ -230,16 +228,6 @@ async function until<T>(patience: number, look: () => Promise<T | undefined | fa
     if (found) return found;
     if (Date.now() > end) return undefined;
     await setTimeout(POLL);
-  }
-}
-
-async function writeFlushed(file: string, text: string): Promise<void> {
-  const handle = await fsp.open(file, 'wx');
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 
@@ -307,6 +295,22 @@ const CONTENT = object({
 });
 const METRIC = optional(real);
 const FILE = object({ bytes: whole(), sha256: optional(text) });
+/** What another process says that it has written. */
+const WRITTEN = object({ files: anyObject, indexes: anyObject });
+
+/** Names of files in the folder, with their sizes. */
+function checkedFiles(files: object, source: string): Files {
+  for (const [name, entry] of Object.entries(files)) {
+    checkJson(entry, `${source}: files: ${name}`, FILE);
+    if (!isFileName(name)) throw new FileError(`${source} names ${name}, which is not a file of its own folder`);
+  }
+  return files as Files;
+}
+function checkedIndexes(indexes: object, source: string): Indexes {
+  for (const [item, index] of Object.entries(indexes))
+    checkIndex(checkJson(index, `${source}: ${item}`, anyObject), `${source}: ${item}`);
+  return indexes as Indexes;
+}
 
 export function readManifest(folder: string): Manifest {
   const file = path.join(folder, MANIFEST);
@@ -331,11 +335,7 @@ function checkManifest(folder: string, found: object): Manifest {
   checkJson(manifest, MANIFEST, CONTENT);
   for (const [name, value] of Object.entries(manifest.metrics))
     checkJson(value, `${MANIFEST}: metrics: ${name}`, METRIC);
-  for (const [name, entry] of Object.entries(manifest.files)) {
-    checkJson(entry, `${MANIFEST}: files: ${name}`, FILE);
-    if (!isFileName(name))
-      throw notWhole(folder, `its ${MANIFEST} names ${name}, which is not a file of its own folder`);
-  }
+  checkedFiles(manifest.files, MANIFEST);
   if (manifest.version > 1 && !Object.hasOwn(manifest.files, ARRAYS))
     throw notWhole(folder, `its ${MANIFEST} does not name ${ARRAYS}`);
   return manifest;
@@ -343,9 +343,8 @@ function checkManifest(folder: string, found: object): Manifest {
 
 async function readIndexes(folder: string, { files }: Manifest): Promise<Indexes> {
   const file = path.join(folder, ARRAYS);
-  const indexes = ((await readJson(file, anyObject)) ?? {}) as Indexes;
-  for (const [item, index] of Object.entries(indexes)) {
-    checkIndex(checkJson(index, `${file}: ${item}`, anyObject), `${file}: ${item}`);
+  const indexes = checkedIndexes((await readJson(file, anyObject)) ?? {}, file);
+  for (const index of Object.values(indexes)) {
     checkCovered(index);
     const strange = Object.values(index).flatMap((entry) => entry.parts.filter((p) => !Object.hasOwn(files, p.file)));
     if (strange[0]) throw notWhole(folder, `its ${ARRAYS} names ${strange[0].file}, and its ${MANIFEST} does not`);

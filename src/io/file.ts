@@ -282,12 +282,14 @@ async function stampOf(folder: string): Promise<string | undefined> {
 
 /**
  * Makes an output folder ready before any work is done for it: creates it, and writes and removes a file in it. What is wrong
- * with the name, the folders above it or the permissions is an error that names the option.
+ * with the name, the folders above it or the permissions is an error that names the option. Disposing of the result removes a
+ * folder that was created here and is still empty.
  */
-export async function openOutput(folder: string, option = '--output'): Promise<void> {
+export async function openOutput(folder: string, option = '--output'): Promise<AsyncDisposable> {
   const cannot = (what: string, cause?: unknown) =>
     new ArgumentError(`${option} ${folder || "''"}: ${what}`, { cause });
   if (!folder.trim()) throw cannot('the name is empty: name a folder');
+  const isNew = !fsSync.existsSync(folder);
   try {
     makeFolder(path.resolve(folder));
   } catch (e) {
@@ -302,6 +304,11 @@ export async function openOutput(folder: string, option = '--output'): Promise<v
   } finally {
     await fs.rm(probe, { force: true }).catch(() => {});
   }
+  return {
+    async [Symbol.asyncDispose]() {
+      if (isNew) await fs.rmdir(folder).catch(() => {}); // fails if it has something in it
+    },
+  };
 }
 
 /** The file that stands where a folder of the path would be. */
@@ -314,23 +321,29 @@ function fileOn(place: string): string | undefined {
   }
 }
 
-async function writeFlushed(file: string, flag: string, write: WriteFile): Promise<void> {
+/** Writes a file, and flushes it to the disk. */
+export async function writeFlushed(file: string, flag: 'w' | 'wx' | 'a', content: string | WriteFile): Promise<void> {
   const handle = await fs.open(file, flag);
   try {
-    await write((bytes) => handle.writeFile(bytes));
+    if (typeof content === 'string') await handle.writeFile(content);
+    else await content((bytes) => handle.writeFile(bytes));
     await flush(handle);
   } finally {
     await handle.close();
   }
 }
 
-export async function flushFolder(folder: string): Promise<void> {
-  const handle = await fs.open(folder).catch(() => undefined); // Windows opens no folders
-  if (!handle) return;
+export async function flushFile(file: string): Promise<void> {
+  const handle = await fs.open(file);
   await flush(handle).finally(() => handle.close());
 }
 
-/** To the disk, where the thing has one: pipes and some devices do not. */
+export async function flushFolder(folder: string): Promise<void> {
+  const handle = await fs.open(folder).catch(() => undefined); // Windows opens no folders
+  await (handle && flush(handle).finally(() => handle.close()));
+}
+
+/** A disk that fails is an error; a thing that cannot be flushed (a pipe, a device, some network mounts) is not. */
 const flush = (handle: FileHandle): Promise<void> =>
   handle.sync().catch((e: NodeJS.ErrnoException) => {
     if (e.code !== 'EINVAL' && e.code !== 'ENOTSUP') throw e;

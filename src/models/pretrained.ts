@@ -17,7 +17,7 @@ import type { Tensor } from '../tensor/tensor.js';
 import type { GenerateOptions } from './generate.js';
 import { tokenIds } from './qwen3-config.js';
 
-const ConfigSchema = object({
+const QuantizationSchema = object({
   quantization_config: optional(
     object({
       quant_method: optional(text),
@@ -25,8 +25,8 @@ const ConfigSchema = object({
     }),
   ),
 });
-export async function readConfig(folder: string): Promise<Read<typeof ConfigSchema>> {
-  const config = await readJson(path.join(folder, 'config.json'), ConfigSchema);
+export async function readConfig(folder: string): Promise<Read<typeof QuantizationSchema>> {
+  const config = await readJson(path.join(folder, 'config.json'), QuantizationSchema);
   if (!config) throw new ArgumentError(`${folder} has no config.json: it is not the folder of a model`);
   return config;
 }

@@ -128,7 +128,7 @@ export const tokenIds = v.pipe(
 const rope = object({ rope_type: optional(text), type: optional(text), rope_theta: optional(positive) });
 
 /** What is read of a config.json. Other keys are left alone. */
-const ConfigSchema = object({
+const Qwen3ConfigSchema = object({
   vocab_size: size,
   hidden_size: size,
   intermediate_size: size,
@@ -161,12 +161,12 @@ export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Conf
   const { model_type, architectures } = checkJson(json, where, KindSchema);
   const kind = model_type ?? architectures?.[0];
   if (kind !== 'qwen3')
-    throw new ArgumentError(
+    throw new FileError(
       `${where} is of another architecture: ${brief(kind ?? 'it has no model_type')}; this reads dense Qwen3 models (qwen3)`,
     );
-  const given = checkJson(json, where, ConfigSchema);
+  const given = checkJson(json, where, Qwen3ConfigSchema);
   const refuse = (what: string): never => {
-    throw new ArgumentError(`${where}: ${what}`);
+    throw new FileError(`${where}: ${what}`);
   };
 
   // transformers 5 has rope_parameters; 4 had rope_theta and, for longer texts, rope_scaling.
@@ -252,7 +252,7 @@ const TORCH_NAMES: Partial<Record<DType, string>> = {
 function dtypeOf(torch: string, where: string): DType {
   const found = Object.entries(TORCH_NAMES).find(([, name]) => name === torch);
   if (!found)
-    throw new ArgumentError(
+    throw new FileError(
       `${where}: weights in ${brief(torch)} are not supported: ${Object.values(TORCH_NAMES).join(', ')}`,
     );
   return found[0] as DType;

@@ -3,8 +3,9 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { CHIPS, type Chip } from '../base/chips.js';
 import { cacheDir, env } from '../base/env.js';
-import { CompileError, OutOfMemoryError } from '../base/errors.js';
+import { CompileError, FileError, OutOfMemoryError } from '../base/errors.js';
 import { makeFolder } from '../base/folder.js';
+import { anyObject, parseJson } from '../base/json.js';
 import { parseTopology } from '../base/slices.js';
 import { type FoundPlugin, findPlugin } from '../plugins/index.js';
 import { FORMAT, flagsNow, type Ingredients, keyOf, sha256 } from '../runtime/cache-key.js';
@@ -85,13 +86,16 @@ function roomiest(devices: number): string {
 }
 
 async function recall(key: string): Promise<AheadOfTime | undefined> {
-  const stored = await readEntry(plansDir(), key).catch((e: unknown) => {
-    if (e instanceof BadEntryError) return undefined; // it is written again
+  try {
+    const stored = await readEntry(plansDir(), key);
+    if (!stored) return undefined;
+    const answer = parseJson(stored.executable, key, anyObject) as unknown as AheadOfTime;
+    await touch(plansDir(), key);
+    return answer;
+  } catch (e) {
+    if (e instanceof BadEntryError || e instanceof FileError) return undefined; // it is written again
     throw e;
-  });
-  if (!stored) return undefined;
-  await touch(plansDir(), key);
-  return JSON.parse(Buffer.from(stored.executable).toString()) as AheadOfTime;
+  }
 }
 
 async function ingredientsOf(plugin: FoundPlugin, text: string, topology: string): Promise<Ingredients> {

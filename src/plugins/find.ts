@@ -1,10 +1,12 @@
 // Finds the plugin library of a device, and fetches it where there is none.
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { env, platform } from '../base/env.js';
 import { ArgumentError, PluginCorruptError, PluginNotFoundError } from '../base/errors.js';
+import { isInside } from '../base/folder.js';
 import { bytes } from '../base/format.js';
+import { anyObject, readJsonSync } from '../base/json.js';
 import { notice } from '../base/log.js';
 import { distrustWay } from '../base/trust.js';
 import { checkLibrary } from '../pjrt/library.js';
@@ -120,20 +122,19 @@ async function fromNpm(device: DeviceType, where: string): Promise<FoundPlugin |
     return undefined; // not installed
   }
   const folder = path.dirname(file);
-  const about = Object(JSON.parse(readFileSync(file, 'utf8')).tsxla) as Partial<Manifest>;
+  const error = (message: string) => new PluginCorruptError(`${message}. Mend it: ${mendNpm(folder)}`);
+  const about = Object(readJsonSync(file, anyObject, { error })?.['tsxla']) as Partial<Manifest>;
   const { package: pkg, version, sha256, library: inside } = about;
   const what = fetchable(device, where);
   const isPinned = what && pkg === what.package && version === what.version;
-  const isPlain = typeof inside === 'string' && !path.relative(folder, path.join(folder, inside)).startsWith('..');
-  if (!isPlain || typeof sha256 !== 'string' || (isPinned && sha256 !== what.wheel.library.sha256)) {
-    throw new PluginCorruptError(
-      `${file} is not the one tsxla published: its "tsxla" is ${JSON.stringify(about)}. Mend it: ${mendNpm(folder)}`,
-    );
+  const isOwn = typeof inside === 'string' && isInside(folder, path.join(folder, inside));
+  if (!isOwn || typeof sha256 !== 'string' || (isPinned && sha256 !== what.wheel.library.sha256)) {
+    throw error(`${file} is not the one tsxla published: its "tsxla" is ${JSON.stringify(about)}`);
   }
   const library = path.join(folder, inside);
   const size = existsSync(library) ? statSync(library).size : 0;
   if (size !== about.size) {
-    throw new PluginCorruptError(`${library} has ${size} of ${about.size} bytes. Mend it: ${mendNpm(folder)}`);
+    throw error(`${library} has ${size} of ${about.size} bytes`);
   }
   await checkHash(library, sha256, mendNpm(folder), recordFile(`npm-${device}-${where}`));
   return { device, path: library, source: 'npm', package: pkg, version, size, sha256 };

@@ -8,14 +8,14 @@ import fsp from 'node:fs/promises';
 import path from 'node:path';
 import * as v from 'valibot';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
-import { makeFolder } from '../base/folder.js';
+import { isInside } from '../base/folder.js';
 import { plural } from '../base/format.js';
-import { jsonOf, object, readJsonSync, record, whole } from '../base/json.js';
+import { jsonOf, object, parseJson, readJsonSync, record, whole } from '../base/json.js';
 import { holderOf, type Lock, lockFileOf, tryLock } from '../base/lock.js';
 import { notice, noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { WRITER } from '../io/checkpoint-files.js';
-import { flushFolder } from '../io/file.js';
+import { flushFile, flushFolder, openOutput, writeFlushed } from '../io/file.js';
 import type { CheckpointConfig } from './config.js';
 import type { PlainResult } from './engine.js';
 import { decodeMetrics, type JsonMetrics, type Metrics } from './protocol.js';
@@ -33,9 +33,10 @@ interface Manifest extends Omit<Kept, 'path' | 'metrics'> {
   readonly files: Readonly<Record<string, number>>;
 }
 
+const MetricsSchema = record(v.union([v.number(), v.string()], 'a number'));
 const ManifestSchema = object({
   number: whole(1),
-  metrics: record(v.union([v.number(), v.string()], 'a number')),
+  metrics: MetricsSchema,
   reports: whole(),
   files: record(whole()),
 });
@@ -85,9 +86,10 @@ export class RunFolder {
     const file = this.#at(HISTORY);
     const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
     try {
-      for (const line of lines.slice(0, this.last?.reports ?? 0)) this.history.push(decodeMetrics(JSON.parse(line)));
+      for (const [i, line] of lines.slice(0, this.last?.reports ?? 0).entries())
+        this.history.push(decodeMetrics(parseJson(line, `${file}: line ${i + 1}`, MetricsSchema)));
     } catch (e) {
-      notice(`${file}: line ${this.history.length + 1} cannot be read (${messageOf(e)}): the history ends before it`);
+      notice(`${messageOf(e)}; the history ends before it`);
     }
     this.#written = this.history.length;
     if (this.#written === lines.length) return;
@@ -111,7 +113,7 @@ export class RunFolder {
     const name = `checkpoint-${String(number).padStart(6, '0')}`;
     const aside = this.#at(`${UNFINISHED}${randomUUID()}`);
     try {
-      const around = parts.find((part) => !path.relative(part, this.path).startsWith('..'));
+      const around = parts.find((part) => isInside(part, this.path));
       if (around)
         throw new Error(`${around} has the run itself in it, and would be kept in itself: use a folder beside it`);
       this.lock.check();
@@ -187,7 +189,9 @@ const linesOf = (history: readonly Metrics[]): string => history.map((m) => `${j
 /** Two programs in one folder would remove what the other is about to keep. A run with nothing to keep leaves no folder. */
 export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
   const run = path.join(folder, 'run');
-  const isNew = openStorage(folder);
+  const opened = await openOutput(folder, 'storagePath').catch((e: unknown) => {
+    throw new CheckpointError(messageOf(e), { cause: e });
+  });
   const lock = await tryLock(run);
   if (!lock)
     throw new ArgumentError(
@@ -195,25 +199,9 @@ export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
     );
   const dispose = async () => {
     await lock.release();
-    if (isNew) await fsp.rmdir(folder).catch(() => {}); // if it is empty
+    await opened[Symbol.asyncDispose]();
   };
   return { ...lock, [Symbol.asyncDispose]: dispose };
-}
-
-/** Makes the folder of a run. What is wrong with it is said before training begins. Whether it was not there before. */
-function openStorage(folder: string): boolean {
-  let there = path.resolve(folder);
-  while (!fs.existsSync(there)) there = path.dirname(there);
-  try {
-    if (!fs.statSync(there).isDirectory()) throw new Error(`${there} is a file`);
-    fs.accessSync(there, fs.constants.W_OK);
-    makeFolder(path.resolve(folder));
-    return there !== path.resolve(folder);
-  } catch (e) {
-    throw new CheckpointError(`${folder} cannot keep checkpoints: ${messageOf(e)}: choose another storagePath`, {
-      cause: e,
-    });
-  }
 }
 
 /** A checkpoint, or what is wrong with it. */
@@ -266,20 +254,9 @@ async function bring(from: string, to: string, move: boolean): Promise<void> {
       await fsp.rename(source, target); // written and flushed by CheckpointManager
     else {
       await fsp.copyFile(source, target, fs.constants.COPYFILE_FICLONE);
-      const handle = await fsp.open(target);
-      await handle.sync().finally(() => handle.close());
+      await flushFile(target);
     }
     await flushFolder(path.dirname(target));
   }
   if (move) await fsp.rm(from, { recursive: true, force: true });
-}
-
-async function writeFlushed(file: string, flag: string, text: string): Promise<void> {
-  const handle = await fsp.open(file, flag);
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

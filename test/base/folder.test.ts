@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { makeFolder } from '../../dist/base/folder.js';
+import { isInside, makeFolder } from '../../dist/base/folder.js';
 import { scratch } from '../scratch.js';
 
 const { newFolder, file } = scratch('folder');
@@ -21,4 +21,9 @@ test('where there can be none, it says so: below a file, and in /proc, where a r
   expect(() => makeFolder(path.join(file('x', ''), 'y', 'z'))).toThrow('ENOTDIR');
   expect(() => makeFolder(file('y', ''))).toThrow('EEXIST');
   if (process.platform === 'linux') expect(() => makeFolder('/proc/x/y')).toThrow(/ENOENT|EACCES|EPERM/);
+});
+
+test('what is inside a folder: itself and what is below, also under a name that begins with dots', () => {
+  for (const place of ['/a', '/a/b', '/a/..b', '/a/../a/b']) expect(isInside('/a', place)).toBe(true);
+  for (const place of ['/', '/b', '/ab', '/a/..', '/a/../b']) expect(isInside('/a', place)).toBe(false);
 });

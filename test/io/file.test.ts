@@ -152,6 +152,13 @@ test('an output folder is made and probed; what cannot be one is a sentence', as
   fs.writeFileSync(path.join(dir, 'data.txt'), '');
   await openOutput(path.join(dir, 'x/y/z'));
   expect(fs.readdirSync(path.join(dir, 'x/y/z'))).toEqual([]);
+  {
+    await using _ = await openOutput(path.join(dir, 'x/none'));
+    await using __ = await openOutput(path.join(dir, 'x/some'));
+    await using ___ = await openOutput(path.join(dir, 'x/y'));
+    fs.writeFileSync(path.join(dir, 'x/some/file'), '');
+  }
+  expect(fs.readdirSync(path.join(dir, 'x'))).toEqual(['some', 'y']); // one that is new and stays empty goes
   await expect(openOutput('')).rejects.toThrow("--output '': the name is empty: name a folder");
   await expect(openOutput(path.join(dir, 'data.txt'), '-o')).rejects.toThrow(/^-o .*data\.txt is a file: name another/);
   await expect(openOutput(path.join(dir, 'data.txt/sub'))).rejects.toThrow('data.txt is a file');

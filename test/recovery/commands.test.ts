@@ -158,4 +158,5 @@ test.each<[string, string[], string]>([
   expect(stderr).toContain(said);
   expect(stderr).not.toContain('    at ');
   expect(stderr).not.toContain('compil');
+  expect(fs.existsSync(out)).toBe(false);
 });

@@ -322,6 +322,23 @@ test('a process that is gone while all save: the others say so, and the last goo
   expect((await valuesOf(manager))[0]).toBe(1);
 });
 
+test.each([
+  ['{ broken', 'parts-00001.json is not JSON'],
+  ['{ "files": { "../x": { "bytes": 1 } }, "indexes": {} }', 'names ../x, which is not a file of its own folder'],
+  ['{ "files": {}, "indexes": { "model": { "w": 3 } } }', 'parts-00001.json: model: w'],
+])('what another process says of its parts is checked: %s', async (content, said) => {
+  const dir = newFolder();
+  fs.mkdirSync(dir);
+  const sharding = Sharding.of(mesh, ['fsdp', 'model'], SHAPE);
+  const snapshot = snapshotOf(0, sharding, ramp(SHAPE));
+  const saved = writeCheckpoint(dir, about(1), snapshot, { index: 0, count: 2, patience: 60_000 });
+  const [name] = await vi.waitUntil(() => fs.readdirSync(dir).length && fs.readdirSync(dir), 30_000);
+  fs.writeFileSync(path.join(dir, name!, 'aside'), content);
+  fs.renameSync(path.join(dir, name!, 'aside'), path.join(dir, name!, 'parts-00001.json'));
+  await expect(saved).rejects.toThrow(said);
+  expect(fs.readdirSync(dir)).toEqual([]);
+});
+
 test('kill -9 at any moment: the last good checkpoint is there, whole', async () => {
   const code = `process.env.CPU_NUM_DEVICES = '8';
     const tx = await import(${JSON.stringify(path.resolve('dist/index.js'))});

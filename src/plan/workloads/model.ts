@@ -1,7 +1,7 @@
 // Which model is planned: by the name of a published one, or by its config.json. Weights are never read.
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import { ArgumentError, FileError } from '../../base/errors.js';
+import { ArgumentError } from '../../base/errors.js';
 import { anyObject, readJsonSync } from '../../base/json.js';
 import { nearest } from '../../base/options.js';
 import { QWEN3, type Qwen3Config, readQwen3Config } from '../../models/index.js';
@@ -26,6 +26,6 @@ export function findModel(given: string): PlannedModel {
   }
   const file = stat.isDirectory() ? path.join(given, 'config.json') : given;
   const json = readJsonSync(file, anyObject);
-  if (!json) throw new FileError(`${given} has no config.json: it is not the folder of a model`);
+  if (!json) throw new ArgumentError(`${given} has no config.json: it is not the folder of a model`);
   return { name: path.basename(path.dirname(path.resolve(file))), config: readQwen3Config(json, file) };
 }

@@ -7,6 +7,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { ArgumentError } from '../../base/errors.js';
+import { isInside } from '../../base/folder.js';
 import { anyObject, readJsonSync } from '../../base/json.js';
 import { temporaryFolder } from '../../base/temporary.js';
 import { holdsSecret, isCredential, MARKS_OF_HOME } from './credentials.js';
@@ -37,7 +38,7 @@ export function refuseHome(base: string): void {
   const reals = (folders: readonly string[]) => folders.filter((f) => existsSync(f)).map((f) => realpathSync(f));
   const what = mark
     ? `has ${mark}, as home folders do`
-    : reals(homes()).some((home) => !isOutside(path.relative(base, home)))
+    : reals(homes()).some((home) => isInside(base, home))
       ? 'is your home folder, or contains it'
       : reals([os.tmpdir(), '/tmp', '/var/tmp']).includes(base)
         ? 'is a folder for temporary files'
@@ -68,7 +69,8 @@ export class Asked {
   async add(name: string): Promise<void> {
     const full = path.resolve(this.base, name);
     const relative = slashed(path.relative(this.base, full));
-    if (isOutside(relative)) throw new ArgumentError(`include: '${name}' is outside of the project ${this.base}`);
+    if (!isInside(this.base, full))
+      throw new ArgumentError(`include: '${name}' is outside of the project ${this.base}`);
     const info = await stat(full).catch(() => undefined);
     if (!info) throw new ArgumentError(`include: '${name}' is not in the project ${this.base}`);
     (info.isDirectory() ? this.#folders : this.named).add(relative);
@@ -112,7 +114,7 @@ export async function look(
   if (real === undefined)
     return lstatSync(full, { throwIfNoEntry: false }) && out('it is a link to nothing, or cannot be read'); // else deleted, and git does not know yet
   const target = slashed(path.relative(base, real));
-  if (isOutside(target)) return out(`it is a link to ${printable(real)}, outside of the project: copy that file`);
+  if (!isInside(base, real)) return out(`it is a link to ${printable(real)}, outside of the project: copy that file`);
   const info = await stat(real);
   if (info.isDirectory())
     return out(
@@ -242,5 +244,3 @@ const entriesOf = (folder: string) =>
   readdir(folder, { withFileTypes: true }).catch((e: NodeJS.ErrnoException) => {
     throw new ArgumentError(`the folder ${folder} cannot be read (${e.code}): make it readable, or do not include it`);
   });
-
-const isOutside = (relative: string): boolean => /^\.\.([\\/]|$)/.test(relative) || path.isAbsolute(relative);
