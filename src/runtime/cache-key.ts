@@ -13,7 +13,7 @@ export const FORMAT = 1;
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 
-/** Everything that tells two compiled programs apart. The key is its hash; a stored entry tells it, to be explained. */
+/** Everything that makes compiled programs differ. The key is its hash; a stored entry holds it, for explanations. */
 export interface Ingredients extends Surroundings {
   readonly format: number;
   /** SHA-256 of the StableHLO text without source locations. */
@@ -134,12 +134,12 @@ export async function surroundings(
   };
 }
 
-/** What a device tells of its kind and place, but not which one of all in the world it is. */
+/** The kind and place of a device, without what identifies the single device. */
 function describe({ kind, processIndex, attributes }: Device): string {
-  const told = Object.entries({ ...attributes, ...(processIndex && { process: processIndex }) })
+  const parts = Object.entries({ ...attributes, ...(processIndex && { process: processIndex }) })
     .filter(([name]) => !/uuid|host|address/.test(name))
     .map(([name, value]) => `${name}=${value}`);
-  return [kind, ...told.sort()].join(' ');
+  return [kind, ...parts.sort()].join(' ');
 }
 
 function tally(names: readonly string[]): Record<string, number> {

@@ -10,7 +10,7 @@ import { messageOf } from '../base/thrown.js';
 import { distrust } from '../base/trust.js';
 import { FORMAT, type Ingredients, keyOf, sha256 } from './cache-key.js';
 
-/** What a file tells of its program before the program. */
+/** The header of a file: what its program is. */
 export interface Header {
   readonly key: string;
   readonly name: string;

@@ -37,7 +37,7 @@ import {
 export const evaluate = (roots: readonly Expr[], request: Request): Promise<Stored[]> =>
   inTurn(() => evaluateNow(roots, request));
 
-/** The same for whoever has the turn. */
+/** The same for a caller that has the turn. */
 export async function evaluateNow(roots: readonly Expr[], request: Request): Promise<Stored[]> {
   const client = await defaultClient();
   if (!roots.every(hasValue) || changesArePending()) await compute(roots, request);
@@ -85,7 +85,7 @@ async function computeOn(client: Client, plan: Plan, request: Request): Promise<
 
 /**
  * Roots in groups: a program has one list of devices, and what depends on no mesh is computed on one. What needs values of
- * several lists, or devices that are not there, is left out unless someone asks for it, who is told: others can be computed
+ * several lists, or devices that are not there, is left out unless it is asked for, which is an error: others can be computed
  * all the same.
  */
 function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean): (readonly Expr[])[] {

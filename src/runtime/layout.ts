@@ -51,7 +51,7 @@ function otherDevices(what: string, how: string, its: Mesh, mesh: Mesh): Argumen
   );
 }
 
-/** Numbers that tell a layout from others. */
+/** Numbers that identify a layout. */
 export const keyOfLayout = (layout: Layout | undefined): number[] =>
   layout
     ? [

@@ -37,7 +37,7 @@ function coordinator(world: number): { host: string; port: number } {
 }
 
 let joined: Promise<{ store: KeyValueStore; callbacks: KeyValueCallbacks; member: Member }> | undefined; // a process joins once
-/** Joins the other processes where the plugin needs help with that, and what the plugin is to be told. */
+/** Joins the other processes where the plugin needs help with that; gives back the options for the plugin. */
 export async function joinOthers(device: DeviceType): Promise<{ options?: Options; callbacks?: KeyValueCallbacks }> {
   if (device === 'tpu') checkPod();
   const world = envInteger('WORLD_SIZE', 1, 1);
