@@ -4,7 +4,6 @@ import * as tx from 'tsxla';
 import { describe, expect, test } from 'vitest';
 import { relativeError } from './models/support.js';
 
-process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 type T = tx.Tensor;
 interface Batch {
   readonly ids: T;

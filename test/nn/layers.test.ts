@@ -8,7 +8,6 @@ import { checkClose, fetch, isFloat, upload, weighted } from '../ops/check.js';
 import { goldenPath } from '../support.js';
 import { type LayerRow, rows } from './layers.rows.js';
 
-process.env['XLA_FLAGS'] ??= '--xla_backend_optimization_level=0'; // what runs once need not run fast
 const golden = await readSafetensors(goldenPath('nn.safetensors'));
 /** What is under a prefix, by the rest of its name. */
 const under = (prefix: string): Map<string, HostArray> =>

@@ -1,5 +1,6 @@
 // One row checked: type, values and gradients against torch, gradients against finite differences in f64.
-import { type Tensor, tensor } from 'tsxla';
+import { createHash } from 'node:crypto';
+import { compile, grad, type Tensor, tensor } from 'tsxla';
 import type { HostArray } from 'tsxla/io';
 import type { Buffer } from 'tsxla/pjrt';
 import { compareWithDifferences } from '../../dist/autograd/gradcheck.js';
@@ -55,7 +56,10 @@ export const upload = (a: HostArray, requiresGrad: boolean) =>
 export const weighted = (ys: readonly Tensor[], seeds: readonly (Tensor | undefined)[]): Tensor =>
   ys.flatMap((y, i) => (seeds[i] ? [y.mul(seeds[i]).sum()] : [])).reduce((a, b) => a.add(b));
 
-export async function againstTorch(row: Row, golden: (key: string) => HostArray | undefined): Promise<void> {
+type Golden = (key: string) => HostArray | undefined;
+
+/** The row in torch's dtypes: what has to be computed, and its comparison with torch. */
+function againstTorch(row: Row, golden: Golden) {
   const inputs = row.inputs.map((_, i) => golden(`in${i}`)!);
   const xs = inputs.map((a) => upload(a, isFloat(a.dtype) && row.grad !== false));
   const ys = listOf(row.run(...xs));
@@ -63,77 +67,139 @@ export async function againstTorch(row: Row, golden: (key: string) => HostArray 
   if (seeds.some(Boolean)) weighted(ys, seeds).backward();
   const grads = xs.map((x) => x.grad);
   const wanted = [...ys, ...grads.filter((g) => g !== null)];
-  const buffers = await evaluate(
-    wanted.map((t) => t.expr),
-    { cause: 'sync' },
-  ); // one program for all
-  buffers.forEach((b, i) => {
-    const made = show((b as Buffer).deviceType());
-    if (made !== show(wanted[i]!)) throw new Error(`the type was inferred as ${show(wanted[i]!)}, XLA made ${made}`);
-  });
-  for (const [i, y] of ys.entries()) checkClose(await fetch(y), golden(`out${i}`)!, `result ${i}`, row.tolerance);
-  for (const [i, g] of grads.entries()) {
-    const want = golden(`grad${i}`);
-    if (want && !g) throw new Error(`input ${i} has no gradient, in torch it has`);
-    if (want && g) checkClose(await fetch(g), want, `gradient ${i}`, row.tolerance && row.tolerance * 4);
-  }
+  const compare = async () => {
+    const buffers = await compute(wanted);
+    buffers.forEach((b, i) => {
+      const made = show((b as Buffer).deviceType());
+      if (made !== show(wanted[i]!)) throw new Error(`the type was inferred as ${show(wanted[i]!)}, XLA made ${made}`);
+    });
+    for (const [i, y] of ys.entries()) checkClose(await fetch(y), golden(`out${i}`)!, `result ${i}`, row.tolerance);
+    for (const [i, g] of grads.entries()) {
+      const want = golden(`grad${i}`);
+      if (want && !g) throw new Error(`input ${i} has no gradient, in torch it has`);
+      if (want && g) checkClose(await fetch(g), want, `gradient ${i}`, row.tolerance && row.tolerance * 4);
+    }
+  };
+  return { wanted, compare };
 }
 
-/** The row in f64, as a function of its floating point inputs, and its gradient. */
-export async function againstDifferences(
-  row: Row,
-  golden: (key: string) => HostArray | undefined,
-  order: 1 | 2,
-): Promise<void> {
+const compute = (tensors: readonly Tensor[]) =>
+  evaluate(
+    tensors.map((t) => t.expr),
+    { cause: 'sync' },
+  );
+
+/** The row in f64, as a function of its floating point inputs. */
+function smooth(row: Row, golden: Golden) {
   const inputs = row.inputs.map((_, i) => golden(`in${i}`)!);
   const floats = inputs.flatMap((a, i) => (isFloat(a.dtype) ? [i] : []));
   const start = floats.map((i) => Float64Array.from(decodeFloats(inputs[i]!.dtype, inputs[i]!.data) as Float32Array));
-  const seedOf = (n: number) => Float64Array.from({ length: n }, (_, k) => Math.cos(3 * k + 1));
-  const make = (data: readonly Float64Array[]) => {
-    const xs = inputs.map((a, i) => {
-      const k = floats.indexOf(i);
-      return k < 0 ? upload(a, false) : tensor(data[k]!, { dtype: 'f64', shape: a.shape, requiresGrad: true });
-    });
-    const ys = listOf(row.run(...xs)).filter((y) => y.requiresGrad && isFloat(y.dtype));
-    const value = weighted(
-      ys,
-      ys.map((y) => tensor(seedOf(y.expr.aval.size), { dtype: 'f64', shape: y.shape })),
+  const variables = (data: readonly Float64Array[]) =>
+    data.map((x, k) => tensor(x, { dtype: 'f64', shape: inputs[floats[k]!]!.shape, requiresGrad: true }));
+  const seedOf = (t: Tensor) =>
+    tensor(
+      Float64Array.from({ length: t.expr.aval.size }, (_, k) => Math.cos(3 * k + 1)),
+      { dtype: 'f64', shape: t.shape },
     );
-    return { value, variables: floats.map((i) => xs[i]!) };
+  const number = (ys: readonly Tensor[]) => (ys.length ? weighted(ys, ys.map(seedOf)) : undefined);
+  /** For both orders a number (the row's, its gradient's) and its gradients. A linear row has no second. */
+  const orders = (xs: readonly Tensor[]) => {
+    const all = inputs.map((a, i) => (floats.includes(i) ? xs[floats.indexOf(i)]! : upload(a, false)));
+    const first = number(listOf(row.run(...all)).filter((y) => y.requiresGrad && isFloat(y.dtype)))!;
+    const gradients = grad(first, xs, { createGraph: true, allowUnused: true });
+    const second = number(gradients.flatMap((g) => (g?.requiresGrad ? [g] : [])));
+    const again = second && grad(second, xs, { allowUnused: true });
+    return [
+      { value: first, gradients: gradients.map((g) => g?.detach() ?? null) },
+      ...(second ? [{ value: second, gradients: again! }] : []),
+    ];
   };
-  const first = (data: readonly Float64Array[]) => {
-    const { value, variables } = make(data);
-    if (order === 1) return { value, variables };
-    // The gradient, again made one number: its own gradient is the second derivative.
-    value.backward(undefined, { createGraph: true });
-    const grads = variables.flatMap((v) => (v.grad?.requiresGrad ? [v.grad] : []));
-    for (const v of variables) v.grad = null;
-    const again = grads.length
-      ? weighted(
-          grads,
-          grads.map((g) => tensor(seedOf(g.expr.aval.size), { dtype: 'f64', shape: g.shape })),
-        )
-      : undefined;
-    return { value: again, variables };
-  };
-  if (!first(start).value) return; // linear: the gradient is constant
-  await compareWithDifferences(
-    {
-      value: async (data) => Number(await first(data).value!.item()),
-      gradient: async (data) => {
-        const { value, variables } = first(data);
-        value!.backward();
-        return Promise.all(variables.map(async (v) => (v.grad ? ((await v.grad.data()) as Float64Array) : null)));
-      },
-    },
-    start,
-  );
+  return { start, variables, orders };
+}
+type Smooth = ReturnType<typeof smooth>;
+type Orders = ReturnType<Smooth['orders']>;
+
+/** Several rows as one compiled function. `at` waits until every row that still needs points has asked for one. */
+class Together {
+  readonly #waiting = new Map<number, { data: readonly Float64Array[]; give: (orders: Promise<Orders>) => void }>();
+  readonly #needing: Set<number>;
+  readonly #run;
+  constructor(readonly rows: readonly Smooth[]) {
+    this.#needing = new Set(rows.keys());
+    this.#run = compile((xs: Tensor[][]) => rows.map((row, i) => row.orders(xs[i]!)));
+  }
+  at(i: number, data: readonly Float64Array[]): Promise<Orders> {
+    return new Promise((give) => {
+      this.#waiting.set(i, { data, give });
+      this.#runIfAllAsked();
+    });
+  }
+  /** Row i needs no more points. */
+  leave(i: number): void {
+    this.#needing.delete(i);
+    this.#runIfAllAsked();
+  }
+  #runIfAllAsked(): void {
+    if (!this.#waiting.size || this.#waiting.size < this.#needing.size) return;
+    const asked = new Map(this.#waiting);
+    this.#waiting.clear();
+    const results = this.#run(this.rows.map((row, i) => row.variables(asked.get(i)?.data ?? row.start)));
+    for (const [i, { give }] of asked) give(results.then((all) => all[i]!));
+  }
 }
 
-/** Everything that is checked of a row, given its golden arrays. */
-export async function checkRow(row: Row, golden: (key: string) => HostArray | undefined): Promise<void> {
-  await againstTorch(row, golden);
-  if (!golden('seed0') || row.smooth === false) return;
-  await againstDifferences(row, golden, 1);
-  await againstDifferences(row, golden, 2);
+/** Gradients of first and second order against finite differences in f64. */
+async function againstDifferences({ start }: Smooth, at: (data: readonly Float64Array[]) => Promise<Orders>) {
+  const known = new Map<string, Promise<(number | undefined)[]>>(); // both orders ask for the same points
+  const values = (data: readonly Float64Array[]) => {
+    const key = data.reduce((hash, x) => hash.update(x), createHash('sha256')).digest('hex');
+    const read = async () => Promise.all((await at(data)).map(async ({ value }) => Number(await value.item())));
+    const found = known.get(key) ?? read();
+    known.set(key, found);
+    return found;
+  };
+  const orders = await at(start);
+  for (const [i, { gradients }] of orders.entries()) {
+    const gradient = () => Promise.all(gradients.map(async (g) => g && ((await g.data()) as Float64Array)));
+    await compareWithDifferences({ value: async (data) => (await values(data))[i]!, gradient }, start);
+  }
+}
+
+/** The rows at their points, in one program; where that fails, or a row does, each by itself. */
+async function checkDifferences(rows: readonly Smooth[]): Promise<PromiseSettledResult<void>[]> {
+  const together = new Together(rows);
+  const check = (row: Smooth, i: number) =>
+    againstDifferences(row, (data) => together.at(i, data)).finally(() => together.leave(i));
+  const outcomes = await Promise.allSettled(rows.map(check));
+  if (rows.length === 1) return outcomes;
+  for (const [i, { status }] of outcomes.entries())
+    if (status === 'rejected') outcomes[i] = (await checkDifferences([rows[i]!]))[0]!;
+  return outcomes;
+}
+
+/**
+ * Everything that is checked of these rows, given their golden arrays: for each the failure, if there is one. They are
+ * computed together, because many rows in a program take little longer to compile than one.
+ */
+export async function checkRows(rows: readonly Row[], golden: (row: Row) => Golden): Promise<Map<Row, unknown>> {
+  const failures = new Map<Row, unknown>();
+  const each = <R>(list: readonly Row[], f: (row: Row) => R): Map<Row, R> => {
+    const done = new Map<Row, R>();
+    for (const row of list)
+      try {
+        done.set(row, f(row));
+      } catch (error) {
+        failures.set(row, error);
+      }
+    return done;
+  };
+  const traced = each(rows, (row) => againstTorch(row, golden(row)));
+  await compute([...traced.values()].flatMap(({ wanted }) => wanted)).catch(() => undefined); // then each row fails or succeeds by itself
+  for (const [row, { compare }] of traced) await compare().catch((error) => failures.set(row, error));
+  const isSmooth = (row: Row) => !failures.has(row) && golden(row)('seed0') && row.smooth !== false;
+  const points = each(rows.filter(isSmooth), (row) => smooth(row, golden(row)));
+  const outcomes = await checkDifferences([...points.values()]);
+  for (const [i, row] of [...points.keys()].entries())
+    if (outcomes[i]!.status === 'rejected') failures.set(row, outcomes[i]!.reason);
+  return failures;
 }

@@ -1,5 +1,4 @@
 import { table } from './norm.rows.js';
 import { suite } from './suite.js';
 
-process.env['XLA_FLAGS'] ??= '--xla_backend_optimization_level=0'; // what runs once need not run fast
 await suite(table);

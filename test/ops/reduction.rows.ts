@@ -58,7 +58,7 @@ row('any', [bools([0, 2])], (a) => a.any(0), 'a.any(0)');
 row('all', [bools([0, 2])], (a) => a.all(0), 'a.all(0)');
 row('mean', [ints([2, 3])], (a) => a.mean(), 'a.float().mean()');
 row('sum', [ints([3], 100, 127, 'i8')], (a) => a.sum({ dtype: 'i32' }), 'a.sum(dtype=torch.int32)');
-row('sum', [input([1, 4096], 'positive', 'bf16')], (a) => a.sum(1), 'a.sum(1)'); // made in f32: in bf16 it would stop growing
+row('sum', [input([1, 4096], 'positive', 'bf16')], (a) => a.sum(1), 'a.sum(1)', { smooth: false }); // made in f32: in bf16 it would stop growing
 row('sum', [input([300], 'positive', 'f16')], (a) => a.sum(), 'a.sum()');
 
 // The product's gradient, with zeros: one, two, none.

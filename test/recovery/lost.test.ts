@@ -8,7 +8,6 @@ import { folderOf } from '../models/support.js';
 import { file, linesOf, newFolder } from './support.js';
 
 process.env.TSXLA_LOG = 'quiet';
-process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 const text = file('lost.txt', linesOf(40).join('\n\n'));
 const [good, bad] = [newFolder(), newFolder()];
 

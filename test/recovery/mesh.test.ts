@@ -1,7 +1,6 @@
 // Recovery training on eight devices, in every way of sharing the work: the losses of one device.
 process.env.CPU_NUM_DEVICES = '8';
 process.env.TSXLA_LOG = 'quiet';
-process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 
 import { type RecoveryEvent, type RecoveryOptions, trainRecoveryLora } from 'tsxla/recovery';
 import { beforeAll, expect, test, vi } from 'vitest';

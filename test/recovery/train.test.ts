@@ -11,7 +11,6 @@ import { folderOf } from '../models/support.js';
 import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
 
 process.env.TSXLA_LOG = 'quiet';
-process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 const [L, K, R] = [16, 5, 4];
 const lines = linesOf(40);
 const text = file('train.txt', lines.join('\n\n'));

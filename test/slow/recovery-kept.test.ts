@@ -11,7 +11,6 @@ import { folderOf, load } from '../models/support.js';
 import { file, ids, newFolder } from '../recovery/support.js';
 
 process.env.TSXLA_LOG = 'quiet';
-process.env.XLA_FLAGS = '--xla_backend_optimization_level=0'; // compiles in half the time
 const [L, tied] = [16, folderOf('tied')];
 const WORDS = 'the quick brown fox jumps over a lazy dog and runs far away from home'.split(' ');
 const words = Array.from({ length: 300 }, (_, i) => WORDS[(i * i + 3 * i) % WORDS.length]);
