@@ -1,8 +1,11 @@
 // How a process ends: with XLA's threads at work, well, and with its own status.
 import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
 import { expect, test } from 'vitest';
+import { scratch } from './scratch.js';
 import { cpuPlugin, goldenPath } from './support.js';
 
+const { newFolder } = scratch('exit');
 const t = 'tensor<1024x1024xf32>';
 const prelude = `
   import fs from 'node:fs';
@@ -14,14 +17,13 @@ const prelude = `
     return %0 : ${t} } }\`);
   const a = client.bufferFromHost(new Float32Array(1024 * 1024), slow.inputs[0]);
 `;
-const run = (code: string) => {
-  const start = performance.now();
+const run = (code: string, env: Record<string, string> = {}) => {
   const { status, signal, stderr, stdout } = spawnSync(
     process.execPath,
     ['--input-type=module', '-e', prelude + code],
-    { encoding: 'utf8' },
+    { encoding: 'utf8', env: { ...process.env, ...env } },
   );
-  return { status, signal, stderr, stdout, seconds: (performance.now() - start) / 1000 };
+  return { status, signal, stderr, stdout };
 };
 
 test.each([
@@ -40,10 +42,21 @@ test('a result that nobody waits for keeps the process alive until it is there',
 });
 
 test('process.exit does not wait for a compile', () => {
-  const whole = run('await client.compile(step);');
-  const cut = run('client.compile(step); setTimeout(() => process.exit(3), 50);');
+  /** Runs code, and counts the object files that XLA made meanwhile. */
+  const objects = (code: (dumps: string) => string) => {
+    const dumps = newFolder();
+    fs.mkdirSync(dumps);
+    const ended = run(code(dumps), { XLA_FLAGS: `--xla_dump_to=${dumps}` });
+    return { ...ended, made: fs.readdirSync(dumps).filter((name) => name.endsWith('.o')).length };
+  };
+  const whole = objects(() => 'await client.compile(step);');
+  const cut = objects(
+    (dumps) => `client.compile(step);
+      setInterval(() => fs.readdirSync('${dumps}').length && process.exit(3), 1); // it has begun`,
+  );
   expect(cut, cut.stderr).toMatchObject({ status: 3, signal: null });
-  expect(cut.seconds).toBeLessThan(whole.seconds);
+  expect(whole, whole.stderr).toMatchObject({ status: 0 });
+  expect(cut.made).toBeLessThan(whole.made);
 });
 
 test('Ctrl-C stays what it is: importing tsxla listens to no signal', () => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { metrics } from 'tsxla';
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { analyse, saveMetrics } from '../dist/observe/debug.js';
 import { count, type MetricName, NAMES, record } from '../dist/observe/registry.js';
 import { timed } from '../dist/runtime/events.js';
@@ -175,8 +175,10 @@ describe('what is kept', () => {
   });
 
   test('samples carry the time of day', () => {
+    vi.useFakeTimers({ toFake: ['Date', 'performance'], now: new Date('2030-01-02T03:04:05Z') });
+    onTestFinished(() => void vi.useRealTimers());
     record('CompileTime', 1);
-    expect(metrics.metricData('CompileTime')!.samples[0]![0]).toBeCloseTo(Date.now() / 1e3, 0);
+    expect(metrics.metricData('CompileTime')!.samples[0]![0]).toBeCloseTo(Date.parse('2030-01-02T03:04:05Z') / 1e3, 0);
   });
 
   test('no operation ever falls back to the host', () => expect(metrics.executedFallbackOps()).toEqual([]));

@@ -29,7 +29,9 @@ test('an executable knows its program', async () => {
   expect([program.numReplicas, program.numPartitions, program.aliases]).toEqual([1, 1, []]);
   expect(program.memory()).toMatchObject({ arguments: 32, outputs: 16, aliased: 0 });
   expect(program.cost()).toMatchObject({ flops: 4, 'bytes accessed': 48 });
-  expect(await program.optimizedHlo()).toMatch(/^HloModule add.*\n[\s\S]* = f32\[4\]\{0\} add\([\s\S]*ENTRY /);
+  const hlo = await program.optimizedHlo();
+  expect(hlo).toMatch(/^HloModule add.*\n[\s\S]*ENTRY /);
+  expect(hlo).toMatch(/ = f32\[4\]\{0\} add\(/);
 });
 
 test('and computes', async () => expect(await sum()).toEqual([11, 22, 33, 44]));
@@ -131,13 +133,17 @@ describe('donation', () => {
       `module @slow { func.func public @main(%a: ${t} {tf.aliasing_output = 0 : i32}) -> ${t} {
          ${matmul('%b', '%a')} ${matmul('%c', '%b')} ${matmul('%d', '%c')} return %d : ${t} } }`,
     );
-    using a = client.bufferFromHost(new Float32Array(768 * 768), slow.inputs[0]!);
-    const start = performance.now();
-    const { outputs, done } = slow.executeSharded([[a]]);
-    const dispatch = performance.now() - start;
-    await done;
-    expect(dispatch).toBeLessThan((performance.now() - start) / 2);
-    outputs[0]![0]!.dispose();
+    const shares: number[] = []; // of the call in the whole: on a busy machine some calls are interrupted, never all
+    while (shares.length < 20 && !shares.some((share) => share < 0.5)) {
+      using a = client.bufferFromHost(new Float32Array(768 * 768), slow.inputs[0]!);
+      const start = performance.now();
+      const { outputs, done } = slow.executeSharded([[a]]);
+      const dispatch = performance.now() - start;
+      await done;
+      shares.push(dispatch / (performance.now() - start));
+      outputs[0]![0]!.dispose();
+    }
+    expect(Math.min(...shares)).toBeLessThan(0.5);
   });
 
   test('keep: the argument lives on, with its values', async () => {

@@ -16,6 +16,10 @@ const end = () => {
   send({ type: 'done' });
   process.exit(0);
 };
+/** Until the file of the test is there. */
+const told = async () => {
+  while (!fs.existsSync(process.env.TOLD_FILE)) await new Promise((resolve) => setTimeout(resolve, 10));
+};
 /** A folder with one file. */
 const folder = (file) => {
   const made = path.join(storage, '..', `of-${rank}`);
@@ -87,19 +91,19 @@ const CASES = {
     await next();
     end();
   },
-  /** The other one is late: to its end, to the report of a checkpoint. */
+  /** The other one is late, until the test has seen that this is said: to its end, to the report of a checkpoint. */
   async late() {
-    if (rank) await new Promise((resolve) => setTimeout(resolve, 500));
+    if (rank) await told();
     end();
   },
   async waits() {
-    if (rank) await new Promise((resolve) => setTimeout(resolve, 700));
+    if (rank) await told();
     mean(1, 3);
     await next();
     end();
   },
   async reports() {
-    if (rank) await new Promise((resolve) => setTimeout(resolve, 500));
+    if (rank) await told();
     send({ type: 'report', id: 2, metrics: {}, checkpoint: folder('part') });
     await next();
     end();
