@@ -11,7 +11,7 @@ import type { Source } from '../ir/source.js';
 import { Body } from '../ops/prim/body.js';
 import { primitive } from '../pjrt/hlo-proto.js';
 import type { Executable } from '../pjrt/index.js';
-import type { Plan, Program, Request } from '../runtime/program.js';
+import type { Computation, Program, Request } from '../runtime/program.js';
 
 /** f32[2,3]{1,0}, as XLA writes it: the last dimension is the innermost. */
 function shapeOf({ dtype, shape }: Aval): string {
@@ -28,7 +28,7 @@ interface Entry {
   readonly inputs: readonly number[];
   readonly tags: readonly (readonly [name: string, value: unknown])[];
 }
-type Listed = Pick<Plan, 'graph'> & Partial<Pick<Plan, 'parameters' | 'labels' | 'aliases'>>;
+type Listed = Pick<Computation, 'graph'> & Partial<Pick<Computation, 'parameters' | 'labels' | 'aliases'>>;
 
 function entriesOf({ graph, parameters = [], labels, aliases = [] }: Listed): Entry[] {
   const names = labels?.() ?? [];
@@ -59,10 +59,10 @@ function locationOf(source: Source | undefined): [string, string][] {
 // ---- as text
 
 /** `IR {`, a line for each operation, `}`. What an explanation calls operation 8 is %7. */
-export const graphListing = (plan: Listed): string => listing(plan, '');
+export const graphListing = (computation: Listed): string => listing(computation, '');
 
-function listing(plan: Listed, indent: string): string {
-  const lines = entriesOf(plan).map(({ id, type, op, inputs, tags }) => {
+function listing(computation: Listed, indent: string): string {
+  const lines = entriesOf(computation).map(({ id, type, op, inputs, tags }) => {
     const text = tags.map(([name, value]) => `, ${name}=${valueText(value, `${indent}  `)}`).join('');
     return `${indent}  %${id} = ${type} ${op}(${inputs.map((i) => `%${i}`).join(', ')})${text}\n`;
   });
@@ -79,8 +79,8 @@ function valueText(value: unknown, indent: string): string {
 const MOST_OF_A_VALUE = 64;
 
 /** For Graphviz: a box for each operation, an arrow from each input. */
-export function graphDot(plan: Listed): string {
-  const entries = entriesOf(plan);
+export function graphDot(computation: Listed): string {
+  const entries = entriesOf(computation);
   const quoted = (lines: readonly string[]) => `"${lines.map((l) => l.replace(/["\\]/g, '\\$&')).join('\\n')}"`;
   const boxes = entries.map(({ id, op, type, tags }) => {
     const about = tags.map(([name, value]) => {
@@ -111,10 +111,10 @@ function formatWanted(): (typeof FORMATS)[number] {
 const dumps = new WeakMap<Program, GraphDump>();
 
 /** Before a compile, so that a graph on which the compiler fails is in the file. */
-export function dumpCompiling(program: Program, plan: Plan, stablehlo: string, request: Request): void {
+export function dumpCompiling(program: Program, computation: Computation, stablehlo: string, request: Request): void {
   if (!env('XLA_SAVE_TENSORS_FILE')) return;
   let dump = dumps.get(program);
-  if (!dump) dumps.set(program, (dump = new GraphDump(plan, stablehlo, program.hash)));
+  if (!dump) dumps.set(program, (dump = new GraphDump(computation, stablehlo, program.hash)));
   dump.save(request);
 }
 /** Once it is compiled: the HLO, if that is the format. */
@@ -132,11 +132,12 @@ class GraphDump {
   /** HLO is known only when the program is compiled. */
   #graph: string | undefined;
 
-  constructor(plan: Plan, stablehlo: string, hash: string) {
+  constructor(computation: Computation, stablehlo: string, hash: string) {
     const format = formatWanted();
     this.#hash = hash;
-    this.#rootHashes = rootHashes(plan.graph, plan.isGiven).join(', ');
-    if (format !== 'hlo') this.#graph = { text: graphListing, dot: graphDot, stablehlo: () => stablehlo }[format](plan);
+    this.#rootHashes = rootHashes(computation.graph, computation.isGiven).join(', ');
+    if (format !== 'hlo')
+      this.#graph = { text: graphListing, dot: graphDot, stablehlo: () => stablehlo }[format](computation);
   }
 
   save({ name, source }: Request): void {

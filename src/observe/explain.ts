@@ -6,7 +6,7 @@ import { Aval } from '../ir/aval.js';
 import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
-import { keyOf, type Plan, type Program, type ProgramKey, type Request } from '../runtime/program.js';
+import { type Computation, keyOf, type Program, type ProgramKey, type Request } from '../runtime/program.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { CAUSES } from './debug.js';
 import { ByGroup } from './groups.js';
@@ -31,12 +31,16 @@ const facts = new WeakMap<ProgramKey, ProgramFacts>();
 export const factsOf = (key: ProgramKey): ProgramFacts => facts.get(key)!;
 
 /** Keeps what programs are compared by; gives back the key. */
-export function describeProgram(plan: Plan, request: Request, key = keyOf(plan, request)): ProgramKey {
-  facts.set(key, makeFacts(plan, request));
+export function describeProgram(
+  computation: Computation,
+  request: Request,
+  key = keyOf(computation, request),
+): ProgramKey {
+  facts.set(key, makeFacts(computation, request));
   return key;
 }
 
-function makeFacts({ graph, labels, aliases, layout }: Plan, { compileOptions = {} }: Request): ProgramFacts {
+function makeFacts({ graph, labels, aliases, layout }: Computation, { compileOptions = {} }: Request): ProgramFacts {
   const { xlaFlags = {}, ...others } = compileOptions;
   const flags = Object.entries({ ...xlaFlags, ...others });
   const places = graph.nodes.map((e) => e.source);

@@ -42,14 +42,14 @@ addSink({
     saveMetrics();
     printAnalysis();
   },
-  programMissing(key, plan, client, request) {
-    describeProgram(plan, request, key);
-    checkProgram(key, plan, client, request);
+  programMissing(key, computation, client, request) {
+    describeProgram(computation, request, key);
+    checkProgram(key, computation, client, request);
   },
-  compiling(program, plan, text, request) {
+  compiling(program, computation, text, request) {
     const explanation = explainCompile(program, request);
     printCompilation(() => ({ ...analysisOf(program, request), notes: explanation.lines() }));
-    dumpCompiling(program, plan, text, request);
+    dumpCompiling(program, computation, text, request);
     beginProgress(program, text, request);
   },
   compilerStarted: logExplanation,

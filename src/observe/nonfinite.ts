@@ -31,17 +31,17 @@ import { nonfiniteFlags } from './statistics.js';
 
 /** The error for a program whose results are not finite, or nothing. `infs`: whether infinities are errors, too. */
 export async function findNonfinite(ran: Ran, compute: Compute, infs: boolean): Promise<NonfiniteError | undefined> {
-  const { plan, outputs } = ran;
-  const floats = plan.graph.roots.flatMap(({ aval }, i) => (isFloat(aval.dtype) && aval.size ? [i] : []));
+  const { computation, outputs } = ran;
+  const floats = computation.graph.roots.flatMap(({ aval }, i) => (isFloat(aval.dtype) && aval.size ? [i] : []));
   if (!floats.length) return undefined;
-  const values = floats.map((i) => holding(plan.graph.roots[i]!, { value: outputs[i]! }));
+  const values = floats.map((i) => holding(computation.graph.roots[i]!, { value: outputs[i]! }));
   const [flags] = (await compute([concat(values.map(nonfiniteFlags), 0)], 'nan_check')) as [TypedArray];
   const [inf, nan] = [1, 2].map((kind) => floats.filter((_, j) => Number(flags[j]) === kind)) as [number[], number[]];
   const kind: Kind = nan.length ? 'nan' : 'inf';
   const roots = nan.length || !infs ? nan : inf;
   // The result with the least before it first: the loss, of which gradients and weights follow. One search is enough, but
   // where its infinities are meant.
-  const size = new Map(roots.map((i) => [i, collect([plan.graph.roots[i]!], plan.isGiven).nodes.length]));
+  const size = new Map(roots.map((i) => [i, collect([computation.graph.roots[i]!], computation.isGiven).nodes.length]));
   const bad = roots.toSorted((a, b) => size.get(a)! - size.get(b)!);
   const [first, ...others] = bad;
   if (first === undefined) return undefined;
@@ -93,14 +93,16 @@ class Finder {
     this.#names = namesOf(ran);
   }
   static async of(ran: Ran, kind: Kind, bad: readonly number[], searched: readonly number[], compute: Compute) {
-    const { plan, given } = ran;
-    const roots = searched.map((i) => plan.graph.roots[i]!);
-    const all = collect(roots, plan.isGiven);
+    const { computation, given } = ran;
+    const roots = searched.map((i) => computation.graph.roots[i]!);
+    const all = collect(roots, computation.isGiven);
     const values = new Map(
-      plan.parameters.flatMap((p, i) => (all.index.has(p) ? [[p, holding(p, recordOf(given[i]!))] as const] : [])),
+      computation.parameters.flatMap((p, i) =>
+        all.index.has(p) ? [[p, holding(p, recordOf(given[i]!))] as const] : [],
+      ),
     );
     const words = await randomWords(all, values, compute);
-    const graph = words.size ? collect(roots, (e) => plan.isGiven(e) || words.has(e)) : all;
+    const graph = words.size ? collect(roots, (e) => computation.isGiven(e) || words.has(e)) : all;
     const search = new Search(graph, new Map([...values, ...words].filter(([e]) => graph.index.has(e))));
     return new Finder(ran, kind, bad, roots, search);
   }
@@ -169,8 +171,8 @@ class Finder {
     return { step: this.#ran.request.name, kind, results: this.#results() };
   }
   #results(): string[] {
-    const labels = this.#ran.plan.labels();
-    const nameOf = (i: number) => this.#names.get(this.#ran.plan.parameters[i]!)?.text ?? labels[i]!;
+    const labels = this.#ran.computation.labels();
+    const nameOf = (i: number) => this.#names.get(this.#ran.computation.parameters[i]!)?.text ?? labels[i]!;
     return this.#bad.map((i) => this.#ran.resultName(i, nameOf));
   }
   #head(): string {
@@ -225,8 +227,8 @@ class Finder {
 
   /** A value that was given, and where it is not finite. */
   async #input(node: Expr, kind: Kind) {
-    const { plan, given } = this.#ran;
-    const i = plan.parameters.indexOf(node);
+    const { computation, given } = this.#ran;
+    const i = computation.parameters.indexOf(node);
     const value = nodeValue(given[i]!);
     const raw = isStored(value) ? await value.toHost() : (value as TypedArray);
     const data = decodeFloats(node.dtype, raw) as ArrayLike<number>;
@@ -238,7 +240,7 @@ class Finder {
         count++;
       }
     const index = unravel(at, node.shape);
-    const { path, text } = this.#names.get(node) ?? { path: undefined, text: plan.labels()[i]! };
+    const { path, text } = this.#names.get(node) ?? { path: undefined, text: computation.labels()[i]! };
     const isStacked = path?.includes('*') && index.length > 0;
     const named = (x: string) => (isStacked ? x.replace('*', String(index[0])) : x);
     return {
@@ -292,16 +294,16 @@ interface Name {
   readonly text: string;
 }
 /** The names of inputs that are tensors of modules whose code made a part of the graph, or belong to one. */
-function namesOf({ plan, given, cells = [] }: Ran): Map<Expr, Name> {
+function namesOf({ computation, given, cells = [] }: Ran): Map<Expr, Name> {
   const names = new Map<Expr, Name>();
   const tensorsOf = modules()?.tensorsOf;
   if (!tensorsOf) return names;
   const known = new Map<Cell | Expr, NamedTensor>();
-  for (const root of rootsOf(plan.graph.nodes))
+  for (const root of rootsOf(computation.graph.nodes))
     for (const tensor of tensorsOf(root))
       for (const key of [tensor.cell, tensor.expr, tensor.cell.before])
         if (key && !known.has(key)) known.set(key, tensor);
-  plan.parameters.forEach((p, i) => {
+  computation.parameters.forEach((p, i) => {
     const cell = cells[i];
     const own = (cell && known.get(cell)) ?? known.get(given[i]!);
     const of = cell?.follows && known.get(cell.follows);

@@ -6,7 +6,7 @@ import { plural, seconds } from '../base/format.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
 import { placeOf } from '../ir/source.js';
-import type { Plan, ProgramKey, Request } from '../runtime/program.js';
+import type { Computation, ProgramKey, Request } from '../runtime/program.js';
 import {
   differenceOf,
   factsOf,
@@ -33,7 +33,7 @@ interface Platform {
 }
 
 /** Looks at a program that is about to be compiled. Throws a RuleError if that is the mode. */
-export function checkProgram(key: ProgramKey, plan: Plan, device: Platform, request: Request): void {
+export function checkProgram(key: ProgramKey, computation: Computation, device: Platform, request: Request): void {
   if (!isChecked()) return;
   const place = placeOf(request.source);
   const name = who(request, place);
@@ -46,7 +46,7 @@ export function checkProgram(key: ProgramKey, plan: Plan, device: Platform, requ
     if (shapes) for (const finding of checkShapes(key, known, name, place)) if (broken(finding, name)) markLogged(key);
   }
   if (device.platform === 'cpu') return;
-  const products = productsOf(plan.graph, plan.isGiven);
+  const products = productsOf(computation.graph, computation.isGiven);
   if (totalFlops(products) < LEAST_FLOPS) return;
   const chip = device.platform === 'tpu' ? device.devices[0]!.kind : undefined;
   for (const finding of checkProducts(products, name, chip)) broken(finding, name);

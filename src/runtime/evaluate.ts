@@ -15,7 +15,7 @@ import { type Compute, checksResults, events, type Ran } from './events.js';
 import { joinMany } from './join.js';
 import { isOn, isPlaced, layoutOf } from './layout.js';
 import { withRelief } from './memory.js';
-import { obtain, type Plan, type Request } from './program.js';
+import { type Computation, obtain, type Request } from './program.js';
 import { ownRecord, recordOf } from './record.js';
 import { isStored, missingDevices, ShardedArray, type Stored } from './sharded.js';
 import { allDone, inTurn, started } from './turn.js';
@@ -47,20 +47,20 @@ export async function evaluateNow(roots: readonly Expr[], request: Request): Pro
 async function compute(roots: readonly Expr[], request: Request): Promise<void> {
   const client = await defaultClient();
   let cells = takeRebound();
-  let plan = planWith(roots, cells);
-  if (plan.parameters.some(isUnsettled)) {
+  let computation = computationWith(roots, cells);
+  if (computation.parameters.some(isUnsettled)) {
     cells = cells.filter(canBeComputed); // one by one, where there is trouble
-    plan = planWith(roots, cells);
+    computation = computationWith(roots, cells);
   }
   const changed = cells.filter((cell) => !hasValue(cell.peek())); // also what other programs of this call will have computed
   const isAsked = (e: Expr) => roots.includes(e) || (!roots.length && request.cause === 'sync');
   try {
-    const joined = await joinMany(plan.graph, async (nodes) => {
-      for (const e of nodes) await run(client, planOf([e], hasValue), { ...request, name: 'join', group: {} });
+    const joined = await joinMany(computation.graph, async (nodes) => {
+      for (const e of nodes) await run(client, computationOf([e], hasValue), { ...request, name: 'join', group: {} });
     });
-    if (joined) plan = planWith(roots, cells);
-    for (const group of byDevices(client, plan.graph, isAsked))
-      await computeOn(client, group === plan.graph.roots ? plan : planWith(group, []), request);
+    if (joined) computation = computationWith(roots, cells);
+    for (const group of byDevices(client, computation.graph, isAsked))
+      await computeOn(client, group === computation.graph.roots ? computation : computationWith(group, []), request);
     for (const cell of cells)
       if (hasValue(cell.peek())) cell.forgetBefore();
       else cell.touch();
@@ -72,14 +72,15 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
 }
 
 /** Computes what lies on the same devices. */
-async function computeOn(client: Client, plan: Plan, request: Request): Promise<void> {
-  const { roots } = plan.graph;
+async function computeOn(client: Client, computation: Computation, request: Request): Promise<void> {
+  const { roots } = computation.graph;
   const parts = equalParts(roots);
   const states = collect(parts.flat(), hasValue).nodes.filter(isAdvanced); // what the draws of all parts have in common
-  if (states.length) await run(client, planOf(states, hasValue), { ...request, name: 'random_states', group: {} });
+  if (states.length)
+    await run(client, computationOf(states, hasValue), { ...request, name: 'random_states', group: {} });
   const name = `${request.name ?? 'pending'}_part`;
-  for (const part of parts) await run(client, planOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
-  const rest = parts.length ? planWith(roots, []) : plan;
+  for (const part of parts) await run(client, computationOf(part, hasValue), { ...request, name, group: {} }); // of its own kind
+  const rest = parts.length ? computationWith(roots, []) : computation;
   if (rest.graph.roots.length) await run(client, rest, request);
 }
 
@@ -112,16 +113,16 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
   );
 }
 
-async function run(client: Client, plan: Plan, request: Request): Promise<void> {
-  const { outputs, results } = await start(client, plan, request);
+async function run(client: Client, computation: Computation, request: Request): Promise<void> {
+  const { outputs, results } = await start(client, computation, request);
   if (checksResults()) {
     const resultName = (i: number) => {
-      const { source } = plan.graph.roots[i]!;
+      const { source } = computation.graph.roots[i]!;
       return source?.frames.length ? `the tensor made at ${source}` : 'a tensor';
     };
-    await checkResults(client, { plan, given: plan.parameters, outputs, request, resultName });
+    await checkResults(client, { computation, given: computation.parameters, outputs, request, resultName });
   }
-  plan.graph.roots.forEach((e, i) => {
+  computation.graph.roots.forEach((e, i) => {
     setValue(e, outputs[i]!);
     if (results[i]) ownRecord(e).sharding = results[i];
     if (!e.differentiable || isVariable(e)) e.forget(); // else every step would keep all before it alive
@@ -131,11 +132,11 @@ async function run(client: Client, plan: Plan, request: Request): Promise<void> 
 /** Throws the error of a listener that rejects the results, which are freed. */
 export async function checkResults(client: Client, ran: Ran): Promise<void> {
   const compute: Compute = async (roots, name) => {
-    const plan = planOf(roots, hasValue);
-    const { outputs } = await start(client, plan, { cause: 'pending', name, group: {} });
+    const computation = computationOf(roots, hasValue);
+    const { outputs } = await start(client, computation, { cause: 'pending', name, group: {} });
     const arrays = await Promise.all(outputs.map((x) => x.toHost()));
     for (const x of outputs) x.dispose();
-    return roots.map((e) => arrays[plan.graph.roots.indexOf(e)]!);
+    return roots.map((e) => arrays[computation.graph.roots.indexOf(e)]!);
   };
   const failure = await events.checkResults(ran, compute);
   if (!failure) return;
@@ -144,13 +145,13 @@ export async function checkResults(client: Client, ran: Ran): Promise<void> {
 }
 
 /** Starts a program on the values that its parameters have. */
-async function start(client: Client, plan: Plan, request: Request) {
-  const { parameters, graph, meshes, aliases } = plan;
+async function start(client: Client, computation: Computation, request: Request) {
+  const { parameters, graph, meshes, aliases } = computation;
   parameters.forEach(checkAlive);
   const results = graph.roots.map((e) => recordOf(e).sharding);
   const layout = layoutOf({ given: parameters, meshes, aliases, results });
   await place(client, parameters, layout);
-  const { program, executable } = await obtain(client, layout ? { ...plan, layout } : plan, request);
+  const { program, executable } = await obtain(client, layout ? { ...computation, layout } : computation, request);
   described = nodeCount();
   const { outputs, done } = await withRelief(
     () => withBuffers(client, parameters, layout?.parameters, (args) => program.run(executable, args, [], request)),
@@ -195,7 +196,7 @@ async function reshard(client: Client, e: Expr, value: ShardedArray, wanted: Sha
   setValue(before, value);
   const after = constrain(before, wanted);
   ownRecord(after).sharding = wanted;
-  await run(client, planOf([after], hasValue), { cause: 'sync', name: 'reshard', group: {} });
+  await run(client, computationOf([after], hasValue), { cause: 'sync', name: 'reshard', group: {} });
   setValue(e, nodeValue(after) as ShardedArray);
   if (!value.shared) value.dispose();
 }
@@ -267,8 +268,8 @@ function grouped<T, K>(list: readonly T[], keyOf: (x: T) => K): T[][] {
 }
 
 /** What computes these nodes and what these cells hold, where they have no value yet. */
-const planWith = (roots: readonly Expr[], cells: readonly Cell[]): Plan =>
-  planOf(
+const computationWith = (roots: readonly Expr[], cells: readonly Cell[]): Computation =>
+  computationOf(
     [...new Set([...roots, ...cells.map(placedAsBefore)])].filter((e) => !hasValue(e)),
     hasValue,
   );
@@ -306,7 +307,7 @@ export const stepStarted = (): void => void (described = nodeCount());
 export const describedSince = (): number => nodeCount() - described;
 
 /** What computes these nodes from those whose values are given. */
-export function planOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Plan {
+export function computationOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Computation {
   const graph = collect(roots, isGiven);
   const parameters = graph.nodes.filter(isGiven);
   const sources = parameters.map((p) => p.source); // and not the nodes: their values would live on

@@ -4,7 +4,7 @@ import type { TypedArray } from '../base/dtype.js';
 import type { Expr } from '../ir/expr.js';
 import type { Client, LoadedExecutable } from '../pjrt/index.js';
 import type { Cell } from './cell.js';
-import type { Plan, Program, ProgramKey, Request } from './program.js';
+import type { Computation, Program, ProgramKey, Request } from './program.js';
 import type { Stored } from './sharded.js';
 
 /** Things that are counted; those with a duration are spans. */
@@ -30,8 +30,8 @@ export type SpanKind =
 
 /** A program that ran, whose results are to be checked. */
 export interface Ran {
-  readonly plan: Plan;
-  /** Of each of the plan's parameters, a node that has its value. */
+  readonly computation: Computation;
+  /** Of each of the computation's parameters, a node that has its value. */
   readonly given: readonly Expr[];
   /** Where those come from, for names. */
   readonly cells?: readonly (Cell | undefined)[];
@@ -54,9 +54,9 @@ export interface EventSink {
   /** A step was started. */
   stepEnded(): void;
   /** A new program, before it is compiled. May throw to refuse it. */
-  programMissing(key: ProgramKey, plan: Plan, client: Client, request: Request): void;
+  programMissing(key: ProgramKey, computation: Computation, client: Client, request: Request): void;
   /** A program is about to be loaded from the disk cache or compiled. */
-  compiling(program: Program, plan: Plan, text: string, request: Request): void;
+  compiling(program: Program, computation: Computation, text: string, request: Request): void;
   /** No cache has it: XLA compiles it now. */
   compilerStarted(program: Program, request: Request): void;
   /** The executable is there. The first run waits for the promise. */

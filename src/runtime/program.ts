@@ -18,7 +18,7 @@ import { placesOf, ShardedArray, type Stored } from './sharded.js';
 import { roomToRun } from './turn.js';
 
 /** What is to be computed: everything a program is made from. */
-export interface Plan {
+export interface Computation {
   readonly graph: Graph;
   /** The nodes of the graph whose values are given, in its order. */
   readonly parameters: readonly Expr[];
@@ -97,15 +97,15 @@ export class Program {
   readonly #compiling: Promise<LoadedExecutable>;
   #running: Promise<void> = Promise.resolve();
 
-  constructor(key: ProgramKey, plan: Plan, client: Client, request: Request) {
+  constructor(key: ProgramKey, computation: Computation, client: Client, request: Request) {
     this.key = key;
-    this.inputs = plan.parameters.length;
-    this.outputs = plan.graph.roots.length;
-    this.donated = plan.aliases.filter((a) => a >= 0).length;
+    this.inputs = computation.parameters.length;
+    this.outputs = computation.graph.roots.length;
+    this.donated = computation.aliases.filter((a) => a >= 0).length;
     this.platform = client.platform;
-    this.layout = plan.layout;
-    this.#roots = plan.graph.roots.map((r) => r.aval);
-    this.#compiling = this.#compile(client, plan, request);
+    this.layout = computation.layout;
+    this.#roots = computation.graph.roots.map((r) => r.aval);
+    this.#compiling = this.#compile(client, computation, request);
     this.#compiling.catch(() => {}); // callers of compiled() get the rejection
   }
 
@@ -114,32 +114,38 @@ export class Program {
   }
 
   /** Where XLA lays a result out as no axes of the mesh describe, it is compiled again with the whole on every device. */
-  async #compile(client: Client, plan: Plan, request: Request): Promise<LoadedExecutable> {
-    const { graph, parameters, aliases, layout, meshes } = plan;
+  async #compile(client: Client, computation: Computation, request: Request): Promise<LoadedExecutable> {
+    const { graph, parameters, aliases, layout, meshes } = computation;
     const { name, compileOptions } = request;
     const { platform } = client;
     const emit = (layout: Layout | undefined, locations = envFlag('XLA_HLO_DEBUG')) =>
       emitModule(graph, parameters, { name: moduleName(name), aliases, locations, platform, layout });
     const options = { ...devicesFor(layout), ...compileOptions };
-    let executable = await this.#load(client, plan, emit(layout), options, request);
+    let executable = await this.#load(client, computation, emit(layout), options, request);
     if (layout) {
       const found = resultShardings(layout, executable, graph.roots, meshes);
       this.results = found.map((sharding) => sharding ?? Sharding.replicated(layout.mesh));
       if (found.includes(undefined)) {
         executable.dispose();
-        executable = await this.#load(client, plan, emit({ ...layout, results: this.results }), options, request);
+        executable = await this.#load(
+          client,
+          computation,
+          emit({ ...layout, results: this.results }),
+          options,
+          request,
+        );
       }
     }
     await checkFits(client, name ?? 'this', executable.memory(), () =>
-      largestBuffers(client, emit(layout, true), options, plan.labels()),
+      largestBuffers(client, emit(layout, true), options, computation.labels()),
     );
     this.#executable = executable;
     return executable;
   }
 
   /** Loads the executable of a text from the disk cache, or compiles it. */
-  async #load(client: Client, plan: Plan, text: string, options: CompileOptions, request: Request) {
-    events.compiling(this, plan, text, request);
+  async #load(client: Client, computation: Computation, text: string, options: CompileOptions, request: Request) {
+    events.compiling(this, computation, text, request);
     const { name = 'a program', cache: isCached = true } = request;
     const compile = () => {
       events.compilerStarted(this, request);
@@ -249,9 +255,9 @@ export const moduleName = (name: string | undefined): string =>
 const programs = new Map<string, Program[]>(); // by hash; the key itself decides
 const sameWords = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((x, i) => x === b[i]);
 
-/** The program for a plan: a known one, or a new one that is being compiled. */
-function programFor(client: Client, plan: Plan, request: Request): Program {
-  const words = wordsOf(plan, request);
+/** The program for a computation: a known one, or a new one that is being compiled. */
+function programFor(client: Client, computation: Computation, request: Request): Program {
+  const words = wordsOf(computation, request);
   const hash = hashOf(words);
   const known = programs.get(hash)?.find((p) => p.platform === client.platform && sameWords(p.key.words, words));
   if (known && request.cache !== false) {
@@ -259,10 +265,10 @@ function programFor(client: Client, plan: Plan, request: Request): Program {
     events.count('programFound');
     return known;
   }
-  const key = keyOf(plan, request, words, hash);
-  events.programMissing(key, plan, client, request);
+  const key = keyOf(computation, request, words, hash);
+  events.programMissing(key, computation, client, request);
   request.admit?.(key);
-  const program = new Program(key, plan, client, request);
+  const program = new Program(key, computation, client, request);
   if (request.cache === false) return program;
   programs.set(hash, [...(programs.get(hash) ?? []), program]);
   program.built.then(makeRoom, () => forget(program)); // the next try compiles again
@@ -270,12 +276,12 @@ function programFor(client: Client, plan: Plan, request: Request): Program {
 }
 
 /** A program that is ready to run, when there is room for a run: `known` if it is still there. */
-export async function obtain(client: Client, plan: Plan, request: Request, known?: Program) {
-  if (plan.layout) placesOf(client, plan.layout.mesh); // they are there
+export async function obtain(client: Client, computation: Computation, request: Request, known?: Program) {
+  if (computation.layout) placesOf(client, computation.layout.mesh); // they are there
   for (;;) {
-    const isThere = known && !known.dropped && sameLayout(known.layout, plan.layout);
+    const isThere = known && !known.dropped && sameLayout(known.layout, computation.layout);
     if (isThere) events.count('programFound');
-    const program = isThere ? known : programFor(client, plan, request);
+    const program = isThere ? known : programFor(client, computation, request);
     const executable = program.ready ?? (await program.compiled(request));
     await roomToRun(client);
     if (!program.dropped) return { program, executable }; // else it made room for others while we waited
@@ -285,13 +291,18 @@ export async function obtain(client: Client, plan: Plan, request: Request, known
 const sameLayout = (a: Layout | undefined, b: Layout | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && String(keyOfLayout(a)) === String(keyOfLayout(b)));
 
-export function keyOf(plan: Plan, request: Request, words = wordsOf(plan, request), hash = hashOf(words)): ProgramKey {
-  const { graph, isGiven } = plan;
+export function keyOf(
+  computation: Computation,
+  request: Request,
+  words = wordsOf(computation, request),
+  hash = hashOf(words),
+): ProgramKey {
+  const { graph, isGiven } = computation;
   return { words, hash, symbols: symbolsOf(graph, isGiven), nodeCount: graph.nodes.length };
 }
 
 /** Everything that makes it another program: the graph, the donated arguments, the options. */
-function wordsOf({ graph, isGiven, aliases, layout }: Plan, { compileOptions }: Request): Int32Array {
+function wordsOf({ graph, isGiven, aliases, layout }: Computation, { compileOptions }: Request): Int32Array {
   const body = structure(graph, isGiven);
   const flags = compileOptions && Object.keys(compileOptions).length ? JSON.stringify(compileOptions) : '';
   const split = keyOfLayout(layout);

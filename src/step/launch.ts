@@ -110,7 +110,12 @@ async function launch(t: Trace, inputs: readonly Input[], values: readonly Value
   nodes.forEach(checkAlive);
   const layout = layoutFor(t, values, nodes);
   await place(client, nodes, layout);
-  const { program, executable } = await obtain(client, layout ? { ...t.plan, layout } : t.plan, request, t.program);
+  const { program, executable } = await obtain(
+    client,
+    layout ? { ...t.computation, layout } : t.computation,
+    request,
+    t.program,
+  );
   t.program = program;
   const run = () => start(t, inputs, executable, request);
   const execution = await withRelief(run, () => isWhole(inputs)).catch((error) => {
@@ -120,7 +125,7 @@ async function launch(t: Trace, inputs: readonly Input[], values: readonly Value
     const { outputs } = execution;
     const cells = t.slots.map((slot) => (slot.kind === 'cell' ? slot.cell : undefined));
     const resultName = (i: number, nameOf: (i: number) => string) => nameOfTarget(t, i, nameOf);
-    await checkResults(client, { plan: t.plan, given: nodes, cells, outputs, request, resultName });
+    await checkResults(client, { computation: t.computation, given: nodes, cells, outputs, request, resultName });
   }
   return execution;
 }
@@ -142,7 +147,11 @@ function start(t: Trace, inputs: readonly Input[], executable: LoadedExecutable,
 }
 
 /** Inputs that the program would take over, but that something else still holds: XLA copies them. */
-function keptOf({ plan: { aliases }, slots }: Trace, inputs: readonly Input[], buffers: readonly Stored[]): number[] {
+function keptOf(
+  { computation: { aliases }, slots }: Trace,
+  inputs: readonly Input[],
+  buffers: readonly Stored[],
+): number[] {
   const isTwice = (b: Stored) => b.shared && buffers.indexOf(b) !== buffers.lastIndexOf(b);
   const keepsAll = checksResults(); // what a failed step would have changed is as it was
   const kept: number[] = [];
@@ -170,7 +179,7 @@ function nameOfTarget(t: Trace, i: number, nameOf: (input: number) => string): s
     return at < 0 ? 'a gradient' : `the gradient of ${nameOf(at)}`;
   }
   const at = t.slots.indexOf(target.slot);
-  const same = at >= 0 ? at : t.plan.aliases.indexOf(i);
+  const same = at >= 0 ? at : t.computation.aliases.indexOf(i);
   return same < 0 ? 'a tensor that it changes' : `the new value of ${nameOf(same)}`;
 }
 
@@ -180,7 +189,7 @@ export function layoutFor(
   values: readonly Value[],
   given: readonly Expr[] = t.slots.map((slot) => inputOf(slot, values).node),
 ): Layout | undefined {
-  const { meshes, aliases } = t.plan;
+  const { meshes, aliases } = t.computation;
   return layoutOf({ given, meshes, aliases, results: t.targets.map((target) => shardingAt(target, values)) });
 }
 
@@ -194,7 +203,11 @@ function shardingAt(target: Target, values: readonly Value[]): Sharding | undefi
 }
 
 /** What went wrong on the device, and what it cost. */
-function failureOf({ plan: { aliases, labels, parameters } }: Trace, name: string, cause: Error): StepFailedError {
+function failureOf(
+  { computation: { aliases, labels, parameters } }: Trace,
+  name: string,
+  cause: Error,
+): StepFailedError {
   const names = labels();
   const lost = aliases.flatMap((to, i) => (to >= 0 ? [`${parameters[i]!.aval} (${names[i]})`] : []));
   const what =
@@ -247,7 +260,7 @@ class Results {
     // Before gradients are cleared: one of them may be changed first.
     const cells = t.targets.map((target) => (target.kind === 'place' ? cellOf(target.slot, values) : undefined));
     for (const of of t.cleared) this.#putGrad(ownerOf(of, values), null);
-    this.#futures = t.plan.graph.roots.map(({ aval, source }, i) => {
+    this.#futures = t.computation.graph.roots.map(({ aval, source }, i) => {
       const target = t.targets[i]!;
       const variable = target.kind === 'place' && target.variable;
       const node = withSource(source, () => input(aval, variable));

@@ -252,7 +252,7 @@ export function compile<A extends unknown[], R>(
         const { platform = chooseDevice().device, locations = false, names = [] } = options;
         const given = readArguments(name, args, staticArguments);
         const traced = find(given, captureSource(this.lower));
-        const { graph, parameters, aliases } = traced.plan;
+        const { graph, parameters, aliases } = traced.computation;
         const layout = layoutFor(traced, given.values);
         const text = emitModule(graph, parameters, { name: moduleName(name), aliases, platform, layout, locations });
         const known = new Map([...names].map(([n, t]) => [t.cell, n]));
@@ -275,7 +275,12 @@ export function compile<A extends unknown[], R>(
         const request = requestOf({ name, unnamed, group: known }, source, options, known);
         const client = await defaultClient();
         const layout = layoutFor(traced, given.values);
-        const { program, executable } = await obtain(client, { ...traced.plan, layout }, request, traced.program);
+        const { program, executable } = await obtain(
+          client,
+          { ...traced.computation, layout },
+          request,
+          traced.program,
+        );
         traced.program = program;
         return {
           hash: program.hash,
@@ -292,7 +297,10 @@ export function compile<A extends unknown[], R>(
 
 function checkSame(name: string, before: Trace, after: Trace): void {
   const request: Request = { cause: 'compile' };
-  const difference = differenceOf(describeProgram(before.plan, request), describeProgram(after.plan, request));
+  const difference = differenceOf(
+    describeProgram(before.computation, request),
+    describeProgram(after.computation, request),
+  );
   const other = difference
     ? `${difference.what}: was ${difference.was}, now ${difference.now}`
     : otherUse(before, after);

@@ -13,7 +13,7 @@ import { meshesOf } from '../ops/prim/body.js';
 import { input, isVariable } from '../ops/prim/variable.js';
 import type { Cell } from '../runtime/cell.js';
 import { events } from '../runtime/events.js';
-import type { Plan, Program } from '../runtime/program.js';
+import type { Computation, Program } from '../runtime/program.js';
 import { ownRecord, recordOf } from '../runtime/record.js';
 import { hasValue, hostValue, nodeValue } from '../runtime/value.js';
 import type { Layout } from '../stablehlo/emitter.js';
@@ -40,7 +40,7 @@ export type Target =
 
 /** A function, traced: the program, where its inputs come from, and where its results go. */
 export interface Trace {
-  readonly plan: Plan;
+  readonly computation: Computation;
   readonly slots: readonly Slot[];
   readonly targets: readonly Target[];
   /** What the function returned: tensors made inside it, or others. */
@@ -176,7 +176,7 @@ function describeTrace(scope: StepScope, args: Arguments, result: unknown): Trac
     read && !isOwn(owner) ? [{ owner, aval: before?.aval }] : [],
   );
   return {
-    plan: { graph, parameters, labels: labelsOf(names), aliases, isGiven, meshes: meshesOf(graph, isGiven) },
+    computation: { graph, parameters, labels: labelsOf(names), aliases, isGiven, meshes: meshesOf(graph, isGiven) },
     slots,
     targets,
     returned,
@@ -218,17 +218,17 @@ export interface ProgramInput {
 }
 /** `names`: of tensors that the function reaches from outside. */
 export function inputsOf(
-  { plan, slots, reached }: Trace,
+  { computation, slots, reached }: Trace,
   names: ReadonlyMap<Cell, string>,
   layout: Layout | undefined,
 ): ProgramInput[] {
-  const labels = plan.labels();
+  const labels = computation.labels();
   return slots.map((slot, i) => {
     const cell = slot.kind === 'cell' ? slot.cell : undefined;
     const { changed = false, differentiable = false } = (cell && reached.get(cell)) ?? {};
     const kind =
       slot.kind === 'argument' ? 'batch' : slot.kind === 'grad' || (changed && !differentiable) ? 'state' : 'weights';
-    const { dtype, shape } = plan.parameters[i]!.aval;
+    const { dtype, shape } = computation.parameters[i]!.aval;
     return {
       label: (cell && names.get(cell)) ?? labels[i]!,
       kind,
@@ -250,7 +250,7 @@ export function isStill(t: Trace): boolean {
 
 /** Where two traces of a function differ though they are the same program: in the tensors they use, or what they return. */
 export function otherUse(a: Trace, b: Trace): string | undefined {
-  const [was, now] = [a.plan.labels(), b.plan.labels()];
+  const [was, now] = [a.computation.labels(), b.computation.labels()];
   const i = a.slots.findIndex((slot, k) => !sameSlot(slot, b.slots[k]!));
   if (i >= 0) return `it uses ${now[i]}, and used ${was[i]}`;
   const places = (t: Trace) => t.targets.map((x) => ('slot' in x ? x.slot : undefined));

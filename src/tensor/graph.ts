@@ -8,8 +8,8 @@ import { isParameter } from '../ops/prim/body.js';
 import { isInput } from '../ops/prim/variable.js';
 import { pendingCells } from '../runtime/cell.js';
 import { chooseDevice } from '../runtime/device.js';
-import { planOf } from '../runtime/evaluate.js';
-import type { Plan } from '../runtime/program.js';
+import { computationOf } from '../runtime/evaluate.js';
+import type { Computation } from '../runtime/program.js';
 import { hasValue } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { Tensor } from './tensor.js';
@@ -19,7 +19,7 @@ const FORMATS = {
   text: graphListing,
   /** For Graphviz. */
   dot: graphDot,
-  stablehlo: ({ graph, parameters }: Plan) =>
+  stablehlo: ({ graph, parameters }: Computation) =>
     emitModule(graph, parameters, { locations: envFlag('XLA_HLO_DEBUG'), platform: chooseDevice().device }),
 } as const;
 
@@ -41,7 +41,7 @@ export function graphText(
   if (!write)
     throw new ArgumentError(`graphText: ${format} is no format: use one of ${Object.keys(FORMATS).join(', ')}`);
   const roots = list.length ? list.map((t) => t.peek() ?? t.expr) : pendingCells().map((cell) => cell.peek());
-  return write(planOf(roots, isGiven));
+  return write(computationOf(roots, isGiven));
 }
 
 /** The StableHLO program of these tensors, as graphText: PyTorch/XLA's xm.get_stablehlo. With XLA_HLO_DEBUG=1 it has locations. */
