@@ -250,7 +250,7 @@ describe("the user's lines", () => {
     vi.stubEnv('XLA_SAVE_TENSORS_FMT', 'hlo');
     await y.tolist();
     expect(readFileSync(file, 'utf8')).toContain(
-      `tanh(%param_0), metadata={source_file="${import.meta.filename}" source_line=${line} `,
+      `), metadata={source_file="${import.meta.filename}" source_line=${line} `,
     );
   });
 
