@@ -9,8 +9,8 @@ export const LAYERS = [
   ['base'],
   ['ir'],
   ['ops/prim', 'stablehlo', 'pjrt'],
-  ['ops', 'plugins', 'plan/hlo'],
-  ['autograd'],
+  ['autograd', 'plugins', 'plan/hlo'],
+  ['ops'],
   ['runtime'],
   ['observe'],
   ['tensor'],
@@ -30,9 +30,9 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   plugins: ['base', 'pjrt'],
   'plan/hlo': ['base', 'pjrt'],
   'ops/prim': ['base', 'ir'],
-  ops: ['base', 'ir', 'ops/prim'],
+  autograd: ['base', 'ir', 'ops/prim'],
+  ops: ['base', 'ir', 'ops/prim', 'autograd'],
   stablehlo: ['base', 'ir'],
-  autograd: ['base', 'ir', 'ops/prim', 'ops'],
 };
 
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;

@@ -1,5 +1,6 @@
 // Manual regions: code that says itself what every device does with its part, and what devices exchange.
 
+import { manual } from '../autograd/manual.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { describe } from '../base/tree.js';
@@ -7,7 +8,6 @@ import type { Expr } from '../ir/expr.js';
 import { type Mesh, type PartitionSpec, Sharding } from '../ir/mesh.js';
 import { entry } from '../ir/source.js';
 import * as collective from '../ops/prim/collective.js';
-import { manual } from '../ops/prim/manual.js';
 import { Tensor } from '../tensor/tensor.js';
 import { callUser } from '../tensor/trees.js';
 import { checkMesh } from './sharding.js';

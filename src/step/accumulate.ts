@@ -1,6 +1,8 @@
 // Gradients of a batch that is too large to be computed at once: part by part, in one program.
 
 import { withGrad } from '../autograd/mode.js';
+import { sumOver } from '../autograd/scan.js';
+import { gradients } from '../autograd/sweep.js';
 import { ArgumentError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { describe, type Flat, leafName } from '../base/tree.js';
@@ -10,8 +12,6 @@ import { insideBody } from '../ir/scope.js';
 import { entry } from '../ir/source.js';
 import { onesLike, zerosLike } from '../ops/prim/constant.js';
 import { div } from '../ops/prim/pointwise.js';
-import { sumOver } from '../ops/prim/scan.js';
-import { gradients } from '../ops/prim/sweep.js';
 import { detach } from '../ops/prim/variable.js';
 import { Tensor } from '../tensor/tensor.js';
 import { callUser, exprsOf, lengthOf, raiseTree, tensorsOf } from '../tensor/trees.js';

@@ -1,4 +1,4 @@
-// Attention, as torch has it. What it becomes on a device: ops/prim/attention.ts.
+// Attention, as torch has it. What it becomes on a device: ops/attention.ts.
 
 import { sizeOf } from '../base/dtype.js';
 import { env } from '../base/env.js';
@@ -7,7 +7,7 @@ import { isFloat } from '../base/promote.js';
 import { broadcastShapes, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import { attention, chunkFor } from '../ops/prim/attention.js';
+import { attention, chunkFor } from '../ops/attention.js';
 import { broadcastInDim, broadcastTo } from '../ops/prim/broadcast.js';
 import { typesOf } from '../ops/prim/define.js';
 import { reshape } from '../ops/prim/move.js';

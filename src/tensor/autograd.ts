@@ -1,7 +1,10 @@
 // Gradients as functions, and what can be said about them.
 
+import * as again from '../autograd/checkpoint.js';
+import * as custom from '../autograd/custom-vjp.js';
 import { compareWithDifferences, type GradcheckOptions } from '../autograd/gradcheck.js';
 import { withGrad } from '../autograd/mode.js';
+import { gradients } from '../autograd/sweep.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { describe, type Flat, leafName } from '../base/tree.js';
@@ -9,12 +12,9 @@ import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { alias, substitute } from '../ops/prim/body.js';
 import { reduceSum } from '../ops/prim/broadcast.js';
-import * as again from '../ops/prim/checkpoint.js';
 import { zerosLike } from '../ops/prim/constant.js';
-import * as custom from '../ops/prim/custom-vjp.js';
 import { convert } from '../ops/prim/move.js';
 import { add, mul } from '../ops/prim/pointwise.js';
-import { gradients } from '../ops/prim/sweep.js';
 import { detach } from '../ops/prim/variable.js';
 import { tensor } from './create.js';
 import { seedFor, Tensor } from './tensor.js';

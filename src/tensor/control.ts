@@ -1,17 +1,17 @@
 // Loops and branches inside a program. Carries, operands and results are tensors or nested arrays and objects of tensors.
 // A body is called once, to see what it computes, and may use any tensor it can reach.
 
+import * as branch from '../autograd/cond.js';
+import * as loop from '../autograd/scan.js';
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { isInteger } from '../base/promote.js';
 import { describe, type Flat } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
-import * as branch from '../ops/prim/cond.js';
 import { full, iota } from '../ops/prim/constant.js';
 import { convert } from '../ops/prim/move.js';
 import { add, lt } from '../ops/prim/pointwise.js';
-import * as loop from '../ops/prim/scan.js';
 import * as control from '../ops/prim/while.js';
 import { Tensor } from './tensor.js';
 import { callUser, checkSameTrees, exprsOf, lengthOf, raiseTree, tensorsOf } from './trees.js';

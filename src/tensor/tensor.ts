@@ -15,11 +15,11 @@ import { Mesh } from '../ir/mesh.js';
 import { insideBody } from '../ir/scope.js';
 import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
 import '../observe/index.js'; // side effect: metrics, explanations and rules listen to the runtime
+import { gradients } from '../autograd/sweep.js';
 import type * as ops from '../ops/index.js';
 import { onesLike } from '../ops/prim/constant.js';
 import { add } from '../ops/prim/pointwise.js';
 import { constrain } from '../ops/prim/sharding.js';
-import { gradients } from '../ops/prim/sweep.js';
 import { detach, input, isVariable, variable } from '../ops/prim/variable.js';
 import { Cell } from '../runtime/cell.js';
 import { changesArePending, describedSince, fetchArray, placedAsBefore } from '../runtime/evaluate.js';

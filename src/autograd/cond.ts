@@ -1,11 +1,11 @@
 // One of several bodies, chosen when the program runs. Its gradient is again a choice: between the bodies' gradients, each
 // of which computes its body again.
-import type { Expr } from '../../ir/expr.js';
-import type { CellLike } from '../../ir/scope.js';
-import { Body, type Changed, captured, parameter, type Traced, trace } from './body.js';
-import { zerosLike } from './constant.js';
-import { defineMulti } from './define.js';
-import { convert } from './move.js';
+import type { Expr } from '../ir/expr.js';
+import type { CellLike } from '../ir/scope.js';
+import { Body, type Changed, captured, parameter, type Traced, trace } from '../ops/prim/body.js';
+import { zerosLike } from '../ops/prim/constant.js';
+import { defineMulti } from '../ops/prim/define.js';
+import { convert } from '../ops/prim/move.js';
 import { gradients } from './sweep.js';
 
 type Operands = readonly [index: Expr, ...Expr[]];

@@ -1,20 +1,20 @@
 // A loop with a known number of passes. Its body is written once, whatever their number; its gradient is a loop the other
 // way round, over what the first one saved.
-import { byteLength } from '../../base/dtype.js';
-import { isFloat } from '../../base/promote.js';
-import { range } from '../../base/shape.js';
-import { Aval } from '../../ir/aval.js';
-import type { Expr } from '../../ir/expr.js';
-import { collect } from '../../ir/graph.js';
-import type { Emitter, Ssa } from '../../ir/op.js';
-import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from './body.js';
+import { byteLength } from '../base/dtype.js';
+import { isFloat } from '../base/promote.js';
+import { range } from '../base/shape.js';
+import { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
+import type { Emitter, Ssa } from '../ir/op.js';
+import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from '../ops/prim/body.js';
+import { full, zerosLike } from '../ops/prim/constant.js';
+import { comparing, defineMulti, PICK } from '../ops/prim/define.js';
+import { readRow, writeRow } from '../ops/prim/dynamic.js';
+import { reshape } from '../ops/prim/move.js';
+import { add } from '../ops/prim/pointwise.js';
+import { concat, pieces } from '../ops/prim/slice.js';
 import { recomputed } from './checkpoint.js';
-import { full, zerosLike } from './constant.js';
-import { comparing, defineMulti, PICK } from './define.js';
-import { readRow, writeRow } from './dynamic.js';
-import { reshape } from './move.js';
-import { add } from './pointwise.js';
-import { concat, pieces } from './slice.js';
 import { gradients } from './sweep.js';
 
 export interface ScanOptions {

@@ -1,29 +1,30 @@
 // Attention as one node, so that a device can have a form of its own for it, forward and backward:
-// - cuDNN's flash attention, on CUDA in bf16 and f16 (cudnn.ts);
+// - cuDNN's flash attention, on CUDA in bf16 and f16 (prim/cudnn.ts);
 // - plain: two batched products and a softmax between, which XLA fuses; on the CPU a causal one in bands of queries;
 // - in chunks: the plain form for some queries at a time, in a loop, where all scores at once would be too large.
 // The gradient is a node, too. It computes the weights again, in the words of the forward pass: where both are in one
 // program, XLA takes the second for the first; across a loop or a checkpoint only what is [.., T, d] is kept.
-import { DTYPES, sizeOf } from '../../base/dtype.js';
-import { Interner } from '../../base/intern.js';
-import { wideType } from '../../base/promote.js';
-import { range } from '../../base/shape.js';
-import type { Aval } from '../../ir/aval.js';
-import type { Expr } from '../../ir/expr.js';
-import type { Emitter, Ssa } from '../../ir/op.js';
-import { alias, Body, parameter } from './body.js';
-import { broadcastTo, reduceSum } from './broadcast.js';
-import { full, iota } from './constant.js';
-import { flashBackward, flashForward } from './cudnn.js';
-import { defineMulti } from './define.js';
-import { dotGeneral } from './dot.js';
-import { convert, permute, reshape } from './move.js';
-import { add, div, eq, exp, ge, gt, le, log, maximum, mul, sub, where } from './pointwise.js';
-import { reduceOr, reduceTop } from './reduce.js';
-import { scan } from './scan.js';
-import { concat, padDim, sliceDim } from './slice.js';
-import { gradients } from './sweep.js';
-import { advance, words } from './threefry.js';
+
+import { scan } from '../autograd/scan.js';
+import { gradients } from '../autograd/sweep.js';
+import { DTYPES, sizeOf } from '../base/dtype.js';
+import { Interner } from '../base/intern.js';
+import { wideType } from '../base/promote.js';
+import { range } from '../base/shape.js';
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import type { Emitter, Ssa } from '../ir/op.js';
+import { alias, Body, parameter } from './prim/body.js';
+import { broadcastTo, reduceSum } from './prim/broadcast.js';
+import { full, iota } from './prim/constant.js';
+import { flashBackward, flashForward } from './prim/cudnn.js';
+import { defineMulti } from './prim/define.js';
+import { dotGeneral } from './prim/dot.js';
+import { convert, permute, reshape } from './prim/move.js';
+import { add, div, eq, exp, ge, gt, le, log, maximum, mul, sub, where } from './prim/pointwise.js';
+import { reduceOr, reduceTop } from './prim/reduce.js';
+import { concat, padDim, sliceDim } from './prim/slice.js';
+import { advance, words } from './prim/threefry.js';
 
 /**
  * Operands: query [B, H, T, d], key [B, G, S, d], value [B, G, S, e], where G divides H; the mask, bool or float, whose

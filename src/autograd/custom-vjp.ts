@@ -1,10 +1,10 @@
 // A function with a gradient of the user's own.
-import { ArgumentError } from '../../base/errors.js';
-import type { Aval } from '../../ir/aval.js';
-import type { Expr } from '../../ir/expr.js';
-import { Body, captured, trace } from './body.js';
-import { zerosLike } from './constant.js';
-import { defineMulti } from './define.js';
+import { ArgumentError } from '../base/errors.js';
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import { Body, captured, trace } from '../ops/prim/body.js';
+import { zerosLike } from '../ops/prim/constant.js';
+import { defineMulti } from '../ops/prim/define.js';
 
 /**
  * Operands: the results as computed, what the rule needs besides, the inputs it gives gradients of. The rule takes the

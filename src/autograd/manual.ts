@@ -1,16 +1,16 @@
 // Manual regions: a function that every device of a mesh runs on its own parts of arrays, as it is written.
-import { ArgumentError } from '../../base/errors.js';
-import { range, type Shape } from '../../base/shape.js';
-import type { Aval } from '../../ir/aval.js';
-import type { Expr } from '../../ir/expr.js';
-import { collect } from '../../ir/graph.js';
-import { type Mesh, Sharding } from '../../ir/mesh.js';
-import type { Ssa } from '../../ir/op.js';
-import { Body, captured, parameter, substitute, trace } from './body.js';
-import { allReduce, differsAlong, insideRegion } from './collective.js';
-import { defineMulti } from './define.js';
-import { atLeast1, reshape } from './move.js';
-import { div } from './pointwise.js';
+import { ArgumentError } from '../base/errors.js';
+import { range, type Shape } from '../base/shape.js';
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
+import { type Mesh, Sharding } from '../ir/mesh.js';
+import type { Ssa } from '../ir/op.js';
+import { Body, captured, parameter, substitute, trace } from '../ops/prim/body.js';
+import { allReduce, differsAlong, insideRegion } from '../ops/prim/collective.js';
+import { defineMulti } from '../ops/prim/define.js';
+import { atLeast1, reshape } from '../ops/prim/move.js';
+import { div } from '../ops/prim/pointwise.js';
 import { residuals } from './scan.js';
 import { gradients } from './sweep.js';
 

@@ -1,9 +1,9 @@
 // Reverse mode: from results back to variables, each node's rule once.
-import type { Expr } from '../../ir/expr.js';
-import { collect } from '../../ir/graph.js';
-import { gradientSource, withSource } from '../../ir/source.js';
-import { PICK } from './define.js';
-import { add } from './pointwise.js';
+import type { Expr } from '../ir/expr.js';
+import { collect } from '../ir/graph.js';
+import { gradientSource, withSource } from '../ir/source.js';
+import { PICK } from '../ops/prim/define.js';
+import { add } from '../ops/prim/pointwise.js';
 
 /** The gradients of some variables, given those of some results. null: nothing flows there. */
 export function gradients(results: readonly Expr[], seeds: readonly Expr[], wrt: readonly Expr[]): (Expr | null)[] {

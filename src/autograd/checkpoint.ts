@@ -1,8 +1,8 @@
 // A function whose gradient computes it again: only what it was given is kept.
-import type { Aval } from '../../ir/aval.js';
-import type { Expr } from '../../ir/expr.js';
-import { Body, captured, trace, usedBy } from './body.js';
-import { defineMulti } from './define.js';
+import type { Aval } from '../ir/aval.js';
+import type { Expr } from '../ir/expr.js';
+import { Body, captured, trace, usedBy } from '../ops/prim/body.js';
+import { defineMulti } from '../ops/prim/define.js';
 import { gradients } from './sweep.js';
 
 const barrierOp = defineMulti<readonly Expr[]>({
