@@ -314,7 +314,7 @@ function scannedLayers(model: Module, { purpose }: Context): Applied | None {
     return list ? [{ owner, list, runs: equalRuns([...list]) }] : [];
   });
   const long = lists.flatMap(({ runs }) => runs.filter(isLong));
-  const learns = (run: Run) => purpose === 'training' && hasStatistics(run[0]!);
+  const learns = (run: EqualLayers) => purpose === 'training' && hasStatistics(run[0]!);
   const loops = long.filter((run) => !learns(run));
   if (!loops.length) {
     if (long.length) return { none: 'its equal layers have running statistics, which a loop cannot change' };
@@ -328,8 +328,8 @@ function scannedLayers(model: Module, { purpose }: Context): Applied | None {
     return { what: `${loops.flat().length} equal layers are ${plural(loops.length, 'loop')}` };
   });
 }
-type Run = readonly Layer[];
-const isLong = (run: Run): boolean => run.length >= LEAST;
+type EqualLayers = readonly Layer[];
+const isLong = (run: EqualLayers): boolean => run.length >= LEAST;
 
 /** The list that a module goes through, one layer after the other. */
 function listOf(owner: Module): Iterable<Layer> | undefined {

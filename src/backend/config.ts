@@ -66,7 +66,7 @@ export type TPUVersion = (typeof TPUVersion)[keyof typeof TPUVersion];
 export const TPUCompilationMode = { XLA: 'xla', PJIT: 'pjit', TORCH_XLA: 'torch_xla' } as const;
 export type TPUCompilationMode = (typeof TPUCompilationMode)[keyof typeof TPUCompilationMode];
 
-/** Every field, what it is unless told, and what it does. docs/backend.md shows this table. */
+/** Every field, its default, and what it does. docs/backend.md shows this table. */
 // biome-ignore format: a table
 export const FIELDS = {
   version: oneOf(Object.values(TPUVersion), 'auto', 'the TPU that is meant: its memory is the limit; auto: the one that is here'),
@@ -162,7 +162,7 @@ export class TPUConfig {
   }
 }
 
-/** What each mode sets unless told otherwise. */
+/** The defaults that each mode changes. */
 const MODES = {
   inference: { gradientCheckpointing: false },
   training: {},
@@ -189,7 +189,7 @@ export class KernelPyTorchConfig {
     this.mode = mode;
     this.hardware = { tpu: tpu instanceof TPUConfig ? tpu : new TPUConfig({ ...MODES[mode], ...tpu }) };
     Object.freeze(this.hardware);
-    Object.freeze(this); // a mode sets what fields are unless told: later it would not
+    Object.freeze(this); // a mode sets defaults: a later change would have no effect
   }
 
   /** From a JSON file of the same form: { "mode": "training", "hardware": { "tpu": { "memoryFraction": 0.8 } } }. */

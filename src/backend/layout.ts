@@ -31,7 +31,7 @@ export interface TensorLayout {
   readonly restore: (padded: Tensor) => Tensor;
 }
 
-/** `here`: the chip unless told; where that is not known, a TPU, all of which have the same tiles. */
+/** `here`: the default chip. Without one, a TPU: all have the same tiles. */
 export const optimizeLayout = entry(
   (tensor: Tensor, chip: string | undefined, here: Chip | undefined): TensorLayout => {
     if (!(tensor instanceof Tensor))

@@ -1,4 +1,4 @@
-// Temporary folders of a process: readable by its user alone, under names that nobody can guess, and removed by the next
+// Temporary folders of a process: readable by its user alone, under names that cannot be guessed, and removed by the next
 // process if this one is killed.
 import { lstatSync } from 'node:fs';
 import fs from 'node:fs/promises';

@@ -1,4 +1,4 @@
-// `tsxla eval-perplexity`: how well a model, quantized or not, foresees a text.
+// `tsxla eval-perplexity`: the perplexity of a model, quantized or not, on a text.
 import fs from 'node:fs/promises';
 import { Command, Option } from 'commander';
 import type { DType } from '../base/dtype.js';

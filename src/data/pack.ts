@@ -10,7 +10,7 @@ export type Tokens = ArrayLike<number>;
 export type Document = Tokens | { readonly tokens: Tokens; readonly labels?: Tokens };
 
 /**
- * labels[i] is inputIds[i], or -100 where that token is not learned: models compare them with what they foresee from the tokens
+ * labels[i] is inputIds[i], or -100 where that token is not learned: models compare them with what they predict from the tokens
  * before, and shift them for that (Hugging Face's convention; Qwen3ForCausalLM.loss does so).
  */
 export interface Row {

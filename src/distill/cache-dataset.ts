@@ -27,7 +27,7 @@ export interface KDSequence {
   readonly inputIds: HostArray;
   /** u8[L]: 0 for the padding at the end. */
   readonly attentionMask: HostArray;
-  /** u8[L]: 1 for tokens that are to be foreseen; position i foresees token i + 1. */
+  /** u8[L]: 1 for tokens that are to be predicted; position i predicts token i + 1. */
   readonly lossMask: HostArray;
   /** i32[S, K]: the most likely tokens, the first first. */
   readonly topkIdx: HostArray;

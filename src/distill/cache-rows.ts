@@ -118,7 +118,7 @@ export interface CacheRow {
   readonly inputIds: Int32Array;
   /** 1 for a token, 0 for the padding at the end. */
   readonly attentionMask: Uint8Array;
-  /** 1 for a token that is to be foreseen: not padding, nor what its document's labels leave out (-100). */
+  /** 1 for a token that is to be predicted: not padding, nor what its document's labels leave out (-100). */
   readonly lossMask: Uint8Array;
 }
 
@@ -162,7 +162,7 @@ export class CacheRows extends IterableDataset<CacheRow> {
         filled = 0;
       }
       if (!pack && filled) {
-        row = this.#empty(); // one token alone has nothing to foresee
+        row = this.#empty(); // one token alone has nothing to predict
         filled = 0;
       }
       skip = 0;

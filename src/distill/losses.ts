@@ -297,7 +297,7 @@ function checkPositions(op: string, hidden: Tensor, x: Tensor): void {
   const lead = hidden.shape.slice(0, -1);
   if (String(x.shape.slice(0, lead.length)) !== String(lead))
     throw new ShapeError(
-      `${op}: there are hidden states of [${lead}] positions, and ${x.aval} of others: the last of a sequence foresees nothing: take hidden.narrow(1, 0, L - 1), and of masks and labels all but the first`,
+      `${op}: there are hidden states of [${lead}] positions, and ${x.aval} of others: the last of a sequence predicts nothing: take hidden.narrow(1, 0, L - 1), and of masks and labels all but the first`,
     );
 }
 function checkTemperature(op: string, temperature: number): void {

@@ -92,8 +92,8 @@ export const isRowMajor = (shape: Shape, strides: Shape): boolean =>
 export const spanOf = (shape: Shape, strides: Shape): number =>
   sizeOf(shape) && shape.reduce((n, d, i) => n + (d - 1) * strides[i]!, 1);
 
-export interface Layout {
-  /** In elements; row-major unless told. */
+export interface ArrayOrder {
+  /** In elements. Default: row-major. */
   readonly strides?: Shape;
   readonly bigEndian?: boolean;
 }
@@ -103,7 +103,7 @@ export async function readArray(
   read: ReadAt,
   { dtype, shape }: ArrayType,
   position: number,
-  { strides = rowMajor(shape), bigEndian = false }: Layout = {},
+  { strides = rowMajor(shape), bigEndian = false }: ArrayOrder = {},
 ): Promise<HostArray> {
   const data = allocate({ dtype, shape });
   const readSwapped: ReadAt = async (into, at) => {

@@ -188,7 +188,7 @@ async function adopt(folder: string, process: number, all: Written, { count, pat
 
 /**
  * Writes this process's parts into the folder that the first one has opened for the step, and waits until it is a checkpoint.
- * A run that was killed may have left such a folder behind: it gets the parts, too, and nobody makes a checkpoint of it.
+ * A run that was killed may have left such a folder behind: it gets the parts, too, and never becomes a checkpoint.
  */
 async function contribute(dir: string, step: number, state: Snapshot, { index, patience = PATIENCE }: Processes) {
   const given = new Set<string>();
@@ -245,7 +245,7 @@ export async function removeCheckpoint(dir: string, folder: string): Promise<voi
   try {
     await fsp.rename(folder, going);
   } catch (e) {
-    if ((e as NodeJS.ErrnoException).code === 'ENOENT') return; // somebody has removed it by hand
+    if ((e as NodeJS.ErrnoException).code === 'ENOENT') return; // removed by hand
     throw e;
   }
   await fsp.rm(going, { recursive: true, force: true });

@@ -39,12 +39,12 @@ export interface CheckpointOptions {
 
 export interface TickOptions {
   readonly metrics?: Readonly<Record<string, number>>;
-  /** Whether this is the last step; whether the process was told to end, unless told. */
+  /** Whether this is the last step. Default: whether the process was told to end. */
   readonly stop?: boolean;
 }
 
 export interface LoadOptions {
-  /** The newest unless told. */
+  /** Default: the newest. */
   readonly step?: number | 'best';
   /** Whether the random generator goes on from where it was, too; false where a checkpoint is only looked at. */
   readonly rng?: boolean;

@@ -104,12 +104,12 @@ export async function replaceFiles(
         await writeFlushed(file, 'w', write); // a pipe or a device: nothing to rename over
         continue;
       }
-      const target = await placeOf(file, known !== undefined);
+      const target = await realPathOf(file, known !== undefined);
       const temporary = `${target}.${randomUUID()}.tmp`;
       aside.push({ target, temporary });
       await writeFlushed(temporary, 'wx', write);
     }
-    const gone = await Promise.all(remove.map((file) => placeOf(file, false)));
+    const gone = await Promise.all(remove.map((file) => realPathOf(file, false)));
     const folders = new Set(aside.map(({ target }) => path.dirname(target)));
     const folder = folderOf([...aside.map(({ target }) => target), ...gone]);
     for (const other of folders) if (other !== folder) await finishReplacing(other);
@@ -132,7 +132,7 @@ export async function replaceFiles(
 }
 
 /** Where a file is, or will be: through a link, not in its place, unless it leads to what other models share. */
-async function placeOf(file: string, isThere: boolean): Promise<string> {
+async function realPathOf(file: string, isThere: boolean): Promise<string> {
   const real = isThere ? await fs.realpath(file).catch(() => undefined) : undefined; // gone meanwhile
   if (real !== undefined && path.basename(path.dirname(real)) !== BLOBS) return real;
   const folder = path.dirname(file);
@@ -191,7 +191,7 @@ export async function finishReplacing(folder: string): Promise<void> {
 const PAUSE = 20; // milliseconds between two tries
 const PATIENCE = 8_000; // renaming takes far less
 
-/** The right to rename the files of a set, as soon as nobody else has it; undefined once it is not needed any more. */
+/** The right to rename the files of a set, as soon as no other process has it; undefined once it is not needed any more. */
 async function lockFolder(folder: string): Promise<Lock>;
 async function lockFolder(folder: string, isNeeded: () => Promise<boolean>): Promise<Lock | undefined>;
 async function lockFolder(folder: string, isNeeded = async () => true): Promise<Lock | undefined> {
@@ -222,7 +222,7 @@ async function completeAll(folder: string): Promise<void> {
     const content = await readJson(journal, JournalSchema);
     if (!content) continue;
     for (const [temporary, target] of content.rename) {
-      // The folder may come from somebody else: a journal renames nothing but what replaceFiles writes.
+      // The folder may come from elsewhere: a journal renames nothing but what replaceFiles writes.
       if (!temporary.startsWith(target) || !TEMPORARY.test(temporary.slice(target.length)))
         throw new FileError(`${journal} would rename ${temporary} to ${target}: remove it if you do not know it`);
       await ifThere(fs.rename(path.join(folder, temporary), path.join(folder, target)));

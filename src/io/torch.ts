@@ -4,10 +4,10 @@ import { type ArrayType, byteLength, DTYPES, sizeOf, type TypedArray } from '../
 import { FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import {
+  type ArrayOrder,
   type ArraySource,
   type HostArray,
   isRowMajor,
-  type Layout,
   piecesOf,
   readArray,
   readInto,
@@ -39,7 +39,7 @@ export const readTorch = (path: string): Promise<TorchValue> =>
     for (const storage of archive.storages()) {
       if (!storage.views.size) continue;
       const place = placeOf(storage);
-      for (const view of storage.views.values()) room -= isPlain(view) ? 0 : byteLength(view.array);
+      for (const view of storage.views.values()) room -= isDirect(view) ? 0 : byteLength(view.array);
       if (room < 0) throw bad('its tensors are expanded far beyond what it holds: call clone() of them before saving');
       await fill(storage, place.open(), bigEndian, bad);
     }
@@ -65,7 +65,7 @@ export const locateTorch = (
     for (const place of places) await place.open().verify();
     for (const [name, what] of others) throw new FileError(`${path}: ${name} is ${what}, which lies in no one place`);
     for (const [name, { view, bigEndian }] of tensors)
-      if (bigEndian || !isPlain(view))
+      if (bigEndian || !isDirect(view))
         throw new FileError(`${path}: ${name} lies in another order: save it anew in Python, with .contiguous()`);
     return new Map(
       [...tensors].map(([name, { view, place }]) => {
@@ -280,7 +280,7 @@ function dictOf({ value: outer, archive, placeOf, bigEndian, bad }: Loaded, insi
 }
 
 /** Whether its elements lie as they are wanted, so that it can share the memory of its storage. */
-const isPlain = ({ array, strides, position, flip }: View): boolean =>
+const isDirect = ({ array, strides, position, flip }: View): boolean =>
   !flip && position % DTYPES[array.dtype].bytes === 0 && isRowMajor(array.shape, strides);
 
 async function readView(read: ReadAt, view: View, position: number, bigEndian: boolean): Promise<HostArray> {
@@ -288,7 +288,7 @@ async function readView(read: ReadAt, view: View, position: number, bigEndian: b
   const array = await readArray(read, { dtype, shape }, position, {
     strides: view.strides,
     bigEndian,
-  } satisfies Layout);
+  } satisfies ArrayOrder);
   if (view.flip) flipSigns(array.data, view.flip);
   return array;
 }
@@ -319,7 +319,7 @@ async function fill(storage: Storage, reader: CheckedReader, bigEndian: boolean,
   const read: ReadAt = async (into, at) => into.set(new Uint8Array(whole.buffer, at, into.byteLength));
   for (const view of views.values()) {
     const { array, position } = view;
-    array.data = isPlain(view)
+    array.data = isDirect(view)
       ? new DTYPES[array.dtype].array(whole.buffer, position, sizeOf(array.shape))
       : (await readView(read, view, position, false)).data;
   }

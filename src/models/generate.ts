@@ -81,7 +81,7 @@ export interface GenerateTimings {
   readonly decodeSeconds: number;
 }
 
-/** What can be generated from: a model that foresees the next token. */
+/** What can be generated from: a model that predicts the next token. */
 export interface CausalLM extends Module {
   readonly config: { readonly vocabSize: number; readonly maxPositionEmbeddings: number };
   readonly tokenizer: Tokenizer | null;

@@ -332,7 +332,7 @@ export interface PretrainedOptions extends Qwen3Options, HubOptions {
 const picked = <O extends object, K extends keyof O>(options: O, names: readonly K[]): Pick<O, K> =>
   Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name as K))) as Pick<O, K>;
 
-/** A Qwen3 that foresees the next token: fromPretrained(), forward(), loss(), generate(). */
+/** A Qwen3 that predicts the next token: fromPretrained(), forward(), loss(), generate(). */
 export class Qwen3ForCausalLM extends Module implements CausalLM {
   readonly config: Qwen3Config;
   readonly model: Qwen3Model;
@@ -373,7 +373,7 @@ export class Qwen3ForCausalLM extends Module implements CausalLM {
   }
 
   /**
-   * How badly each token is foreseen from those before it: the mean over the labels [B, T] that are not -100. They are the
+   * The loss of predicting each token from those before it: the mean over the labels [B, T] that are not -100. They are the
    * tokens themselves; what comes next is found here.
    */
   loss(inputIds: Tensor, labels: Tensor = inputIds, inputs: Qwen3Inputs = {}): Tensor {

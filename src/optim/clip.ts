@@ -70,10 +70,10 @@ export const clipGradNorm = entry((params: Given, maxNorm: number, options: Clip
   const factor = minimum(div(maxNorm, add(norm, 1e-6)), 1);
   for (const g of grads) g.rebind(convert(mul(wide(g), factor), g.dtype));
   const result = new Tensor(norm);
-  if (errorIfNonfinite) afterStep(checkFinite, result);
+  if (errorIfNonfinite) afterStep(checkNorm, result);
   return result;
 });
-async function checkFinite(norm: Tensor): Promise<void> {
+async function checkNorm(norm: Tensor): Promise<void> {
   const value = await norm.item();
   if (!Number.isFinite(value))
     throw new NonfiniteGradientError(

@@ -24,7 +24,7 @@ const LIMITS: Limits = { bytes: 2 ** 30, keys: 2 ** 20, waiting: 2 ** 16 };
 type Waiter = (reply: Reply) => void;
 
 /** `Owner` is who asks: a connection. */
-export class Store<Owner> {
+export class KeyValueMap<Owner> {
   readonly #values = new Map<string, Uint8Array>();
   readonly #waiting = new Map<string, { readonly owner: Owner; readonly answer: Waiter }[]>();
   readonly #waits = new Map<Owner, number>();

@@ -7,7 +7,7 @@ import { workerData } from 'node:worker_threads';
 import { messageOf } from '../base/thrown.js';
 import type { Answer, NetworkData, Request } from './key-value.js';
 import { type Frame, frameBytes, HEADER, KIND, LARGEST, readFrame } from './key-value-frames.js';
-import { failed, NOTHING, ok, type Reply, Store } from './key-value-map.js';
+import { failed, KeyValueMap, NOTHING, ok, type Reply } from './key-value-map.js';
 
 const { member, lines } = workerData as NetworkData;
 const address = `${member.host.includes(':') ? `[${member.host}]` : member.host}:${member.port}`;
@@ -89,7 +89,7 @@ const joinedValue = (nonce: Uint8Array): Uint8Array =>
 const isSame = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b);
 
 function serve(): Promise<void> {
-  const store = new Store<net.Socket>();
+  const store = new KeyValueMap<net.Socket>();
   const joined = new Map<number, Joined>();
   const left = new Map<number, string>();
   const strangers = new Set<net.Socket>();

@@ -86,7 +86,7 @@ export function namesOf(path: string, lead: readonly number[]): string[] {
 }
 
 /** Which linears the rules find, each with its own. */
-export function planned(
+export function linearsFor(
   model: Module,
   rules: readonly QuantRule[],
   targets?: Pattern,
@@ -116,7 +116,7 @@ export function replace(model: Module, name: string, layer: QuantLinear): void {
 export async function quantizeModel(model: Module, options: QuantizeOptions): Promise<QuantReport> {
   const { preset, rules, targets, materialize = false, onLayer } = options;
   if (!preset === !rules) throw new ArgumentError('quantizeModel: give either a preset or rules');
-  const plan = planned(model, rules ?? presetRules(preset!, options.options), targets);
+  const plan = linearsFor(model, rules ?? presetRules(preset!, options.options), targets);
   await checkFinite('quantize', model);
   const reports: LayerReport[] = [];
   let done = 0;
@@ -131,10 +131,10 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
     await compute('quantize', error, ...layer.parameters(), ...layer.buffers());
     const errors = (await error.tolist()) as number[];
     const names = namesOf(name, weight.shape.slice(0, -2));
-    const lost = errors.findIndex((e) => !Number.isFinite(e));
-    if (lost >= 0)
+    const bad = errors.findIndex((e) => !Number.isFinite(e));
+    if (bad >= 0)
       throw new DataError(
-        `quantize: the error of ${names[lost]}.weight is ${showNonfinite(errors[lost]!)}, though all its weights are finite: they are too large or too small for ${layer.kind} levels: leave it out with targets`,
+        `quantize: the error of ${names[bad]}.weight is ${showNonfinite(errors[bad]!)}, though all its weights are finite: they are too large or too small for ${layer.kind} levels: leave it out with targets`,
       );
     replace(model, name, layer);
     if (!layer.parameters().includes(linear.weight)) linear.weight.dispose();

@@ -9,7 +9,7 @@ import { noGrad } from '../tensor/autograd.js';
 import { zeros } from '../tensor/create.js';
 import { cat } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { type Batch, batchesOf, foreseen, type Lesson, positionsOf } from './lessons.js';
+import { type Batch, batchesOf, type Lesson, positionsOf, targetMask } from './lessons.js';
 
 /** Sequences, and what the student without adapters makes of them: [N, L], [N, L], [N, S, D]; its head, where that is trained. */
 export interface Anchor {
@@ -58,6 +58,6 @@ export function distanceFrom(anchor: Anchor, which: Tensor, model: Qwen3ForCausa
   const { inputIds, lossMask, hidden, ...head } = anchor;
   const at = which.to('i32').reshape([1]);
   const row = (x: Tensor) => x.indexSelect(0, at);
-  const mask = foreseen({ lossMask: row(lossMask) });
+  const mask = targetMask({ lossMask: row(lossMask) });
   return anchorLoss(positionsOf(model, row(inputIds)), model.lmHead.weight, { hidden: row(hidden), ...head }, { mask });
 }

@@ -1,4 +1,4 @@
-// From files of texts, tasks or chats to rows of tokens, with what is to be foreseen in them.
+// From files of texts, tasks or chats to rows of tokens, with what is to be predicted in them.
 import { DataError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Document, IterableDataset } from '../data/index.js';
@@ -41,7 +41,7 @@ const FORMS = {
   all: [null, false, true],
 } as const;
 
-/** One item in every form that is asked for, one behind the other. Of a chat, sft foresees the last answer alone. */
+/** One item in every form that is asked for, one behind the other. Of a chat, sft predicts the last answer alone. */
 function documentOf(item: unknown, s: TextSettings, tokenizer: Tokenizer, separator: number | null): Document {
   if (s.datasetFormat === 'text' && s.templateMode === 'none' && s.loraMode !== 'sft')
     return tokensOf(item, tokenizer, { field: s.textField, by: 'paragraph', separator });

@@ -1,5 +1,5 @@
 // Recovery: a quantized student gets its quality back.
-import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export { type MergeMode, type MergeReport, mergeStudent } from './merge.js';
 export type { EvalMetrics, Metrics } from './metrics.js';

@@ -1,6 +1,6 @@
 // What a student learns from: the batches, and how much it loses on one. All that needs a model is a function of it, so that
 // data is checked before weights are read.
-//   B sequences of L tokens; S = L - 1 positions, of which each foresees the next token
+//   B sequences of L tokens; S = L - 1 positions, of which each predicts the next token
 import type { HostArray } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { plural } from '../base/format.js';
@@ -19,7 +19,7 @@ import type { Schedule } from './schedule.js';
 export type Batch = Readonly<Record<string, Tensor>> & {
   /** i32[B, L] */
   readonly inputIds: Tensor;
-  /** u8[B, L]: 1 for tokens that are to be foreseen. */
+  /** u8[B, L]: 1 for tokens that are to be predicted. */
   readonly lossMask: Tensor;
 };
 type Row = Readonly<Record<string, unknown>>;
@@ -40,7 +40,8 @@ export const batchesOf = ({ rows }: Lesson, options: DataLoaderOptions<Row, Batc
   new DataLoader<Row, Batch>(rows, { dropLast: true, ...options });
 
 /** What the next tokens' mask is: of each position, whether the token behind it counts. */
-export const foreseen = ({ lossMask }: Pick<Batch, 'lossMask'>): Tensor => lossMask.narrow(1, 1, lossMask.size(1) - 1);
+export const targetMask = ({ lossMask }: Pick<Batch, 'lossMask'>): Tensor =>
+  lossMask.narrow(1, 1, lossMask.size(1) - 1);
 const nextOf = ({ inputIds }: Batch): Tensor => inputIds.narrow(1, 1, inputIds.size(1) - 1);
 /** Hidden states of all positions but the last, behind which nothing comes: [B, S, D]. */
 export const positionsOf = (model: Qwen3ForCausalLM, inputIds: Tensor): Tensor =>
@@ -94,7 +95,7 @@ async function cachedLesson(s: Settings, config: Qwen3Config, tokenizer: Tokeniz
       const { kdAlpha: alpha = 1 } = s;
       const hidden = positionsOf(student, batch.inputIds);
       const head = student.lmHead.weight;
-      const mask = foreseen(batch);
+      const mask = targetMask(batch);
       const { topkIdx, topkLogits, randIdx = null, randLogits = null } = batch;
       const { loss } = kdLoss(
         hidden,
@@ -148,7 +149,7 @@ async function textLesson(
     loss(student, batch) {
       const { inputIds } = batch;
       const hidden = positionsOf(student, inputIds);
-      const [next, mask] = [nextOf(batch), foreseen(batch)];
+      const [next, mask] = [nextOf(batch), targetMask(batch)];
       if (!teacher) return nextTokenLoss(hidden, student.lmHead.weight, next, { mask });
       const labels = where(mask.ne(0), next, -100);
       const expecting = { hidden: noGrad(() => positionsOf(teacher, inputIds)), head: teacher.lmHead.weight };

@@ -75,7 +75,7 @@ export const FLAGS = {
   trainEmbeddings: { group: ADAPTERS, kind: 'switch', default: false, text: 'train the embeddings, too' },
   trainLmHead: { group: ADAPTERS, kind: 'switch', default: false, text: 'train the head, too' },
 
-  loraMode: { group: LOSS, kind: ['recover', 'sft', 'kd'], otherwise: 'kd with a cache or a teacher, else recover', text: 'recover: foresee every token; sft: those of answers; kd: what a teacher says' },
+  loraMode: { group: LOSS, kind: ['recover', 'sft', 'kd'], otherwise: 'kd with a cache or a teacher, else recover', text: 'recover: predict every token; sft: those of answers; kd: what a teacher says' },
   teacher: { group: LOSS, kind: 'text', text: 'a teacher that runs beside the student, where there is no cache' },
   kdTemperature: { group: LOSS, needs: ['kdCacheDir', 'teacher'], kind: 'number', above: 0, default: 2, text: 'of both distributions' },
   kdAlpha: { group: LOSS, needs: ['kdCacheDir', 'teacher'], kind: 'number', least: 0, most: 1, otherwise: '1 with a cache, 0.5 with --teacher', text: "the teacher's share of the loss; the rest is the text's" },

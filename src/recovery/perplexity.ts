@@ -1,4 +1,4 @@
-// How well a model foresees a text: exp of the mean loss over tokens. Logits of all positions are never held, and any number of
+// The perplexity of a model on a text: exp of the mean loss over tokens. Logits of all positions are never held, and any number of
 // rows is one program.
 import fs from 'node:fs/promises';
 import { checkWhole } from '../base/check.js';
@@ -21,13 +21,13 @@ import { positionsOf } from './lessons.js';
 
 type Tokens = ArrayLike<number | bigint>;
 type Row = Tokens | Pick<HostArray, 'data'>;
-/** A row of tokens; its mask is 1 for those that are to be foreseen, all but the first unless told. */
+/** A row of tokens; its mask is 1 for those that are to be predicted. Default: all but the first. */
 export interface PerplexityRow {
   readonly inputIds: Row;
   readonly lossMask?: Row;
 }
 export interface PerplexityOptions {
-  /** Rows at a time: 4 unless told. */
+  /** Rows at a time. Default: 4. */
   readonly batchSize?: number;
   /** Rows that are done, of all. */
   readonly onProgress?: (done: number, total: number) => void;
@@ -95,7 +95,7 @@ async function meanOf(
     before = add(losses, filled, start);
   }
   await before;
-  if (!total) throw new DataError('evaluatePerplexity: no token is to be foreseen: their mask is 0 everywhere');
+  if (!total) throw new DataError('evaluatePerplexity: no token is to be predicted: their mask is 0 everywhere');
   const loss = sum / total;
   const perplexity = Math.exp(loss);
   if (!Number.isFinite(perplexity))
@@ -126,11 +126,11 @@ async function lossReason(
 
 // ---- the program
 
-type Run = Compiled<[ids: Tensor, mask: Tensor], Tensor>;
-const programs = new WeakMap<Module, Run>();
+type LossProgram = Compiled<[ids: Tensor, mask: Tensor], Tensor>;
+const programs = new WeakMap<Module, LossProgram>();
 
 /** Tokens i32[B, L] and their mask u8[B, L] to the sum of each row's losses, [B]. */
-function programOf(model: Qwen3ForCausalLM): Run {
+function programOf(model: Qwen3ForCausalLM): LossProgram {
   const known = programs.get(model);
   if (known) return known;
   const made = compile(
@@ -178,7 +178,7 @@ function checkLength(length: number, { config }: Qwen3ForCausalLM): void {
   if (length > most)
     throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the model has ${most} positions`);
   if (length < 2)
-    throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the first is not foreseen, so 2 at least`);
+    throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the first is not predicted, so 2 at least`);
 }
 
 interface Filled {
@@ -227,7 +227,7 @@ export interface PerplexityTextOptions extends Omit<DocumentOptions, 'by'> {
   readonly stride?: number;
   /** At most so many tokens of the text. */
   readonly maxTokens?: number;
-  /** What is a document in a text file: all of it, unless told. */
+  /** What is a document in a text file. Default: all of it. */
   readonly by?: 'file' | 'line' | 'paragraph';
 }
 
@@ -256,13 +256,13 @@ export async function perplexityRows(
     if (tokens.length >= maxTokens) break;
   }
   if (tokens.length < 2)
-    throw new DataError(`${[files].flat().join(', ')}: the text is empty: there is nothing to foresee`);
+    throw new DataError(`${[files].flat().join(', ')}: the text is empty: there is nothing to predict`);
   const length = 1 + Math.max(0, Math.ceil((tokens.length - L) / stride));
   return {
     length,
     get: (row) => {
       const start = row * stride;
-      const seen = row ? start - stride + L : 1; // by the row before; the first of all is not foreseen
+      const seen = row ? start - stride + L : 1; // by the row before; the first of all is not predicted
       const [inputIds, lossMask] = [new Int32Array(L), new Uint8Array(L)];
       for (let i = 0; i < L && start + i < tokens.length; i++) {
         inputIds[i] = tokens[start + i]!;

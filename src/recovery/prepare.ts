@@ -32,7 +32,7 @@ import { studentIn } from './output.js';
 import { type AdaptersToTrain, findStudent, loadStudent, type StudentForm, saveStudent } from './student.js';
 import type { Workers } from './workers.js';
 
-export interface Prepared {
+export interface Setup {
   readonly student: Qwen3ForCausalLM;
   readonly form: StudentForm;
   readonly lesson: Lesson;
@@ -45,7 +45,7 @@ export interface Prepared {
 /** Measured with Qwen3-0.6B: on an H200, light takes 2% more time and a third less memory; a TPU has little memory. */
 const CHECKPOINTING = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
 
-export async function prepare(s: Settings, workers: Workers): Promise<Prepared> {
+export async function prepare(s: Settings, workers: Workers): Promise<Setup> {
   const on = device(s.tpu ? 'tpu' : s.device);
   if (s.xlaCacheDir) process.env.XLA_PERSISTENT_CACHE_PATH = s.xlaCacheDir;
   const dtype = s.dtype ? (TORCH[s.dtype] ?? (s.dtype as DType)) : on === 'cpu' || s.mixedPrecision ? 'f32' : 'bf16';

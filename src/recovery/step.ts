@@ -13,7 +13,7 @@ import { tensor, zeros } from '../tensor/create.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { averageGradients, averageMetrics } from '../train/index.js';
 import { type Anchor, distanceFrom } from './anchor.js';
-import { type Batch, foreseen, type Lesson } from './lessons.js';
+import { type Batch, type Lesson, targetMask } from './lessons.js';
 import type { Settings } from './options.js';
 import type { Schedule } from './schedule.js';
 
@@ -92,7 +92,7 @@ function passesOf({ model, optimizer, lesson, anchor, settings }: StepParts) {
   };
 }
 
-const counted = (batch: Batch): Tensor => foreseen(batch).float().sum();
+const counted = (batch: Batch): Tensor => targetMask(batch).float().sum();
 /** [A B, ...] to [A, B, ...] */
 const inParts = (batch: Batch, A: number): Batch =>
   Object.fromEntries(Object.entries(batch).map(([name, x]) => [name, microBatches(x, A)])) as Batch;

@@ -30,13 +30,13 @@ import type { Tensor } from '../tensor/tensor.js';
 export type StudentForm = 'plain' | 'packed' | 'original';
 
 export interface StudentOptions extends Qwen3Options, HubOptions {
-  /** What it computes in; that of its config.json unless told. */
+  /** What it computes in. Default: that of its config.json. */
   readonly dtype?: DType;
   /** For the original's files, which do not describe the model: a folder or name of the Qwen3 they were made of. */
   readonly base?: string;
-  /** Quantized weights are computed now and kept, for a student whose scales are not trained: true unless told. */
+  /** Quantized weights are computed now and kept, for a student whose scales are not trained. Default: true. */
   readonly materialize?: boolean;
-  /** Adapters that are put on it: those of a folder or file (loadAdapters); unless told, those that the original's files hold. */
+  /** Adapters that are put on it: a folder or file (loadAdapters). Default: those that the original's files hold. */
   readonly adapters?: string | boolean;
   /** How those that the original's files hold are trained. */
   readonly adapterOptions?: AdaptersToTrain;
@@ -205,13 +205,13 @@ async function loadOriginal(
 // ---- writing
 
 export interface SaveStudentOptions {
-  /** packed where it is quantized, else plain, unless told. A quantized one becomes plain with its weights as they are. */
+  /** Default: 'packed' if it is quantized, else 'plain'. A quantized one becomes plain with its weights as they are. */
   readonly form?: StudentForm;
-  /** The folder whose tokenizer goes with it; that which the model was loaded from unless told. */
+  /** The folder whose tokenizer goes with it. Default: the one that the model was loaded from. */
   readonly tokenizerFrom?: string;
-  /** Of packed scales: as they are unless told; f16 takes half the room of f32. */
+  /** Of packed scales; f16 takes half the room of f32. Default: as they are. */
   readonly scaleDtype?: DType;
-  /** The model that the original's config.json names; where it was loaded from unless told. */
+  /** The model that the original's config.json names. Default: where it was loaded from. */
   readonly modelId?: string;
 }
 

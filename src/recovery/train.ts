@@ -9,26 +9,26 @@ import { AdamW, LambdaLR } from '../optim/index.js';
 import { device } from '../runtime/device.js';
 import { counts } from '../runtime/program.js';
 import { batchFor } from '../spmd/index.js';
-import type { Prepared as PreparedProgram } from '../step/step.js';
+import type { Prepared } from '../step/step.js';
 import { compute } from '../step/sync.js';
 import { Tensor } from '../tensor/tensor.js';
 import { shareLoader } from '../train/data.js';
 import { getMemoryInfo } from '../xm/index.js';
 import { type Anchor, emptyAnchor, fillAnchor } from './anchor.js';
 import { type Batch, batchesOf, type Lesson } from './lessons.js';
-import { failedStep, type Lost, lostRun } from './lost.js';
 import { Meter } from './meter.js';
 import type { EvalMetrics, Metrics } from './metrics.js';
+import { failedStep, type NonfiniteValue, nonfiniteRun } from './nonfinite.js';
 import { fixed, type Settings } from './options.js';
 import { OutputFolder, studentIn } from './output.js';
 import { evaluatePerplexity, type Perplexity, perplexityRows } from './perplexity.js';
-import { type Prepared, prepare } from './prepare.js';
+import { prepare, type Setup } from './prepare.js';
 import { rateFactor, scheduleAt } from './schedule.js';
 import { recoveryStep, type Step, type StepResult, sharedStep } from './step.js';
 import type { StudentForm } from './student.js';
 import type { Workers } from './workers.js';
 
-/** What happens in a run, for whoever shows it. */
+/** What happens in a run, for progress displays and logs. */
 export type RecoveryEvent =
   | {
       readonly kind: 'student';
@@ -38,7 +38,7 @@ export type RecoveryEvent =
       readonly device: string;
       readonly dtype: string;
     }
-  | ({ readonly kind: 'preflight' } & PreparedProgram)
+  | ({ readonly kind: 'preflight' } & Prepared)
   | { readonly kind: 'resumed'; readonly step: number }
   | {
       readonly kind: 'step';
@@ -94,7 +94,7 @@ export async function recover(settings: Settings, tell: Tell, workers: Workers):
   tell({ kind: 'preflight', ...(await learner.preflight()) });
   if (settings.overwrite) await folder.clear(settings); // not before all else is right
   await learner.fillAnchor(); // from here on data is read
-  const run = new Run(settings, prepared, learner, folder, tell, workers);
+  const run = new RecoveryRun(settings, prepared, learner, folder, tell, workers);
   await run.resume();
   await run.train();
   return { ...(await run.finish()), compiles: counts.compiled - compiled };
@@ -114,7 +114,7 @@ class Learner {
   /** Of a step's sequences, those that this worker's program takes. */
   readonly #sequences: number;
 
-  constructor({ student, lesson }: Prepared, s: Settings, { apart, count }: Workers) {
+  constructor({ student, lesson }: Setup, s: Settings, { apart, count }: Workers) {
     this.student = student;
     this.lesson = lesson;
     this.#settings = s;
@@ -136,7 +136,7 @@ class Learner {
   }
 
   /** Compiles the step: how long that took, and what it needs. */
-  async preflight(): Promise<PreparedProgram> {
+  async preflight(): Promise<Prepared> {
     await compute('setup', ...this.student.parameters(), ...tensorsIn(this.optimizer.stateDict()));
     const batch = batchFor(this.student, this.lesson.placeholder(this.#sequences));
     return this.#step.prepare([batch, this.#scheduleAt(0)]);
@@ -187,7 +187,7 @@ interface Progress {
   latest?: Perplexity;
 }
 
-class Run {
+class RecoveryRun {
   readonly #settings: Settings;
   readonly #learner: Learner;
   readonly #folder: OutputFolder;
@@ -206,7 +206,7 @@ class Run {
 
   constructor(
     s: Settings,
-    { lesson, share, mesh }: Prepared,
+    { lesson, share, mesh }: Setup,
     learner: Learner,
     folder: OutputFolder,
     tell: Tell,
@@ -280,8 +280,8 @@ class Run {
     this.#step = step;
     this.#last = { lr, gradNorm };
     tell('started');
-    const value = offLoop(() => loss.item()).then(Number); // nobody waits for it
-    value.then((x) => this.#meter.step(step, x)).catch(() => {}); // whoever awaits it hears of it
+    const value = offLoop(() => loss.item()).then(Number); // not awaited: the loop goes on
+    value.then((x) => this.#meter.step(step, x)).catch(() => {}); // a rejection surfaces where `value` is awaited
     this.#pending.push(value);
     if (verbose) tell('done', { loss: await value });
     this.#meter.memory((await getMemoryInfo()).bytesUsed);
@@ -291,16 +291,16 @@ class Run {
   /** Waits for the losses of all steps. What is kept after it is good: they are finite, and so is the last update. */
   async #settle(): Promise<number> {
     const [first, losses] = [this.#step + 1 - this.#pending.length, await Promise.all(this.#pending.splice(0))];
-    const lost = losses.findIndex((loss) => !Number.isFinite(loss));
-    if (lost >= 0) throw await this.#lost({ what: 'loss', step: first + lost, value: losses[lost]! });
+    const bad = losses.findIndex((loss) => !Number.isFinite(loss));
+    if (bad >= 0) throw await this.#nonfinite({ what: 'loss', step: first + bad, value: losses[bad]! });
     this.#progress.losses.push(...losses);
     const gradNorm = Number(await this.#last!.gradNorm.item());
     if (!Number.isFinite(gradNorm))
-      throw await this.#lost({ what: 'norm of the gradients', step: this.#step, value: gradNorm });
+      throw await this.#nonfinite({ what: 'norm of the gradients', step: this.#step, value: gradNorm });
     return gradNorm;
   }
-  #lost(lost: Lost): Promise<NonfiniteError> {
-    return lostRun(lost, this.#folder);
+  #nonfinite(value: NonfiniteValue): Promise<NonfiniteError> {
+    return nonfiniteRun(value, this.#folder);
   }
 
   async #log(): Promise<void> {

@@ -12,7 +12,7 @@ interface Field {
 }
 export type Fields<O> = { readonly [K in keyof Required<O>]: Field };
 
-export const whole = (least: number, also = ''): Field => ({
+export const wholeField = (least: number, also = ''): Field => ({
   is: (x: unknown) => Number.isSafeInteger(x) && (x as number) >= least,
   must: `a whole number, ${least} or more${also}`,
 });
@@ -22,7 +22,7 @@ const oneOf = (...names: readonly string[]): Field => ({
   is: (x: string) => names.includes(x),
   must: `${names.slice(0, -1).join(', ')}${names.length > 1 ? ' or ' : ''}${names.at(-1)}`,
 });
-const size = whole(1);
+const size = wholeField(1);
 /** Sizes of a mesh: -1 is what remains. */
 const share: Field = { is: (x: unknown) => x === -1 || size.is(x as never), must: `${size.must}, or -1: what remains` };
 
@@ -64,7 +64,7 @@ export interface ScalingOptions {
   readonly resourcesPerWorker?: Readonly<Record<string, number>>;
 }
 const SCALING: Fields<ScalingOptions> = {
-  numWorkers: whole(0, ' (0 and 1: this process)'),
+  numWorkers: wholeField(0, ' (0 and 1: this process)'),
   useTpu: flag,
   useGpu: flag,
   topology: text,
@@ -117,20 +117,20 @@ export class ScalingConfig extends Config<ScalingOptions> implements ScalingOpti
 }
 
 export interface FailureOptions {
-  /** How often a run that failed is begun again from its last checkpoint: 0 unless told, -1 always. */
+  /** How often a run that failed is begun again from its last checkpoint; -1: always. Default: 0. */
   readonly maxFailures?: number;
 }
 export class FailureConfig extends Config<FailureOptions> implements FailureOptions {
   declare readonly maxFailures: number;
   constructor(options?: FailureOptions) {
-    super({ maxFailures: whole(-1, ' (-1: always begins again)') }, options, { maxFailures: 0 });
+    super({ maxFailures: wholeField(-1, ' (-1: always begins again)') }, options, { maxFailures: 0 });
   }
 }
 
 export interface CheckpointOptions {
-  /** How many are kept: the newest, or those with the best score; the last one is always kept. All unless told. */
+  /** How many are kept: the newest, or those with the best score; the last one is always kept. Default: all. */
   readonly numToKeep?: number;
-  /** The metric that scores them, and whether more of it is better ('max', unless told). */
+  /** The metric that scores them, and whether more of it is better. Default: 'max'. */
   readonly checkpointScoreAttribute?: string;
   readonly checkpointScoreOrder?: 'max' | 'min';
 }
@@ -145,9 +145,9 @@ export class CheckpointConfig extends Config<CheckpointOptions> implements Check
 }
 
 export interface RunOptions {
-  /** The run's folder in storagePath. A run of this name that is there goes on; unless told, a new one each time. */
+  /** The run's folder in storagePath. A run of this name that is there goes on. Default: a new name each time. */
   readonly name?: string;
-  /** Where runs are kept: 'runs' unless told. */
+  /** Where runs are kept. Default: 'runs'. */
   readonly storagePath?: string;
   readonly failureConfig?: FailureOptions;
   readonly checkpointConfig?: CheckpointOptions;
@@ -181,7 +181,7 @@ export interface XlaSpmdConfig extends SpmdConfig {
 export interface TorchOptions {
   /** 'xla_tpu' goes with useTpu; 'xla' is any device. */
   readonly backend?: 'xla' | 'xla_tpu';
-  /** The mesh of all devices: unless told, all of them along data. */
+  /** The mesh of all devices. Default: all of them along data. */
   readonly xlaSpmdConfig?: XlaSpmdConfig;
 }
 const SPMD: Fields<XlaSpmdConfig> = {

@@ -185,7 +185,7 @@ class EveryItem implements Sampler {
     return every(this.whole.order(epoch), this.index, this.count);
   }
 }
-/** The same of batches that somebody else has put together. */
+/** The same of batches that are already put together. */
 class EveryBatch implements BatchOrder {
   readonly length: number;
   constructor(

@@ -24,7 +24,7 @@ export class TrainingFailedError extends TsxlaError {
   declare readonly result: Result;
   constructor(message: string, result: Result, options?: ErrorOptions) {
     super(message, options);
-    // Not enumerable: Node would print the cause twice, and the whole history, where nobody catches it.
+    // Not enumerable: Node would print the cause twice, and the whole history, where it is not caught.
     Object.defineProperty(this, 'result', { value: result });
   }
 }

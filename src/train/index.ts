@@ -1,5 +1,5 @@
 // Training runs: the trainer of spec 003 (TorchTrainer), and what its loop can ask and do.
-import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export { Checkpoint } from './checkpoint.js';
 export {
@@ -27,7 +27,9 @@ export {
   anyWorker,
   averageGradients,
   averageMetrics,
-  type Prepared,
+  type PreparedOptimizer,
+  /** @deprecated Use PreparedOptimizer. */
+  type PreparedOptimizer as Prepared,
   type PrepareModelOptions,
   prepareDataLoader,
   prepareModel,

@@ -55,7 +55,7 @@ async function runOnce(request: RunRequest, attempt: number, folder: RunFolder):
   else await new WorkerGroup(spec, folder, scale).run();
 }
 
-/** The link of a loop that runs here: nobody else is asked. */
+/** The link of a loop that runs in this process, alone. */
 class OwnLink implements Link {
   constructor(readonly folder: RunFolder) {}
   async report(metrics: Metrics, checkpoint: string | null): Promise<void> {

@@ -260,12 +260,12 @@ const watched = (work: Promise<void>): Watched =>
   new Watched((resolve, reject) => void work.then(() => resolve(undefined), reject));
 
 /** An optimizer whose step may have to wait for other workers. */
-export type Prepared<O> = { step(options?: StepOptions): void | Promise<void> } & O;
+export type PreparedOptimizer<O> = { step(options?: StepOptions): void | Promise<void> } & O;
 /**
  * The optimizer whose step averages gradients over all workers first: `await optimizer.step()`, outside of compiled functions.
  * Where XLA sums gradients, or there is one worker, it is the optimizer itself.
  */
-export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O> {
+export function prepareOptimizer<O extends Optimizer>(optimizer: O): PreparedOptimizer<O> {
   const loop = currentLoop('prepareOptimizer');
   loop.isAveraged = true;
   if (!loop.isApart) return optimizer;
@@ -314,7 +314,7 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): Prepared<O>
       const value = Reflect.get(target, key, target);
       return typeof value === 'function' ? value.bind(target) : value; // its private fields are the target's
     },
-  }) as Prepared<O>;
+  }) as PreparedOptimizer<O>;
 }
 
 /** Spec 003's: the model is where it belongs, and toDevice brings batches there. The loop is the same on every device. */

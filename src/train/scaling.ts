@@ -11,7 +11,7 @@ import type { ScalingConfig, TorchConfig } from './config.js';
 
 /**
  * How workers come to the same gradients. 'none': there is one. 'xla': by XLA's collectives, inside the program (TPU, CUDA).
- * 'engine': between two programs, by whoever started the workers (CPU, where XLA's C API has no collectives).
+ * 'engine': between two programs, by the engine that started the workers (CPU, where XLA's C API has no collectives).
  */
 export type Reduce = 'none' | 'xla' | 'engine';
 

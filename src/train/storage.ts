@@ -105,7 +105,7 @@ export class RunFolder {
   /** Keeps a checkpoint whose files are in these folders; those in `.saving` are moved, others copied. One at a time. */
   persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
     const kept = this.#keeping.then(() => this.#persist(parts, metrics, reports));
-    this.#keeping = kept.catch(() => {}); // whoever has reported it is told
+    this.#keeping = kept.catch(() => {}); // a rejection surfaces in report()
     return kept;
   }
   async #persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
@@ -143,7 +143,7 @@ export class RunFolder {
     this.#written = Math.max(this.#written, reports);
   }
 
-  /** The end of the run, once all that was reported is kept. A disk that is full has been told of. */
+  /** The end of the run, once all that was reported is kept. What the disk refused was logged before. */
   async close(): Promise<void> {
     await this.#keeping;
     await fsp.rm(this.#at(SAVING), { recursive: true, force: true });
@@ -170,7 +170,7 @@ export class RunFolder {
         await fsp.rename(folder, aside);
         await fsp.rm(aside, { recursive: true, force: true });
       } catch (e) {
-        if (fs.existsSync(folder)) notice(`${folder} cannot be removed: ${messageOf(e)}`); // else somebody else has
+        if (fs.existsSync(folder)) notice(`${folder} cannot be removed: ${messageOf(e)}`); // else another process has
       }
     }
     this.#kept = this.#kept.filter((c) => spared.has(c));
@@ -178,7 +178,7 @@ export class RunFolder {
 
   /** What there is of the run now. */
   plain(): PlainResult {
-    const there = this.#kept.filter((c) => fs.existsSync(c.path)); // somebody may have removed some by hand
+    const there = this.#kept.filter((c) => fs.existsSync(c.path)); // some may have been removed by hand
     const checkpoints = there.map(({ path, metrics }) => ({ path, metrics }));
     return { history: [...this.history], checkpoints, path: this.path };
   }

@@ -34,7 +34,7 @@ interface CommonOptions<C> {
   readonly torchConfig?: TorchOptions;
   /** Datasets by name, for getDatasetShard. */
   readonly datasets?: Datasets;
-  /** Of a Ray cluster, as 'http://127.0.0.1:8265'; RAY_ADDRESS unless told. Without one, this machine trains. */
+  /** Of a Ray cluster, as 'http://127.0.0.1:8265'. Default: RAY_ADDRESS; without one, this machine trains. */
   readonly address?: string;
   /** How the project comes to the cluster and what its workers may do. */
   readonly ray?: RayOptions;

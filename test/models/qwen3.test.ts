@@ -76,7 +76,7 @@ describe.each([
   const packed = tx.data.packSequences([...long, ...short], { length: 9, padValue: 1 });
   const loader = new tx.data.DataLoader(packed, { batchSize: 2 }); // one long and one short document in each row
 
-  test('each has the logits it has alone, and the loss is the mean over all tokens that are foreseen', async () => {
+  test('each has the logits it has alone, and the loss is the mean over all tokens that are predicted', async () => {
     const model = await load('tied', options);
     const alone = [long, short].map((documents) => tx.tensor(documents, { dtype: 'i32' }));
     for await (const { inputIds, labels, ...inputs } of loader) {

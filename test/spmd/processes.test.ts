@@ -11,7 +11,7 @@ import koffi from 'koffi';
 import { type KeyValueCallbacks, KeyValueStore, type Member } from 'tsxla/pjrt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Frame, frameBytes, KIND, readFrame } from '../../dist/pjrt/key-value-frames.js';
-import { type Reply, Store } from '../../dist/pjrt/key-value-map.js';
+import { KeyValueMap, type Reply } from '../../dist/pjrt/key-value-map.js';
 import { readString, Struct } from '../../dist/pjrt/struct.js';
 import { joinOthers, memberFromEnv, watchOthers } from '../../dist/runtime/processes.js';
 import { startCpu } from '../support.js';
@@ -304,7 +304,7 @@ describe('what the store keeps', () => {
     void said.push(`${who}: ${reply.message || Buffer.from(reply.value)}`);
   const bytes = (n: number) => Buffer.alloc(n, 'x');
   test('has a limit in bytes, in keys, and in what one process waits for', () => {
-    const store = new Store<string>({ bytes: 100, keys: 3, waiting: 2 });
+    const store = new KeyValueMap<string>({ bytes: 100, keys: 3, waiting: 2 });
     expect(store.put('a', bytes(60)).code).toBe(0);
     expect(store.put('b', bytes(40)).message).toBe(
       'b (40 bytes) does not fit into the store: it has 1 keys and 61 bytes, and takes 3 and 100',
@@ -319,7 +319,7 @@ describe('what the store keeps', () => {
     expect(said.splice(0)).toEqual(['one: a process waits for 2 keys, which is the most it may', 'one: x']);
   });
   test('is told to who waits for it, and not to who has left', () => {
-    const store = new Store<string>({ bytes: 100, keys: 9, waiting: 2 });
+    const store = new KeyValueMap<string>({ bytes: 100, keys: 9, waiting: 2 });
     for (const who of ['one', 'two', 'two']) store.get('k', who, hear(who));
     store.forget('one');
     store.put('k', bytes(2));

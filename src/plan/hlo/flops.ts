@@ -6,7 +6,7 @@ import { type Body, elementsOf, leavesOf, type OptimizedProgram } from './progra
 
 /**
  * What a kernel computes with: the matrix unit at one of its precisions, or the vector unit. tf32 are products of f32 with
- * whatever precision the device has for them unless told; f32 are those that must be exact.
+ * the device's default precision for them; f32 are those that must be exact.
  */
 export type Unit = 'bf16' | 'tf32' | 'f32' | 'int8' | 'vector';
 export type Flops = Readonly<Partial<Record<Unit, number>>>;

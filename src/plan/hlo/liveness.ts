@@ -44,11 +44,11 @@ export function livenessOf(module: Module): Liveness {
 }
 
 /** An array in main memory, under all the names it has: a loop's results lie where its operands did. */
-interface Place {
-  parent?: Place;
+interface Slot {
+  parent?: Slot;
   readonly shape: Shape;
   readonly made: Instruction;
-  /** Outside this computation nobody knows it: the outermost of those that do. */
+  /** The outermost computation that knows it. */
   home: Frame;
   argument?: number;
 }
@@ -56,19 +56,19 @@ interface Place {
 interface Frame {
   readonly body: Body;
   readonly depth: number;
-  /** Places of every instruction's arrays, leaf by leaf. */
-  readonly values: Map<number, readonly Place[]>;
+  /** Slots of every instruction's arrays, leaf by leaf. */
+  readonly values: Map<number, readonly Slot[]>;
   /** Computations that an instruction runs. */
   readonly inner: Map<number, readonly Frame[]>;
 }
 
-function find(p: Place): Place {
+function find(p: Slot): Slot {
   while (p.parent) p = p.parent;
   return p;
 }
 
 /** Two names for one place: it belongs to whichever is known farther out. */
-function unite(a: Place | undefined, b: Place | undefined): void {
+function unite(a: Slot | undefined, b: Slot | undefined): void {
   if (!a || !b) return;
   const [x, y] = [find(a), find(b)];
   if (x === y) return;
@@ -100,16 +100,16 @@ class Memory {
     return this.#peakOf(this.#entry);
   }
 
-  #frame(body: Body, depth: number, given?: readonly (readonly Place[])[]): Frame {
+  #frame(body: Body, depth: number, given?: readonly (readonly Slot[])[]): Frame {
     const frame: Frame = { body, depth, values: new Map(), inner: new Map() };
     for (const i of body.order) frame.values.set(i.id, this.#places(frame, i, given));
     return frame;
   }
 
   /** Where an instruction's arrays lie: in places of their own, or where its operands do. */
-  #places(frame: Frame, i: Instruction, given?: readonly (readonly Place[])[]): readonly Place[] {
+  #places(frame: Frame, i: Instruction, given?: readonly (readonly Slot[])[]): readonly Slot[] {
     const operands = i.operands.map((id) => frame.values.get(id) ?? []);
-    const fresh = () => leavesOf(i.shape).map((shape): Place => ({ shape, made: i, home: frame }));
+    const fresh = () => leavesOf(i.shape).map((shape): Slot => ({ shape, made: i, home: frame }));
     const [first = []] = operands;
     switch (i.opcode) {
       case 'parameter': {
@@ -246,8 +246,8 @@ class Memory {
     };
   }
 
-  #livesOf(frame: Frame): Map<Place, Life> {
-    const lives = new Map<Place, Life>();
+  #livesOf(frame: Frame): Map<Slot, Life> {
+    const lives = new Map<Slot, Life>();
     frame.body.order.forEach((i, t) => {
       const own = (frame.values.get(i.id) ?? []).map(find);
       const used = i.operands.flatMap((id) => frame.values.get(id) ?? []).map(find);
@@ -271,7 +271,7 @@ class Memory {
   }
 
   /** What writes a place when an instruction runs: of a loop, what makes the next value of what it carries. */
-  #writer(frame: Frame, i: Instruction, place: Place): Writer | undefined {
+  #writer(frame: Frame, i: Instruction, place: Slot): Writer | undefined {
     if (NAMES.has(i.opcode) || i.target === 'AllocateBuffer') return undefined;
     const handed = i.operands.flatMap((id) => frame.values.get(id) ?? []);
     const hands = /^(async|copy)-|-done$/.test(i.opcode);
@@ -300,7 +300,7 @@ class Memory {
     return { bytes: 0, buffers: [], work: NAMES.has(i.opcode) || i.opcode === 'constant' ? 0 : 1 };
   }
 
-  #describe(place: Place, { bytes, writer }: Life, kind: BufferClass): LiveBuffer {
+  #describe(place: Slot, { bytes, writer }: Life, kind: BufferClass): LiveBuffer {
     const shape = shapeText(place.shape);
     const made = this.program.source(place.made);
     if (place.argument !== undefined) {
@@ -366,7 +366,7 @@ const PASSES = new Set([
 const NAMES = new Set(['tuple', 'get-tuple-element', 'bitcast', 'parameter', 'opt-barrier', 'optimization-barrier']);
 
 /** A result takes the place of an operand of its size that is used for the last time: XLA lets elementwise work do so. */
-function shareWithTheDying(frame: Frame, lives: Map<Place, Life>): void {
+function shareWithTheDying(frame: Frame, lives: Map<Slot, Life>): void {
   frame.body.order.forEach((i, t) => {
     if (i.opcode !== 'fusion' && !ELEMENTWISE.has(i.opcode)) return;
     const made = (frame.values.get(i.id) ?? []).map((p) => lives.get(find(p))).filter((l) => l?.first === t);

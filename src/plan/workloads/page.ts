@@ -3,7 +3,7 @@
 import { bytes, flops, seconds } from '../../base/format.js';
 import { type Chip, PARTS, type Plan } from '../index.js';
 import type { WorkloadPlan, WorkloadRow } from './plan.js';
-import { fitOf, nameOf, placeOf, recommendation, tableOf, titleOf } from './report.js';
+import { fitOf, nameOf, recommendation, shortSource, tableOf, titleOf } from './report.js';
 import { WORKLOADS } from './table.js';
 
 /** A program of a row: what the charts show one by one. */
@@ -222,7 +222,7 @@ function shortages(rows: readonly WorkloadRow[]): string {
     .filter((row) => !row.fits)
     .map((row) => {
       const plan = row.programs.find((p) => !p.plan.fits)?.plan;
-      const buffers = (plan?.largest ?? []).map((b) => [bytes(b.bytes), b.shape, b.what, placeOf(b.source)]);
+      const buffers = (plan?.largest ?? []).map((b) => [bytes(b.bytes), b.shape, b.what, shortSource(b.source)]);
       const remedies = (row.remedies ?? []).map((r) => [
         r.what,
         r.peak ? bytes(r.peak) : '',
@@ -244,7 +244,7 @@ function heaviest([best]: readonly WorkloadRow[]): string {
     `${((100 * k.seconds) / total).toFixed(1)}%`,
     String(k.times),
     k.name,
-    placeOf(k.source),
+    shortSource(k.source),
   ]);
   return lines.length ? listed(['time', 'of all', 'runs', 'kernel', 'where'], lines) : '';
 }

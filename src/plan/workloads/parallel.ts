@@ -24,7 +24,7 @@ export function parseMesh(text: string, slice: Slice): ParallelSizes {
   return mesh.size === 1 ? {} : Object.fromEntries(mesh.axisNames.map((axis) => [axis, mesh.sizeOf(axis)]));
 }
 
-/** What is tried unless told: what needs the least traffic, and what needs the least memory. */
+/** Default: what needs the least traffic, and what needs the least memory. */
 export function autoMeshes({ devices }: Slice, trains: boolean, keyValueHeads: number): ParallelSizes[] {
   if (devices === 1) return [{}];
   if (trains) return [{ data: devices }, { fsdp: devices }];

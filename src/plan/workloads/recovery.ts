@@ -9,9 +9,9 @@ import type { Module } from '../../nn/module.js';
 import { AdamW } from '../../optim/index.js';
 import type { DeviceType } from '../../plugins/index.js';
 import { FactoredLinear, PackedLinear, presetRules, quantLinears } from '../../quant/index.js';
-import { planned } from '../../quant/model.js';
+import { linearsFor } from '../../quant/model.js';
 import { quantLinear } from '../../quant/rules.js';
-import { foreseen, positionsOf } from '../../recovery/lessons.js';
+import { positionsOf, targetMask } from '../../recovery/lessons.js';
 import { recoveryStep } from '../../recovery/step.js';
 import { batchFor } from '../../spmd/index.js';
 import type { Lowered } from '../../step/step.js';
@@ -34,7 +34,7 @@ export interface RecoverySettings extends Omit<WorkloadSettings, 'newTokens'> {
 const [K, R] = [128, 64]; // what tsxla kd-cache writes
 
 function quantize(model: Module, base: Base, dtype: WorkloadSettings['dtype']): void {
-  for (const [name, [linear, { targets: _, ...options }]] of planned(model, presetRules('q2a4'))) {
+  for (const [name, [linear, { targets: _, ...options }]] of linearsFor(model, presetRules('q2a4'))) {
     const layer = quantLinear(linear, options) as FactoredLinear;
     model.setSubmodule(name, base === 'packed' ? PackedLinear.of(layer, 'f16') : layer);
     if (base === 'materialized') layer.materialize(dtype);
@@ -61,7 +61,7 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
     settings: { accumulationSteps, gradClip: 1, mixedPrecision: false, anchorInterval: 1 },
     lesson: {
       loss({ lmHead }, { inputIds, lossMask, ...candidates }, { hardTop1 }) {
-        const options = { mask: foreseen({ lossMask }), hardTop1, compute };
+        const options = { mask: targetMask({ lossMask }), hardTop1, compute };
         const hidden = positionsOf(model, inputIds);
         return kdLoss(hidden, lmHead.weight, candidates as unknown as KdCandidates, options).loss;
       },

@@ -6,7 +6,7 @@ import type { WorkloadPlan, WorkloadRow } from './plan.js';
 import { WORKLOADS } from './table.js';
 
 const GiB = (n: number): string => (n / 2 ** 30).toFixed(n < 10 * 2 ** 20 ? 4 : 2);
-const whole = (n: number): string => Math.round(n).toLocaleString('en-US');
+const rounded = (n: number): string => Math.round(n).toLocaleString('en-US');
 
 const known = (n: number | undefined, show: (n: number) => string): string => (n ? show(n) : '');
 
@@ -20,8 +20,8 @@ const COLUMNS: readonly Column[] = [
   ['peak GiB', (r) => (r.peak ? `${GiB(r.peak)} of ${GiB(r.available)}` : '')],
   ['fits', fitOf],
   ['step', (r) => (r.stepSeconds ? seconds(r.stepSeconds) : '')],
-  ['tokens/s', (r) => (r.tokensPerSecond ? whole(r.tokensPerSecond) : '')],
-  ['per chip', (r) => (r.tokensPerSecondPerChip ? whole(r.tokensPerSecondPerChip) : '')],
+  ['tokens/s', (r) => (r.tokensPerSecond ? rounded(r.tokensPerSecond) : '')],
+  ['per chip', (r) => (r.tokensPerSecondPerChip ? rounded(r.tokensPerSecondPerChip) : '')],
   ['used', (r) => (r.utilisation === undefined ? '' : `${(100 * r.utilisation).toFixed(0)}%`)],
   ['work', (r) => known(estimateOf(r)?.flops, flops)],
   ['traffic', (r) => known(estimateOf(r)?.bytes, bytes)],
@@ -73,7 +73,7 @@ export function titleOf({ model, workload, rows }: WorkloadPlan): string {
 }
 
 /** A line of this package's models, without where the package is. */
-export const placeOf = (source: string | undefined): string => source?.replace(/^.*\/(?:dist|src)\//, '') ?? '';
+export const shortSource = (source: string | undefined): string => source?.replace(/^.*\/(?:dist|src)\//, '') ?? '';
 
 /** Why a row does not fit, and what would help. */
 function explained(row: WorkloadRow): string {
@@ -81,7 +81,7 @@ function explained(row: WorkloadRow): string {
   const head = nameOf(row);
   if (row.error) return `${head}: ${row.error}`;
   if (!plan) return '';
-  const largest = plan.largest.map((b) => [bytes(b.bytes), b.shape, b.what, placeOf(b.source)]);
+  const largest = plan.largest.map((b) => [bytes(b.bytes), b.shape, b.what, shortSource(b.source)]);
   const remedies = (row.remedies ?? []).map((r) => [
     r.what,
     r.peak ? `${bytes(r.peak)}, ${r.fits ? 'fits' : 'does not fit'}` : 'could not be compiled',
@@ -107,7 +107,7 @@ export function recommendation({ rows, model, workload }: WorkloadPlan): string 
   const room = `${bytes(best.peak)} of ${bytes(best.available)}`;
   const speed =
     best.tokensPerSecond && best.utilisation !== undefined
-      ? `, at least ${seconds(best.stepSeconds!)} a step: at most ${whole(best.tokensPerSecond)} tokens/s, ${(100 * best.utilisation).toFixed(0)}% of what its matrix units can do`
+      ? `, at least ${seconds(best.stepSeconds!)} a step: at most ${rounded(best.tokensPerSecond)} tokens/s, ${(100 * best.utilisation).toFixed(0)}% of what its matrix units can do`
       : '';
   const others = rows.length > 1 ? `Of ${plural(rows.length, 'combination')}, take` : 'Take';
   return `${others} ${nameOf(best)}: it takes ${room} on each device${speed}.`;

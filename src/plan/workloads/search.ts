@@ -12,10 +12,10 @@ export interface Look {
 export async function largestBatch(look: (batch: number) => Promise<Look>, most = 1024): Promise<number> {
   const seen = new Map<number, Look>();
   let [low, high] = [0, most + 1]; // what fits, and what does not
-  let stride = 1; // doubles while more fits than was foreseen
+  let stride = 1; // doubles while more fits than was predicted
   let refusals = 0; // in a row: after two, the middle is looked at
   while (high - low > 1) {
-    const expected = foreseen(seen, low, high);
+    const expected = predicted(seen, low, high);
     const wanted = refusals > 1 ? Math.floor((low + high) / 2) : Math.max(expected, low + stride);
     const next = Math.min(wanted, high - 1);
     const found = await look(next);
@@ -29,7 +29,7 @@ export async function largestBatch(look: (batch: number) => Promise<Look>, most 
 }
 
 /** Memory grows with the batch in a line, nearly: the last batch before that line crosses what there is. */
-function foreseen(seen: ReadonlyMap<number, Look>, low: number, high: number): number {
+function predicted(seen: ReadonlyMap<number, Look>, low: number, high: number): number {
   const last = seen.get(low);
   if (!last) return 1;
   const below = [...seen.keys()].filter((batch) => batch < low).sort((a, b) => b - a)[0];

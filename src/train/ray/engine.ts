@@ -8,7 +8,7 @@ import { notice } from '../../base/log.js';
 import { END_SIGNALS, onSignals } from '../../base/signals.js';
 import { messageOf } from '../../base/thrown.js';
 import { isPlain } from '../../base/tree.js';
-import { checkFields, type Fields, flag, text, whole } from '../config.js';
+import { checkFields, type Fields, flag, text, wholeField } from '../config.js';
 import {
   type Engine,
   failedError,
@@ -57,7 +57,7 @@ const FIELDS: Fields<RayOptions> = {
   modules: text,
   include: { is: (x: unknown) => Array.isArray(x) && texts(x), must: "a list of paths, as in ['data']" },
   python: text,
-  startTimeout: whole(1),
+  startTimeout: wholeField(1),
   env: { is: (x: unknown) => isPlain(x) && texts(Object.values(x)), must: "texts by name, as in { MODE: 'test' }" },
   detach: flag,
 };
@@ -115,7 +115,7 @@ export async function attach(address: string, id: string, options: { readonly to
   return resultOf(record.plain());
 }
 
-/** Work that a signal ends: the program ends by it then, unless somebody else listens. A second one ends it at once. */
+/** Work that a signal ends: the program ends by it then, unless there is another listener. A second one ends it at once. */
 async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   let told: NodeJS.Signals | undefined;
@@ -127,7 +127,7 @@ async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<
   try {
     return await work(stop.signal);
   } catch (e) {
-    if (told && (e as Error).cause !== stop.signal.reason) notice(messageOf(e)); // nobody may be left to say it
+    if (told && (e as Error).cause !== stop.signal.reason) notice(messageOf(e)); // the caller may be gone
     throw e;
   } finally {
     unlisten();

@@ -30,9 +30,9 @@ const NEVER = new Set(['node_modules', '.git', '.venv', '__pycache__', '.DS_Stor
 export const isNever = (name: string) => name.split('/').some((part) => NEVER.has(part));
 export const slashed = (name: string): string => name.split(path.sep).join('/');
 /** A file name on one line. */
-export const printable = (name: string): string => (/[\p{C}'"]/u.test(name) ? JSON.stringify(name) : name);
+export const quotedName = (name: string): string => (/[\p{C}'"]/u.test(name) ? JSON.stringify(name) : name);
 
-/** A folder of somebody's private files, or one that many programs share, is never uploaded as a project. */
+/** A folder of a user's private files, or one that many programs share, is never uploaded as a project. */
 export function refuseHome(base: string): void {
   const mark = MARKS_OF_HOME.find((name) => existsSync(path.join(base, name)));
   const reals = (folders: readonly string[]) => folders.filter((f) => existsSync(f)).map((f) => realpathSync(f));
@@ -114,14 +114,14 @@ export async function look(
   if (real === undefined)
     return lstatSync(full, { throwIfNoEntry: false }) && out('it is a link to nothing, or cannot be read'); // else deleted, and git does not know yet
   const target = slashed(path.relative(base, real));
-  if (!isInside(base, real)) return out(`it is a link to ${printable(real)}, outside of the project: copy that file`);
+  if (!isInside(base, real)) return out(`it is a link to ${quotedName(real)}, outside of the project: copy that file`);
   const info = await stat(real);
   if (info.isDirectory())
     return out(
       target === name ? 'it is a git repository of its own: name it with --include' : 'it is a link to a folder',
     );
   if (!info.isFile()) return out('it is not a regular file');
-  if (target !== name && isNever(target)) return out(`it is a link to ${printable(target)}`);
+  if (target !== name && isNever(target)) return out(`it is a link to ${quotedName(target)}`);
   const isMeant = (file: string) => tracked.has(file) || named.has(file);
   const looksPrivate = [name, target].some((file) => isCredential(file) && !isMeant(file));
   if (looksPrivate) return out('it looks like a credential', true);

@@ -8,7 +8,17 @@ import yazl from 'yazl';
 import { ArgumentError } from '../../base/errors.js';
 import { plural, bytes as show } from '../../base/format.js';
 import { notice } from '../../base/log.js';
-import { Asked, builtFiles, type Entry, isNever, type LeftOut, look, printable, refuseHome, slashed } from './files.js';
+import {
+  Asked,
+  builtFiles,
+  type Entry,
+  isNever,
+  type LeftOut,
+  look,
+  quotedName,
+  refuseHome,
+  slashed,
+} from './files.js';
 import type { RayCluster } from './jobs.js';
 
 export type { LeftOut } from './files.js';
@@ -148,11 +158,11 @@ export function describeLeftOut(leftOut: readonly LeftOut[]): string[] {
   return [
     ...(credentials!.length
       ? [
-          `not uploaded: ${plural(credentials!.length, 'untracked file')} with credentials: ${list(credentials!, (f) => printable(f.name))}. ` +
-            `To upload one, name it: --include ${printable(credentials![0]!.name)}`,
+          `not uploaded: ${plural(credentials!.length, 'untracked file')} with credentials: ${list(credentials!, (f) => quotedName(f.name))}. ` +
+            `To upload one, name it: --include ${quotedName(credentials![0]!.name)}`,
         ]
       : []),
-    ...(others!.length ? [`not uploaded: ${list(others!, (f) => `${printable(f.name)} (${f.why})`)}`] : []),
+    ...(others!.length ? [`not uploaded: ${list(others!, (f) => `${quotedName(f.name)} (${f.why})`)}`] : []),
   ];
 }
 

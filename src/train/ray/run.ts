@@ -234,7 +234,7 @@ export function showEvent(event: RunEvent): string | undefined {
 
 const STOP_ATTEMPTS = 5;
 
-/** Stops a job and waits until it has. A dashboard that fails is asked a few times: a job that nobody stops goes on. */
+/** Stops a job and waits until it has. A dashboard that fails is asked a few times: a job that is not stopped goes on. */
 export async function stopJob(
   cluster: RayCluster,
   id: string,

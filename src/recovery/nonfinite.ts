@@ -4,17 +4,17 @@ import { NonfiniteError } from '../base/errors.js';
 import type { OutputFolder } from './output.js';
 
 /** A number of a step that is NaN or infinite. */
-export interface Lost {
+export interface NonfiniteValue {
   readonly what: 'loss' | 'norm of the gradients';
   readonly step: number;
   readonly value: number;
 }
 
 /**
- * The error of a run that is lost. The inputs of its step are gone: it says how the operation is found. The student's
+ * The error of a run whose numbers are not finite. The inputs of that step are gone: it says how to find the operation. The student's
  * weights and the data were checked when they were read.
  */
-export async function lostRun({ what, step, value }: Lost, folder: Folder): Promise<NonfiniteError> {
+export async function nonfiniteRun({ what, step, value }: NonfiniteValue, folder: Folder): Promise<NonfiniteError> {
   const saved = await savedText(folder);
   const again = folder.checkpoints.latest ? ' and --resume' : '';
   return new NonfiniteError(
