@@ -158,15 +158,14 @@ write(
 
 const lines = [...ops, ...inPlace, ...others, ...methods].flatMap(([name, type]) => {
   const all = signaturesOf(type);
-  return all.length ? [`  ${JSON.stringify(name)}: ${JSON.stringify(all)},`] : [];
+  return all.length ? [`${JSON.stringify(name)}: ${JSON.stringify(all)}`] : [];
 });
+const text = `{\n${lines.join(',\n')}\n}`.replace(/[\\`$]/g, '\\$&'); // JSON: Node reads it in a third of the time of an object
 write(
   'src/tensor/signatures.ts',
   `import type { Signature } from './arguments.js';
 
-export const SIGNATURES: Readonly<Record<string, readonly Signature[]>> = {
-${lines.join('\n')}
-};
+export const SIGNATURES: Readonly<Record<string, readonly Signature[]>> = JSON.parse(\`${text}\`);
 `,
 );
 api.close();

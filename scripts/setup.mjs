@@ -29,6 +29,7 @@ if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
 
 node('scripts/functions.mjs');
 node('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'); // incremental
+node('scripts/bundle.mjs');
 node('scripts/copy.mjs');
 
 // `npx tsxla` takes the command from here; tsc writes files that cannot be executed.

@@ -1,14 +1,15 @@
 // koffi, through which C is called. Its stack can be set only before the first library is loaded, so whatever loads one calls
 // giveStack first.
-import koffi, { type KoffiFunc } from 'koffi';
+import type { KoffiFunc } from 'koffi';
 import { PluginLoadError } from './errors.js';
+import { koffi } from './packages.js';
 
 /** XLA's compiler needs far more stack than koffi gives a call by default (1 MiB, and 256 KiB off the main thread). */
 export function giveStack(): void {
-  const { sync_stack_size, async_stack_size } = koffi.config() as Record<string, number>;
+  const { sync_stack_size, async_stack_size } = koffi().config() as Record<string, number>;
   if (sync_stack_size! >= STACK && async_stack_size! >= STACK) return;
   try {
-    koffi.config({ sync_stack_size: STACK, async_stack_size: STACK, resident_async_pools: 4 });
+    koffi().config({ sync_stack_size: STACK, async_stack_size: STACK, resident_async_pools: 4 });
   } catch (e) {
     throw new PluginLoadError(
       'this program loaded a library with koffi before tsxla, and koffi can then no longer be given the stack that ' +
@@ -27,7 +28,7 @@ export function lockFile(fd: number): 'taken' | 'held' | 'unsupported' {
   flock = flock === undefined ? loadFlock() : flock;
   if (!flock) return 'unsupported';
   if (flock(fd, EXCLUSIVE_NOW) === 0) return 'taken';
-  return koffi.errno() === koffi.os.errno['EWOULDBLOCK'] ? 'held' : 'unsupported';
+  return koffi().errno() === koffi().os.errno['EWOULDBLOCK'] ? 'held' : 'unsupported';
 }
 function loadFlock(): KoffiFunc<Flock> | null {
   if (process.platform === 'win32') return null;
@@ -36,5 +37,5 @@ function loadFlock(): KoffiFunc<Flock> | null {
   } catch {
     // The program loaded a library itself. Locks need no stack; XLA says so when it is started.
   }
-  return koffi.load(null).func('int flock(int fd, int operation)');
+  return koffi().load(null).func('int flock(int fd, int operation)');
 }

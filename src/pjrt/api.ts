@@ -1,7 +1,7 @@
 // The PJRT C API of one plugin library, and the single point through which every call to it goes.
 import fs from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
-import koffi, { type KoffiFunc } from 'koffi';
+import type { KoffiFunc, TypeObject } from 'koffi';
 import {
   CompileError,
   OutOfMemoryError,
@@ -10,6 +10,7 @@ import {
   PluginVersionError,
   STATUS_CODES,
 } from '../base/errors.js';
+import { koffi } from '../base/packages.js';
 import { messageOf } from '../base/thrown.js';
 import { EventQueue } from './event.js';
 import { API_TABLE, FUNCTIONS, HEADER_VERSION, type STRUCTS } from './layout.js';
@@ -20,7 +21,7 @@ export type FunctionName = keyof typeof FUNCTIONS;
 type Args<F extends FunctionName> = Extract<`${F}_Args`, keyof typeof STRUCTS>;
 
 type NativeFunction = KoffiFunc<(args: Buffer) => bigint | null>;
-const FUNCTION = koffi.proto('void*', ['void*']); // every one: PJRT_Error* f(Args*)
+let functionType: TypeObject | undefined; // of every one: PJRT_Error* f(Args*)
 
 /** The oldest API whose functions and fields tsxla relies on. */
 const OLDEST = { major: 0, minor: 70 };
@@ -144,7 +145,8 @@ export class Api {
             `tsxla knows ${HEADER_VERSION.major}.${HEADER_VERSION.minor}`,
         );
       }
-      f = koffi.decode(this.table.readBigUInt64LE(FUNCTIONS[name]), FUNCTION) as NativeFunction;
+      functionType ??= koffi().proto('void*', ['void*']);
+      f = koffi().decode(this.table.readBigUInt64LE(FUNCTIONS[name]), functionType) as NativeFunction;
       this.#functions.set(name, f);
     }
     return f;
@@ -169,7 +171,8 @@ export class Api {
 
   /** Calls a plain C function by its address: deleters that the API hands out. */
   callPointer(f: bigint, argument: bigint): void {
-    koffi.call(f, DELETER, argument);
+    deleterType ??= koffi().proto('void', ['void*']);
+    koffi().call(f, deleterType, argument);
   }
 }
 
@@ -177,4 +180,4 @@ export class Api {
 const withoutGuess = (message: string): string =>
   message.replace(/(.+)\n<unknown>:0: error: Failed to parse using.*\s*$/s, '$1');
 
-const DELETER = koffi.proto('void', ['void*']);
+let deleterType: TypeObject | undefined;

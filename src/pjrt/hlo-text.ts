@@ -1,7 +1,8 @@
 // HLO as text, as XLA itself prints it.
-import { BinaryReader } from '@bufbuild/protobuf/wire';
+
 import { DTYPES, dtypeFrom, sizeOf } from '../base/dtype.js';
 import { decodeFloats } from '../base/float.js';
+import { wire } from '../base/packages.js';
 import {
   type AXIS,
   type CONVOLUTION,
@@ -82,7 +83,7 @@ function elements(literal: Decoded<typeof LITERAL>, type: string): string[] {
   if (!bytes) return [];
   const texts: string[] = [];
   if (['pred', 's32', 's64', 'u32', 'u64'].includes(type)) {
-    const r = new BinaryReader(bytes); // these are varints, the others lie as in memory
+    const r = new (wire().BinaryReader)(bytes); // these are varints, the others lie as in memory
     while (r.pos < bytes.length) texts.push(String(type[0] === 's' ? r.int64() : r.uint64()));
     return texts;
   }

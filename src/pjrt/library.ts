@@ -1,8 +1,9 @@
 // Library files: can this process load one, and loading those that a plugin needs before it.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
-import koffi, { type LibraryHandle } from 'koffi';
+import type { LibraryHandle } from 'koffi';
 import { PluginLoadError } from '../base/errors.js';
 import { giveStack } from '../base/native.js';
+import { koffi } from '../base/packages.js';
 import { messageOf } from '../base/thrown.js';
 
 const MACHINES: Record<number, [name: string, arch: string]> = {
@@ -53,15 +54,15 @@ export function checkLibrary(file: string): void {
  */
 export function loadLibrary(path: string, global = false): LibraryHandle {
   giveStack();
-  const library = koffi.load(path, { lazy: true, global });
+  const library = koffi().load(path, { lazy: true, global });
   const noDelete = { linux: 0x1000, darwin: 0x80 }[process.platform as string];
-  if (noDelete) koffi.load(null).func('void* dlopen(const char* path, int flags)')(path, RTLD_LAZY | noDelete);
+  if (noDelete) koffi().load(null).func('void* dlopen(const char* path, int flags)')(path, RTLD_LAZY | noDelete);
   return library;
 }
 const RTLD_LAZY = 1;
 
 /** Ends the process at once, without waiting for its threads. */
-export const exitNow = (code: number): void => void koffi.load(null).func('void _exit(int code)')(code);
+export const exitNow = (code: number): void => void koffi().load(null).func('void _exit(int code)')(code);
 
 // Of glibc's mallopt.
 const [TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD] = [-1, -2, -3];
@@ -73,7 +74,7 @@ const [TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD] = [-1, -2, -3];
 export function keepFreedMemory(): void {
   if (process.platform !== 'linux' || Object.keys(process.env).some((name) => /^MALLOC_\w+_$/.test(name))) return;
   try {
-    const mallopt = koffi.load(null).func('int mallopt(int parameter, int value)');
+    const mallopt = koffi().load(null).func('int mallopt(int parameter, int value)');
     mallopt(MMAP_THRESHOLD, 2 ** 30);
     mallopt(TRIM_THRESHOLD, 2 ** 30);
     mallopt(TOP_PAD, 2 ** 26);

@@ -1,5 +1,6 @@
 // Protocol buffers from tables: a message is { name: [field number, kind] }, and only the fields it names are read.
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import type { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { wire as library } from '../base/packages.js';
 
 interface Scalars {
   string: string;
@@ -67,6 +68,7 @@ export function message<const F extends Fields>(fields: F): Message<Decoded<F>> 
   return { fields: new Map(all), absent };
 }
 
+const [VARINT, BIT64, DELIMITED, BIT32] = [0, 1, 2, 5] as const satisfies readonly WireType[];
 interface Codec {
   readonly wire: WireType;
   readonly zero: unknown;
@@ -75,19 +77,19 @@ interface Codec {
 }
 // biome-ignore format: a table
 const SCALARS: Record<Scalar, Codec> = {
-  string: { wire: WireType.LengthDelimited, zero: '', read: (r) => r.string(), write: (w, v: string) => w.string(v) },
-  bytes: { wire: WireType.LengthDelimited, zero: new Uint8Array(), read: (r) => r.bytes(), write: (w, v: Uint8Array) => w.bytes(v) },
-  bool: { wire: WireType.Varint, zero: false, read: (r) => r.bool(), write: (w, v: boolean) => w.bool(v) },
-  int: { wire: WireType.Varint, zero: 0, read: (r) => Number(r.int64()), write: (w, v: number) => w.int64(v) },
-  int64: { wire: WireType.Varint, zero: 0n, read: (r) => r.int64(), write: (w, v: bigint) => w.int64(v) },
-  uint64: { wire: WireType.Varint, zero: 0n, read: (r) => r.uint64(), write: (w, v: bigint) => w.uint64(v) },
-  float: { wire: WireType.Bit32, zero: 0, read: (r) => r.float(), write: (w, v: number) => w.float(v) },
-  double: { wire: WireType.Bit64, zero: 0, read: (r) => r.double(), write: (w, v: number) => w.double(v) },
+  string: { wire: DELIMITED, zero: '', read: (r) => r.string(), write: (w, v: string) => w.string(v) },
+  bytes: { wire: DELIMITED, zero: new Uint8Array(), read: (r) => r.bytes(), write: (w, v: Uint8Array) => w.bytes(v) },
+  bool: { wire: VARINT, zero: false, read: (r) => r.bool(), write: (w, v: boolean) => w.bool(v) },
+  int: { wire: VARINT, zero: 0, read: (r) => Number(r.int64()), write: (w, v: number) => w.int64(v) },
+  int64: { wire: VARINT, zero: 0n, read: (r) => r.int64(), write: (w, v: bigint) => w.int64(v) },
+  uint64: { wire: VARINT, zero: 0n, read: (r) => r.uint64(), write: (w, v: bigint) => w.uint64(v) },
+  float: { wire: BIT32, zero: 0, read: (r) => r.float(), write: (w, v: number) => w.float(v) },
+  double: { wire: BIT64, zero: 0, read: (r) => r.double(), write: (w, v: number) => w.double(v) },
 };
 const messageOf = (kind: Exclude<Single, Scalar>): Message<unknown> => (typeof kind === 'function' ? kind() : kind);
 
 export const decode = <T>(message: Message<T>, bytes: Uint8Array): T =>
-  read(message, new BinaryReader(bytes), bytes.length) as T;
+  read(message, new (library().BinaryReader)(bytes), bytes.length) as T;
 
 function read(message: Message<unknown>, r: BinaryReader, end: number): Plain {
   const out: Plain = Object.create(message.absent); // 200 times faster than a copy, and most fields are absent
@@ -95,8 +97,8 @@ function read(message: Message<unknown>, r: BinaryReader, end: number): Plain {
     const [number, wire] = r.tag();
     const field = message.fields.get(number);
     const scalar = typeof field?.kind === 'string' ? SCALARS[field.kind] : undefined;
-    const wanted = scalar?.wire ?? WireType.LengthDelimited;
-    if (!field || (wire !== wanted && (field.shape !== 'list' || wire !== WireType.LengthDelimited))) {
+    const wanted = scalar?.wire ?? DELIMITED;
+    if (!field || (wire !== wanted && (field.shape !== 'list' || wire !== DELIMITED))) {
       r.skip(wire, number);
     } else if (scalar && wire === wanted) {
       add(out, field, scalar.read(r));
@@ -125,7 +127,7 @@ function add(out: Plain, { name, shape }: Field, value: unknown): void {
 
 /** Writes every field that is given, zeros too: in a oneof a given zero means something. Lists of numbers are packed. */
 export const encode = <T>(message: Message<T>, value: Given<T>): Uint8Array =>
-  write(message, value as Plain, new BinaryWriter()).finish();
+  write(message, value as Plain, new (library().BinaryWriter)()).finish();
 
 function write(message: Message<unknown>, value: Plain, w: BinaryWriter): BinaryWriter {
   const one = (field: Field, v: unknown) => {
@@ -133,7 +135,7 @@ function write(message: Message<unknown>, value: Plain, w: BinaryWriter): Binary
       const { wire, write } = SCALARS[field.kind];
       write(w.tag(field.number, wire), v as never);
     } else {
-      write(messageOf(field.kind), v as Plain, w.tag(field.number, WireType.LengthDelimited).fork()).join();
+      write(messageOf(field.kind), v as Plain, w.tag(field.number, DELIMITED).fork()).join();
     }
   };
   for (const field of message.fields.values()) {
@@ -141,10 +143,10 @@ function write(message: Message<unknown>, value: Plain, w: BinaryWriter): Binary
     if (v === undefined) continue;
     if (field.shape === 'one') one(field, v);
     else if (field.shape === 'map') for (const [key, x] of v as Map<unknown, unknown>) one(field, { key, value: x });
-    else if (typeof field.kind !== 'string' || SCALARS[field.kind].wire === WireType.LengthDelimited) {
+    else if (typeof field.kind !== 'string' || SCALARS[field.kind].wire === DELIMITED) {
       for (const x of v as unknown[]) one(field, x);
     } else if ((v as unknown[]).length > 0) {
-      w.tag(field.number, WireType.LengthDelimited).fork();
+      w.tag(field.number, DELIMITED).fork();
       for (const x of v as never[]) SCALARS[field.kind].write(w, x);
       w.join();
     }

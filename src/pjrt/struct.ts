@@ -1,5 +1,5 @@
 // C structs as bytes: fields are written and read at the offsets the header gives (layout.ts).
-import koffi from 'koffi';
+import { koffi } from '../base/packages.js';
 import { STRUCTS } from './layout.js';
 
 export type StructName = keyof typeof STRUCTS;
@@ -72,13 +72,13 @@ export function addressOf(p: Pointer): bigint {
   if (p === null) return 0n;
   if (typeof p === 'bigint') return p;
   const bytes = 'bytes' in p ? p.bytes : p;
-  return bytes.byteLength ? koffi.address(bytes) : koffi.address(EMPTY); // an empty array has no address of its own
+  return bytes.byteLength ? koffi().address(bytes) : koffi().address(EMPTY); // an empty array has no address of its own
 }
 const EMPTY = Buffer.alloc(64);
 
 /** A copy of `length` bytes of foreign memory. */
 export const readBytes = (address: bigint, length: number): Buffer =>
-  length ? Buffer.from(new Uint8Array(koffi.view(address, length))) : Buffer.alloc(0);
+  length ? Buffer.from(new Uint8Array(koffi().view(address, length))) : Buffer.alloc(0);
 export const readString = (address: bigint, length: number): string => readBytes(address, length).toString('utf8');
 /** `count` pointers, from an array of them. */
 export const readPointers = (address: bigint, count: number): bigint[] => {

@@ -5,7 +5,6 @@ import { createWriteStream } from 'node:fs';
 import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import yauzl from 'yauzl';
 import { PluginCorruptError, PluginFetchError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { messageOf } from '../base/thrown.js';
@@ -174,6 +173,7 @@ network and pip's settings (pip config list), or set ${variableOf(what.device)} 
 async function unpack(what: Fetchable, wheel: string, target: string, signal?: AbortSignal): Promise<void> {
   const hash = createHash('sha256');
   try {
+    const { default: yauzl } = await import('yauzl'); // not needed once the plugin is there
     const zip = await yauzl.openPromise(wheel, { autoClose: false });
     try {
       for await (const entry of zip.eachEntry()) {

@@ -1,6 +1,7 @@
 // Optimized HLO, for those who count in it: what calls what, how large things are, how often loops run, whose line it was.
-import { BinaryReader } from '@bufbuild/protobuf/wire';
+
 import { sizeOf } from '../../base/dtype.js';
+import { wire } from '../../base/packages.js';
 import { type Computation, type Instruction, type Module, primitive, type Shape, TUPLE } from '../../pjrt/hlo-proto.js';
 
 export const elementsOf = (shape: Shape | undefined): number =>
@@ -175,5 +176,5 @@ function constantOf({ literal }: Instruction): Traced {
   const { s32, s64, u32, u64 } = literal ?? {};
   const bytes = [s32, s64, u32, u64].find((b) => b?.length);
   if (!literal?.shape || literal.shape.dims.length > 0) return {};
-  return { constant: bytes ? Number(new BinaryReader(bytes).int64()) : 0 };
+  return { constant: bytes ? Number(new (wire().BinaryReader)(bytes).int64()) : 0 };
 }

@@ -1,7 +1,6 @@
 // Ray's Jobs API: what `ray job` does, from Node. One call point for HTTP; the log as it grows over a websocket.
 import http from 'node:http';
 import https from 'node:https';
-import WebSocket from 'ws';
 import { ArgumentError, RayError } from '../../base/errors.js';
 import { bytes } from '../../base/format.js';
 import { checkJson, flag, list, object, optional, type Read, type Schema, text } from '../../base/json.js';
@@ -195,6 +194,7 @@ export class RayCluster {
     const url = new URL(pathOf(id, '/logs/tail'), this.url);
     url.protocol = this.url.protocol.replace('http', 'ws');
     // Ray's dashboard passes the offer of compression on, and then sends nothing: it must not be made.
+    const { default: WebSocket } = await import('ws');
     const socket = new WebSocket(url, { perMessageDeflate: false, headers: this.#headers() });
     const texts: string[] = [];
     let [open, wake] = [true, () => {}];

@@ -4,7 +4,6 @@ import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'nod
 import { realpath, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import yazl from 'yazl';
 import { ArgumentError } from '../../base/errors.js';
 import { plural, bytes as show } from '../../base/format.js';
 import { notice } from '../../base/log.js';
@@ -167,6 +166,7 @@ export function describeLeftOut(leftOut: readonly LeftOut[]): string[] {
 }
 
 async function zipOf(entries: readonly Entry[]): Promise<Buffer> {
+  const { default: yazl } = await import('yazl');
   const zip = new yazl.ZipFile();
   // 1980 is the first year a zip knows: the same files give the same bytes.
   const mtime = new Date(1980, 0, 1);
