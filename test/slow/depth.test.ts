@@ -49,14 +49,13 @@ test('on the CPU', async () => {
   }
   const ratio = Math.min(...times.many) / Math.min(...times.few);
   console.log(`28 layers compile in ${ratio.toFixed(2)} times the time of 4 on the CPU`);
-  expect(ratio).toBeLessThan(1.5);
+  expect(ratio).toBeLessThan(3); // unrolled: about 7
 });
 
 test('for a TPU v6e', async () => {
   const seconds = async (layers: number) =>
     (await compileAhead(stepText(layers, 'tpu'), { topology: 'v6e:1x1' })).seconds;
-  let [few, many] = [await seconds(4), await seconds(28)];
-  if (many / few > 1.3) [few, many] = [Math.min(few, await seconds(4)), Math.min(many, await seconds(28))]; // a busy machine
+  const [few, many] = [await seconds(4), await seconds(28)];
   console.log(`28 layers compile in ${(many / few).toFixed(2)} times the time of 4 for a v6e (${many.toFixed(1)} s)`);
-  expect(many / few).toBeLessThan(1.5);
+  expect(many / few).toBeLessThan(3);
 });

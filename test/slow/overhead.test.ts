@@ -1,23 +1,25 @@
-// What calls cost on the host. The best of many: others may use the machine, too.
+// What calls cost on the host, against a peer that is measured in turns with it. The best of many: others may use the
+// machine, too. bench/overhead.ts tells the times.
 import { expect, test } from 'vitest';
-import { callBudget, makeCase, makeStep, STEP_BUDGET, timesOf } from '../../bench/dispatch.js';
+import { makeCase, makeStep, timesOf } from '../../bench/dispatch.js';
 
 const WARM_UP = 200;
 const best = (times: readonly number[]): number => Math.min(...times.slice(WARM_UP));
 
 test.each([0, 117, 400])(
-  'a compiled function that changes %i tensors costs little more than its executable',
+  'a compiled function that changes %i tensors costs a few calls of its executable',
   async (size) => {
-    const { buffers, bare, compiled } = await makeCase(size);
+    const { bare, compiled } = await makeCase(size);
     const times = await timesOf({ bare, compiled }, WARM_UP + 1000);
-    const over = best(times.compiled) - best(times.bare);
-    console.log(`${size} tensors: ${(over * 1000).toFixed(0)} us over the executable`);
-    expect(over).toBeLessThan(callBudget(buffers));
+    const [own, whole] = [best(times.bare), best(times.compiled)].map((ms) => ms * 1000) as [number, number];
+    console.log(`${size} tensors: ${own.toFixed(0)} us, compiled ${whole.toFixed(0)} us`);
+    expect(whole / own).toBeLessThan(8);
   },
 );
 
-test('a step of 5,000 ops is traced, found and started', async () => {
-  const { step } = await timesOf({ step: makeStep(5000) }, 50);
-  console.log(`5,000 ops: ${Math.min(...step).toFixed(1)} ms`);
-  expect(Math.min(...step)).toBeLessThan(STEP_BUDGET);
+test('a step is traced, found and started in time that grows with its ops, not faster', async () => {
+  const times = await timesOf({ few: makeStep(500), many: makeStep(5000) }, 50);
+  const ratio = Math.min(...times.many) / Math.min(...times.few);
+  console.log(`5,000 ops: ${Math.min(...times.many).toFixed(1)} ms, ${ratio.toFixed(1)} times those of 500`);
+  expect(ratio).toBeLessThan(30);
 });

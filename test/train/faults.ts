@@ -11,10 +11,12 @@ const LOOPS: Record<string, () => unknown> = {
   /** A report's price, and then what cannot be: a program that waits for others. */
   async costs() {
     await train.report({ step: 0 });
+    await train.barrier();
     const start = performance.now();
     for (let step = 1; step <= 500; step++) await train.report({ step, loss: 1 / step });
-    console.log(`${(performance.now() - start) / 500} ms a report`);
-    await train.barrier();
+    const middle = performance.now();
+    for (let i = 0; i < 500; i++) await train.barrier();
+    console.log(`${(middle - start) / 500} ms a report, ${(performance.now() - middle) / 500} ms a barrier`);
 
     const weight = new tx.nn.Parameter(tx.zeros([3]));
     const optimizer = train.prepareOptimizer(new tx.optim.SGD([weight], { lr: 0.1 }));
