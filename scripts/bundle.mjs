@@ -10,7 +10,7 @@ import { rolldown } from 'rolldown';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const src = path.join(root, 'src');
-const dist = path.join(root, 'dist');
+const dist = path.resolve(process.argv[2] ?? path.join(root, 'dist'));
 const read = (...names) => readFileSync(path.join(...names), 'utf8');
 const posix = (file) => file.replaceAll(path.sep, '/');
 const list = (folder, ends) =>
@@ -84,6 +84,7 @@ async function build(options, { transform, ...input }) {
     tsconfig: path.join(root, 'tsconfig.build.json'),
     transform: { target: 'es2022', ...transform },
     preserveEntrySignatures: 'allow-extension',
+    checks: { ineffectiveDynamicImport: false }, // of modules that one way in needs at once, and another later
     ...input,
   });
   const { output } = await made.generate({ dir: dist, sourcemap: true, comments: false, minify: false, ...options });

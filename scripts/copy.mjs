@@ -5,4 +5,4 @@ import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 for (const folder of ['train/ray/driver'])
-  cpSync(join(root, 'src', folder), join(root, 'dist', folder), { recursive: true });
+  cpSync(join(root, 'src', folder), join(process.argv[2] ?? join(root, 'dist'), folder), { recursive: true });

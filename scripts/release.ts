@@ -71,6 +71,8 @@ function packTsxla(plugins: Record<string, string>): void {
       stdio: 'inherit',
     },
   );
+  for (const script of ['bundle', 'copy'])
+    execFileSync(process.execPath, [`scripts/${script}.mjs`, out], { cwd: root, stdio: 'inherit' });
   copy(['README.md', 'LICENSE', 'CHANGELOG.md'], folder);
   const { devDependencies: _, scripts: __, ...published } = repository;
   writeJson(path.join(folder, 'package.json'), { ...published, optionalDependencies: plugins });

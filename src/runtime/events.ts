@@ -119,17 +119,17 @@ function connect(): EventSink {
 }
 
 /** Report events here: every method reaches all sinks, in the order in which they were added. */
-export let events = connect();
+export const events: EventSink = connect();
 
 /** Adds a listener; disposing of the result removes it. */
 export function addSink(sink: Partial<EventSink>): Disposable {
   sinks.push(sink);
-  events = connect();
+  Object.assign(events, connect());
   return {
     [Symbol.dispose]() {
       const at = sinks.indexOf(sink);
       if (at >= 0) sinks.splice(at, 1);
-      events = connect();
+      Object.assign(events, connect());
     },
   };
 }
