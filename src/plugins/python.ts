@@ -4,6 +4,7 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { env } from '../base/env.js';
+import { list, parseJson, text } from '../base/json.js';
 
 export const PYTHONS = ['python3', 'python'] as const;
 
@@ -22,7 +23,7 @@ export async function sitePackages(): Promise<string[]> {
   for (const python of PYTHONS) {
     try {
       const { stdout } = await promisify(execFile)(python, ['-c', ASK], { cwd: '/', timeout: 20_000 });
-      dirs.push(...(JSON.parse(stdout) as string[]));
+      dirs.push(...parseJson(stdout, python, list(text)));
       break;
     } catch {
       // No Python, or one that does not run: then it holds no packages for us.

@@ -2,12 +2,13 @@
 // loaded from it is what tsxla's own table pins, and nothing that other users can change.
 import { randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
-import { lstat, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cacheDir } from '../base/env.js';
 import { PluginCorruptError } from '../base/errors.js';
 import { makeFolder } from '../base/folder.js';
+import { object, readJson, text } from '../base/json.js';
 import { type Lock, tryLock } from '../base/lock.js';
 import { distrust, distrustFolder } from '../base/trust.js';
 import { rememberedSha256, sha256Of } from './hash.js';
@@ -50,9 +51,8 @@ const manifestFile = (name: string): string => path.join(storeDir(), name, 'mani
 /** The entry as its manifest tells it; undefined if there is none, or no readable one (then it is installed anew). */
 async function readEntry(name: string): Promise<Entry | undefined> {
   try {
-    const manifest = JSON.parse(await readFile(manifestFile(name), 'utf8')) as Manifest;
-    if (typeof manifest.library !== 'string') return undefined;
-    return { ...manifest, path: path.join(storeDir(), name, path.basename(manifest.library)) };
+    const manifest = (await readJson(manifestFile(name), object({ library: text }))) as Manifest | undefined;
+    return manifest && { ...manifest, path: path.join(storeDir(), name, path.basename(manifest.library)) };
   } catch {
     return undefined;
   }
