@@ -10,13 +10,24 @@ const XLA_FLAGS = [
   '--xla_cpu_parallel_codegen_split_count=1',
 ].join(' ');
 
+/**
+ * Files that leave the process as they found it: environment, devices, counters, clock. They are run by one process after the
+ * other, which loads XLA once. All other files have a process each.
+ */
+const SHARED = [
+  'test/{errors,io,lora,nn,ops,optim,quant}/**/*.test.ts',
+  'test/{autograd,control,float,hlo,print,promote,regressions,vit}.test.ts',
+];
+
 // Tests import the built package by its own name ('tsxla/pjrt'), so they see exactly what a user gets.
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: ['test/slow/**'],
+    projects: [
+      { extends: true, test: { name: 'shared', include: SHARED, isolate: false } },
+      { extends: true, test: { name: 'own', include: ['test/**/*.test.ts'], exclude: ['test/slow/**', ...SHARED] } },
+    ],
     execArgv: ['--expose-gc'],
-    pool: 'forks', // one process a file: each loads its own copy of XLA
+    pool: 'forks',
     maxWorkers: 2,
     // What is counted as compiled must not depend on earlier runs, nor what a program prints on where it runs.
     env: { TSXLA_CACHE: 'off', NO_COLOR: '1', FORCE_COLOR: '0', XLA_FLAGS: process.env['XLA_FLAGS'] ?? XLA_FLAGS },

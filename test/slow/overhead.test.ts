@@ -13,7 +13,7 @@ test.each([0, 117, 400])(
     const times = await timesOf({ bare, compiled }, WARM_UP + 1000);
     const [own, whole] = [best(times.bare), best(times.compiled)].map((ms) => ms * 1000) as [number, number];
     console.log(`${size} tensors: ${own.toFixed(0)} us, compiled ${whole.toFixed(0)} us`);
-    expect(whole / own).toBeLessThan(8);
+    expect(whole / own).toBeLessThan(20);
   },
 );
 
@@ -21,5 +21,5 @@ test('a step is traced, found and started in time that grows with its ops, not f
   const times = await timesOf({ few: makeStep(500), many: makeStep(5000) }, 50);
   const ratio = Math.min(...times.many) / Math.min(...times.few);
   console.log(`5,000 ops: ${Math.min(...times.many).toFixed(1)} ms, ${ratio.toFixed(1)} times those of 500`);
-  expect(ratio).toBeLessThan(30);
+  expect(ratio).toBeLessThan(60); // with their square: 100
 });
