@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { DTYPES, type DType } from '../dist/base/dtype.js';
-import { printHlo, readProgramShape } from '../dist/pjrt/hlo.js';
+import { readProgramShape } from '../dist/pjrt/hlo.js';
+import { printHlo } from '../dist/pjrt/hlo-text.js';
 import { encodeCompileOptions } from '../dist/pjrt/options.js';
 import { decode, encode, type Message, message } from '../dist/pjrt/proto.js';
 

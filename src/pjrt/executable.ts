@@ -6,7 +6,7 @@ import { Buffer } from './buffer.js';
 import type { Client } from './client.js';
 import type { Device } from './device.js';
 import { Handle, type Owned, type Owner } from './handle.js';
-import { type HloFormat, type Module, type ProgramShape, printHlo, readModule, readProgramShape } from './hlo.js';
+import { type HloFormat, type Module, type ProgramShape, readModule, readProgramShape } from './hlo.js';
 import { addressOf, readBytes, readInt64s, readString, Struct } from './struct.js';
 import { decodeValues } from './values.js';
 
@@ -85,6 +85,7 @@ export class Executable extends Handle {
 
   /** The program after XLA's optimizations, as HLO text. */
   async optimizedHlo(): Promise<string> {
+    const { printHlo } = await import('./hlo-text.js');
     return printHlo(...(await this.optimizedProgram()));
   }
 

@@ -1,4 +1,6 @@
-// HLO as text, as XLA itself prints it.
+// HLO as text, as XLA itself prints it: for `tsxla hlo --hlo`, `optimizedHlo()` and XLA_SAVE_TENSORS_FMT=hlo. PJRT hands out an
+// optimized program only as a proto. XLA's own dump (XLA_FLAGS=--xla_dump_to) cannot serve: it is set before the first client
+// starts, writes files of every program, and none of programs that come from the cache.
 
 import { DTYPES, dtypeFrom, sizeOf } from '../base/dtype.js';
 import { decodeFloats } from '../base/float.js';

@@ -15,7 +15,6 @@ import {
 } from './hlo-proto.js';
 
 export type { HloFormat, Module, Sharding as HloSharding } from './hlo-proto.js';
-export { printHlo } from './hlo-text.js';
 
 export interface ProgramShape {
   readonly name: string;
