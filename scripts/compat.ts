@@ -67,7 +67,9 @@ function differences(): Map<string, [of: string, text: string]> {
 /** add(a, b, { alpha = 1 }): its name and parameters, as written. */
 function signature(name: string): string {
   if (!(name in ops)) return name;
-  const text = String(ops[name as keyof typeof ops]);
+  const text = String(ops[name as keyof typeof ops])
+    .replaceAll('"', "'")
+    .replaceAll(/(?<![\w.])\.(?=\d)/g, '0.'); // the bundler writes .5 for 0.5, and "L" for 'L'
   let depth = 0;
   const start = text.indexOf('(');
   const end = [...text].findIndex((c, i) => i >= start && (depth += Number(c === '(') - Number(c === ')')) === 0);

@@ -138,29 +138,30 @@ describe('several listeners', () => {
 
 test('the runtime works without listeners', () => {
   const code = `
-    import { events, checksResults } from './dist/runtime/events.js';
-    import { DiskCache } from './dist/runtime/cache.js';
+    import { events, checksResults } from './src/runtime/events.js';
+    import { DiskCache } from './src/runtime/cache.js';
     events.count('tensorCreated');
     events.span('read', 0, 1, 4);
     console.log(checksResults(), events.compiled(), typeof DiskCache);`;
   const root = path.resolve(import.meta.dirname, '..');
-  const printed = execFileSync(process.execPath, ['--input-type=module', '-e', code], { cwd: root, encoding: 'utf8' });
+  const args = ['--import', 'tsx', '--input-type=module', '-e', code]; // of src: a bundle of dist has the listeners, too
+  const printed = execFileSync(process.execPath, args, { cwd: root, encoding: 'utf8' });
   expect(printed).toBe('false undefined function\n');
 });
 
 test('what tx.debug.nans() needs is loaded when it is switched on: no module imports it otherwise', () => {
-  const dist = path.resolve(import.meta.dirname, '../dist');
+  const src = path.resolve(import.meta.dirname, '../src');
   const reached = new Set<string>();
   const visit = (file: string) => {
     if (reached.has(file)) return;
     reached.add(file);
     const text = readFileSync(file, 'utf8');
-    for (const [, to] of text.matchAll(/^(?:import|export)\b(?:[^;'"]*?\bfrom)? ?'(\.[^']*)';/gm))
-      visit(path.resolve(path.dirname(file), to!));
+    for (const [, to] of text.matchAll(/^(?:import|export) (?!type )(?:[^;']*? from )?'(\.[^']*)\.js';/gm))
+      visit(path.resolve(path.dirname(file), `${to}.ts`));
   };
-  visit(path.join(dist, 'index.js'));
-  const observe = [...reached].map((file) => path.relative(dist, file)).filter((file) => file.startsWith('observe/'));
-  expect(observe).toEqual(expect.arrayContaining(['observe/nans.js', 'observe/dump.js', 'observe/rules-loop.js']));
+  visit(path.join(src, 'index.ts'));
+  const observe = [...reached].map((file) => path.relative(src, file)).filter((file) => file.startsWith('observe/'));
+  expect(observe).toEqual(expect.arrayContaining(['observe/nans.ts', 'observe/dump.ts', 'observe/rules-loop.ts']));
   expect(observe.filter((file) => /nonfinite|statistics|doctor/.test(file))).toEqual([]);
 });
 
