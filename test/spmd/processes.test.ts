@@ -85,12 +85,12 @@ describe('the store', () => {
   test('says which process is missing, and which had come and gone', async () => {
     const [zero, one] = [start(), start()];
     await Promise.all([zero.tell('hello'), one.tell('hello')]);
-    const joining = zero.tell('join', member(0, 3, 2));
+    const joining = zero.tell('join', member(0, 3, 6));
     void one.tell('join', member(1, 3));
-    await sleep(1000);
+    await sleep(3000); // it has come
     one.child.kill('SIGKILL');
     expect(await joining).toBe(
-      `DEADLINE_EXCEEDED: process 0 at ${HOST}:${port} waited 2 s for 3 processes: not there: 1 (it had: ${name(one)}; and ended), 2: ` +
+      `DEADLINE_EXCEEDED: process 0 at ${HOST}:${port} waited 6 s for 3 processes: not there: 1 (it had: ${name(one)}; and ended), 2: ` +
         'see whether they started and can reach this address; TSXLA_RENDEZVOUS_TIMEOUT gives them more seconds',
     );
   });
@@ -99,7 +99,7 @@ describe('the store', () => {
     const [zero, one, other] = [start(), start(), start()];
     await Promise.all([zero.tell('hello'), one.tell('hello')]);
     const all = [zero.tell('join', member(0, 3)), one.tell('join', member(1, 3))];
-    await sleep(1000);
+    await sleep(3000); // both have come
     expect(await other.tell('join', member(1, 3))).toBe(
       `INVALID_ARGUMENT: RANK=1 is given to two processes: ${name(one)}, which has joined at ${HOST}:${port}, and ${name(other)}: give each its own, 0 to 2`,
     );
