@@ -50,6 +50,7 @@ test('a model, an optimizer, the random generator and plain values come back', a
   const after = await valuesOf(model);
   expect(after).not.toEqual(saved);
 
+  await manager.done(); // it is written while the next step runs
   const restored = await new CheckpointManager(dir).load({ model, optimizer });
   expect(restored).toMatchObject({ step: 10, metrics: { loss: 0.5 } });
   expect(await valuesOf(model)).toEqual(saved);
