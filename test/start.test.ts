@@ -6,6 +6,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import * as tx from 'tsxla';
 import { expect, test } from 'vitest';
+import { pointingAt } from '../dist/ir/source.js';
 
 const root = path.resolve(import.meta.dirname, '..');
 const files = (folder: string, ends: RegExp) =>
@@ -90,4 +91,9 @@ test('stack traces point at the sources', () => {
   const [, file, line] = /at checkInner \((.*):(\d+):\d+\)/.exec(stderr) ?? [];
   expect(file).toBe(path.join(root, 'src/ops/matmul.ts'));
   expect(fs.readFileSync(file!, 'utf8').split('\n')[Number(line) - 1]).toContain('throw');
+});
+
+test('a line of our own models is that of src, not of a bundle', () => {
+  const { source } = pointingAt(['nn'], () => new tx.nn.Linear(2, 2).forward(tx.ones([1, 2]))).expr;
+  expect(String(source)).toMatch(/src\/nn\/linear\.ts:\d+$/);
 });

@@ -1,5 +1,8 @@
 // Where in the user's code a node was made. The frames are captured once for each call of the public API, raw (V8 makes
 // text of them only when it is asked for), and every node made during that call carries them.
+import { readFileSync } from 'node:fs';
+import { SourceMap } from 'node:module';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { envFlag } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
@@ -186,6 +189,18 @@ function parse(stack: string): Frame[] {
       if (!m) return [];
       const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
       if (isOwn(file) || file.startsWith('node:')) return [];
-      return [{ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) }];
+      return [original({ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) })];
     });
+}
+
+const maps = new Map<string, SourceMap>();
+/** A frame in a bundle of ours, which is shown only where our models are pointed at, as the line of src it was made from. */
+function original(frame: Frame): Frame {
+  if (!frame.file.endsWith('bundle.cjs') || !OWN.some((folder) => frame.file.startsWith(folder))) return frame;
+  const map = maps.get(frame.file) ?? new SourceMap(JSON.parse(readFileSync(`${frame.file}.map`, 'utf8')));
+  maps.set(frame.file, map);
+  const found = map.findEntry(frame.line - 1, frame.column - 1);
+  if (!('originalSource' in found)) return frame;
+  const file = path.resolve(path.dirname(frame.file), found.originalSource);
+  return { ...frame, file, line: found.originalLine + 1, column: found.originalColumn + 1 };
 }
