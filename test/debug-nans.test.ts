@@ -527,6 +527,19 @@ describe('nothing is lost', () => {
   });
 });
 
+test('what a later call has put in place stays when an earlier sync fails', async () => {
+  const [x, z] = [tx.tensor([1, 2], { dtype: 'f32' }), tx.tensor([7, 8], { dtype: 'f32' })];
+  await tx.sync(x, z);
+  const over = tx.compile(() => void x.copy_(z.mul(2)), { name: 'over' });
+  await over();
+  x.mul_(Number.NaN);
+  const failing = tx.sync();
+  for (let i = 0; i < 6; i++) await Promise.resolve();
+  const [first, second] = await Promise.allSettled([failing, over()]);
+  expect([first!.status, second!.status]).toEqual(['rejected', 'fulfilled']);
+  expect(await x.tolist()).toEqual([14, 16]);
+});
+
 describe('what is meant is no error', () => {
   test('masks of -infinity that end in a softmax, inside and as results', async () => {
     const net = new nn.MultiheadAttention(4, 2);

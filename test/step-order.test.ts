@@ -342,3 +342,71 @@ test.each(['of a step', 'set by the user'])('a step changes gradients %s in plac
     (await w.data()).forEach((x, i) => void expect(x).toBeCloseTo(left[i]!, 5));
   }
 });
+
+describe('gradients of calls that fail', () => {
+  /** A function that changes p.grad in place and adds to it; a call with another shape is over its limit. */
+  const decaying = (p: tx.Tensor) =>
+    tx.compile(
+      (x: tx.Tensor) => {
+        p.grad!.mul_(0.5);
+        p.mul(x).sum().backward();
+      },
+      { name: 'decay', maxGraphs: 1 },
+    );
+
+  test('a gradient that the call changed in place is as it was', async () => {
+    const p = variable(1, 2, 3);
+    p.mul(2).sum().backward();
+    const decay = decaying(p);
+    await decay(f32(3));
+    await decay(f32(3));
+    const [before, grad] = [await p.grad!.tolist(), p.grad];
+    await expect(decay(f32(1, 1, 1))).rejects.toThrow('Maximum number of different graphs');
+    expect(p.grad).toBe(grad);
+    expect(await p.grad!.tolist()).toEqual(before);
+    await decay(f32(3));
+    expect(await p.grad!.tolist()).toEqual((before as number[]).map((g) => g / 2 + 3));
+  });
+
+  test('a function that uses a gradient sees it come back, and sees that it was replaced', async () => {
+    const p = variable(1);
+    const backward = tx.compile((y: tx.Tensor) => p.mul(y).sum().backward(), { name: 'backward', maxGraphs: 2 });
+    await backward(f32(2));
+    await backward(f32(2));
+    const g = p.grad!;
+    const read = tx.compile(() => g.mul(1), { name: 'read' });
+    expect(await (await read()).tolist()).toEqual([4]);
+    await expect(backward(f32(2, 2))).rejects.toThrow('Maximum number of different graphs');
+    g.mul_(10);
+    expect(await (await read()).tolist()).toEqual([40]);
+    const kept = g.detach();
+    await backward(f32(2));
+    await expect(read()).rejects.toThrow('was a gradient that a later step replaced');
+    expect(await kept.tolist()).toEqual([40]);
+  });
+});
+
+test('afterStep outside of a step waits for the next one, not for one that was called before', async () => {
+  const x = f32(0);
+  const f = tx.compile(() => void x.add_(1), { name: 'counting' });
+  await f();
+  const calls = [f(), f()];
+  const log: string[] = [];
+  tx.afterStep(() => void log.push('called'));
+  await Promise.all(calls);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(log).toEqual([]);
+  await f();
+  await tx.sync({ wait: true });
+  expect(log).toEqual(['called']);
+});
+
+test('what waits for the next step waits on where that step was not started', async () => {
+  const x = f32(0);
+  const log: string[] = [];
+  tx.afterStep(() => void log.push('called'));
+  await expect(tx.step(() => void x.add_(1), bad)).rejects.toThrow();
+  await tx.step(() => void x.add_(1));
+  await tx.sync({ wait: true });
+  expect(log).toEqual(['called']);
+});

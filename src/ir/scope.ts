@@ -10,8 +10,6 @@ export interface CellLike {
   readonly carried: boolean;
   /** Its expression, without any scope taking note. */
   peek(): Expr;
-  /** Holds this instead, without any scope taking note. */
-  replace(expr: Expr): void;
 }
 
 export interface Touched {
@@ -19,6 +17,8 @@ export interface Touched {
   readonly before: Expr;
   /** What stands for that inside. */
   readonly inside: Expr;
+  /** Gives the cell back as it was. */
+  readonly restore: () => void;
 }
 
 export abstract class Scope {
@@ -37,7 +37,7 @@ export function inScope<T, R>(scope: Scope, run: () => T, leave: (result: T) => 
     return leave(run());
   } finally {
     scopes.pop();
-    for (const [cell, { before }] of scope.touched) cell.replace(before);
+    for (const { restore } of scope.touched.values()) restore();
   }
 }
 

@@ -50,9 +50,7 @@ export class Cell implements CellLike {
   }
   /** Those changes are undone. */
   undoChanges(): void {
-    if (!this.#before) return;
-    this.settle(this.#before);
-    this.#before = undefined;
+    if (this.#before) this.settle(this.#before);
   }
 
   /** Its expression, without any scope taking note. */
@@ -62,6 +60,7 @@ export class Cell implements CellLike {
   /** Another value, which is known already: nothing is left to compute. */
   settle(expr: Expr): void {
     this.replace(expr);
+    this.#before = undefined;
     rebound.delete(this);
   }
   /** Holds this instead, without any scope taking note. */
@@ -99,7 +98,12 @@ export class Cell implements CellLike {
       const before = this.#expr;
       const inside = scope.standIn(this, before, change);
       if (!inside) continue;
-      scope.touched.set(this, { before, inside });
+      const sharding = this.#sharding;
+      const restore = () => {
+        this.replace(before);
+        this.#sharding = sharding;
+      };
+      scope.touched.set(this, { before, inside, restore });
       if (inside !== before) this.replace(inside);
     }
   }

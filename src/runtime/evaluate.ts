@@ -52,7 +52,8 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
     cells = cells.filter(canBeComputed); // one by one, where there is trouble
     computation = computationWith(roots, cells);
   }
-  const changed = cells.filter((cell) => !hasValue(cell.peek())); // also what other programs of this call will have computed
+  // Also what other programs of this call will have computed.
+  const changed = new Map(cells.map((cell) => [cell, cell.peek()] as const).filter(([, e]) => !hasValue(e)));
   const isAsked = (e: Expr) => roots.includes(e) || (!roots.length && request.cause === 'sync');
   try {
     const joined = await joinMany(computation.graph, async (nodes) => {
@@ -66,7 +67,7 @@ async function compute(roots: readonly Expr[], request: Request): Promise<void> 
       else cell.touch();
   } catch (error) {
     for (const cell of cells) cell.touch(); // still to be computed
-    if (error instanceof NonfiniteError) for (const cell of changed) cell.undoChanges();
+    if (error instanceof NonfiniteError) for (const [cell, e] of changed) if (cell.peek() === e) cell.undoChanges(); // else a later call has put something there
     throw error;
   }
 }
@@ -295,7 +296,7 @@ function canBeComputed(cell: Cell): boolean {
     cell.touch(); // later: a step that was called meanwhile has to be started first
     return false;
   } catch (error) {
-    ownRecord(e).value = new Failed(error as Error);
+    ownRecord(e).value = new Failed(() => error as Error);
     return false;
   }
 }

@@ -25,9 +25,18 @@ async function startDefault(): Promise<Client> {
 
 /** In place of a value: a step that has been called, and is not started yet, will make it. */
 export const PROMISED = {};
-/** In place of a value that such a step failed to make. */
+/** In place of a value that is gone, or that such a step failed to make. */
 export class Failed {
-  constructor(readonly error: Error) {}
+  #error: Error | undefined;
+  readonly #make: () => Error;
+  /** The error is made when it is asked for. */
+  constructor(make: () => Error) {
+    this.#make = make;
+  }
+  get error(): Error {
+    this.#error ??= this.#make();
+    return this.#error;
+  }
 }
 
 export const hasValue = (e: Expr): boolean => e.isComputed;

@@ -7,7 +7,7 @@ import { allDone } from '../runtime/turn.js';
 import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 
-interface Closure {
+export interface Closure {
   readonly fn: (...args: never[]) => unknown;
   readonly args: readonly unknown[];
 }
@@ -40,9 +40,7 @@ const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
 const isLeaf = (x: unknown): x is unknown => x != null && !Array.isArray(x) && !isPlain(x);
 
 /** A step was started: it counts, and its closures run when it is done, in order. */
-export function endOfStep(done: Promise<void>, own: readonly Closure[]): void {
-  const closures = [...waiting, ...own];
-  waiting = [];
+export function endOfStep(done: Promise<void>, closures: readonly Closure[]): void {
   events.stepEnded();
   if (!closures.length) return;
   running = running
@@ -56,8 +54,16 @@ export function endOfStep(done: Promise<void>, own: readonly Closure[]): void {
 /** The first is thrown by the next step, or by sync(). */
 const note = (error: unknown): void => void (failed ??= { error });
 
-/** The tensors of what waits for the next step. */
-export const waitingTensors = (): Tensor[] => waiting.flatMap(({ args }) => args as Tensor[]);
+/** What waits for the next step, which is called now. */
+export function takeWaiting(): Closure[] {
+  const taken = waiting;
+  waiting = [];
+  return taken;
+}
+/** That step was not started: it waits for the next one. */
+export function giveBack(closures: readonly Closure[]): void {
+  waiting = [...closures, ...waiting];
+}
 
 /** Throws what a closure threw. */
 export function checkClosures(): void {

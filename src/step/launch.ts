@@ -35,7 +35,7 @@ import {
 import type { Layout } from '../stablehlo/emitter.js';
 import { Tensor } from '../tensor/tensor.js';
 import { variables } from '../tensor/variables.js';
-import { endOfStep } from './closures.js';
+import { endOfStep, giveBack, takeWaiting } from './closures.js';
 import { CellPut, GradPut } from './place.js';
 import { avalOf, type Slot, type Target, type Trace, type Value } from './trace.js';
 
@@ -44,6 +44,7 @@ import { avalOf, type Slot, type Target, type Trace, type Value } from './trace.
  * described in the order of the calls; the program is started when it is its turn. If that fails, all is as it was.
  */
 export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
+  const waiting = takeWaiting();
   const inputs = timed('gatherInputs', () => t.slots.map((slot) => inputOf(slot, values)));
   for (const { node } of inputs) hold(node); // until it has run
   const early = startNow(t, inputs, request);
@@ -53,10 +54,11 @@ export function call(t: Trace, values: readonly Value[], request: Request, reviv
     releaseAll(inputs);
     if (run instanceof Error) {
       results.fail(run);
+      giveBack(waiting);
       throw run;
     }
     results.settle(run.outputs);
-    endOfStep(run.done, results.closures);
+    endOfStep(run.done, [...waiting, ...results.closures]);
     return results.returned;
   });
 }
@@ -298,7 +300,7 @@ class Results {
   /** The cells of gradients that went with this call: nothing sees what would be put there. */
   readonly #spent = new Set<Cell>();
   #putGrad(owner: Tensor, grad: Tensor | null): void {
-    const spent = owner.grad?.cell;
+    const spent = owner.grad?.knownCell;
     const put = new GradPut(owner, grad);
     if (spent && put.isReplacing) this.#spent.add(spent);
     this.#puts.push(put);
@@ -316,7 +318,7 @@ class Results {
 
   /** The program was not started: all is as it was. */
   fail(error: Error): void {
-    for (const e of this.#futures) ownRecord(e).value = new Failed(error);
+    for (const e of this.#futures) ownRecord(e).value = new Failed(() => error);
     for (const put of this.#puts.reverse()) put.undo();
   }
 }

@@ -7,7 +7,7 @@ import { captureSource, type Source } from '../ir/source.js';
 import { evaluate } from '../runtime/evaluate.js';
 import { currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
-import { checkClosures, endOfStep, stepsDone, waitingTensors } from './closures.js';
+import { checkClosures, endOfStep, giveBack, stepsDone, takeWaiting } from './closures.js';
 
 export interface SyncOptions {
   /** Waits until the device has computed everything, and all closures of steps have run. */
@@ -50,13 +50,18 @@ function checkOptions(o: SyncOptions): SyncOptions {
 
 async function syncNow(tensors: readonly Tensor[], wait: boolean, source: Source | undefined): Promise<void> {
   checkClosures();
+  const waiting = takeWaiting();
+  const used = waiting.flatMap(({ args }) => args as Tensor[]);
   const buffers = await evaluate(
-    [...tensors, ...waitingTensors()].map((t) => t.wanted),
+    [...tensors, ...used].map((t) => t.wanted),
     { cause: 'sync', source },
-  );
+  ).catch((error) => {
+    giveBack(waiting);
+    throw error;
+  });
   endOfStep(
     Promise.all(buffers.map((b) => b.ready())).then(() => {}),
-    [],
+    waiting,
   );
   if (wait) await stepsDone();
 }

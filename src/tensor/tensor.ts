@@ -63,27 +63,31 @@ export class Tensor {
     currentStep()?.made.push(this);
   }
 
-  /** What it stands for. */
+  /** The expression that it currently denotes. */
   get expr(): Expr {
     if (this.#lent) return this.#lent;
+    if (this.#spent) throw new SpentError(this.#spent());
     if (this.#cell) return this.#cell.expr;
-    if (!this.#expr) throw new SpentError(this.#spent!());
-    return this.#expr.serial < stepStart() ? this.cell.expr : this.#expr;
+    return this.#expr!.serial < stepStart() ? this.cell.expr : this.#expr!;
   }
 
   /** What it stands for, to be computed now: it is to lie where what it was before did. */
   get wanted(): Expr {
-    return this.#cell && Mesh.exists && !this.#lent ? placedAsBefore(this.#cell) : this.expr;
+    return this.#cell && Mesh.exists && !this.#lent && !this.#spent ? placedAsBefore(this.#cell) : this.expr;
   }
 
   /** The place of its value: a step that uses the tensor finds there what it holds at each call. */
   get cell(): Cell {
+    if (this.#spent) throw new SpentError(this.#spent());
     if (!this.#cell) {
-      if (!this.#expr) throw new SpentError(this.#spent!());
-      this.#cell = new Cell(this.#expr, false);
-      release(this.#expr); // the cell holds it now
+      this.#cell = new Cell(this.#expr!, false);
+      release(this.#expr!); // the cell holds it now
       this.#expr = undefined;
     }
+    return this.#cell;
+  }
+  /** The same, if anything has asked for it. */
+  get knownCell(): Cell | undefined {
     return this.#cell;
   }
 
@@ -110,6 +114,7 @@ export class Tensor {
   /** What it stands for now, without anyone noticing; undefined if its value is gone. */
   peek(): Expr | undefined {
     if (this.#lent) return this.#lent;
+    if (this.#spent) return undefined;
     return this.#cell ? this.#cell.peek() : this.#expr;
   }
 
@@ -129,17 +134,21 @@ export class Tensor {
     const expr = this.peek();
     if (!expr) return;
     const { aval, source } = expr; // and not the node: that would keep the graph
-    release(expr);
     repay(expr);
-    this.#cell = undefined;
-    this.#expr = undefined;
     this.#spent = () => why(aval, source);
+    if (this.#cell)
+      this.#cell.settle(nothing(aval, this.#spent)); // for steps that know it
+    else release(expr);
+    this.#expr = undefined;
   }
   /** It has this value from now on. */
   revive(expr: Expr): void {
-    this.#cell = undefined;
-    this.#expr = expr;
-    hold(expr);
+    this.#spent = undefined;
+    if (this.#cell) this.#cell.settle(expr);
+    else {
+      this.#expr = expr;
+      hold(expr);
+    }
   }
 
   /** Frees its memory on the device now. Using it afterwards is an error. */
@@ -151,7 +160,6 @@ export class Tensor {
     const expr = this.peek();
     if (!expr) return;
     const why = `this ${expr.aval} ${done}: it has no value any more`;
-    this.#cell?.settle(nothing(expr.aval, new SpentError(why))); // for steps that know its place
     this.spend(() => why);
     // Not where another tensor has the same value, or a change that is still to be computed may need it.
     if (recordOf(expr).holders === 0 && !changesArePending()) freeValue(expr);
@@ -443,9 +451,9 @@ function warnOfGrowth(): void {
 /** Operations whose result is their operand's value. */
 const SAME: ReadonlySet<string> = new Set(['detach', 'alias']);
 /** A node in place of one whose value was freed. */
-function nothing(aval: Aval, error: Error): Expr {
+function nothing(aval: Aval, why: () => string): Expr {
   const node = input(aval);
-  ownRecord(node).value = new Failed(error);
+  ownRecord(node).value = new Failed(() => new SpentError(why()));
   return node;
 }
 

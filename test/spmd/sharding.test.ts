@@ -268,3 +268,18 @@ describe('results that lie as XLA chose', () => {
     expect(shardingOf(out)!.isReplicated || shardingOf(out)!.mesh === line).toBe(true);
   });
 });
+
+test('tracing alone changes nothing about where tensors lie', async () => {
+  const [x, y] = [count([8]), count([8])];
+  await tx.sync(x, y);
+  const failing = tx.compile(() => {
+    markSharding(x, mesh, ['data']);
+    x.add_(1);
+    throw new Error('from inside');
+  });
+  await expect(failing()).rejects.toThrow('from inside');
+  const split = markSharding(count([8]), mesh, ['data']);
+  tx.compile(() => void y.copy_(split)).lower([]);
+  expect([shardingOf(x), shardingOf(y)]).toEqual([undefined, undefined]);
+  expect(await list(x)).toEqual(upTo(8));
+});

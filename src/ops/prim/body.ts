@@ -107,7 +107,7 @@ export const meshesIn = ({ attrs }: Expr): readonly Mesh[] =>
   );
 
 /** A cell that a body changes. */
-export interface Changed extends Touched {
+export interface Changed extends Omit<Touched, 'restore'> {
   /** What the body leaves in it. */
   readonly after: Expr;
 }
@@ -135,7 +135,12 @@ export function trace(
     scope,
     () => run(params),
     (result) => {
-      const cells = [...scope.touched].map(([cell, t]) => ({ cell, ...t, after: cell.peek() }));
+      const cells = [...scope.touched].map(([cell, { before, inside }]) => ({
+        cell,
+        before,
+        inside,
+        after: cell.peek(),
+      }));
       // A cell that was only read is captured like any other value.
       const read = cells.filter((c) => c.after === c.inside);
       const by = new Map(read.map((c) => [c.inside, c.before]));
