@@ -532,6 +532,8 @@ test('what a later call has put in place stays when an earlier sync fails', asyn
   await tx.sync(x, z);
   const over = tx.compile(() => void x.copy_(z.mul(2)), { name: 'over' });
   await over();
+  x.copy_(tx.tensor([3, 4], { dtype: 'f32' }));
+  await tx.sync();
   x.mul_(Number.NaN);
   const failing = tx.sync();
   for (let i = 0; i < 6; i++) await Promise.resolve();

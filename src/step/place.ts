@@ -20,7 +20,8 @@ export abstract class Put<V> {
   }
   /** Whether nothing was put there since. */
   protected abstract isOnTop(): boolean;
-  protected abstract putBack(was: V): void;
+  /** `below`: the call that put it there, if one did. */
+  protected abstract putBack(was: V, below: Put<V> | undefined): void;
 
   /** The call has failed: the place gets back what it had before this call, and before those under it that failed, too. */
   undo(): void {
@@ -31,7 +32,7 @@ export abstract class Put<V> {
       if (!put.#failed) break;
       first = put;
     }
-    this.putBack(first.#was as V);
+    this.putBack(first.#was as V, first.#below);
   }
 
   /** The call was started: what it replaced is freed, unless others hold it. */
@@ -101,8 +102,8 @@ export class GradPut extends Put<Tensor | null> {
   protected isOnTop(): boolean {
     return this.owner.gradPut === this;
   }
-  protected putBack(was: Tensor | null): void {
-    this.owner.grad = was;
+  protected putBack(was: Tensor | null, below: Put<Tensor | null> | undefined): void {
+    this.owner.restoreGrad(was, below);
   }
 }
 /** By itself: inside a call, it would keep all that the call left. */
