@@ -128,13 +128,20 @@ function write(name, text) {
 const EXPORT =
   /^(?:exports\.([\w$]+) = (.*);|Object\.defineProperty\(exports, ['"]([\w$]+)['"], \{\s*enumerable: true,\s*get: function ?\(\) \{\s*return ([\w$.]+);\s*\}\s*\}\);)\n*/gm;
 const OTHER = /^Object\.defineProperty\(exports, Symbol\.toStringTag.*\n*|^\/\/# sourceMappingURL=.*\s*$/gm;
+const LOADER = 'import.cjs';
+write(LOADER, 'module.exports = (name) => import(name);\n');
 const chunks = bundled
   .filter((file) => file.type === 'chunk')
   .map(({ name, fileName, isEntry, moduleIds, code }) => {
     const exports = [...code.matchAll(EXPORT)]
       .map((m) => [m[1] ?? m[3], m[2] ?? m[4]])
       .sort(([a], [b]) => (a < b ? -1 : 1));
-    const body = code.replace(EXPORT, '').replace(OTHER, '');
+    // tsx writes a file with import() anew and loses its source map: the one import() is in a file of its own.
+    const loader = path.posix.relative(path.posix.dirname(fileName), LOADER);
+    const body = code
+      .replace(EXPORT, '')
+      .replace(OTHER, '')
+      .replace(/\bimport\("([^".][^"]*)"\)/g, (_, name) => `require("./${loader}")("${name}")`);
     if (/^(?:Object\.\w+\()?exports\b/m.test(body))
       throw new Error(`${fileName}: an export in a form that bundle.mjs does not know`);
     return { name, fileName, isEntry, isFace: isEntry && !moduleIds.length, body, exports };
@@ -177,4 +184,6 @@ for (const { name, fileName, isFace, body, exports } of chunks.filter((file) => 
   write(`${name}.js`, `${lines.join('\n')}\n`);
 }
 
-for (const file of list(dist, /\.c?js(\.map)?$/)) if (!written.has(file)) rmSync(path.join(dist, file));
+// Of modules that src has no more, the declarations too.
+const isStale = (file) => (file.endsWith('.d.ts') ? !texts.has(file.slice(0, -'.d.ts'.length)) : !written.has(file));
+for (const file of list(dist, /\.(c?js(\.map)?|d\.ts)$/)) if (isStale(file)) rmSync(path.join(dist, file));

@@ -386,6 +386,29 @@ describe('gradients of calls that fail', () => {
   });
 });
 
+test('a step that does not fit keeps no old values of what it would have changed', async () => {
+  const live = async () => {
+    for (let i = 0; i < 5; i++) {
+      globalThis.gc!();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    return tx.metrics.counter('CreateDataHandles')! - (tx.metrics.counter('DestroyDataHandles') ?? 0);
+  };
+  const ws = Array.from({ length: 10 }, () => tx.ones([1000]));
+  const set = async (value: number) => {
+    for (const w of ws) w.copy_(tx.full([1000], value));
+    await tx.sync(...ws);
+    return live();
+  };
+  const big = tx.compile((s: tx.Tensor) => {
+    for (const w of ws) w.mul_(s);
+    return tx.zeros([1 << 21, 1 << 16]).add(s);
+  });
+  const before = await set(2.5);
+  await expect(big(tx.ones([]))).rejects.toThrow(tx.OutOfMemoryError);
+  expect(await set(3.5)).toBeLessThanOrEqual(before);
+});
+
 test('afterStep outside of a step waits for the next one, not for one that was called before', async () => {
   const x = f32(0);
   const f = tx.compile(() => void x.add_(1), { name: 'counting' });

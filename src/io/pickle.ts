@@ -182,7 +182,7 @@ class Machine {
     this.push(elsewhere ? this.#keptElsewhere.get(index) : this.#kept[index]);
   }
 
-  import(module: unknown, name: unknown): void {
+  global(module: unknown, name: unknown): void {
     if (typeof module !== 'string' || typeof name !== 'string') throw this.bad('its pickle imports what is no name');
     const global = `${module}.${name}`;
     const found = this.world.find(global);
@@ -313,9 +313,9 @@ const OPCODES: ReadonlyMap<number, Op> = new Map<number, Op>([
   [char('g'), (m) => m.recall(Number(decimal(m, m.line())))], // GET
   [char('h'), (m) => m.recall(m.u8())], // BINGET
   [char('j'), (m) => m.recall(m.u32())], // LONG_BINGET
-  [char('c'), (m) => m.import(m.line(), m.line())], // GLOBAL
-  [char('i'), (m) => m.import(m.line(), m.line())], // INST
-  [0x93, (m) => m.import(...([m.pop(), m.pop()].reverse() as [unknown, unknown]))], // STACK_GLOBAL
+  [char('c'), (m) => m.global(m.line(), m.line())], // GLOBAL
+  [char('i'), (m) => m.global(m.line(), m.line())], // INST
+  [0x93, (m) => m.global(...([m.pop(), m.pop()].reverse() as [unknown, unknown]))], // STACK_GLOBAL
   [char('R'), (m) => m.call()], // REDUCE
   [0x81, (m) => m.call()], // NEWOBJ
   [char('b'), (m) => m.build()], // BUILD

@@ -33,12 +33,17 @@ export abstract class Put<V> {
       first = put;
     }
     this.putBack(first.#was as V, first.#below);
+    this.#drop();
   }
 
   /** The call was started: what it replaced is freed, unless others hold it. */
   settle(): void {
     if (this.replaced && recordOf(this.replaced).holders === 0) freeValue(this.replaced);
-    this.#was = this.#below = this.replaced = undefined; // else each would keep all before it
+    this.#drop();
+  }
+  /** Lets go of what was there before, which would keep all before that. */
+  #drop(): void {
+    this.#was = this.#below = this.replaced = undefined;
   }
 }
 
@@ -56,7 +61,15 @@ export class CellPut extends Put<Expr> {
   }
   override settle(): void {
     super.settle();
-    if (this.cell.put === this) this.cell.put = undefined; // it would keep the value after another took its place
+    this.#leave();
+  }
+  override undo(): void {
+    super.undo();
+    this.#leave();
+  }
+  /** If it is the last: the cell would keep the value after another took its place. */
+  #leave(): void {
+    if (this.cell.put === this) this.cell.put = undefined;
   }
   protected isOnTop(): boolean {
     return this.cell.peek() === this.now;
