@@ -11,11 +11,14 @@ const XLA_FLAGS = [
 ].join(' ');
 
 /**
- * Files that leave the process as they found it: environment, devices, counters, clock. They are run by one process after the
- * other, which loads XLA once. All other files have a process each.
+ * Files that leave the process as they found it (environment, devices, clock) and count nothing. They are run by one process
+ * after the other, which loads XLA once. All other files have a process each.
  */
 const SHARED = [
-  'test/{errors,io,lora,nn,ops,optim,quant}/**/*.test.ts',
+  'test/{errors,lora,ops,quant}/**/*.test.ts',
+  'test/io/{file,numpy,torch,torch-values,torch-write,zip}.test.ts',
+  'test/nn/layers.test.ts',
+  'test/optim/{autocast,optimizers}.test.ts',
   'test/{autograd,control,float,hlo,print,promote,regressions,vit}.test.ts',
 ];
 

@@ -211,7 +211,7 @@ export const table: readonly Theirs[] = [
       same(
         'test_execute_time_metric',
         'The time of an execution lasts until its results are there, and is most of the time one waits.',
-        'metrics: ExecuteTime is the time of the device, not of starting: most of what one waits for',
+        'metrics: ExecuteTime is the time of the device, not of starting: a long program has a multiple of a short one',
       ),
       absent(
         'test_pybind_increment_counter',
