@@ -89,7 +89,7 @@ export function recordCalls(on: boolean): void {
   recording = on;
 }
 /** Runs the code of a module, or of a loop over layers. */
-export function inScope<T>(part: object, run: () => T): T {
+export function insideModule<T>(part: object, run: () => T): T {
   if (!recording) return run();
   const outer = { scope, current };
   scope = scope.at(-1) === part ? scope : [...scope, part];

@@ -1,5 +1,5 @@
 // Where in a model something was computed, for tx.debug.nans(): while it is on, each module's methods record whose code runs.
-import { inScope } from '../ir/source.js';
+import { insideModule } from '../ir/source.js';
 import { type ModuleNames, nameModules } from '../observe/module-names.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Member, Module, Parameter } from './module.js';
@@ -28,7 +28,7 @@ function recordCallsOf(made: typeof Module): void {
     for (const [name, method] of methods) {
       const call = method.value as (...args: unknown[]) => unknown;
       const value = function (this: Module, ...args: unknown[]): unknown {
-        return inScope(this, () => call.apply(this, args));
+        return insideModule(this, () => call.apply(this, args));
       };
       Object.defineProperty(type, name, { ...method, value });
     }

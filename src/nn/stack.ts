@@ -1,7 +1,7 @@
 // Equal layers as one: their parameters are stacked, and one loop in the program goes through them. Compile time does not
 // grow with the number of layers, and neither does the number of arrays that an optimizer updates.
 import { ArgumentError } from '../base/errors.js';
-import { inScope } from '../ir/source.js';
+import { insideModule } from '../ir/source.js';
 import { checkpoint as checkpointed } from '../tensor/autograd.js';
 import { scan } from '../tensor/control.js';
 import { stack } from '../tensor/functions.js';
@@ -107,7 +107,7 @@ function scanRows<C>(
       stacked,
       { unroll },
     );
-  return inScope(new LayerLoop(layers), run)[0];
+  return insideModule(new LayerLoop(layers), run)[0];
 }
 
 const stackRows = (tensors: readonly (readonly Tensor[])[]): Tensor[] =>

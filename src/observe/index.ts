@@ -38,7 +38,7 @@ addSink({
     if (kind === 'trace') noteTrace(end - start);
     else if (kind === 'read') noteRead(request?.source, end - start);
   },
-  stepEnded() {
+  stepStarted() {
     saveMetrics();
     printAnalysis();
   },

@@ -149,7 +149,7 @@ export const recordEvents = {
     if (bytes) record(bytes, size, end);
     if (counter) count(counter);
   },
-  stepEnded: () => count('MarkStep'),
+  stepStarted: () => count('MarkStep'),
   compiling({ key, donated }) {
     count('UncachedCompile');
     record('TensorsGraphSize', key.nodeCount);

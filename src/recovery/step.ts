@@ -1,6 +1,6 @@
 // One step of the optimizer, as one program: the gradients of all micro-batches in a loop, their norm, the update. Of several
 // workers that XLA does not join it is two programs, between which gradients meet.
-import { inScope } from '../ir/source.js';
+import { insideModule } from '../ir/source.js';
 import type { Qwen3ForCausalLM } from '../models/index.js';
 import { offLoop } from '../observe/rules-loop.js';
 import { clipGradNorm, type Optimizer } from '../optim/index.js';
@@ -69,7 +69,7 @@ function passesOf({ model, optimizer, lesson, anchor, settings }: StepParts) {
   return {
     parameters,
     backward: (batch: Batch, now: Schedule, positions: Tensor): Tensor =>
-      inScope(model, () => {
+      insideModule(model, () => {
         // Each batch's mean, weighed by how many of all positions it has: the mean of the step, and its gradient.
         const part = (b: Batch) =>
           autocast({ dtype: 'bf16', enabled: mixedPrecision }, () => lesson.loss(model, b, now)).mul(

@@ -73,7 +73,7 @@ export class Cell implements CellLike {
   }
   #take(expr: Expr): void {
     hold(expr);
-    if (this.carried) ownRecord(expr).floats = true;
+    if (this.carried) ownRecord(expr).goesAnywhere = true;
     this.#expr = expr;
   }
 

@@ -103,14 +103,14 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
     const lies = sharding && Sharding.replicated(sharding.mesh);
     on.set(e, { firm, at: [...firm][0] ?? lies ?? inputs.find((x) => x.at)?.at });
   }
-  const isTorn = (root: Expr) => {
+  const needsSeveral = (root: Expr) => {
     const { firm, at } = on.get(root)!;
     return firm.size > 1 || (at !== undefined && missingDevices(client, at.mesh).length > 0);
   };
-  const roots = graph.roots.filter((root) => isAsked(root) || !isTorn(root));
+  const roots = graph.roots.filter((root) => isAsked(root) || !needsSeveral(root));
   const first = roots.map((root) => on.get(root)!.at).find((at) => at);
   return grouped(roots, (root) =>
-    isTorn(root) ? root : (on.get(root)!.at ?? (recordOf(root).floats ? first : undefined)),
+    needsSeveral(root) ? root : (on.get(root)!.at ?? (recordOf(root).goesAnywhere ? first : undefined)),
   );
 }
 

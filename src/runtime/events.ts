@@ -52,7 +52,7 @@ export interface EventSink {
   /** Something took this time; transfers have `bytes`, a read also the request it answers. */
   span(kind: SpanKind, start: number, end: number, bytes?: number, request?: Request): void;
   /** A step was started. */
-  stepEnded(): void;
+  stepStarted(): void;
   /** A new program, before it is compiled. May throw to refuse it. */
   programMissing(key: ProgramKey, computation: Computation, client: Client, request: Request): void;
   /** A program is about to be loaded from the disk cache or compiled. */
@@ -101,7 +101,7 @@ const NAMES = {
   count: true,
   op: true,
   span: true,
-  stepEnded: true,
+  stepStarted: true,
   programMissing: true,
   compiling: true,
   compilerStarted: true,

@@ -8,7 +8,7 @@ export class NodeRecord {
   /** How its value is to lie on several devices; undefined where one device has it, or it was not said. */
   sharding: Sharding | undefined;
   /** It lies wherever the others of its program do: the state of a random generator. */
-  floats = false;
+  goesAnywhere = false;
   /** How many tensors, cells and calls hold it. */
   holders = 0;
 }

@@ -44,7 +44,7 @@ export const nodeValue = (e: Expr): object | undefined => recordOf(e).value;
 export function setValue(e: Expr, value: Stored | TypedArray): void {
   const record = ownRecord(e);
   record.value = value;
-  if (!record.floats && value instanceof ShardedArray) record.sharding = value.sharding;
+  if (!record.goesAnywhere && value instanceof ShardedArray) record.sharding = value.sharding;
   repay(e);
   if (ArrayBuffer.isView(value)) remember(e, value);
 }
@@ -90,7 +90,7 @@ export function onDevice(device: Client, e: Expr, sharding = recordOf(e).shardin
   if (isStored(record.value)) return record.value;
   const stored = upload(device, e, record.value as TypedArray, sharding);
   record.value = stored;
-  if (!record.floats) record.sharding ??= sharding; // another may have been asked for meanwhile
+  if (!record.goesAnywhere) record.sharding ??= sharding; // another may have been asked for meanwhile
   return stored;
 }
 

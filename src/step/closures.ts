@@ -41,7 +41,7 @@ const isLeaf = (x: unknown): x is unknown => x != null && !Array.isArray(x) && !
 
 /** A step was started: it counts, and its closures run when it is done, in order. */
 export function endOfStep(done: Promise<void>, closures: readonly Closure[]): void {
-  events.stepEnded();
+  events.stepStarted();
   if (!closures.length) return;
   running = running
     .then(() => done)

@@ -1,4 +1,4 @@
-// Engines: what runs the workers of a run, on this machine (local.ts) or on a Ray cluster (ray.ts).
+// Engines: what runs the workers of a run, on this machine (local.ts) or on a Ray cluster (ray/engine.ts).
 import { ArgumentError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { Checkpoint } from './checkpoint.js';

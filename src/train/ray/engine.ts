@@ -1,4 +1,4 @@
-// The engine of a Ray cluster: the project is uploaded, a job runs our driver there (src/ray/driver), and placement, restarts
+// The engine of a Ray cluster: the project is uploaded, a job runs our driver there (src/train/ray/driver), and placement, restarts
 // and what is kept are ray.train's. Here we watch it, and end it when we are told to end.
 import path from 'node:path';
 import { env } from '../../base/env.js';
