@@ -88,7 +88,7 @@ async function child(rank) {
   await attempt('share of a batch', async () => JSON.stringify(await batchShare(mesh)));
   await attempt('rows of all', async () => {
     whole = await fromLocal(rows.float(), mesh);
-    const { shards = [] } = whole.expr.value ?? {};
+    const { shards = [] } = whole.expr.record?.value ?? {};
     const parts = await Promise.all(shards.map(async (s) => `${s.device}: ${[...(await s.toHost())].join(' ')}`));
     return `[${whole.shape}]; here ${parts.join('; ')}`;
   });

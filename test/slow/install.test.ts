@@ -110,7 +110,8 @@ test('killed at twenty random moments, it installs the next time', async () => {
     node(`async p => { const f = await p.installPlugin('cpu'); await p.verifyPlugin(f); return f; }`, env),
   );
   const entry = path.basename(path.dirname(found.path));
-  expect(folders().sort()).toEqual([entry, `${entry}.verified`]);
+  // Beside the record of a check, which is written when the library is next looked for.
+  expect(folders().filter((name) => name !== `${entry}.verified`)).toEqual([entry]);
 });
 
 test('the npm packages bring a CPU to a machine without Python', async () => {
