@@ -118,7 +118,7 @@ describe('workloads', () => {
     expect(remedies!.map((r) => r.flag)).toEqual(['--batch 6000', '--remat']);
     expect(remedies!.find((r) => r.what === 'remat')).toMatchObject({ fits: true });
     const text = reportOf(found);
-    expect(text).toContain('models/qwen3.js:');
+    expect(text).toContain('models/qwen3.ts:');
     expect(text).toMatch(/remat +[\d.]+ GiB, fits +--remat/);
     expect(text).toContain('Of 2 combinations, take v5e-1, batch 1:');
     const page = pageOf(found);
