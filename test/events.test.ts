@@ -180,11 +180,11 @@ describe('what is kept is bounded', () => {
     const kept = Array.from({ length: 1500 }, (_, i) => groups.get({ cause: 'read', name: `line ${i}` }));
     expect(kept.filter((x) => x !== undefined)).toHaveLength(1000);
     expect(kept.at(-1)).toBe(1499);
-    groups.set({ cause: 'read' }, 1); // nobody knows where
+    groups.set({ cause: 'read' }, 1); // it has no source line
     expect(groups.get({ cause: 'read' })).toBeUndefined();
   });
 
-  test('explanations keep no executable of a program that is kept for nobody', async () => {
+  test('explanations keep no executable of a program with cache: false', async () => {
     const client = await defaultClient();
     const x = tx.ones([4]);
     const once = () => tx.step(() => x.mul(3), { name: 'events_once', cache: false });

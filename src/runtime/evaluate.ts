@@ -4,6 +4,7 @@ import { NonfiniteError } from '../base/errors.js';
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { collect, type Graph, hashOf, structure } from '../ir/graph.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
+import type { Source } from '../ir/source.js';
 import { meshesIn, meshesOf } from '../ops/prim/body.js';
 import { constrain } from '../ops/prim/sharding.js';
 import { isAdvanced } from '../ops/prim/threefry.js';
@@ -117,10 +118,7 @@ function byDevices(client: Client, graph: Graph, isAsked: (e: Expr) => boolean):
 async function run(client: Client, computation: Computation, request: Request): Promise<void> {
   const { outputs, results } = await start(client, computation, request);
   if (checksResults()) {
-    const resultName = (i: number) => {
-      const { source } = computation.graph.roots[i]!;
-      return source?.frames.length ? `the tensor made at ${source}` : 'a tensor';
-    };
+    const resultName = (i: number) => labelOf(computation.graph.roots[i]!.source);
     await checkResults(client, { computation, given: computation.parameters, outputs, request, resultName });
   }
   computation.graph.roots.forEach((e, i) => {
@@ -307,12 +305,16 @@ export const stepStarted = (): void => void (described = nodeCount());
 /** How many operations were described since something was computed. */
 export const describedSince = (): number => nodeCount() - described;
 
+/** What a tensor is to the user, by where it was made. */
+const labelOf = (source: Source | undefined): string =>
+  source?.frames.length ? `the tensor made at ${source}` : 'a tensor';
+
 /** What computes these nodes from those whose values are given. */
 export function computationOf(roots: readonly Expr[], isGiven: (e: Expr) => boolean): Computation {
   const graph = collect(roots, isGiven);
   const parameters = graph.nodes.filter(isGiven);
   const sources = parameters.map((p) => p.source); // and not the nodes: their values would live on
-  const labels = () => sources.map((source) => (source?.frames.length ? `the tensor made at ${source}` : 'a tensor'));
+  const labels = () => sources.map(labelOf);
   return { graph, parameters, labels, aliases: [], isGiven, meshes: meshesOf(graph, isGiven) };
 }
 

@@ -4,13 +4,9 @@ import { describe, flatten, isPlain } from '../base/tree.js';
 import { offLoop } from '../observe/rules-loop.js';
 import { events } from '../runtime/events.js';
 import { allDone } from '../runtime/turn.js';
-import { currentStep } from '../tensor/scope.js';
+import { type Closure, currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 
-export interface Closure {
-  readonly fn: (...args: never[]) => unknown;
-  readonly args: readonly unknown[];
-}
 /** For the next step: what was registered outside of one. */
 let waiting: Closure[] = [];
 let running: Promise<void> = Promise.resolve();

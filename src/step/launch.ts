@@ -33,6 +33,7 @@ import {
   withBuffers,
 } from '../runtime/value.js';
 import type { Layout } from '../stablehlo/emitter.js';
+import type { Closure } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 import { variables } from '../tensor/variables.js';
 import { endOfStep, giveBack, takeWaiting } from './closures.js';
@@ -254,7 +255,7 @@ function numberNode(value: number | bigint): Expr {
 /** What a call leaves: promised values in their places, and what it hands back. */
 class Results {
   readonly returned: unknown;
-  readonly closures: readonly { readonly fn: (...args: never[]) => unknown; readonly args: readonly unknown[] }[];
+  readonly closures: readonly Closure[];
   readonly #futures: readonly Expr[];
   readonly #puts: (CellPut | GradPut)[] = [];
 

@@ -18,7 +18,7 @@ import { ownRecord, recordOf } from '../runtime/record.js';
 import { hasValue, hostValue, nodeValue } from '../runtime/value.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { autocastDType } from '../tensor/autocast.js';
-import { StepScope } from '../tensor/scope.js';
+import { type Closure, StepScope } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 import { callUser, tensorsOf } from '../tensor/trees.js';
 import { variables } from '../tensor/variables.js';
@@ -54,7 +54,7 @@ export interface Trace {
   /** What else it depends on. */
   readonly conditions: StepScope['conditions'];
   readonly closures: readonly {
-    readonly fn: (...args: never[]) => unknown;
+    readonly fn: Closure['fn'];
     readonly args: Flat<Tensor>;
     readonly leaves: readonly (Tensor | number)[];
   }[];

@@ -7,6 +7,12 @@ import { ownRecord, recordOf } from '../runtime/record.js';
 import type { Tensor } from './tensor.js';
 import { variables } from './variables.js';
 
+/** A call that waits for the results of a step, and what it is given. */
+export interface Closure {
+  readonly fn: (...args: never[]) => unknown;
+  readonly args: readonly unknown[];
+}
+
 export class StepScope extends Scope {
   /** Nodes with a smaller number were made before it. */
   readonly born = nodeCount();
@@ -20,7 +26,7 @@ export class StepScope extends Scope {
   /** What it depends on that is no tensor (a module's training flag): where one is another, it is traced anew. */
   readonly conditions = new Map<object, { readonly read: () => unknown; readonly value: unknown }>();
   /** Called when its results are there, with the values of these tensors. */
-  readonly closures: { readonly fn: (...args: never[]) => unknown; readonly args: readonly unknown[] }[] = [];
+  readonly closures: Closure[] = [];
 
   constructor(
     readonly name: string,

@@ -373,7 +373,7 @@ export class Tensor {
     check: (aval: Aval) => void = () => {},
   ): Promise<T> {
     const step = currentStep();
-    if (step) throw new ReadError(readInside(name, step.name)); // at once: inside, nobody awaits
+    if (step) throw new ReadError(readInside(name, step.name)); // thrown, not rejected: a step cannot await
     if (insideBody()) throw new ReadError(readInBody(name, this.aval));
     const source = captureSource(method);
     return (async () => {
