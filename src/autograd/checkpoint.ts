@@ -1,6 +1,7 @@
-// A function whose gradient computes it again: only what it was given is kept.
+// Gradient checkpointing: keeps only the inputs of a function and computes it again for the gradient.
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
+import { batchBody } from '../ops/prim/batch.js';
 import { Body, captured, trace, usedBy } from '../ops/prim/body.js';
 import { defineMulti } from '../ops/prim/define.js';
 import { gradients } from './sweep.js';
@@ -10,6 +11,7 @@ const barrierOp = defineMulti<readonly Expr[]>({
   infer: (xs) => xs as readonly Aval[],
   lower: (e, xs, _, outs) => e.op('optimization_barrier', xs, outs),
   vjp: (gs) => gs,
+  batch: ({ xs, stacked }) => barrier(xs).map((x, i) => ({ x, stacked: stacked[i]! })),
 });
 /** The same values, which XLA takes for new ones: it neither merges across nor moves over. */
 export const barrier = (xs: readonly Expr[]): Expr[] => (xs.length ? barrierOp(xs, null) : []);
@@ -29,12 +31,16 @@ const checkpointOp = defineMulti<readonly Expr[], { body: Body }>({
       behind.slice(0, xs.length),
     );
   },
+  batch: ({ xs, stacked, attrs, n }) => {
+    const done = batchBody(attrs.body, stacked, n);
+    return recomputed(done.body, xs).map((x, i) => ({ x, stacked: done.stacked[i]! }));
+  },
 });
 
-/** A body's results for these arguments, which are all that is kept for the gradient. */
+/** A body's results for these arguments, which alone are kept for the gradient. */
 export const recomputed = (body: Body, args: readonly Expr[]): Expr[] => checkpointOp(args, { body });
 
-/** What a function computes, keeping only what it was given: for the gradient it is computed again. */
+/** The results of a function, keeping only its inputs: it is computed again for the gradient. */
 export function checkpoint(xs: readonly Expr[], run: (xs: readonly Expr[]) => readonly Expr[]): Expr[] {
   const traced = trace(
     xs.map((x) => x.aval),
@@ -43,7 +49,7 @@ export function checkpoint(xs: readonly Expr[], run: (xs: readonly Expr[]) => re
   const { params, results, cells, born } = traced;
   const state = [...cells];
   const outs = [...results, ...state.map(([, c]) => c.after)];
-  const used = usedBy(traced, params, outs); // the others would be kept for nothing
+  const used = usedBy(traced, params, outs); // unused ones need not be kept
   const all = [...used.map((i) => params[i]!), ...state.map(([, c]) => c.inside)];
   const fixed = captured(all, outs, born, { whole: true });
   const body = new Body([...fixed, ...all], outs);

@@ -1,11 +1,14 @@
-// One of several bodies, chosen when the program runs. Its gradient is again a choice: between the bodies' gradients, each
-// of which computes its body again.
+// Branches: one of several bodies is chosen when the program runs. The gradient is a branch between the bodies' gradients,
+// each of which computes its body again.
 import type { Expr } from '../ir/expr.js';
 import type { CellLike } from '../ir/scope.js';
+import { batchBody } from '../ops/prim/batch.js';
 import { Body, type Changed, captured, parameter, type Traced, trace } from '../ops/prim/body.js';
+import { broadcastInDim } from '../ops/prim/broadcast.js';
 import { zerosLike } from '../ops/prim/constant.js';
-import { defineMulti } from '../ops/prim/define.js';
+import { defineMulti, stackedLanes } from '../ops/prim/define.js';
 import { convert } from '../ops/prim/move.js';
+import { eq, where } from '../ops/prim/pointwise.js';
 import { gradients } from './sweep.js';
 
 type Operands = readonly [index: Expr, ...Expr[]];
@@ -50,9 +53,28 @@ const caseOp: (xs: Operands, attrs: Attrs) => Expr[] = defineMulti<Operands, Att
     });
     return [null, ...xs.map((_, i) => outs[reached.findIndex((r) => r.i === i)] ?? null)];
   },
+  batch: ({ xs: [index, ...xs], stacked: [several, ...stacked], attrs: { branches }, n }) => {
+    const first = branches.map((b) => batchBody(b, stacked, n).stacked);
+    const isStacked = (i: number) => several || first.some((list) => list[i]);
+    const bodies = branches.map((b) => batchBody(b, stacked, n, isStacked).body);
+    if (!several) {
+      const outs = caseOp([index, ...xs], { branches: bodies });
+      return outs.map((x, i) => ({ x, stacked: isStacked(i) }));
+    }
+    // The condition differs between examples: every branch is computed for all of them.
+    const all = bodies.map((b) => b.apply(xs));
+    const last = all.pop()!;
+    const chosen = last.map((other, i) =>
+      all.reduceRight(
+        (rest, results, k) => where(broadcastInDim(eq(index, k), rest.shape, [0]), results[i]!, rest),
+        other,
+      ),
+    );
+    return stackedLanes(chosen);
+  },
 });
 
-/** The results of the first function where the condition holds, else of the second. */
+/** The results of the first function if the condition is true, otherwise of the second. */
 export function cond(
   condition: Expr,
   operands: readonly Expr[],
@@ -61,7 +83,7 @@ export function cond(
 ): Expr[] {
   const avals = operands.map((x) => x.aval);
   const traces = [no, yes].map((run) => trace(avals, run));
-  // State that either branch changes: the other leaves it as it was.
+  // State that either branch changes; the other one returns it unchanged.
   const cells = new Map<CellLike, Changed>(traces.flatMap((t) => [...t.cells]));
   const shared = [...cells].map(([cell, { before }]) => ({ cell, before }));
   const branch = (t: Traced) => {
@@ -75,7 +97,8 @@ export function cond(
     };
   };
   const both = traces.map((t) => ({ ...branch(t), born: t.born }));
-  const fixed = [...new Set(both.flatMap((b) => captured(b.params, b.results, b.born)))];
+  // What a branch makes of captured values alone is its own, too: the other is not to compute it.
+  const fixed = [...new Set(both.flatMap((b) => captured(b.params, b.results, b.born, { whole: true })))];
   const outs = caseOp([convert(condition, 'i32'), ...fixed, ...operands, ...shared.map((s) => s.before)], {
     branches: both.map((b) => new Body([...fixed, ...b.params], b.results)),
   });

@@ -1,16 +1,25 @@
-// A function with a gradient of the user's own.
+// Functions with a custom gradient.
 import { ArgumentError } from '../base/errors.js';
+import { range } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
+import { batchBody, stack } from '../ops/prim/batch.js';
 import { Body, captured, trace } from '../ops/prim/body.js';
+import { reduceSum } from '../ops/prim/broadcast.js';
 import { zerosLike } from '../ops/prim/constant.js';
-import { defineMulti } from '../ops/prim/define.js';
+import { defineMulti, stackedLanes } from '../ops/prim/define.js';
+import { mul } from '../ops/prim/pointwise.js';
 
 /**
- * Operands: the results as computed, what the rule needs besides, the inputs it gives gradients of. The rule takes the
- * second and the gradients of the results.
+ * Operands: the computed results, the residuals of the rule, and the inputs that it returns gradients of. The rule takes the
+ * residuals and the gradients of the results.
  */
-const customOp = defineMulti<readonly Expr[], { results: number; inputs: number; rule: Body }>({
+interface Attrs {
+  readonly results: number;
+  readonly inputs: number;
+  readonly rule: Body;
+}
+const customOp: (xs: readonly Expr[], attrs: Attrs) => Expr[] = defineMulti<readonly Expr[], Attrs>({
   name: 'customVjp',
   infer: (xs, { results }) => xs.slice(0, results) as readonly Aval[],
   lower: (_, xs, { results }) => xs.slice(0, results),
@@ -20,6 +29,22 @@ const customOp = defineMulti<readonly Expr[], { results: number; inputs: number;
     const own = needs.map((x) => ys[xs.slice(0, results).indexOf(x)] ?? x);
     const flow = rule.apply([...own, ...gs.map((g, i) => g ?? zerosLike(ys[i]!))]);
     return xs.map((_, i) => flow[i - (xs.length - inputs)] ?? null);
+  },
+  batch: ({ xs, stacked, attrs: { results, inputs, rule }, n }) => {
+    // Results are stacked, and so are they where the rule needs them.
+    const computed = new Set(xs.slice(0, results));
+    const given = xs.map((x, i) => stacked[i]! || computed.has(x));
+    const operands = xs.map((x, i) => (given[i] && !stacked[i] ? stack(x, n) : x));
+    const first = xs.length - inputs;
+    const needs = given.slice(results, first);
+    const back = batchBody(rule, [...needs, ...range(results).map(() => true)], n);
+    // An input shared by all examples gets the sum of their gradients.
+    const flow = back.body.results.map((g, i) => {
+      if (given[first + i]) return back.stacked[i] ? g : stack(g, n);
+      return back.stacked[i] ? reduceSum(g, [0]) : mul(g, n);
+    });
+    const outs = customOp(operands, { results, inputs, rule: new Body(back.body.params, flow) });
+    return stackedLanes(outs);
   },
 });
 
@@ -37,7 +62,7 @@ export function customVjp(
   );
   if (t.cells.size) {
     throw new ArgumentError(
-      'customVjp: backward draws random numbers: draw them in forward and hand them on as residuals',
+      'customVjp: backward draws random numbers: draw them in forward and return them as residuals',
     );
   }
   const fixed = captured(t.params, t.results, t.born);

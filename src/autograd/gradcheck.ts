@@ -1,7 +1,7 @@
-// Are gradients right? Compared with finite differences, in f64.
+// Checks gradients against finite differences in f64.
 import { TsxlaError } from '../base/errors.js';
 
-/** Gradients that are not those of the function. */
+/** A gradient that differs from finite differences. */
 export class GradcheckError extends TsxlaError {}
 
 export interface GradcheckOptions {
@@ -35,7 +35,7 @@ export async function compareWithDifferences(
       const gradient = gradients[i]?.[j] ?? 0;
       if (!(Math.abs(gradient - difference) <= atol + rtol * Math.abs(difference))) {
         throw new GradcheckError(
-          `input ${i}, element ${j}: the gradient is ${gradient}, finite differences give ${difference}`,
+          `input ${i}, element ${j}: the gradient is ${gradient}, but finite differences give ${difference}`,
         );
       }
     }

@@ -1,4 +1,4 @@
-// Manual regions: a function that every device of a mesh runs on its own parts of arrays, as it is written.
+// Manual regions: every device of a mesh runs a function on its own parts of arrays.
 import { ArgumentError } from '../base/errors.js';
 import { range, type Shape } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
@@ -6,11 +6,13 @@ import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { type Mesh, Sharding } from '../ir/mesh.js';
 import type { Ssa } from '../ir/op.js';
+import { batchBody } from '../ops/prim/batch.js';
 import { Body, captured, parameter, substitute, trace } from '../ops/prim/body.js';
 import { allReduce, differsAlong, insideRegion } from '../ops/prim/collective.js';
 import { defineMulti } from '../ops/prim/define.js';
 import { atLeast1, reshape } from '../ops/prim/move.js';
 import { div } from '../ops/prim/pointwise.js';
+import { unsplitFirst } from '../ops/prim/sharding.js';
 import { residuals } from './scan.js';
 import { gradients } from './sweep.js';
 
@@ -22,7 +24,7 @@ interface Attrs {
   readonly outs: readonly Sharding[];
 }
 
-const manualOp = defineMulti<readonly Expr[], Attrs>({
+const manualOp: (xs: readonly Expr[], attrs: Attrs) => Expr[] = defineMulti<readonly Expr[], Attrs>({
   name: 'manual',
   infer: (_, { body, outs }) => body.results.map(({ aval }, i) => aval.withShape(wholeShape(aval.shape, outs[i]!))),
   lower: (e, xs, { mesh, body, ins, outs }, types) => {
@@ -40,6 +42,19 @@ const manualOp = defineMulti<readonly Expr[], Attrs>({
     return e.op('sdy.manual_computation', xs, types, attrs, [e.region(parts, inside, true)]);
   },
   vjp: (gs, xs, attrs) => transposed(gs, xs, attrs),
+  // Every device has its parts of all examples.
+  batch: ({ xs, stacked, attrs: { mesh, body, ins, outs }, n }) => {
+    const inside = batchBody(body, stacked, n);
+    const along = (list: readonly Sharding[], is: readonly boolean[]) =>
+      list.map((s, i) => (is[i] ? unsplitFirst(s) : s));
+    const results = manualOp(xs, {
+      mesh,
+      body: inside.body,
+      ins: along(ins, stacked),
+      outs: along(outs, inside.stacked),
+    });
+    return results.map((x, i) => ({ x, stacked: inside.stacked[i]! }));
+  },
   covers: (wide, narrow) =>
     wide.mesh.key === narrow.mesh.key &&
     narrow.ins.every((s, i) => s === wide.ins[i]) &&
@@ -50,13 +65,13 @@ const manualOp = defineMulti<readonly Expr[], Attrs>({
 const wholeShape = (part: Shape, sharding: Sharding): number[] =>
   sharding.parts(part.length).map((n, d) => n * part[d]!);
 
-/** The axes along which every device has the same part. */
+/** The axes along which all devices have the same part. */
 const unsplit = (mesh: Mesh, { axes }: Sharding): string[] =>
   mesh.axisNames.filter((axis) => !axes.flat().includes(axis));
 
 /**
- * Runs a function of each device's parts. `ins` say how the arrays are split; `outsOf`, asked for the parts that come out,
- * how they are put together. What the function reaches outside, every device has whole.
+ * Runs a function on each device's parts. `ins` describe how the arrays are split; `outsOf` returns how the resulting parts are
+ * put together. Values that the function captures are replicated.
  */
 export function manual(
   mesh: Mesh,
@@ -71,11 +86,11 @@ export function manual(
   const { params, results, cells, born } = insideRegion(mesh, () => trace(parts, inside, advice));
   if (cells.size)
     throw new ArgumentError(
-      'shardMap: the function draws random numbers, the same on every device: draw them outside and hand them in, split',
+      'shardMap: the function draws random numbers, which would be the same on every device: draw them outside and pass them in, split',
     );
   if (collect(results, (e) => e.serial < born).nodes.some((e) => e.op.name === 'shardingConstraint'))
     throw new ArgumentError(
-      'shardMap: shard(), replicate() or markSharding() inside: there, a tensor is what one device has: allGather it, or slice it by axisIndex',
+      'shardMap: shard(), replicate() and markSharding() cannot be used inside, where a tensor is the part of one device: use allGather, or slice by axisIndex',
     );
   const fixed = captured(params, results, born, { whole: true });
   const body = new Body([...fixed, ...params], results);

@@ -1,4 +1,4 @@
-// Whether what is computed now can be differentiated later.
+// The gradient mode: whether new operations are recorded for gradients.
 import { checkDescribed } from '../base/described.js';
 
 let enabled = true;

@@ -1,15 +1,17 @@
-// A loop with a known number of passes. Its body is written once, whatever their number; its gradient is a loop the other
-// way round, over what the first one saved.
+// Loops with a known number of iterations. The body is written once; the gradient is a loop in reverse order over the values
+// that the first one saved.
 import { byteLength } from '../base/dtype.js';
-import { isFloat } from '../base/promote.js';
+import { literal } from '../base/literal.js';
+import { isInexact } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
-import type { Emitter, Ssa } from '../ir/op.js';
+import type { Emitter, Lane, Ssa } from '../ir/op.js';
+import { batchBody, frontTo, stack, toFront } from '../ops/prim/batch.js';
 import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from '../ops/prim/body.js';
 import { full, zerosLike } from '../ops/prim/constant.js';
-import { comparing, defineMulti, PICK } from '../ops/prim/define.js';
+import { comparing, defineMulti, type Lanes, PICK } from '../ops/prim/define.js';
 import { readRow, writeRow } from '../ops/prim/dynamic.js';
 import { reshape } from '../ops/prim/move.js';
 import { add } from '../ops/prim/pointwise.js';
@@ -18,11 +20,11 @@ import { recomputed } from './checkpoint.js';
 import { gradients } from './sweep.js';
 
 export interface ScanOptions {
-  /** From the last element to the first. */
+  /** Whether to iterate from the last element to the first. Default: false. */
   readonly reverse?: boolean;
-  /** How many passes are written out in one turn of the loop. */
+  /** The number of iterations unrolled per turn of the loop. Default: 1. */
   readonly unroll?: number;
-  /** Keep only the carries for the gradient, and compute the rest of each pass again. */
+  /** Whether to keep only the carries for the gradient and recompute the rest of each iteration. Default: false. */
   readonly checkpoint?: boolean;
 }
 
@@ -38,19 +40,20 @@ interface Attrs extends Required<ScanOptions> {
   readonly carried: number;
 }
 
-const scanOp = defineMulti<readonly Expr[], Attrs>({
+const scanOp: (xs: readonly Expr[], attrs: Attrs) => Expr[] = defineMulti<readonly Expr[], Attrs>({
   name: 'scan',
   infer: (_, { body, carried, length }) =>
     body.results.map(({ aval }, i) => (i < carried ? aval : aval.withShape([length, ...aval.shape]))),
   lower: (e, xs, attrs, outs) => lower(e, xs, attrs, outs),
   vjp: (gs, operands, attrs) => reverseScan(gs, operands, attrs),
+  batch: (lanes) => batchScan(lanes),
   covers: (wide, narrow) => sameLoop(wide, narrow) && wide.body.covers(narrow.body),
 });
 
 const sameLoop = (a: Attrs, b: Attrs): boolean =>
   a.length === b.length && a.fixed === b.fixed && a.carried === b.carried && a.reverse === b.reverse;
 
-/** Runs a body once for each row of the stacked inputs, handing a carry on. What the body reaches outside is captured. */
+/** Runs a body for each row of the stacked inputs, with a carry. Outside values that the body uses are captured. */
 export function scan(
   init: readonly Expr[],
   xs: readonly Expr[],
@@ -204,17 +207,41 @@ function lower(e: Emitter, operands: readonly Ssa[], attrs: Attrs, outs: readonl
     return [e.op('add', [i!, count(unroll)], [COUNTER])[0]!, ...flat(s)];
   });
   let state = unflat(e.op('while', [count(0), ...consts, ...carry, ...xs, ...stacks], types, {}, [go, turn]).slice(1));
-  // What does not fill a turn is written out behind the loop.
+  // The remaining iterations are written after the loop.
   for (let i = looped; i < length; i++) state = pass(state, count(reverse ? length - 1 - i : i), count(0));
   return [...state.carry, ...state.stacks];
 }
 
-const ZERO = (a: Aval): string => (a.dtype === 'bool' ? 'false' : isFloat(a.dtype) ? '0.0' : '0');
+const ZERO = (a: Aval): string => literal(a.dtype === 'bool' ? false : 0, a.dtype);
 
 function split<T>(all: readonly T[], ...sizes: readonly number[]): T[][] & [T[], T[], T[], T[]] {
   let at = 0;
   const parts = sizes.map((n) => all.slice(at, (at += n)));
   return [...parts, all.slice(at)] as T[][] & [T[], T[], T[], T[]];
+}
+
+// ---- for many examples
+
+/** The examples of a stacked input lie behind its rows. */
+function batchScan({ xs, stacked, attrs, n }: Lanes<readonly Expr[], Attrs>): Lane[] {
+  const { body, fixed, carried } = attrs;
+  // What a pass makes of stacked values is stacked, and so is what the next pass is given.
+  let given: readonly boolean[] = stacked;
+  for (;;) {
+    const more = batchBody(body, given, n).stacked;
+    const next = given.map((is, i) => is || (i >= fixed && i < fixed + carried && more[i - fixed]!));
+    if (next.every((is, i) => is === given[i])) break;
+    given = next;
+  }
+  const pass = batchBody(body, given, n, (i) => i < carried && given[fixed + i]!);
+  const operands = xs.map((x, i) => {
+    if (i < fixed + carried) return given[i] && !stacked[i] ? stack(x, n) : x;
+    return stacked[i] ? frontTo(x, 1) : x;
+  });
+  return scanOp(operands, { ...attrs, body: pass.body }).map((x, i) => ({
+    x: i >= carried && pass.stacked[i] ? toFront(x, 1) : x,
+    stacked: pass.stacked[i]!,
+  }));
 }
 
 // ---- the gradient
@@ -273,7 +300,7 @@ function reverseScan(gs: readonly (Expr | null)[], operands: readonly Expr[], at
 
 /** Which operands a gradient goes to. One carried on is reached too if any pass puts into it what wants a gradient. */
 function activity(operands: readonly Expr[], { body, fixed, carried }: Attrs): boolean[] {
-  const active = operands.map((x) => x.differentiable && isFloat(x.dtype));
+  const active = operands.map((x) => x.differentiable && isInexact(x.dtype));
   for (;;) {
     const results = body.apply(body.params.map((p, i) => parameter(p.aval, i, active[i])));
     const more = range(carried).filter((i) => results[i]!.differentiable && !active[fixed + i]);
@@ -282,7 +309,7 @@ function activity(operands: readonly Expr[], { body, fixed, carried }: Attrs): b
   }
 }
 
-/** Moving elements again costs less than keeping them. */
+/** Operations that only move elements: repeating them is cheaper than saving the result. */
 const CHEAP = new Set(['broadcastInDim', 'reshape', 'transpose', 'convert', 'detach', 'alias', 'variable']);
 
 /** What the gradient of a pass needs of the pass: values that change from pass to pass are saved; others are at hand. */

@@ -1,4 +1,4 @@
-// Activations, as torch.nn.functional has them.
+// Activation functions of torch.nn.functional.
 import type { DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
@@ -14,8 +14,11 @@ import {
   expm1,
   ge,
   gt,
+  isnan,
   le,
   logicalAnd,
+  logicalNot,
+  logicalOr,
   lt,
   mul,
   neg,
@@ -25,33 +28,37 @@ import {
   where,
 } from './prim/pointwise.js';
 import { sliceDim } from './prim/slice.js';
+import { detach } from './prim/variable.js';
 import { log1pExp, logSoftmaxOver, softmaxOver } from './stable.js';
 
-// ---- straight lines. At a corner the gradient is torch's, which is why these choose and do not take a maximum.
+// ---- piecewise linear. These use where instead of maximum to have torch's gradient at the corners.
 
-/** x above zero, else 0. */
+/** max(x, 0). */
 export const relu = (x: Expr): Expr => threshold(x, 0, 0);
-/** x where it is above the threshold, else `value`. */
+/** x where it is above the threshold, otherwise `value`. */
 export const threshold = (x: Expr, threshold: number, value: number): Expr => where(le(x, threshold), value, x);
-/** x between two limits. */
+/** x clamped between two limits. */
 export function hardtanh(
   x: Expr,
   { minVal = -1, maxVal = 1 }: { readonly minVal?: number; readonly maxVal?: number } = {},
 ): Expr {
   if (minVal > maxVal) throw new ArgumentError(`hardtanh: minVal ${minVal} is greater than maxVal ${maxVal}`);
-  return where(le(x, minVal), minVal, where(ge(x, maxVal), maxVal, x));
+  const [low, high] = isFloat(x.dtype) ? [minVal, maxVal] : [Math.trunc(minVal), Math.trunc(maxVal)];
+  return where(le(x, low), low, where(ge(x, high), high, x));
 }
 export const relu6 = (x: Expr): Expr => hardtanh(x, { minVal: 0, maxVal: 6 });
 export const leakyRelu = (x: Expr, { negativeSlope = 0.01 }: { readonly negativeSlope?: number } = {}): Expr => {
   const y = floating(x);
   return where(gt(y, 0), y, mul(y, negativeSlope));
 };
-/** Leaky relu with a slope that is learned: one for all, or one for each channel (dim 1). */
+/** Leaky relu with a learned slope: one for all, or one for each channel (dim 1). */
 export function prelu(x: Expr, weight: Expr): Expr {
   const channels = x.shape[1] ?? 1;
   const { size } = weight.aval;
   if (weight.shape.length > 1 || (size !== 1 && size !== channels)) {
-    throw new ShapeError(`prelu: ${weight.aval} does not fit ${x.aval}: give 1 slope, or ${channels} (one a channel)`);
+    throw new ShapeError(
+      `prelu: ${weight.aval} does not fit ${x.aval}: give 1 slope, or ${channels} (one per channel)`,
+    );
   }
   const slopes = size === 1 ? reshape(weight, []) : reshape(weight, [size, ...x.shape.slice(2).map(() => 1)]);
   const [y, w] = alignFloats('prelu', [x, slopes]) as [Expr, Expr];
@@ -64,30 +71,39 @@ export interface Lambda {
 export const hardshrink = (x: Expr, { lambd = 0.5 }: Lambda = {}): Expr =>
   where(logicalAnd(ge(x, -lambd), le(x, lambd)), 0, x);
 export function softshrink(x: Expr, { lambd = 0.5 }: Lambda = {}): Expr {
-  if (lambd < 0) throw new ArgumentError(`softshrink: lambd is ${lambd}: it is 0 or more`);
+  if (lambd < 0) throw new ArgumentError(`softshrink: lambd is ${lambd}: it must be 0 or more`);
   return where(gt(x, lambd), sub(x, lambd), where(lt(x, -lambd), add(x, lambd), mul(x, 0)));
 }
-export const hardsigmoid = (x: Expr): Expr => div(relu6(add(floating(x), 3)), 6);
-export const hardswish = (x: Expr): Expr => mul(x, hardsigmoid(x));
+export const hardsigmoid = (x: Expr): Expr => {
+  const y = floating(x);
+  const level = where(isnan(y), detach(y), convert(ge(y, 3), y.dtype)); // NaN has no gradient, as in torch
+  return where(logicalAnd(gt(y, -3), lt(y, 3)), div(add(y, 3), 6), level);
+};
+export const hardswish = (x: Expr): Expr => {
+  const y = floating(x);
+  const [low, high] = [le(y, -3), logicalNot(lt(y, 3))];
+  const inner = where(logicalOr(low, high), 0, y); // an infinite x must not reach the gradient
+  return where(low, mul(detach(y), 0), where(high, y, div(mul(inner, add(inner, 3)), 6)));
+};
 
 // ---- smooth ones
 
-/** What `elu` and its kin are: x above zero, below it an exponential that goes to -alpha. */
+/** The base of elu, celu and selu: x above zero, below it an exponential with the limit -alpha. */
 function exponentialBelow(x: Expr, alpha: number, inner = 1): Expr {
   const y = floating(x);
-  const up = gt(y, 0);
-  const below = where(up, 0, y); // exp of a large x must not reach the gradient
-  return where(up, y, mul(expm1(inner === 1 ? below : mul(below, inner)), alpha));
+  const down = le(y, 0); // NaN is not: its gradient is that of x, as in torch
+  const below = where(down, y, 0); // exp of a large x must not reach the gradient
+  return where(down, mul(expm1(inner === 1 ? below : mul(below, inner)), alpha), y);
 }
 export interface Alpha {
   readonly alpha?: number;
 }
 export const elu = (x: Expr, { alpha = 1 }: Alpha = {}): Expr => exponentialBelow(x, alpha);
 export function celu(x: Expr, { alpha = 1 }: Alpha = {}): Expr {
-  if (alpha === 0) throw new ArgumentError('celu: alpha is 0: x / alpha is not defined');
+  if (alpha === 0) throw new ArgumentError('celu: alpha is 0: it must not be 0, as x / alpha is computed');
   return exponentialBelow(x, alpha, 1 / alpha);
 }
-/** elu scaled so that means of 0 and variances of 1 are kept (Klambauer et al., 2017). */
+/** elu, scaled to preserve mean 0 and variance 1 (Klambauer et al., 2017). */
 export const selu = (x: Expr): Expr => mul(exponentialBelow(x, 1.6732632423543772), 1.0507009873554805);
 
 const GATES = {
@@ -95,14 +111,14 @@ const GATES = {
   // 1 + tanh(y), written as 2 sigmoid(2 y), which does not stop short of 0.
   tanh: (x: Expr) => mul(2, sigmoid(mul(2 * Math.sqrt(2 / Math.PI), add(x, mul(0.044715, mul(x, mul(x, x))))))),
 };
-/** x times the normal distribution function, or its approximation with tanh. */
+/** x times the normal cumulative distribution function, or its tanh approximation. */
 export function gelu(x: Expr, { approximate = 'none' }: { readonly approximate?: 'none' | 'tanh' } = {}): Expr {
   const gate = GATES[approximate];
   return inWide(floating(x), (y) => mul(mul(y, 0.5), gate(y)));
 }
 export const silu = (x: Expr): Expr => inWide(floating(x), (y) => mul(y, sigmoid(y)));
 export const mish = (x: Expr): Expr => inWide(floating(x), (y) => mul(y, tanh(log1pExp(y))));
-/** log(1 + exp(beta x)) / beta; where beta x is above the threshold, x itself. */
+/** log(1 + exp(beta x)) / beta; x where beta x is above the threshold. */
 export function softplus(
   x: Expr,
   { beta = 1, threshold = 20 }: { readonly beta?: number; readonly threshold?: number } = {},
@@ -117,7 +133,7 @@ export const tanhshrink = (x: Expr): Expr => sub(x, tanh(x));
 
 // ---- along a dimension
 
-/** A dimension, or an object that names it. `dtype`: the input is converted to it first. */
+/** A dimension, plain or as an option. `dtype`: the input is converted to it first. */
 export type AlongDim = number | { readonly dim: number; readonly dtype?: DType };
 
 /** The first half times the sigmoid of the second. */
@@ -125,7 +141,7 @@ export function glu(x: Expr, option: number | { readonly dim?: number } = {}): E
   const dim = normalizeDim('glu', typeof option === 'number' ? option : (option.dim ?? -1), x.shape.length);
   const size = x.shape[dim];
   if (size === undefined || size % 2)
-    throw new ShapeError(`glu: ${x.aval} cannot be halved along dim ${dim}: its size must be even`);
+    throw new ShapeError(`glu: ${x.aval} cannot be split in half along dim ${dim}: its size must be even`);
   return mul(sliceDim(x, dim, 0, size / 2), sigmoid(sliceDim(x, dim, size / 2, size)));
 }
 

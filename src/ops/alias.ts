@@ -1,6 +1,6 @@
-// Other names that torch has for the same operations: each is the very function, by one name more.
+// torch's aliases of operations.
 
-import { inv } from './linalg.js';
+import { inv, pinv } from './linalg.js';
 import { clamp } from './math.js';
 import { outer } from './matmul.js';
 import {
@@ -55,3 +55,4 @@ export const moveaxis = movedim;
 export const inverse = inv;
 export const ger = outer;
 export const trapz = trapezoid;
+export const pinverse = pinv;

@@ -1,5 +1,6 @@
 // Attention as one node, so that a device can have a form of its own for it, forward and backward:
 // - cuDNN's flash attention, on CUDA in bf16 and f16 (prim/cudnn.ts);
+// - our own flash attention, on a TPU (kernels/flash.ts);
 // - plain: two batched products and a softmax between, which XLA fuses; on the CPU a causal one in bands of queries;
 // - in chunks: the plain form for some queries at a time, in a loop, where all scores at once would be too large.
 // The gradient is a node, too. It computes the weights again, in the words of the forward pass: where both are in one
@@ -13,12 +14,15 @@ import { wideType } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import type { Emitter, Ssa } from '../ir/op.js';
+import { Sharding } from '../ir/mesh.js';
+import type { Emitter, Lane, Ssa } from '../ir/op.js';
+import * as tpu from '../kernels/flash.js';
+import { batchBody } from './prim/batch.js';
 import { alias, Body, parameter } from './prim/body.js';
 import { broadcastTo, reduceSum } from './prim/broadcast.js';
 import { full, iota } from './prim/constant.js';
 import { flashBackward, flashForward } from './prim/cudnn.js';
-import { defineMulti } from './prim/define.js';
+import { defineMulti, type Lanes } from './prim/define.js';
 import { dotGeneral } from './prim/dot.js';
 import { convert, permute, reshape } from './prim/move.js';
 import { add, div, eq, exp, ge, gt, le, log, maximum, mul, sub, where } from './prim/pointwise.js';
@@ -40,7 +44,7 @@ export interface Attention {
   readonly dropout: number;
   /** How many queries are taken at a time; 0: all. */
   readonly chunk: number;
-  /** Whether cuDNN may do it. */
+  /** Whether a flash attention may do it. */
   readonly flash: boolean;
 }
 interface Operands {
@@ -391,6 +395,67 @@ const biasOf = (e: Emitter, mask: Ssa, q: Ssa, k: Ssa): Ssa[] => {
   return write(e, 'asBias', [mask], [a.id, b.id], ([m]) => asBias(m!, a, b));
 };
 
+// ---- on a TPU
+
+/** Names of a mesh's axes by what they split (spmd/parallel.ts). */
+const AXES = { batch: ['data', 'fsdp'], heads: ['model'] } as const;
+type Devices = 'one' | Sharding;
+/** How kernels are spread over devices, or nothing where products with the scores between them are the better form. */
+function tpuFlash(
+  { platform, mesh }: Emitter,
+  [q, k, v]: readonly Aval[],
+  { flash, mask, dropout }: Attention,
+): Devices | undefined {
+  if (platform !== 'tpu' || !flash || mask || dropout || !tpu.flashFits(q!, k!, v!)) return undefined;
+  if (!mesh || mesh.size === 1) return 'one';
+  const isSplit = (axis: string) => mesh.sizeOf(axis) > 1;
+  const among = (names: readonly string[]) => mesh.axisNames.filter((axis) => isSplit(axis) && names.includes(axis));
+  const [batch, heads] = [among(AXES.batch), among(AXES.heads)];
+  const known = batch.length + heads.length === mesh.axisNames.filter(isSplit).length;
+  const fits = q!.shape[0]! % mesh.sizeOf(batch) === 0 && k!.shape[1]! % mesh.sizeOf(heads) === 0;
+  return known && fits ? Sharding.along(mesh, [batch, heads]) : undefined;
+}
+/** Runs kernels on each device's part of the batch and of the heads: XLA does not split them. */
+function onParts(
+  e: Emitter,
+  devices: Devices,
+  xs: readonly Ssa[],
+  outs: readonly Aval[],
+  run: (parts: readonly Ssa[]) => Ssa[],
+): Ssa[] {
+  if (devices === 'one') return run(xs);
+  const { mesh } = devices;
+  e.declare(mesh);
+  const all = (types: readonly Aval[]) =>
+    `#sdy.sharding_per_value<[${types.map((t) => devices.mlir(t.rank, mesh)).join(', ')}]>`;
+  const types = xs.map((x) => e.typeOf(x));
+  const attrs = {
+    in_shardings: all(types),
+    out_shardings: all(outs),
+    manual_axes: `#sdy<manual_axes{${mesh.axisNames.map((axis) => `"${axis}"`).join(', ')}}>`,
+  };
+  const parts = types.map((t) => t.withShape(devices.shardShape(t.shape)));
+  return e.op('sdy.manual_computation', xs, outs, attrs, [e.region(parts, run, true)]);
+}
+/** What of an attention is the kernels': all else would make others of them. */
+const ofFlash = ({ scale, causal }: Attention): tpu.Flash => ({ scale, causal });
+const lowerTpuFlash = (e: Emitter, devices: Devices, xs: readonly Ssa[], of: tpu.Flash, outs: readonly Aval[]): Ssa[] =>
+  onParts(e, devices, xs, outs, (parts) =>
+    write(e, 'flash', parts, of, ([q, k, v]) => tpu.flashForward({ q: q!, k: k!, v: v! }, of)),
+  );
+const lowerTpuFlashBackward = (
+  e: Emitter,
+  devices: Devices,
+  xs: readonly Ssa[],
+  of: tpu.Flash,
+  outs: readonly Aval[],
+): Ssa[] =>
+  onParts(e, devices, xs, outs, (parts) =>
+    write(e, 'flashBackward', parts, of, ([q, k, v, output, statistic, g]) =>
+      tpu.flashBackward({ q: q!, k: k!, v: v! }, { output: output!, statistic: statistic!, g: g! }, of),
+    ),
+  );
+
 // ---- the nodes
 
 const bodies = new Interner<Body>(1000); // traced once for operands of the same types
@@ -419,12 +484,14 @@ const resultsOf = (xs: readonly Expr[], of: Attention): Required<Results> => {
   return { output, statistic, g };
 };
 /** Operands: those of the attention, its results, and the gradient of its output. */
-const backwardOp = defineMulti<readonly Expr[], Backward>({
+const backwardOp: (xs: readonly Expr[], attrs: Backward) => Expr[] = defineMulti<readonly Expr[], Backward>({
   name: 'attentionBackward',
   infer: ([q, k, v, mask], { maskGrad }) => [q!, k!, v!, ...(maskGrad ? [mask!] : [])],
   lower: (e, xs, attrs, outs) => {
     const types = xs.slice(0, 3).map((x) => e.typeOf(x));
     if (isFlash(e, types, attrs)) return lowerFlashBackward(e, xs, attrs, outs);
+    const devices = tpuFlash(e, types, attrs);
+    if (devices) return lowerTpuFlashBackward(e, devices, xs, ofFlash(attrs), outs);
     const own = { ...attrs, chunk: chunkOn(e, types, attrs) };
     const bands = bandsOf(e, types[0]!, types[1]!, own);
     return write(e, 'backward', xs, { ...own, bands }, (all) =>
@@ -443,9 +510,15 @@ const backwardOp = defineMulti<readonly Expr[], Backward>({
       own,
     );
   },
+  batch: (lanes) => {
+    const { attrs } = lanes;
+    return asExamples(lanes, backwardOp, (all, plain) =>
+      backward(operandsOf(all, plain), resultsOf(all, plain), plain, attrs.maskGrad),
+    );
+  },
 });
 
-const attentionOp = defineMulti<readonly Expr[], Attention>({
+const attentionOp: (xs: readonly Expr[], attrs: Attention) => Expr[] = defineMulti<readonly Expr[], Attention>({
   name: 'attention',
   infer: ([q, , v]) => [
     q!.withShape(q!.shape.with(3, v!.shape[3]!)),
@@ -454,6 +527,8 @@ const attentionOp = defineMulti<readonly Expr[], Attention>({
   lower: (e, xs, attrs, outs) => {
     const types = xs.slice(0, 3).map((x) => e.typeOf(x));
     if (isFlash(e, types, attrs)) return lowerFlash(e, xs, attrs, outs);
+    const devices = tpuFlash(e, types, attrs);
+    if (devices) return lowerTpuFlash(e, devices, xs, ofFlash(attrs), outs);
     const own = { ...attrs, chunk: chunkOn(e, types, attrs) };
     const bands = bandsOf(e, types[0]!, types[1]!, own);
     return write(e, 'forward', xs, { ...own, bands }, (all) => forward(operandsOf(all, own), own, bands));
@@ -463,7 +538,36 @@ const attentionOp = defineMulti<readonly Expr[], Attention>({
     const back = backwardOp([...xs, ...ys, g!], { ...attrs, maskGrad });
     return xs.map((_, i) => (i < 3 || (i === 3 && maskGrad) ? back[i]! : null));
   },
+  batch: (lanes) => asExamples(lanes, attentionOp, (all, plain) => forward(operandsOf(all, plain), plain)),
 });
+
+/** Examples are more of the batch. With dropout, of which each may have its own, it is the plain form that is batched. */
+function asExamples<A extends Attention>(
+  { xs, stacked, attrs, n, all }: Lanes<readonly Expr[], A>,
+  op: (xs: readonly Expr[], attrs: A) => Expr[],
+  plain: (xs: readonly Expr[], attrs: A) => readonly Expr[],
+): Lane[] {
+  if (attrs.dropout) {
+    const params = xs.map(({ aval }, i) => parameter(stacked[i] ? aval.withShape(aval.shape.slice(1)) : aval));
+    const { body, stacked: are } = batchBody(new Body(params, plain(params, { ...attrs, chunk: 0 })), stacked, n);
+    return body.apply(xs).map((x, i) => ({ x, stacked: are[i]! }));
+  }
+  const whole = all();
+  const [, batch] = whole[0]!.shape as [number, number];
+  const single = attrs.mask && whole[3]!.shape[1] === 1; // one mask for the whole batch of an example
+  const isShared = single && !stacked[3] && !('maskGrad' in attrs && attrs.maskGrad); // and for all examples
+  const joined = whole.map((x, i) => {
+    if (i === 3 && isShared) return xs[3]!;
+    const y = i === 3 && single ? broadcastTo(x, x.shape.with(1, batch)) : x;
+    return reshape(y, [n * batch, ...y.shape.slice(2)]);
+  });
+  const chunk = attrs.flash ? chunkFor(joined[0]!.aval, joined[1]!.aval) : attrs.chunk; // else the user has said it
+  return op(joined, { ...attrs, chunk }).map((y, i) => {
+    const x = reshape(y, [n, batch, ...y.shape.slice(1)]);
+    const isMask = i === 3 && single;
+    return { x: isMask ? reshape(reduceSum(x, [1]), x.shape.with(1, 1)) : x, stacked: true };
+  });
+}
 
 /** How many queries at a time where several devices share the work: what was found for all of it, unless the user said so. */
 const chunkOn = ({ mesh }: Emitter, [q, k]: readonly Aval[], { chunk, flash }: Attention): number =>

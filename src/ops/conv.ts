@@ -1,9 +1,9 @@
-// Convolutions over 1, 2 or 3 dimensions of space: [N, C, ...space], or [C, ...space] without a batch.
+// Convolutions over 1, 2 or 3 spatial dimensions: [N, C, ...space], or [C, ...space] without a batch.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { range } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { type Convolution, convolution, moveGroups, type Roles } from './prim/convolution.js';
-import { typesOf } from './prim/define.js';
+import { dtypesDiffer, typesOf } from './prim/define.js';
 import { reshape, reverse } from './prim/move.js';
 import { add } from './prim/pointwise.js';
 import { type Sizes, sizesOf, withBatch } from './window.js';
@@ -38,8 +38,7 @@ const plain = (n: number): Pick<Convolution, 'x' | 'kernel' | 'y' | 'batchGroups
 /** What both kinds check: `channels` is which dimension of the weight has the input's channels, `out` the result's. */
 function checkConv(op: string, n: number, xs: readonly Expr[], groups: number, transposed: boolean): void {
   const [x, weight, bias] = xs as [Expr, Expr, Expr?];
-  if (xs.some((y) => y.dtype !== x.dtype))
-    throw new DTypeError(`${op}: dtypes of ${typesOf(xs)} differ: convert one first`);
+  if (xs.some((y) => y.dtype !== x.dtype)) throw new DTypeError(dtypesDiffer(op, xs));
   const form = transposed ? '[in, out / groups' : '[out, in / groups';
   const fits = weight.shape.length === n + 2;
   const [of, ours] = [x.shape.at(-n - 1)!, weight.shape[transposed ? 0 : 1]! * (transposed ? 1 : groups)];
@@ -81,7 +80,7 @@ const conv =
         const [have, need] = [batch.shape[i + 2]! + pads[i]![0] + pads[i]![1], dilations[i]! * (k - 1) + 1];
         if (have < need)
           throw new ShapeError(
-            `${op}: the window reaches over ${need}, the padded input ${x.aval} has ${have} in dim ${i - n}`,
+            `${op}: the window covers ${need} elements, but the padded input ${x.aval} has ${have} in dim ${i - n}`,
           );
       });
       const y = convolution([batch, weight], {

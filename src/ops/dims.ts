@@ -1,4 +1,4 @@
-// Dimensions as torch takes them: one, several, or an object that names them.
+// Dimension arguments: one, several, or an options object.
 import { ShapeError } from '../base/errors.js';
 import { normalizeDims } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
@@ -16,8 +16,7 @@ export const dimOptions = <T extends object>(option: T | number | readonly numbe
 /** Extremes of nothing do not exist. */
 export function checkNotEmpty(op: string, x: Expr, dims: readonly number[]): void {
   const empty = dims.find((d) => x.shape[d] === 0);
-  if (empty !== undefined)
-    throw new ShapeError(`${op}: dim ${empty} of ${x.aval} has no elements, so it has no ${op}: leave such arrays out`);
+  if (empty !== undefined) throw new ShapeError(`${op}: dim ${empty} of ${x.aval} has no elements, so it has no ${op}`);
 }
 
 /** Applies a strict reduction to the dimensions an option means. */

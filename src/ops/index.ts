@@ -1,14 +1,25 @@
-// The public operations: each function exported from these files becomes one of tsxla's and a method of Tensor
-// (tensor/lift.ts). What is not public (strict primitives, helpers) lives in files not listed here.
+// The public operations: each function exported from these files becomes a function of tsxla and a method of Tensor
+// (tensor/lift.ts). Strict primitives and helpers are in files not listed here.
 export * from './activation.js';
 export * from './alias.js';
+export * from './arrange.js';
+export * from './bags.js';
+export * from './complex.js';
 export * from './conv.js';
+export * from './copies.js';
+export * from './ctc.js';
+export * from './gradient.js';
+export * from './grid.js';
+export * from './grouped.js';
 export * from './indexing.js';
 export * from './linalg.js';
 export * from './loss.js';
+export * from './margins.js';
 export * from './math.js';
 export * from './matmul.js';
+export * from './matrices.js';
 export * from './norm.js';
+export * from './numbers.js';
 export * from './parts.js';
 export * from './pool.js';
 export * from './prim/pointwise.js';
@@ -17,3 +28,5 @@ export * from './reduction.js';
 export * from './resize.js';
 export * from './shape.js';
 export * from './sorting.js';
+export * from './statistics.js';
+export * from './unpool.js';

@@ -1,35 +1,41 @@
-// Elements by their indices, and written at them; nothing is changed in its place: each returns a new value.
+// Reading and writing elements by index. Nothing is changed in place: each function returns a new value.
 //
-// Indices in a tensor are known only when the program runs, so they cannot be checked as torch does. Indices given as
-// numbers are checked. Several writes to one element: which one wins is not defined, as in torch.
+// Indices in a tensor are known only when the program runs, so they cannot be checked as in torch. Indices given as
+// numbers are checked. If an element is written several times, the result is undefined, as in torch.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
 import { isFloat, isInteger } from '../base/promote.js';
-import { normalizeDim, range, sameShape } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
+import { broadcastShapes, normalizeDim, normalizeDims, sameShape } from '../base/shape.js';
+import { Expr } from '../ir/expr.js';
+import { type Diagonal, diagonal } from './parts.js';
 import { isExpr, type Operand } from './prim/align.js';
 import { broadcastTo } from './prim/broadcast.js';
-import { full, iota, onesLike } from './prim/constant.js';
+import { constants, full, iota, onesLike } from './prim/constant.js';
 import { dynamicUpdateSlice } from './prim/dynamic.js';
 import { type Combine, gatherAlong, putAt, scatterAlong, takeAt } from './prim/gather.js';
-import { convert, flat, reshape } from './prim/move.js';
-import { div, eq, lt, mul, sub, where } from './prim/pointwise.js';
-import { concat, padDim, slice } from './prim/slice.js';
+import { convert, flat, permute, reshape } from './prim/move.js';
+import { add, div, eq, gt, lt, mul, sub, where } from './prim/pointwise.js';
+import { slice } from './prim/slice.js';
 import { detach } from './prim/variable.js';
-import { sort } from './sorting.js';
-import { type Index, maskError, read, wrap, write } from './spec.js';
+import { vectorNorm } from './reduction.js';
+import { type Index, placeAmong, readAt, wrap, write } from './spec.js';
 
-// ---- by a specification: x[1, 2:5, ..., idx]. Unlike torch: no boolean masks; an index out of range in a tensor
-// is no error: the nearest element is read, and what would be written there is left out.
+// ---- by a specification: x[1, 2:5, ..., idx]. Unlike torch: boolean masks only for writing (indexPut) or if the host has their
+// values, as the number of selected elements depends on values: otherwise read x.index(...(await mask.nonzero({ asTuple: true })));
+// an index out of range in a tensor is an error only if the host has its values: otherwise the nearest element is read, and
+// writes are dropped.
 
 /**
- * x[...]: numbers take one element and drop the dimension; 'a:b:c' or slice(a, b, c) a range; '...' as many whole
- * dimensions as fit; null a new one; integer tensors and arrays of numbers pick elements, broadcast together: their
- * dimensions take the place of those indexed if these are neighbours, else they come first.
+ * x[...]: a number selects one element and drops the dimension; 'a:b:c' or slice(a, b, c) a range; '...' all remaining
+ * dimensions; null inserts one; integer tensors and arrays of numbers are broadcast together and select elements: their
+ * dimensions replace the indexed ones if these are adjacent, otherwise they come first.
  */
-export const index = (x: Expr, ...spec: Index[]): Expr => read('index', x, spec);
+export const index = (x: Expr, ...spec: Index[]): Expr => readAt('index', x, spec);
 
-/** x with x[spec] replaced by values, which broadcast; or added to, with `accumulate`. */
+/**
+ * x with x[spec] replaced by values, which broadcast; with `accumulate` they are added. The spec may have one boolean mask
+ * besides numbers and slices: indexPut([mask], 0), indexPut([mask, 1], values).
+ */
 export const indexPut = (
   x: Expr,
   spec: readonly Index[],
@@ -37,8 +43,8 @@ export const indexPut = (
   { accumulate = false }: { readonly accumulate?: boolean } = {},
 ): Expr => write('indexPut', x, spec, values, accumulate ? 'add' : 'set');
 
-// ---- along a dimension. Unlike torch: negative indices are always taken, from the end; one out of range is no
-// error: the nearest element is read, and what would be written there is left out.
+// ---- along a dimension. Unlike torch: negative indices are always accepted and count from the end; one out of range is an
+// error only if the host has the indices: otherwise the nearest element is read, and writes are dropped.
 
 /** The index along a dimension, checked against x, with negative numbers counted from the end. */
 function indexFor(op: string, x: Expr, dim: number, index: Expr, rank = x.shape.length): Expr {
@@ -66,7 +72,7 @@ export function gather(x: Expr, dim: number, index: Expr): Expr {
   return x.shape.length ? gatherAlong(x, at, d) : reshape(gatherAlong(flat(x), flat(at), 0), index.shape);
 }
 
-/** Like gather, where the index and x broadcast in the other dimensions; without dim: of flat x, by a flat index. */
+/** Like gather, but the index and x broadcast in the other dimensions. Without dim: flat x by a flat index. */
 export function takeAlongDim(x: Expr, indices: Expr, dim?: number | { readonly dim?: number }): Expr {
   const at = typeof dim === 'object' ? dim.dim : dim;
   if (at === undefined) return gather(flat(x), 0, flat(indices));
@@ -80,7 +86,7 @@ export function takeAlongDim(x: Expr, indices: Expr, dim?: number | { readonly d
   return gather(broadcastTo(x, shape.with(d, x.shape[d]!)), d, broadcastTo(indices, shape.with(d, indices.shape[d]!)));
 }
 
-/** x combined with src at the index: the index may be smaller than either, and says which part of them takes part. */
+/** x combined with src at the index. The index may be smaller than both and determines the part that is used. */
 function scatterWith(op: string, x: Expr, dim: number, index: Expr, src: Operand, combine: Combine): Expr {
   const d = normalizeDim(op, dim, x.shape.length);
   if (!x.shape.length)
@@ -91,7 +97,7 @@ function scatterWith(op: string, x: Expr, dim: number, index: Expr, src: Operand
     if (src.dtype !== x.dtype)
       throw new DTypeError(`${op}: dtypes of ${x.aval} and the source ${src.aval} differ: use to('${x.dtype}')`);
     if (src.shape.length !== x.shape.length || index.shape.some((n, k) => n > src.shape[k]!))
-      throw new ShapeError(`${op}: the index ${index.aval} does not fit into the source ${src.aval}`);
+      throw new ShapeError(`${op}: the index ${index.aval} is larger than the source ${src.aval}`);
   }
   const zeros = index.shape.map(() => 0);
   const updates = isExpr(src) ? slice(src, zeros, index.shape) : full(index.shape, src, x.dtype);
@@ -106,16 +112,18 @@ function scatterWith(op: string, x: Expr, dim: number, index: Expr, src: Operand
 }
 
 const REDUCE = { add: 'add', multiply: 'mul' } as const;
-/** y[index[i, j], j] = src[i, j] for dim 0, and so on; src is a tensor or a number; `reduce`: combined instead. */
+/** y[index[i, j], j] = src[i, j] for dim 0, and so on; src is a tensor, a number or { value }. `reduce` combines values instead. */
 export function scatter(
   x: Expr,
   dim: number,
   index: Expr,
-  src: Operand,
-  { reduce }: { readonly reduce?: keyof typeof REDUCE } = {},
+  src: Operand | { readonly value: Operand; readonly reduce?: keyof typeof REDUCE },
+  options: { readonly reduce?: keyof typeof REDUCE } = {},
 ): Expr {
-  return scatterWith('scatter', x, dim, index, src, reduce ? REDUCE[reduce] : 'set');
+  const [values, { reduce }] = isOperand(src) ? [src, options] : [src.value, { ...options, ...src }];
+  return scatterWith('scatter', x, dim, index, values, reduce ? REDUCE[reduce] : 'set');
 }
+const isOperand = (x: Operand | object): x is Operand => typeof x !== 'object' || x instanceof Expr;
 export const scatterAdd = (x: Expr, dim: number, index: Expr, src: Expr): Expr =>
   scatterWith('scatterAdd', x, dim, index, src, 'add');
 
@@ -126,7 +134,7 @@ const REDUCTIONS = {
   amax: ['max', lowest],
   amin: ['min', highest],
 } as const;
-/** y[index[i, j], j] = the reduction of all src[i, j] that go there; with x's own element, unless `includeSelf` is false. */
+/** y[index[i, j], j] = the reduction of all src[i, j] with that index, and of x's element unless `includeSelf` is false. */
 export function scatterReduce(
   x: Expr,
   dim: number,
@@ -151,8 +159,30 @@ function floorDiv(a: Expr, n: Expr): Expr {
   return sub(near, convert(lt(a, mul(near, n)), a.dtype)); // the conversion goes towards zero
 }
 
-// ---- whole rows. Unlike torch: negative indices are always taken, from the end; one out of range is no error: the
-// nearest row is read, and what would be written there is left out.
+/**
+ * x with the rows of source reduced into the rows of x given by the index; x's rows count unless `includeSelf` is false.
+ * Unlike torch: negative indices are always accepted and count from the end; one out of range is ignored.
+ */
+export function indexReduce(
+  x: Expr,
+  dim: number,
+  index: Expr,
+  source: Expr,
+  reduce: 'prod' | 'mean' | 'amax' | 'amin',
+  options: { readonly includeSelf?: boolean } = {},
+): Expr {
+  const d = normalizeDim('indexReduce', dim, x.shape.length);
+  if (index.shape.length > 1)
+    throw new ShapeError(`indexReduce: the index must be a vector, got ${index.aval} for ${x.aval}`);
+  if (!x.shape.length) return reshape(indexReduce(flat(x), 0, index, flat(source), reduce, options), []);
+  if (source.shape.length !== x.shape.length || source.shape[d] !== index.aval.size)
+    throw new ShapeError(`indexReduce: the source is ${source.aval}, for ${index.aval} rows of ${x.aval}`);
+  const row = source.shape.map((n, k) => (k === d ? n : 1));
+  return scatterReduce(x, d, broadcastTo(reshape(index, row), source.shape), source, reduce, options);
+}
+
+// ---- whole rows. Unlike torch: negative indices are always accepted and count from the end; one out of range is not an error:
+// the nearest row is read, and writes are dropped.
 
 const rowsFor = (op: string, x: Expr, dim: number, index: Expr): [d: number, at: Expr] => {
   const d = normalizeDim(op, dim, x.shape.length);
@@ -197,9 +227,8 @@ export const indexCopy = (x: Expr, dim: number, index: Expr, source: Expr): Expr
 export function indexFill(x: Expr, dim: number, index: Expr, value: Operand): Expr {
   if (!isExpr(value)) return putRows('indexFill', x, dim, index, value, 'set');
   if (value.shape.length) throw new ShapeError(`indexFill: the value must be a scalar, got ${value.aval}`);
-  const d = normalizeDim('indexFill', dim, x.shape.length);
-  const shape = x.shape.length ? x.shape.with(d, index.aval.size) : [];
-  return putRows('indexFill', x, dim, index, broadcastTo(convert(value, x.dtype), shape), 'set');
+  const filled = putRows('indexFill', full(x.shape, false, 'bool'), dim, index, true, 'set');
+  return where(filled, convert(value, x.dtype), x); // an index that is named twice counts once in the value's gradient
 }
 
 /** Elements of flat x. */
@@ -223,7 +252,7 @@ export function embedding(ids: Expr, weight: Expr, { paddingIdx }: { readonly pa
     throw new ShapeError(`embedding: the weight must be [rows, features], got ${weight.aval} for ids ${ids.aval}`);
   const [rows] = weight.shape as [number, number];
   if (paddingIdx !== undefined && (!Number.isInteger(paddingIdx) || paddingIdx < -rows || paddingIdx >= rows))
-    throw new ArgumentError(`embedding: paddingIdx ${paddingIdx} is no row of ${weight.aval}`);
+    throw new ArgumentError(`embedding: paddingIdx ${paddingIdx} is out of range for the rows of ${weight.aval}`);
   const at = indexFor('embedding', weight, 0, ids, ids.shape.length);
   const y = takeAt(weight, [0], [at]);
   if (paddingIdx === undefined) return y;
@@ -232,8 +261,8 @@ export function embedding(ids: Expr, weight: Expr, { paddingIdx }: { readonly pa
 }
 
 /**
- * A new last dimension with 1 at the class and 0 elsewhere, as i64. Unlike torch: numClasses must be given, and a class
- * out of range is no error: it has no 1.
+ * A new last dimension with 1 at the class and 0 elsewhere, as i64. Unlike torch: numClasses must be given, and the row of a
+ * class out of range is all 0 instead of an error.
  */
 export function oneHot(x: Expr, { numClasses }: { readonly numClasses: number }): Expr {
   if (!isInteger(x.dtype)) throw new DTypeError(`oneHot: takes integers, got ${x.aval}: use long()`);
@@ -246,38 +275,63 @@ export function oneHot(x: Expr, { numClasses }: { readonly numClasses: number })
   return convert(eq(classes, iota(shape, x.shape.length, 'i64')), 'i64');
 }
 
-// ---- what depends on values. Unlike torch: shapes cannot depend on values. It takes { size, fill }: as many rows, the
-// first in row-major order; if there are fewer, the rest is `fill` (torch.nonzero_static).
+// ---- by masks
 
-/** The indices of elements that are not zero, [size, rank]. */
-export function nonzero(x: Expr, { size, fill = -1 }: { readonly size?: number; readonly fill?: number } = {}): Expr {
-  if (size === undefined)
-    throw new ArgumentError(
-      `nonzero: how many elements of ${x.aval} are not zero depends on its values, and shapes cannot: pass the most there can be, nonzero({ size: n }), or use where(mask, a, b)`,
+/**
+ * x with elements of source, in row-major order, where the mask is true. x and mask broadcast. Unlike torch: a source with
+ * too few elements is not an error; its last one is repeated.
+ */
+export function maskedScatter(x: Expr, mask: Expr, source: Expr): Expr {
+  if (mask.dtype !== 'bool')
+    throw new DTypeError(`maskedScatter: the mask must be bool, got ${mask.aval}: compare first, x.gt(0)`);
+  if (source.dtype !== x.dtype)
+    throw new DTypeError(
+      `maskedScatter: dtypes of ${x.aval} and the source ${source.aval} differ: use to('${x.dtype}')`,
     );
-  if (!Number.isInteger(size) || size < 0) throw new ArgumentError(`nonzero: size must be a whole number, got ${size}`);
-  const n = x.aval.size;
-  const rank = x.shape.length;
-  if (!rank) return full([size, 0], 0, 'i64');
-  if (!n || !size) return full([size, rank], fill, 'i64');
-  const places = where(eq(flat(x), full([n], 0, x.dtype)), n, iota([n], 0, 'i64')); // n: nowhere
-  const taken = Math.min(size, n);
-  const first = slice(sort(places, { stable: false }).values, [0], [taken]);
-  const columns = range(rank).map((d) => {
-    const column = takeAt(flat(iota(x.shape, d, 'i64')), [0], [first]);
-    return reshape(column, [taken, 1]);
-  });
-  return padDim(where(reshape(lt(first, n), [taken, 1]), concat(columns, 1), fill), 0, 0, size - taken, fill);
+  const shape = broadcastShapes('maskedScatter', x.shape, mask.shape);
+  if (!source.aval.size) return broadcastTo(x, shape);
+  const held = broadcastTo(mask, shape);
+  return where(held, takeAt(flat(source), [0], [placeAmong(held)]), broadcastTo(x, shape));
 }
 
-/** The same as nonzero. */
-export const argwhere = nonzero;
+// ---- parts replaced
 
-/** Unlike torch: an error that shows what to write instead, as shapes cannot depend on values. */
-export function maskedSelect(x: Expr, mask: Expr): Expr {
-  throw maskError('maskedSelect', x, mask);
+/** x with one element of a dimension replaced by src, which lacks the dimension. */
+export function selectScatter(x: Expr, src: Expr, dim: number, index: number | Expr): Expr {
+  const d = normalizeDim('selectScatter', dim, x.shape.length);
+  const rest = x.shape.toSpliced(d, 1);
+  if (!sameShape(src.shape, rest))
+    throw new ShapeError(
+      `selectScatter: the source is ${src.aval}, but ${x.aval} without dim ${d} is ${x.aval.withShape(rest)}`,
+    );
+  return write('selectScatter', x, [...x.shape.slice(0, d).map(() => ':'), index], src, 'set');
 }
-/** Unlike torch: an error that shows what to write instead, as which element goes where depends on values. */
-export function maskedScatter(x: Expr, mask: Expr, _source: Expr): Expr {
-  throw maskError('maskedScatter', x, mask);
+/** x with the diagonal of two dimensions replaced by src. */
+export function diagonalScatter(x: Expr, src: Expr, { offset = 0, dim1 = 0, dim2 = 1 }: Diagonal = {}): Expr {
+  const wanted = diagonal(x, { offset, dim1, dim2 });
+  if (!sameShape(src.shape, wanted.shape))
+    throw new ShapeError(`diagonalScatter: the source is ${src.aval}, but the diagonal is ${wanted.aval}`);
+  const [a, b] = normalizeDims('diagonalScatter', [dim1, dim2], x.shape.length) as [number, number];
+  const order = [...x.shape.keys()].filter((d) => d !== a && d !== b).concat(a, b);
+  const turned = permute(x, order);
+  const [rows, columns] = turned.shape.slice(-2) as [number, number];
+  const lead = turned.shape.slice(0, -2);
+  const places = Array.from(
+    { length: wanted.shape.at(-1)! },
+    (_, i) => (i + Math.max(0, -offset)) * columns + i + Math.max(0, offset),
+  );
+  const lines = reshape(turned, [...lead, rows * columns]);
+  const put = putAt(lines, [lead.length], [constants(places, 'i64')], convert(src, x.dtype), 'set');
+  return permute(
+    reshape(put, turned.shape),
+    order.map((_, d) => order.indexOf(d)),
+  );
+}
+/** x with slices along `dim` scaled down to the p-norm maxnorm if theirs is larger. */
+export function renorm(x: Expr, p: number, dim: number, maxnorm: number): Expr {
+  const d = normalizeDim('renorm', dim, x.shape.length);
+  if (x.shape.length < 2) throw new ShapeError(`renorm: takes two dimensions or more, got ${x.aval}`);
+  const others = [...x.shape.keys()].filter((k) => k !== d);
+  const size = vectorNorm(x, { p, dim: others, keepdim: true });
+  return mul(x, where(gt(size, maxnorm), div(maxnorm, add(size, 1e-7)), 1));
 }

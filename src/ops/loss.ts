@@ -1,9 +1,12 @@
-// Losses, as torch.nn.functional has them: element by element first, then reduced.
+// Loss functions of torch.nn.functional: computed element by element, then reduced.
+import { sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
+import { noticeOnce } from '../base/log.js';
 import { isFloat, isInteger, wideType } from '../base/promote.js';
-import { broadcastShapes, normalizeDim, type Shape, sameShape, showShape } from '../base/shape.js';
+import { broadcastShapes, normalizeDim, sameShape, showShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { clamp, square, xlogy } from './math.js';
+import { linear } from './matmul.js';
 import { alignFloats, floating, inWide, isExpr, type Operand } from './prim/align.js';
 import { broadcastInDim, reduceSum } from './prim/broadcast.js';
 import { full } from './prim/constant.js';
@@ -33,32 +36,24 @@ import {
   where,
 } from './prim/pointwise.js';
 import { detach } from './prim/variable.js';
+import { type Reduced, type Reduction, reduced } from './reduced.js';
 import { norm, sum } from './reduction.js';
 import { elementAt, log1pExp, logSoftmaxAt, logSoftmaxOver } from './stable.js';
 
-export type Reduction = 'mean' | 'sum' | 'none';
-export interface Reduced {
-  /** What becomes of the elements' losses: their mean (if not said), their sum, or nothing. */
-  readonly reduction?: Reduction;
-}
 /** A loss with a weight for each element. */
 interface Weighted extends Reduced {
   readonly weight?: Expr;
 }
 type Loss<O> = (input: Expr, target: Expr, options?: O) => Expr;
 
-function reduced(op: string, losses: Expr, reduction: Reduction = 'mean', count: Operand = losses.aval.size): Expr {
-  if (reduction === 'none') return losses;
-  if (reduction === 'sum') return reduceSum(losses);
-  if (reduction === 'mean') return div(reduceSum(losses), count);
-  throw new ArgumentError(`${op}: reduction is '${reduction}': use 'mean', 'sum' or 'none'`);
-}
 const pair = (op: string, a: Operand, b: Operand) => alignFloats(op, [a, b]) as [Expr, Expr];
 const weigh = (losses: Expr, weight: Expr | undefined): Expr => (weight ? mul(losses, weight) : losses);
 
 function checkSameShape(op: string, input: Expr, target: Expr): void {
   if (sameShape(input.shape, target.shape)) return;
-  throw new ShapeError(`${op}: the input is ${input.aval}, the target ${target.aval}: give both the same shape`);
+  throw new ShapeError(
+    `${op}: the input is ${input.aval}, but the target is ${target.aval}: both must have the same shape`,
+  );
 }
 
 // ---- distances
@@ -68,35 +63,39 @@ const distance =
   <O extends Reduced>(op: string, of: (difference: Expr, options: O) => Expr): Loss<O> =>
   (input, target, options = {} as O) => {
     const [x, y] = pair(op, input, target);
+    if (isExpr(input) && isExpr(target) && !sameShape(input.shape, target.shape))
+      noticeOnce(
+        `${op}: the target ${target.aval} and the input ${input.aval} have different shapes: both are broadcast to ${showShape(x.shape)}, which is probably not intended: reshape one of them`,
+      );
     return reduced(op, of(sub(x, y), options), options.reduction);
   };
 export const mseLoss = distance<Weighted>('mseLoss', (d, { weight }) => weigh(square(d), weight));
 export const l1Loss = distance<Weighted>('l1Loss', (d, { weight }) => weigh(abs(d), weight));
-/** Half the square within a limit of zero, straight beyond: finite slopes of infinite distances, too. */
+/** Half the square near zero, linear beyond a limit, with finite gradients for infinite distances. */
 const bent = (d: Expr, limit: number): Expr => {
   const inner = clamp(d, { min: -limit, max: limit });
   return mul(inner, sub(d, div(inner, 2)));
 };
-/** Squared within beta of zero, straight beyond. */
+/** Squared for distances below beta, linear beyond. */
 export const smoothL1Loss = distance<Reduced & { readonly beta?: number }>('smoothL1Loss', (d, { beta = 1 }) => {
-  if (beta < 0) throw new ArgumentError(`smoothL1Loss: beta is ${beta}: it is 0 or more`);
+  if (beta < 0) throw new ArgumentError(`smoothL1Loss: beta is ${beta}: it must be 0 or more`);
   return beta === 0 ? abs(d) : div(bent(d, beta), beta);
 });
 const huber = distance<Weighted & { readonly delta?: number }>('huberLoss', (d, { delta = 1, weight }) => {
-  if (!(delta > 0)) throw new ArgumentError(`huberLoss: delta is ${delta}: it is more than 0`);
+  if (!(delta > 0)) throw new ArgumentError(`huberLoss: delta is ${delta}: it must be above 0`);
   return weigh(bent(d, delta), weight);
 });
 /** A result in the dtype of one operand, as in torch. */
 const typedAs = (y: Expr, { dtype }: Expr): Expr => (isFloat(dtype) ? convert(y, dtype) : y);
-/** Squared within delta of zero, straight beyond. In the input's dtype. */
+/** Squared for distances below delta, linear beyond. In the input's dtype. */
 export const huberLoss: typeof huber = (input, target, options) => typedAs(huber(input, target, options), input);
 
 // ---- classes
 
 export interface ClassOptions extends Reduced {
-  /** One for each class. */
+  /** A weight for each class. */
   readonly weight?: Expr;
-  /** A target that counts for nothing. */
+  /** A target class that is ignored. Default: -100. */
   readonly ignoreIndex?: number;
 }
 interface Classes {
@@ -116,11 +115,11 @@ function classesOf(op: string, input: Expr, target: Expr, { weight, ignoreIndex 
   const dim = classDim(op, input);
   const expected = input.shape.filter((_, d) => d !== dim);
   if (!isInteger(target.dtype)) {
-    throw new DTypeError(`${op}: class indices are integers, the target is ${target.aval}: convert it to i64`);
+    throw new DTypeError(`${op}: the target is ${target.aval}: class indices must be integers: convert it to i64`);
   }
   if (!sameShape(target.shape, expected)) {
     throw new ShapeError(
-      `${op}: the target of ${input.aval} has shape ${showShape(expected)} (a class for each), this is ${target.aval}`,
+      `${op}: the target is ${target.aval}: for the input ${input.aval} its shape must be ${showShape(expected)}`,
     );
   }
   const given = convert(target, 'i64');
@@ -157,7 +156,7 @@ function negativeLog(
   { reduction }: Reduced,
   smoothed?: { readonly logp: Expr; readonly smoothing: number },
 ): Expr {
-  // A class that is not there can be no error on the device: it is NaN, not a loss of nothing.
+  // A class out of range cannot be an error on the device: the loss is NaN instead of silently 0.
   let losses = where(unknown, Number.NaN, where(counted, neg(mul(reshape(at, counted.shape), weights)), 0));
   if (smoothed) {
     const { logp, smoothing } = smoothed;
@@ -168,8 +167,8 @@ function negativeLog(
   return reduced(op, losses, reduction, reduceSum(weights));
 }
 /**
- * The negative log likelihood of classes, given log probabilities. Unlike torch: a class out of range gives NaN, no
- * error.
+ * The negative log likelihood of classes, given log probabilities. Unlike torch: a class out of range is an error only if the
+ * host has the classes, otherwise NaN.
  */
 export function nllLoss(input: Expr, target: Expr, options: ClassOptions = {}): Expr {
   const classes = classesOf('nllLoss', input, target, options);
@@ -182,8 +181,9 @@ export function nllLoss(input: Expr, target: Expr, options: ClassOptions = {}): 
 }
 
 /**
- * Of logits [C], [N, C] or [N, C, ...] and a target: class indices, in the input's shape without C, or floats, the
- * probability of each class, in the input's shape. Unlike torch: a class out of range gives NaN, no error.
+ * The cross entropy of logits [C], [N, C] or [N, C, ...] and a target: class indices in the input's shape without C, or floats
+ * with the probability of each class, in the input's shape. Unlike torch: a class out of range is an error only if the host
+ * has the classes, otherwise NaN.
  */
 export function crossEntropy(
   input: Expr,
@@ -193,13 +193,13 @@ export function crossEntropy(
   const op = 'crossEntropy';
   const { labelSmoothing = 0, weight, reduction } = options;
   if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
-    throw new ArgumentError(`${op}: labelSmoothing is ${labelSmoothing}: it lies between 0 and 1`);
+    throw new ArgumentError(`${op}: labelSmoothing is ${labelSmoothing}: it must be between 0 and 1`);
   }
   const dim = classDim(op, input);
   const probabilities = isFloat(target.dtype);
   if (probabilities && !sameShape(input.shape, target.shape)) {
     throw new ShapeError(
-      `${op}: the input is ${input.aval}, the target ${target.aval}: floats are the probability of each class, in the input's shape; for class indices use long()`,
+      `${op}: the input is ${input.aval}, but the target is ${target.aval}: a float target has the probability of each class, in the input's shape; for class indices use long()`,
     );
   }
   return inWide(probabilities ? pair(op, input, target)[0] : floating(input), (x) => {
@@ -211,7 +211,9 @@ export function crossEntropy(
       return negativeLog(op, classes, elementAt([logp, classes.index], { dim }), options, smoothed);
     }
     if (options.ignoreIndex !== undefined) {
-      throw new ArgumentError(`${op}: ignoreIndex is for class indices, the target is ${target.aval}: leave it out`);
+      throw new ArgumentError(
+        `${op}: ignoreIndex is for class indices, but the target is ${target.aval}: leave it out`,
+      );
     }
     const logp = logSoftmaxOver([x], { dims: [dim] });
     const p = convert(target, x.dtype);
@@ -232,8 +234,8 @@ const bceOp = custom<[Expr, Expr]>(
   (g, [x, t]) => [div(mul(g, sub(x, t)), maximum(mul(sub(1, x), x), 1e-12)), mul(g, sub(log1p(neg(x)), log(x)))],
 );
 /**
- * Of probabilities. Unlike torch: no error outside of [0, 1]. Logits go to binaryCrossEntropyWithLogits, which is more
- * exact.
+ * Takes probabilities. Unlike torch: values outside of [0, 1] are an error only if the host has them, otherwise NaN. For logits
+ * use binaryCrossEntropyWithLogits, which is more precise.
  */
 export function binaryCrossEntropy(input: Expr, target: Expr, { weight, reduction }: Weighted = {}): Expr {
   checkSameShape('binaryCrossEntropy', input, target);
@@ -243,7 +245,7 @@ export function binaryCrossEntropy(input: Expr, target: Expr, { weight, reductio
     reduction,
   );
 }
-/** Of logits; `posWeight` multiplies what targets of 1 cost. In the target's dtype. */
+/** Takes logits. `posWeight` multiplies the loss of targets of 1. In the target's dtype. */
 export function binaryCrossEntropyWithLogits(
   input: Expr,
   target: Expr,
@@ -257,9 +259,9 @@ export function binaryCrossEntropyWithLogits(
   return typedAs(reduced(op, weigh(add(mul(sub(1, t), x), scaled), weight), reduction), target);
 }
 export interface KlOptions {
-  /** 'batchmean' is the sum over the first dimension's size: the divergence itself. */
+  /** 'batchmean' divides the sum by the size of the first dimension: the mathematical divergence. */
   readonly reduction?: Reduction | 'batchmean';
-  /** The target is log probabilities too. */
+  /** Whether the target is given as log probabilities. Default: false. */
   readonly logTarget?: boolean;
 }
 /** The Kullback-Leibler divergence of log probabilities from target probabilities. */
@@ -274,7 +276,7 @@ export interface PoissonOptions extends Reduced {
   readonly full?: boolean;
   readonly eps?: number;
 }
-/** Of the rate of a Poisson distribution (or its log, if not said otherwise). `full` adds Stirling's term. */
+/** Takes the log of the rate of a Poisson distribution, or the rate with logInput: false. `full` adds Stirling's term. */
 export function poissonNllLoss(
   input: Expr,
   target: Expr,
@@ -295,7 +297,7 @@ export interface GaussianOptions extends Reduced {
   readonly full?: boolean;
   readonly eps?: number;
 }
-/** Of the mean of a normal distribution with variance `variance`: one for each element, each row, or all. */
+/** Takes the mean of a normal distribution. `variance`: one for each element, each row, or all. */
 export function gaussianNllLoss(
   input: Expr,
   target: Expr,
@@ -306,10 +308,11 @@ export function gaussianNllLoss(
   const shape = isExpr(variance) ? variance.shape : [];
   const rows = input.shape.slice(0, -1);
   const perRow = sameShape(shape, rows) && !sameShape(shape, input.shape);
-  const fits: readonly Shape[] = [[], input.shape, rows, [...rows, 1]];
-  if (!fits.some((s) => sameShape(s, shape))) {
+  const lead = input.shape.length - shape.length;
+  const stretches = lead >= 0 && shape.every((n, d) => n === 1 || n === input.shape[d + lead]);
+  if (!perRow && !stretches) {
     throw new ShapeError(
-      `${op}: the variance is ${(variance as Expr).aval}, the input ${input.aval}: one for each, or row`,
+      `${op}: the variance is ${(variance as Expr).aval}: it must broadcast to the input ${input.aval}, or have one value per row`,
     );
   }
   const rowwise = perRow && isExpr(variance) ? reshape(variance, [...rows, 1]) : variance;
@@ -327,8 +330,8 @@ export interface CosineOptions {
   readonly eps?: number;
 }
 /**
- * The cosine of the angle between vectors along `dim` (1). Unlike torch: vectors shorter than eps have the gradient of
- * the function.
+ * The cosine of the angle between vectors along `dim` (default: 1). Unlike torch: for vectors shorter than eps the gradient is
+ * that of the clamped function.
  */
 export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: CosineOptions = {}): Expr {
   const op = 'cosineSimilarity';
@@ -353,7 +356,7 @@ export function cosineSimilarity(x1: Expr, x2: Expr, { dim = 1, eps = 1e-8 }: Co
 export interface Margin extends Reduced {
   readonly margin?: number;
 }
-/** Of two vectors, or rows of them, and a target of 1 (alike) or -1 (not). */
+/** Takes two vectors, or rows of vectors, and a target of 1 (similar) or -1 (dissimilar). */
 export function cosineEmbeddingLoss(x1: Expr, x2: Expr, target: Expr, { margin = 0, reduction }: Margin = {}): Expr {
   const op = 'cosineEmbeddingLoss';
   if (target.shape.length > 1 || broadcastShapes(op, x1.shape, x2.shape).length !== target.shape.length + 1) {
@@ -367,13 +370,13 @@ export function cosineEmbeddingLoss(x1: Expr, x2: Expr, target: Expr, { margin =
   const unlike = where(eq(target, -1), aboveZero(sub(cosine, margin)), full([], 0, cosine.dtype));
   return reduced(op, where(eq(target, 1), sub(1, cosine), unlike), reduction);
 }
-/** Of distances and a target of 1 (alike: the distance itself) or -1 (what it lacks to the margin). */
+/** Takes distances and a target of 1 (the loss is the distance) or -1 (the loss is margin - distance, at least 0). */
 export function hingeEmbeddingLoss(input: Expr, target: Expr, { margin = 1, reduction }: Margin = {}): Expr {
   const x = floating(input);
   const losses = add(where(ne(target, 1), aboveZero(sub(margin, x)), 0), where(ne(target, -1), x, 0));
   return reduced('hingeEmbeddingLoss', losses, reduction);
 }
-/** The first should rank above the second where the target is 1, below where it is -1. */
+/** The first input should rank above the second where the target is 1, below where it is -1. */
 export function marginRankingLoss(x1: Expr, x2: Expr, target: Expr, { margin = 0, reduction }: Margin = {}): Expr {
   const losses = aboveZero(add(mul(neg(target), sub(...pair('marginRankingLoss', x1, x2))), margin));
   return reduced('marginRankingLoss', losses, reduction);
@@ -388,7 +391,7 @@ export interface TripletOptions extends Margin {
   /** The norm of distances. */
   readonly p?: number;
   readonly eps?: number;
-  /** Takes the negative's distance from the positive if that is less. */
+  /** Whether to use the distance from negative to positive if it is smaller. Default: false. */
   readonly swap?: boolean;
 }
 /** The anchor should be nearer to the positive than to the negative, by the margin. */
@@ -399,8 +402,33 @@ export function tripletMarginLoss(
   { margin = 1, p = 2, eps = 1e-6, swap = false, reduction }: TripletOptions = {},
 ): Expr {
   const op = 'tripletMarginLoss';
+  if (!(margin > 0)) throw new ArgumentError(`${op}: margin is ${margin}: it must be above 0`);
   if (!anchor.shape.length) throw new ShapeError(`${op}: of ${anchor.aval}: it needs a dimension for the vectors`);
   const apart = (x: Expr, y: Expr) => norm(add(sub(...pair(op, x, y)), eps), { p, dim: -1 });
   const far = swap ? minimum(apart(anchor, negative), apart(positive, negative)) : apart(anchor, negative);
   return reduced(op, aboveZero(add(sub(apart(anchor, positive), far), margin)), reduction);
+}
+
+export interface LinearCrossEntropyOptions extends ClassOptions {
+  readonly labelSmoothing?: number;
+  readonly linearBias?: Expr;
+}
+/** crossEntropy of linear(input, linearWeight). Unlike torch: XLA decides how much of the logits is in memory at once. */
+export function linearCrossEntropy(
+  input: Expr,
+  linearWeight: Expr,
+  target: Expr,
+  { linearBias, ...options }: LinearCrossEntropyOptions = {},
+): Expr {
+  const op = 'linearCrossEntropy';
+  const [n, out] = [input.shape.slice(0, -1), linearWeight.shape.slice(0, -1)];
+  if (input.shape.length < 1 || n.length > 1)
+    throw new ShapeError(`${op}: takes an input [N, features] or [features], got ${input.aval}`);
+  if (!out.length || linearWeight.shape.at(-1) !== input.shape.at(-1) || (out.length > 1 && !n.length))
+    throw new ShapeError(`${op}: the weight ${linearWeight.aval} does not fit the input ${input.aval}`);
+  if (linearBias && !sameShape(linearBias.shape, out))
+    throw new ShapeError(`${op}: linearBias is ${linearBias.aval}: it takes ${showShape(out)}`);
+  const flat = reshape(linearWeight, [sizeOf(out), linearWeight.shape.at(-1)!]);
+  const logits = reshape(linear(input, flat), [...n, ...out]);
+  return crossEntropy(linearBias ? add(logits, linearBias) : logits, target, options);
 }

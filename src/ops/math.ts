@@ -1,4 +1,4 @@
-// Functions of numbers, element by element, made of the pointwise primitives.
+// Elementwise functions made of the pointwise primitives.
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
@@ -46,7 +46,6 @@ import {
   ne,
   neg,
   sigmoid,
-  sign,
   sin,
   sqrt,
   sub,
@@ -55,6 +54,7 @@ import {
 } from './prim/pointwise.js';
 import { pow } from './prim/power.js';
 import { reduceAnd } from './prim/reduce.js';
+import { chebyshev } from './series.js';
 
 const pair = (xs: readonly Expr[]) => xs as unknown as [Expr, Expr];
 type Binary = (a: Operand, b: Operand) => Expr;
@@ -91,12 +91,12 @@ const logTo = (base: number, ofTwo: (d: 'f32' | 'f64') => readonly [number, numb
 export const log2 = logTo(2, () => [1, 0]);
 export const log10 = logTo(10, (d) => LOG10_2[d]);
 
-/** x with `value` (a number, or a tensor of one element without dimensions) where the mask holds. Keeps x's dtype. */
+/** x with `value` (a number or a scalar tensor) where the mask is true. Keeps x's dtype. */
 export function maskedFill(x: Expr, mask: Expr, value: Operand): Expr {
-  if (mask.dtype !== 'bool') throw new DTypeError(`maskedFill: the mask is ${mask.aval}, not booleans: compare first`);
+  if (mask.dtype !== 'bool') throw new DTypeError(`maskedFill: the mask must be bool, got ${mask.aval}: compare first`);
   if (shapeOf(value).length) {
     throw new ShapeError(
-      `maskedFill: the value is ${(value as Expr).aval}, not one number: use where(mask, value, x) for several`,
+      `maskedFill: the value must be one number, got ${(value as Expr).aval}: use where(mask, value, x) for several`,
     );
   }
   checkFits('maskedFill', [x, value], x.dtype);
@@ -105,14 +105,13 @@ export function maskedFill(x: Expr, mask: Expr, value: Operand): Expr {
 
 // ---- sign and size
 
-export const sgn = sign;
 export function positive(x: Expr): Expr {
   if (x.dtype === 'bool') throw new DTypeError(`positive: takes numbers, got ${x.aval}: convert it first`);
   return x;
 }
 const BITS = { 1: 'i8', 2: 'i16', 4: 'i32', 8: 'i64' } as const;
 /** Whether the sign is negative: also of -0. */
-export const signbit = (x: Expr): Expr => lt(isFloat(x.dtype) ? bitcast(x, BITS[DTYPES[x.dtype].bytes]) : x, 0);
+export const signbit = (x: Expr): Expr => lt(isFloat(x.dtype) ? bitcast(x, BITS[DTYPES[x.dtype].bytes as 4]) : x, 0);
 const copysignOp = custom<[Expr, Expr]>(
   'copysign',
   ([x, y]) => mul(abs(x), where(signbit(y), full([], -1, x.dtype), 1)),
@@ -120,25 +119,25 @@ const copysignOp = custom<[Expr, Expr]>(
 );
 /** The size of a with the sign of b. */
 export const copysign: Binary = (a, b) => copysignOp(pair(alignFloats('copysign', [a, b])), null);
-/** What lies behind the point. */
+/** The fractional part. */
 export const frac = (x: Expr): Expr => sub(x, trunc(x));
 /** 0 below zero, 1 above, and `values` at zero. */
 export const heaviside = (x: Expr, values: Operand): Expr => {
   const [a, v] = pair(align('heaviside', [x, values]));
   return where(eq(a, 0), v, convert(gt(a, 0), a.dtype));
 };
-/** The greater; of a number and NaN, the number. */
+/** The maximum; ignores NaN if the other operand is a number. */
 export const fmax: Binary = (a, b) => {
   const [x, y] = pair(align('fmax', [a, b]));
   return where(logicalOr(ge(x, y), isnan(y)), x, y);
 };
-/** The smaller; of a number and NaN, the number. */
+/** The minimum; ignores NaN if the other operand is a number. */
 export const fmin: Binary = (a, b) => {
   const [x, y] = pair(align('fmin', [a, b]));
   return where(logicalOr(le(x, y), isnan(y)), x, y);
 };
 
-/** What `clamp` keeps x between. */
+/** The limits of clamp. */
 export interface Limits {
   readonly min?: Operand;
   readonly max?: Operand;
@@ -169,7 +168,7 @@ const LARGEST: Partial<Record<DType, number>> = {
   f32: 3.4028234663852886e38,
   f64: Number.MAX_VALUE,
 };
-/** NaN becomes 0 or `nan`; infinities the largest finite numbers of the dtype, or `posinf` and `neginf`. */
+/** Replaces NaN by `nan` (default: 0) and infinities by `posinf` and `neginf` (default: the largest finite numbers of the dtype). */
 export function nanToNum(
   x: Expr,
   { nan = 0, posinf, neginf }: { readonly nan?: number; readonly posinf?: number; readonly neginf?: number } = {},
@@ -184,17 +183,18 @@ export interface Closeness {
   readonly atol?: number;
   readonly equalNan?: boolean;
 }
-/** |a - b| <= atol + rtol |b|. Unlike torch: dtypes may differ, and meet. */
+/** |a - b| <= atol + rtol |b|. Unlike torch: dtypes may differ and are promoted. */
 export function isclose(a: Expr, b: Operand, { rtol = 1e-5, atol = 1e-8, equalNan = false }: Closeness = {}): Expr {
+  if (!(rtol >= 0 && atol >= 0)) throw new ArgumentError(`isclose: rtol ${rtol} and atol ${atol} must not be negative`);
   const [x, y] = pair(align('isclose', [a, b]));
   const distance = abs(sub(floating(x), floating(y)));
   const near = logicalAnd(isfinite(distance), le(distance, add(abs(mul(floating(y), rtol)), atol)));
   const close = logicalOr(eq(x, y), near);
   return equalNan ? logicalOr(close, logicalAnd(isnan(x), isnan(y))) : close;
 }
-/** Whether all elements are close. Unlike torch: a tensor, bool[], which item() reads; dtypes may differ, and meet. */
+/** Whether all elements are close. Unlike torch: returns a bool[] tensor, read it with item(); dtypes may differ and are promoted. */
 export const allclose = (a: Expr, b: Operand, options?: Closeness): Expr => reduceAnd(isclose(a, b, options));
-/** Whether shapes and all elements are equal; NaN is not. Unlike torch: a tensor, bool[], which item() reads. */
+/** Whether shapes and all elements are equal; NaN is not. Unlike torch: returns a bool[] tensor, read it with item(). */
 export const equal = (a: Expr, b: Expr): Expr =>
   sameShape(a.shape, b.shape) ? reduceAnd(eq(a, b)) : full([], false, 'bool');
 
@@ -284,7 +284,7 @@ export const logit = (x: Expr, { eps }: { readonly eps?: number } = {}): Expr =>
   logitOp([eps === undefined ? floating(x) : clamp(floating(x), { min: eps, max: 1 - eps })], null);
 /** The log of the multivariate gamma function of dimension p. */
 export function mvlgamma(x: Expr, p: number): Expr {
-  if (!Number.isInteger(p) || p < 1) throw new ArgumentError(`mvlgamma: p is ${p}: it is a dimension, 1 or more`);
+  if (!Number.isInteger(p) || p < 1) throw new ArgumentError(`mvlgamma: p is ${p}: it must be a dimension, 1 or more`);
   const terms = range(p).map((i) => lgamma(sub(floating(x), i / 2)));
   return add(
     terms.reduce((a, b) => add(a, b)),
@@ -324,13 +324,6 @@ const FAR = [
   -1.3222560850054133e-11, -1.7874382529647903e-12, 7.115230713644616e-13, 3.915756607852927e-13, 9.01e-15,
   -3.524958103184872e-14, -1.582067810090848e-14,
 ];
-/** The sum of c[k] T_k(t), by Clenshaw's recurrence. */
-function chebyshev(all: readonly number[], t: Expr): Expr {
-  const c = t.dtype === 'f64' ? all : all.filter((x) => Math.abs(x) > 1e-9);
-  let [b1, b2] = [zerosLike(t), zerosLike(t)];
-  for (const x of c.slice(1).toReversed()) [b1, b2] = [add(sub(mul(mul(t, 2), b1), b2), x), b1];
-  return add(sub(mul(t, b1), b2), c[0]!);
-}
 /** exp(-|x|) times the modified Bessel function of the first kind, of order 0. */
 export const i0e = (x: Expr): Expr =>
   inWide(floating(x), (wide) => {

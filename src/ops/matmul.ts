@@ -1,28 +1,32 @@
-// Products of vectors and matrices, as torch has them.
+// torch's products of vectors and matrices.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
-import { isFloat, kindOf } from '../base/promote.js';
+import { isFloat, isInexact, kindOf } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, range, type Shape, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { contract, type Labelled, mergeLead, takeDiagonals } from './contract.js';
 import { floating } from './prim/align.js';
 import { broadcastTo, reduceSum } from './prim/broadcast.js';
-import { typesOf } from './prim/define.js';
+import { conjugate } from './prim/complex.js';
+import { dtypesDiffer, typesOf } from './prim/define.js';
 import { dotGeneral } from './prim/dot.js';
-import { convert, reshape } from './prim/move.js';
-import { abs, add, eq, mul, ne, sqrt, sub, where } from './prim/pointwise.js';
+import { takeFixed } from './prim/gather.js';
+import { reshape } from './prim/move.js';
+import { abs, add, eq, isnan, logicalAnd, logicalOr, mul, sign, sqrt, sub, where } from './prim/pointwise.js';
 import { pow } from './prim/power.js';
+import { type PrecisionOption, withPrecision } from './prim/precision.js';
 import { reduceMax } from './prim/reduce.js';
+import { sliceDim } from './prim/slice.js';
 
 /** torch converts nothing in products: all operands of one dtype, of numbers. */
 function checkProduct(op: string, xs: readonly Expr[]): void {
   if (xs.some((x) => x.dtype !== xs[0]!.dtype)) {
-    throw new DTypeError(`${op}: dtypes of ${typesOf(xs)} differ: convert one first`);
+    throw new DTypeError(dtypesDiffer(op, xs));
   }
   if (kindOf(xs[0]!.dtype) === 0) throw new DTypeError(`${op}: takes numbers, got ${typesOf(xs)}: convert them first`);
 }
 function checkRanks(op: string, xs: readonly Expr[], ranks: readonly number[], what: string): void {
   if (xs.some((x, i) => x.shape.length !== ranks[i]!)) {
-    throw new ShapeError(`${op}: takes ${what}, got ${typesOf(xs)}: matmul takes the other cases`);
+    throw new ShapeError(`${op}: takes ${what}, got ${typesOf(xs)}: use matmul for other shapes`);
   }
 }
 function checkInner(op: string, a: Expr, b: Expr, inA: number, inB: number, hint = 'swap dims or operands'): void {
@@ -36,7 +40,8 @@ function checkInner(op: string, a: Expr, b: Expr, inA: number, inB: number, hint
  * The matrix product, batched over leading dimensions, which broadcast; a vector is a row on the left, a column on the
  * right. Reaches XLA as one product of two matrices where the right side is one matrix, else with one batch dimension.
  */
-export function matmul(a: Expr, b: Expr): Expr {
+export function matmul(a: Expr, b: Expr, { precision }: PrecisionOption = {}): Expr {
+  if (precision) return withPrecision('matmul', precision, () => matmul(a, b));
   checkProduct('matmul', [a, b]);
   if (!a.shape.length || !b.shape.length) {
     throw new ShapeError(`matmul: takes vectors and matrices, got ${typesOf([a, b])}: use mul for scalars`);
@@ -60,23 +65,24 @@ const batched = (x: Expr, lead: Shape): Expr => broadcastTo(x, [...lead, ...x.sh
 
 const product =
   (op: string, ranks: readonly [number, number], what: string) =>
-  (a: Expr, b: Expr): Expr => {
+  (a: Expr, b: Expr, { precision }: PrecisionOption = {}): Expr => {
     checkProduct(op, [a, b]);
     checkRanks(op, [a, b], ranks, what);
     checkInner(op, a, b, -1, ranks[1] === 1 ? -1 : -2);
     if (ranks[0] === 3 && a.shape[0] !== b.shape[0]) {
       throw new ShapeError(`${op}: batch sizes of ${typesOf([a, b])} differ: matmul broadcasts them`);
     }
-    return matmul(a, b);
+    return withPrecision(op, precision, () => matmul(a, b));
   };
 export const mm = product('mm', [2, 2], 'two matrices');
 export const bmm = product('bmm', [3, 3], 'two batches of matrices');
 export const mv = product('mv', [2, 1], 'a matrix and a vector');
 export const dot = product('dot', [1, 1], 'two vectors');
-/** The same as dot: there are no complex numbers here. */
-export const vdot = product('vdot', [1, 1], 'two vectors');
+const plainVdot = product('vdot', [1, 1], 'two vectors');
+/** The same as dot, with the first vector conjugated if it is complex. */
+export const vdot: typeof dot = (a, b, options) => plainVdot(conjugate(a), b, options);
 
-/** Every element of one vector times every element of another. Dtypes meet, as in mul. */
+/** The outer product: every element of one vector times every element of another. Dtypes are promoted, as in mul. */
 export function outer(a: Expr, b: Expr): Expr {
   checkRanks('outer', [a, b], [1, 1], 'two vectors');
   return mul(reshape(a, [...a.shape, 1]), b);
@@ -90,16 +96,24 @@ export function inner(a: Expr, b: Expr): Expr {
   return tensordot(a, b, [[-1], [-1]]);
 }
 
-/** What is left of an operand in the sum, and how much of the product is added: beta * x + alpha * product. */
+/** The factors of beta * x + alpha * product. */
 export interface AddOptions {
-  readonly beta?: number;
-  readonly alpha?: number;
+  readonly beta?: number | boolean;
+  readonly alpha?: number | boolean;
 }
 const added =
   (op: string, times: (a: Expr, b: Expr) => Expr) =>
-  (x: Expr, a: Expr, b: Expr, { beta = 1, alpha = 1 }: AddOptions = {}): Expr => {
+  (x: Expr, a: Expr, b: Expr, options: AddOptions = {}): Expr => {
+    const [beta, alpha] = [Number(options.beta ?? 1), Number(options.alpha ?? 1)];
+    if (op === 'addr' && [x, a, b].every((e) => e.dtype === 'bool')) {
+      const [kept, made] = [
+        logicalAnd(x, beta !== 0),
+        logicalAnd(logicalAnd(reshape(a, [a.aval.size, 1]), b), alpha !== 0),
+      ];
+      return logicalOr(kept, made); // booleans are summed by or
+    }
     checkProduct(op, [x, a, b]);
-    if (!isFloat(x.dtype) && !(Number.isInteger(beta) && Number.isInteger(alpha))) {
+    if (!isInexact(x.dtype) && !(Number.isInteger(beta) && Number.isInteger(alpha))) {
       throw new ArgumentError(`${op}: beta ${beta} and alpha ${alpha} must be whole for ${typesOf([x, a, b])}`);
     }
     const y = times(a, b);
@@ -123,7 +137,7 @@ function checkBias(op: string, bias: Expr | null | undefined, out: Shape): void 
 }
 
 /** x W^T + bias, with W of shape [out, in] or [in]. */
-export function linear(x: Expr, weight: Expr, bias?: Expr | null): Expr {
+export function linear(x: Expr, weight: Expr, bias?: Expr | null, { precision }: PrecisionOption = {}): Expr {
   const all = [x, weight, ...(bias ? [bias] : [])];
   checkProduct('linear', all);
   if (!x.shape.length || !weight.shape.length || weight.shape.length > 2) {
@@ -131,7 +145,9 @@ export function linear(x: Expr, weight: Expr, bias?: Expr | null): Expr {
   }
   checkInner('linear', x, weight, -1, -1, 'the weight is [out, in]');
   checkBias('linear', bias, weight.shape.slice(0, -1));
-  const y = dotGeneral([x, weight], { batch: [[], []], sum: [[x.shape.length - 1], [weight.shape.length - 1]] });
+  const y = withPrecision('linear', precision, () =>
+    dotGeneral([x, weight], { batch: [[], []], sum: [[x.shape.length - 1], [weight.shape.length - 1]] }),
+  );
   return bias ? add(y, bias) : y;
 }
 
@@ -199,12 +215,12 @@ export function einsum(equation: string, ...given: Expr[] | [readonly Expr[]]): 
   const bad = (problem: string) => new ArgumentError(`${what}: ${problem}`);
   const [inputs, output, extra] = equation.replaceAll(/\s/g, '').split('->') as [string, string?, string?];
   const terms = inputs.split(',');
-  if (extra !== undefined) throw bad("'->' is there twice");
+  if (extra !== undefined) throw bad("'->' occurs twice");
   if (!operands.length || terms.length !== operands.length) {
     throw bad(`${terms.length} terms for ${operands.length} operands: separate terms by commas`);
   }
   for (const t of [...terms, output ?? '']) {
-    if (!/^[A-Za-z]*(\.\.\.)?[A-Za-z]*$/.test(t)) throw bad(`'${t}' is no term: use letters and one '...'`);
+    if (!/^[A-Za-z]*(\.\.\.)?[A-Za-z]*$/.test(t)) throw bad(`'${t}' is not a valid term: use letters and one '...'`);
   }
   checkProduct('einsum', operands);
   const letters = terms.map((t) => [...t.replace('...', '')]);
@@ -228,7 +244,7 @@ export function einsum(equation: string, ...given: Expr[] | [readonly Expr[]]): 
   const unknown = out.find((l) => !seen.includes(l));
   if (unknown) throw bad(`'${unknown}' of the output is in no term`);
   const twice = out.find((l, i) => out.indexOf(l) < i);
-  if (twice) throw bad(`'${twice}' is twice in the output`);
+  if (twice) throw bad(`'${twice}' occurs twice in the output`);
   const known = new Map<string, number>();
   for (const { x, labels } of labelled) {
     labels.forEach((l, d) => {
@@ -303,20 +319,33 @@ export function multiDot(xs: readonly Expr[]): Expr {
 export const chainMatmul = (...xs: Expr[]): Expr => multiDot(xs);
 
 /** The p-norm of the difference of every row of a [..., m, d] and every row of b [..., n, d]. */
-export function cdist(a: Expr, b: Expr, { p = 2 }: { readonly p?: number } = {}): Expr {
+export function cdist(
+  a: Expr,
+  b: Expr,
+  { p = 2 }: { readonly p?: number; readonly computeMode?: string } = {}, // how it is computed is XLA's matter
+): Expr {
   if (a.shape.length < 2 || b.shape.length < 2 || a.shape.at(-1) !== b.shape.at(-1)) {
     throw new ShapeError(`cdist: takes [..., m, d] and [..., n, d], got ${typesOf([a, b])}`);
   }
-  if (!(p >= 0)) throw new ArgumentError(`cdist: p is ${p}: use a number from 0 on, or Infinity`);
+  if (!(p >= 0)) throw new ArgumentError(`cdist: p is ${p}: it must be 0 or more, or Infinity`);
   const rows = (x: Expr, at: number) => reshape(x, x.shape.toSpliced(x.shape.length - at, 0, 1));
   const difference = sub(rows(floating(a), 1), rows(floating(b), 2));
   const last = [difference.shape.length - 1];
   const size = abs(difference);
-  if (p === 0) return reduceSum(convert(ne(difference, 0), size.dtype), last);
+  if (p === 0) return reduceSum(abs(sign(where(isnan(difference), 1, difference))), last); // of slope 0
   if (p === 1) return reduceSum(size, last);
   if (p === Number.POSITIVE_INFINITY) return reduceMax(size, last);
   // Equal rows or elements: powers have no slope at 0, so the gradient there is set to 0, as in torch.
   const root = (x: Expr, q: number) =>
     where(eq(x, 0), 0, q === 0.5 ? sqrt(where(eq(x, 0), 1, x)) : pow(where(eq(x, 0), 1, x), q));
   return root(reduceSum(p === 2 ? mul(difference, difference) : root(size, p), last), 1 / p);
+}
+
+/** The p-norm of the difference of every two rows of a matrix: (0, 1), (0, 2), ..., (1, 2), ... */
+export function pdist(x: Expr, { p = 2 }: { readonly p?: number } = {}): Expr {
+  if (x.shape.length !== 2 || !isFloat(x.dtype)) throw new ShapeError(`pdist: takes a matrix of floats, got ${x.aval}`);
+  const n = x.shape[0]!;
+  const pairs = range(n).flatMap((i) => range(n - i - 1).map((j) => i * n + i + 1 + j));
+  const all = reshape(cdist(x, x, { p }), [n * n]);
+  return pairs.length ? takeFixed(all, 0, pairs) : sliceDim(all, 0, 0, 0);
 }

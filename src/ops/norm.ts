@@ -1,4 +1,4 @@
-// Normalization: values brought to mean 0 and deviation 1, or to length 1. Low precision is computed in f32.
+// Normalizations to mean 0 and variance 1, or to norm 1. Low precision is computed in f32.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { type Shape, showShape } from '../base/shape.js';
@@ -6,7 +6,7 @@ import type { Expr } from '../ir/expr.js';
 import { clampMin, square } from './math.js';
 import { standardize, widened } from './moments.js';
 import { convert, reshape } from './prim/move.js';
-import { add, div, mul, rsqrt } from './prim/pointwise.js';
+import { add, div, floorDivide, mul, rsqrt } from './prim/pointwise.js';
 import { pow } from './prim/power.js';
 import { padDim } from './prim/slice.js';
 import { mean, vectorNorm } from './reduction.js';
@@ -22,18 +22,18 @@ export interface LayerNormOptions extends Affine {
 }
 export interface RmsNormOptions {
   readonly weight?: Expr | null;
-  /** Added to the mean of the squares; the dtype's precision unless told. */
+  /** Added to the mean of the squares. Default: the dtype's precision. */
   readonly eps?: number | null;
 }
 
-/** The last dimensions, of these sizes, at mean 0 and variance 1; then times weight, plus bias. */
+/** Normalizes the last dimensions, of these sizes, to mean 0 and variance 1; then multiplies by weight and adds bias. */
 export function layerNorm(x: Expr, normalizedShape: number | Shape, options: LayerNormOptions = {}): Expr {
   const { weight, bias, eps = 1e-5 } = options;
   const dims = checkNorm('layerNorm', x, normalizedShape, { weight, bias });
   return affine(standardize(widened(x), dims, eps), weight, bias, x);
 }
 
-/** The last dimensions, of these sizes, divided by the root of the mean of their squares; then times weight. */
+/** Divides the last dimensions, of these sizes, by their root mean square; then multiplies by weight. */
 export function rmsNorm(x: Expr, normalizedShape: number | Shape, options: RmsNormOptions = {}): Expr {
   const { weight, eps } = options;
   const dims = checkNorm('rmsNorm', x, normalizedShape, { weight });
@@ -43,7 +43,7 @@ export function rmsNorm(x: Expr, normalizedShape: number | Shape, options: RmsNo
 }
 const PRECISION = { f32: 2 ** -23, f64: Number.EPSILON };
 
-/** [N, C, ...] with its channels in groups, each group of a sample at mean 0 and variance 1; then times weight, plus bias. */
+/** Normalizes groups of channels of each sample of [N, C, ...] to mean 0 and variance 1; then multiplies by weight and adds bias. */
 export function groupNorm(x: Expr, numGroups: number, options: LayerNormOptions = {}): Expr {
   const { weight, bias, eps = 1e-5 } = options;
   const [n, c, ...space] = x.shape as [number, number, ...number[]];
@@ -62,24 +62,26 @@ export interface ResponseNormOptions {
   readonly beta?: number;
   readonly k?: number;
 }
-/** [N, C, ...] divided by what `size` neighbouring channels amount to: (k + alpha * the mean of their squares) ** beta. */
+/** Divides [N, C, ...] by (k + alpha * the mean square of `size` neighbouring channels) ** beta. */
 export function localResponseNorm(x: Expr, size: number, options: ResponseNormOptions = {}): Expr {
   const { alpha = 1e-4, beta = 0.75, k = 1 } = options;
-  checkFloats('localResponseNorm', x);
+  if (x.dtype !== 'i64') checkFloats('localResponseNorm', x);
   if (x.shape.length < 3) throw new ShapeError(`localResponseNorm: takes [N, C, ...space], got ${x.aval}`);
   if (!Number.isInteger(size) || size < 1)
-    throw new ArgumentError(`localResponseNorm: size is ${size}: it is a number of channels, at least 1`);
-  const wide = widened(x);
+    throw new ArgumentError(`localResponseNorm: size is ${size}: it must be a number of channels, at least 1`);
+  const wide = isFloat(x.dtype) ? widened(x) : x;
   const padded = padDim(square(wide), 1, Math.floor(size / 2), Math.floor((size - 1) / 2));
   const near = places(padded, 1, x.shape[1]!, { size, stride: 1, dilation: 1 }).reduce((a, b) => add(a, b));
+  // The mean of integers is an integer, as torch's average pooling has it.
+  if (!isFloat(x.dtype)) return div(x, pow(add(mul(convert(floorDivide(near, size), 'f32'), alpha), k), beta));
   return convert(div(wide, pow(add(mul(near, alpha / size), k), beta)), x.dtype);
 }
 
 export interface NormalizeOptions {
-  /** Of the norm; 2 unless told. */
+  /** The exponent of the norm. Default: 2. */
   readonly p?: number;
   readonly dim?: number | Shape;
-  /** Vectors that are shorter are divided by it. */
+  /** The minimum divisor, for vectors with a smaller norm. */
   readonly eps?: number;
 }
 /** Vectors along `dim` (1) divided by their norm. */

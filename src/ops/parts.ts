@@ -1,66 +1,37 @@
-// Parts of an array by numbers known when the graph is made: pieces, windows, edges, diagonals.
+// Splitting, windows, padding and diagonals, by numbers known when the graph is made.
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
-import { isFloat, isInteger } from '../base/promote.js';
-import { normalizeDim, normalizeDims, range, type Shape, showShape } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
+import { isInexact } from '../base/promote.js';
+import { normalizeDims, range, type Shape, showShape } from '../base/shape.js';
+import { Expr } from '../ir/expr.js';
 import { broadcastInDim, reduceSum } from './prim/broadcast.js';
 import { full, iota, zerosLike } from './prim/constant.js';
-import { dynamicSlice } from './prim/dynamic.js';
-import { gather } from './prim/gather.js';
+import { gather, takeFixed } from './prim/gather.js';
 import { convert, permute, reshape, reverse } from './prim/move.js';
 import { add, ge, le, mul, where } from './prim/pointwise.js';
 import { concat, pad as padOp, pieces, sliceDim } from './prim/slice.js';
-import { wrap } from './spec.js';
+import { dimIn, narrowed, selected, shapeByValues } from './spec.js';
 
 /** One dimension, plain or by its name. */
 type Dim = number | { readonly dim?: number };
 
-function dimIn(op: string, x: Expr, option: Dim): number {
-  if (!x.shape.length) throw new ShapeError(`${op}: ${x.aval} has no dimensions`);
-  return normalizeDim(op, typeof option === 'number' ? option : (option.dim ?? 0), x.shape.length);
-}
+const dimOf = (op: string, x: Expr, option: Dim): number =>
+  dimIn(op, x, typeof option === 'number' ? option : (option.dim ?? 0));
 
 // ---- pieces
 
 /**
- * The elements start to start + length of one dimension. Unlike torch: a tensor as start is moved to where the length
- * fits.
+ * The elements start to start + length of one dimension. Unlike torch: a start given as a tensor is clamped to where the
+ * length fits.
  */
-export function narrow(x: Expr, dim: number, start: number | Expr, length: number): Expr {
-  const d = dimIn('narrow', x, dim);
-  const n = x.shape[d]!;
-  checkWhole('narrow: length', length);
-  if (typeof start !== 'number') {
-    if (length > n) throw new ShapeError(`narrow: length ${length} is more than size ${n} of dim ${dim} in ${x.aval}`);
-    if (start.aval.size !== 1 || !isInteger(start.dtype))
-      throw new ArgumentError(`narrow: start must be one integer, got ${start.aval} for ${x.aval}`);
-    const at = wrap(reshape(start, []), n);
-    const starts = x.shape.map((_, k) => (k === d ? at : zerosLike(at)));
-    return dynamicSlice(
-      x,
-      starts,
-      x.shape.map((size, k) => (k === d ? length : size)),
-    );
-  }
-  const from = start < 0 ? start + n : start;
-  if (!Number.isInteger(from) || from < 0 || from + length > n)
-    throw new ShapeError(`narrow: ${start} to ${start + length} is outside of size ${n} of dim ${dim} in ${x.aval}`);
-  return sliceDim(x, d, from, from + length);
-}
+export const narrow = (x: Expr, dim: number, start: number | Expr, length: number): Expr =>
+  narrowed(x, dim, start, length);
 
 /** One element of a dimension, which is dropped. */
-export function select(x: Expr, dim: number, index: number | Expr): Expr {
-  const d = dimIn('select', x, dim);
-  const n = x.shape[d]!;
-  if (typeof index === 'number' && (!Number.isInteger(index) || index < -n || index >= n))
-    throw new ShapeError(`select: index ${index} is out of range for size ${n} of dim ${dim} in ${x.aval}`);
-  if (n === 0) throw new ShapeError(`select: dim ${dim} of ${x.aval} has no elements`);
-  return reshape(narrow(x, dim, index, 1), x.shape.toSpliced(d, 1));
-}
+export const select = (x: Expr, dim: number, index: number | Expr): Expr => selected(x, dim, index);
 
 export const unbind = (x: Expr, dim: Dim = 0): Expr[] => {
-  const d = dimIn('unbind', x, dim);
+  const d = dimOf('unbind', x, dim);
   const rest = x.shape.toSpliced(d, 1);
   const ones = range(x.shape[d]!).map(() => 1);
   return ones.length ? pieces(x, d, ones).map((piece) => reshape(piece, rest)) : [];
@@ -75,26 +46,31 @@ function cutAt(x: Expr, dim: number, cuts: readonly number[]): Expr[] {
 const multiples = (size: number, below: number): number[] =>
   range(Math.max(0, Math.ceil(below / size) - 1)).map((i) => (i + 1) * size);
 
-/** Pieces of one size, the last perhaps smaller; or of the sizes in a list, which add up. */
+/** Pieces of one size, the last possibly smaller; or of the sizes in a list, which must add up to the dimension. */
 export function split(x: Expr, sizes: number | Shape, dim: Dim = 0): Expr[] {
-  const d = dimIn('split', x, dim);
+  const d = dimOf('split', x, dim);
   const n = x.shape[d]!;
   if (typeof sizes === 'number') return cutAt(x, d, multiples(checkWhole('split: the size', sizes, 1), n));
   const total = sizes.reduce((sum, size) => sum + checkWhole('split: a size', size), 0);
   if (total !== n)
-    throw new ShapeError(`split: sizes ${showShape(sizes)} add up to ${total}, dim ${d} of ${x.aval} has ${n}`);
+    throw new ShapeError(
+      `split: sizes ${showShape(sizes)} add up to ${total}, but dim ${d} of ${x.aval} has size ${n}`,
+    );
   return pieces(x, d, sizes);
 }
-/** At most this many pieces, of one size but perhaps for the last. */
+/** Pieces of the sizes in a list, which must add up to the dimension. */
+export const splitWithSizes = (x: Expr, sizes: Shape, dim: Dim = 0): Expr[] => split(x, sizes, dim);
+/** At most this many pieces of equal size; the last may be smaller. */
 export function chunk(x: Expr, chunks: number, dim: Dim = 0): Expr[] {
-  const d = dimIn('chunk', x, dim);
+  const d = dimOf('chunk', x, dim);
   const n = x.shape[d]!;
   checkWhole('chunk: the number of chunks', chunks, 1);
   return n ? cutAt(x, d, multiples(Math.ceil(n / chunks), n)) : range(chunks).map(() => x);
 }
-/** Exactly this many pieces, whose sizes differ by one at most; or cut before the indices in a list. */
-export function tensorSplit(x: Expr, sections: number | Shape, dim: Dim = 0): Expr[] {
-  const d = dimIn('tensorSplit', x, dim);
+/** Exactly this many pieces, with sizes that differ by at most one; or split before the indices in a list. */
+export function tensorSplit(x: Expr, sections: number | Shape | Expr, dim: Dim = 0): Expr[] {
+  if (sections instanceof Expr) throw shapeByValues('tensorSplit', sections);
+  const d = dimOf('tensorSplit', x, dim);
   const n = x.shape[d]!;
   if (typeof sections !== 'number')
     return cutAt(
@@ -110,9 +86,10 @@ export function tensorSplit(x: Expr, sections: number | Shape, dim: Dim = 0): Ex
   );
 }
 
-/** Windows of one dimension, `step` apart: their elements become a new last dimension. */
+/** Windows along one dimension, `step` apart; their elements form a new last dimension. */
 export function unfold(x: Expr, dimension: number, size: number, step: number): Expr {
-  const d = dimIn('unfold', x, dimension);
+  if (!x.shape.length) return unfold(reshape(x, [1]), dimension, size, step).shape[0] ? reshape(x, [size]) : x;
+  const d = dimOf('unfold', x, dimension);
   const n = x.shape[d]!;
   checkWhole('unfold: the size', size);
   checkWhole('unfold: the step', step, 1);
@@ -154,8 +131,8 @@ const LARGEST: Record<string, (n: number) => number> = {
 };
 
 /**
- * Elements added before and after: [before, after] of the last dimension, then of the one before it, and so on (torch's
- * order). Negative numbers take away. Unlike torch: all modes take any number of dimensions.
+ * Adds elements: [before, after] for the last dimension, then for the one before it, and so on (torch's order). Negative
+ * numbers remove elements. Unlike torch: all modes take any number of dimensions.
  */
 export function pad(
   x: Expr,
@@ -171,7 +148,7 @@ export function pad(
   const [low, high] = [amount(0), amount(1)];
   const negative = x.shape.findIndex((n, d) => n + low[d]! + high[d]! < 0);
   if (negative >= 0)
-    throw new ShapeError(`pad: ${showShape(padding)} takes more away than dim ${negative} of ${x.aval} has`);
+    throw new ShapeError(`pad: ${showShape(padding)} removes more elements than dim ${negative} of ${x.aval} has`);
   const fill = (y: Expr, before: Shape, after: Shape) =>
     padOp(
       y,
@@ -181,23 +158,34 @@ export function pad(
       before.map(() => 0),
     );
   if (mode === 'constant') return fill(x, low, high);
+  if (mode === 'replicate' && padding.some((n) => n < 0)) {
+    // What is repeated is an edge of x itself, even if it is taken away.
+    const empty = x.shape.findIndex((n, d) => !n && low[d]! + high[d]! > 0);
+    if (empty >= 0) throw new ShapeError(`pad: dim ${empty} of ${x.aval} has no edge to replicate`);
+    return range(rank).reduce((y, d) => {
+      const n = x.shape[d]!;
+      const places = range(n + low[d]! + high[d]!).map((i) => Math.min(Math.max(i - low[d]!, 0), n - 1));
+      return places.length ? takeFixed(y, d, places) : sliceDim(y, d, 0, 0);
+    }, x);
+  }
   const edges = EDGES[mode];
-  const padded = range(rank).reduce((y, d) => {
-    const n = x.shape[d]!;
+  // What is taken away goes first: circular padding repeats what is left.
+  const cropped = fill(
+    x,
+    low.map((n) => Math.min(0, n)),
+    high.map((n) => Math.min(0, n)),
+  );
+  return range(rank).reduce((y, d) => {
+    const n = y.shape[d]!;
     const [before, after] = [Math.max(0, low[d]!), Math.max(0, high[d]!)];
     if (Math.max(before, after) > Math.max(0, LARGEST[mode]!(n)))
       throw new ShapeError(
-        `pad: ${Math.max(before, after)} more elements cannot be made of the ${n} in dim ${d} of ${x.aval} by ${mode}`,
+        `pad: mode '${mode}' cannot add ${Math.max(before, after)} elements to the ${n} in dim ${d} of ${x.aval}`,
       );
     if (!before && !after) return y;
     const [head, tail] = edges(y, d, n, before, after) as [Expr, Expr];
     return concat([head, y, tail], d);
-  }, x);
-  return fill(
-    padded,
-    low.map((n) => Math.min(0, n)),
-    high.map((n) => Math.min(0, n)),
-  );
+  }, cropped);
 }
 
 // ---- diagonals
@@ -208,10 +196,7 @@ export interface Diagonal {
   readonly dim1?: number;
   readonly dim2?: number;
 }
-/**
- * [..., n] whose elements are the diagonal of two dimensions. Unlike torch.linalg.diagonal: of the first
- * two unless told, as torch.diagonal.
- */
+/** [..., n] whose elements are the diagonal of two dimensions. */
 export function diagonal(x: Expr, { offset = 0, dim1 = 0, dim2 = 1 }: Diagonal = {}): Expr {
   const [a, b] = matrixDims('diagonal', x, dim1, dim2, x.shape.length);
   const rest = range(x.shape.length).filter((d) => d !== a && d !== b);
@@ -228,7 +213,7 @@ function matrixDims(op: string, x: Expr, dim1: number, dim2: number, rank: numbe
   return normalizeDims(op, [dim1, dim2], rank) as [number, number];
 }
 
-/** Matrices with the last dimension as their diagonal, and zeros: the other way round. */
+/** The inverse of diagonal: matrices with the last dimension as their diagonal, zeros elsewhere. */
 export function diagEmbed(x: Expr, { offset = 0, dim1 = -2, dim2 = -1 }: Diagonal = {}): Expr {
   const rank = x.shape.length + 1;
   if (!x.shape.length) throw new ShapeError(`diagEmbed: ${x.aval} has no dimensions`);
@@ -259,7 +244,7 @@ export function diag(x: Expr, { diagonal: offset = 0 }: Triangle = {}): Expr {
 /** Integers are summed as i64. */
 export function trace(x: Expr): Expr {
   if (x.shape.length !== 2) throw new ShapeError(`trace: takes a matrix, got ${x.aval}`);
-  return reduceSum(convert(diagonal(x), isFloat(x.dtype) ? x.dtype : 'i64'));
+  return reduceSum(convert(diagonal(x), isInexact(x.dtype) ? x.dtype : 'i64'));
 }
 
 const triangle =
@@ -271,7 +256,7 @@ const triangle =
     const [row, column] = [iota([rows, columns], 0, 'i32'), iota([rows, columns], 1, 'i32')];
     return where(keep(column, add(row, offset)), x, zerosLike(x));
   };
-/** What is on and below a diagonal; zeros elsewhere. */
+/** The lower triangle: elements on and below a diagonal, zeros elsewhere. */
 export const tril = triangle('tril', le);
-/** What is on and above a diagonal. */
+/** The upper triangle: elements on and above a diagonal, zeros elsewhere. */
 export const triu = triangle('triu', ge);

@@ -1,5 +1,5 @@
-// Pooling over 1, 2 or 3 dimensions of space, one after another: what a window does in a plane, two windows in lines do.
-// As chains of select and add over strided slices, which XLA fuses: measured on the CPU against reduce_window and
+// Pooling over 1, 2 or 3 spatial dimensions, one after another, as windows are separable. Written as chains of select and
+// add over strided slices, which XLA fuses: measured on the CPU against reduce_window and
 // select_and_scatter ([16, 64, 56, 56], 3x3, stride 2), 1.9 ms to 4.4 ms forward and 8 ms to 43 ms backward.
 import { sizeOf } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
@@ -11,27 +11,32 @@ import { inWide } from './prim/align.js';
 import { broadcastTo, reduceSum } from './prim/broadcast.js';
 import { iota } from './prim/constant.js';
 import { checkDType } from './prim/define.js';
-import { reshape } from './prim/move.js';
-import { add, div, eq, gt, isnan, logicalOr, mul, where } from './prim/pointwise.js';
+import { convert, reshape } from './prim/move.js';
+import { add, div, eq, gt, isnan, logicalOr, mul, trunc, where } from './prim/pointwise.js';
 import { pow } from './prim/power.js';
 import { concat, padDim, sliceDim } from './prim/slice.js';
 import { along, places, type Sizes, sizesOf, withBatch } from './window.js';
 
 export interface MaxPoolOptions {
-  /** The window's size, if not given. */
+  /** Default: the window's size. */
   readonly stride?: Sizes;
   readonly padding?: Sizes;
   readonly dilation?: Sizes;
-  /** Also windows that begin inside and end outside. */
+  /** Whether to include windows that begin inside and end outside. Default: false. */
   readonly ceilMode?: boolean;
+  /** Whether to return [values, indices]; indices are into the flattened spatial dimensions. Default: false. */
+  readonly returnIndices?: boolean;
+}
+export interface AdaptiveMaxPoolOptions {
+  readonly returnIndices?: boolean;
 }
 export interface AvgPoolOptions {
   readonly stride?: Sizes;
   readonly padding?: Sizes;
   readonly ceilMode?: boolean;
-  /** Whether the padding counts in the average; else only what is inside. */
+  /** Whether padding is included in the average. Default: true. */
   readonly countIncludePad?: boolean;
-  /** What to divide by instead of the window's size. */
+  /** The divisor. Default: the window's size. */
   readonly divisorOverride?: number;
 }
 interface Pooled {
@@ -54,10 +59,12 @@ function pooled(
 ): Pooled[] {
   const all = [
     sizesOf(op, 'kernelSize', size, n, 1),
-    sizesOf(op, 'stride', stride, n, 1),
+    sizesOf(op, 'stride', typeof stride === 'object' && !stride.length ? size : stride, n, 1), // torch's []: none given
     sizesOf(op, 'padding', padding, n, 0),
     sizesOf(op, 'dilation', dilation, n, 1),
   ];
+  if (x.shape.slice(1 - x.shape.length || 1).some((m) => !m) || (x.shape.length === n + 1 && !x.shape[0]))
+    throw new ShapeError(`${op}: only the batch may be empty, got ${x.aval}`);
   return range(n).map((i) => {
     const [k, s, p, d] = all.map((list) => list[i]!) as [number, number, number, number];
     if (p > (d * (k - 1) + 1) / 2)
@@ -106,28 +113,24 @@ function maxPool(op: string, n: number, x: Expr, kernelSize: Sizes, options: Max
   );
 }
 
-type Pool<Options> = (x: Expr, kernelSize: Sizes, options?: Options) => Expr;
-type PoolBoth<Options> = (
-  x: Expr,
-  kernelSize: Sizes,
-  options?: Options,
-) => { readonly values: Expr; readonly indices: Expr };
-const values =
-  (op: string, n: number): Pool<MaxPoolOptions> =>
-  (x, size, options = {}) =>
-    withBatch(op, x, n, (y) => maxPool(op, n, y, size, options).values);
+type Pool<Options, Result = Expr> = (x: Expr, kernelSize: Sizes, options?: Options) => Result;
 const both =
-  (op: string, n: number): PoolBoth<MaxPoolOptions> =>
+  (op: string, n: number): Pool<Omit<MaxPoolOptions, 'returnIndices'>, Best> =>
   (x, size, options = {}) => {
     withBatch(op, x, n, (y) => y); // checks the rank
     return maxPool(op, n, x, size, options);
   };
-// ---- the greatest of each window; of equal ones the first gets the gradient. Unlike torch: their places are given by
-// another function, ...WithIndices.
+const either =
+  (op: string, n: number): Pool<MaxPoolOptions, Expr | Best> =>
+  (x, kernelSize, { returnIndices = false, ...options } = {}) =>
+    returnIndices
+      ? both(op, n)(x, kernelSize, options)
+      : withBatch(op, x, n, (y) => maxPool(op, n, y, kernelSize, options).values);
+// ---- the greatest of each window; of equal ones the first gets the gradient
 
-export const maxPool1d = values('maxPool1d', 1);
-export const maxPool2d = values('maxPool2d', 2);
-export const maxPool3d = values('maxPool3d', 3);
+export const maxPool1d = either('maxPool1d', 1);
+export const maxPool2d = either('maxPool2d', 2);
+export const maxPool3d = either('maxPool3d', 3);
 // ---- and where in the flattened space they were (torch's return_indices)
 
 export const maxPool1dWithIndices = both('maxPool1dWithIndices', 1);
@@ -160,22 +163,33 @@ const inSpace = (op: string, x: Expr, n: number, f: (x: Expr) => Expr): Expr => 
 
 const avgPool =
   (op: string, n: number): Pool<AvgPoolOptions> =>
-  (x, kernelSize, { countIncludePad = true, divisorOverride, ...options } = {}) =>
-    inSpace(op, x, n, (batch) => {
-      if (divisorOverride === 0) throw new ArgumentError(`${op}: divisorOverride is 0: give another number`);
-      const windows = pooled(op, batch, n, kernelSize, options);
-      const total = sumPool(batch, windows);
-      if (divisorOverride !== undefined) return div(total, divisorOverride);
-      return windows.reduce((y, w, i) => {
-        const inside = batch.shape[i + 2]!;
-        const border = countIncludePad ? w.padding : 0;
-        const counts = range(w.count).map((j) => {
-          const start = j * w.stride - w.padding;
-          return Math.min(start + w.size, inside + border) - Math.max(start, -border);
-        });
-        return div(y, along(counts, i + 2, y.shape.length, y.dtype));
-      }, total);
-    });
+  (x, kernelSize, options = {}) => {
+    if (x.dtype !== 'i64') return averaged(op, n, x, kernelSize, options);
+    // Integers are averaged as such: cut off towards zero, as in torch.
+    return convert(trunc(averaged(op, n, convert(x, 'f64'), kernelSize, options)), x.dtype);
+  };
+const averaged = (
+  op: string,
+  n: number,
+  x: Expr,
+  kernelSize: Sizes,
+  { countIncludePad = true, divisorOverride, ...options }: AvgPoolOptions,
+): Expr =>
+  inSpace(op, x, n, (batch) => {
+    if (divisorOverride === 0) throw new ArgumentError(`${op}: divisorOverride is 0: it must not be 0`);
+    const windows = pooled(op, batch, n, kernelSize, options);
+    const total = sumPool(batch, windows);
+    if (divisorOverride !== undefined) return div(total, divisorOverride);
+    return windows.reduce((y, w, i) => {
+      const inside = batch.shape[i + 2]!;
+      const border = countIncludePad ? w.padding : 0;
+      const counts = range(w.count).map((j) => {
+        const start = j * w.stride - w.padding;
+        return Math.min(start + w.size, inside + border) - Math.max(start, -border);
+      });
+      return div(y, along(counts, i + 2, y.shape.length, y.dtype));
+    }, total);
+  });
 export const avgPool1d = avgPool('avgPool1d', 1);
 export const avgPool2d = avgPool('avgPool2d', 2);
 export const avgPool3d = avgPool('avgPool3d', 3);
@@ -209,7 +223,7 @@ export const lpPool3d = lpPool('lpPool3d', 3);
 /** The windows that cut `inside` elements into `count` parts, which overlap where it does not go evenly. */
 const parts = (inside: number, count: number): [start: number, end: number][] =>
   range(count).map((i) => [Math.floor((i * inside) / count), Math.ceil(((i + 1) * inside) / count)]);
-/** One number, or one each; null keeps the size. */
+/** The output size: one number, or one for each dimension; null keeps the size. */
 export type OutputSize = number | readonly (number | null)[];
 const outputSizes = (op: string, x: Expr, n: number, size: OutputSize): readonly number[] =>
   sizesOf(
@@ -270,17 +284,19 @@ function adaptiveMax(op: string, n: number, x: Expr, outputSize: OutputSize): Be
     withIndices(x, n),
   );
 }
-const adaptiveValues =
+const adaptiveEither =
   (op: string, n: number) =>
-  (x: Expr, outputSize: OutputSize): Expr =>
-    adaptiveMax(op, n, x, outputSize).values;
+  (x: Expr, outputSize: OutputSize, { returnIndices = false }: AdaptiveMaxPoolOptions = {}): Expr | Best => {
+    const best = adaptiveMax(op, n, x, outputSize);
+    return returnIndices ? best : best.values;
+  };
 const adaptiveBoth =
   (op: string, n: number) =>
-  (x: Expr, outputSize: OutputSize): { readonly values: Expr; readonly indices: Expr } =>
+  (x: Expr, outputSize: OutputSize): Best =>
     adaptiveMax(op, n, x, outputSize);
-export const adaptiveMaxPool1d = adaptiveValues('adaptiveMaxPool1d', 1);
-export const adaptiveMaxPool2d = adaptiveValues('adaptiveMaxPool2d', 2);
-export const adaptiveMaxPool3d = adaptiveValues('adaptiveMaxPool3d', 3);
+export const adaptiveMaxPool1d = adaptiveEither('adaptiveMaxPool1d', 1);
+export const adaptiveMaxPool2d = adaptiveEither('adaptiveMaxPool2d', 2);
+export const adaptiveMaxPool3d = adaptiveEither('adaptiveMaxPool3d', 3);
 export const adaptiveMaxPool1dWithIndices = adaptiveBoth('adaptiveMaxPool1dWithIndices', 1);
 export const adaptiveMaxPool2dWithIndices = adaptiveBoth('adaptiveMaxPool2dWithIndices', 2);
 export const adaptiveMaxPool3dWithIndices = adaptiveBoth('adaptiveMaxPool3dWithIndices', 3);

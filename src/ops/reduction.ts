@@ -1,8 +1,8 @@
-// Reductions as torch has them: over some dimensions or all, which are dropped or kept with size 1.
+// torch's reductions over some or all dimensions, which are dropped or kept with size 1.
 import { type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { highest, lowest } from '../base/literal.js';
-import { isFloat, isInteger, wideType } from '../base/promote.js';
+import { isComplex, isFloat, isInexact, wideType } from '../base/promote.js';
 import { normalizeDim, normalizeDims } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
 import { checkNotEmpty, type DimOption, dimOptions, reduceOver } from './dims.js';
@@ -10,8 +10,9 @@ import { lerp } from './math.js';
 import { floating, inWide, type Operand, resultType } from './prim/align.js';
 import { reduceSum } from './prim/broadcast.js';
 import { full, iota, onesLike } from './prim/constant.js';
+import { svdReduced } from './prim/decompose.js';
 import { gatherAlong, scatterAlong } from './prim/gather.js';
-import { atLeast1, convert, flat, reshape } from './prim/move.js';
+import { atLeast1, convert, flat, permute, reshape } from './prim/move.js';
 import {
   abs,
   add,
@@ -52,6 +53,7 @@ import {
 import { associativeScan, runningProduct, runningSum } from './prim/scanning.js';
 import { concat, sliceDim } from './prim/slice.js';
 import { detach } from './prim/variable.js';
+import { type QuantileOption, quantiles } from './quantiles.js';
 import { sort } from './sorting.js';
 import { lengthOver, root, varianceOver } from './stable.js';
 
@@ -61,7 +63,13 @@ type SumOption =
   | { readonly dim?: number | readonly number[]; readonly keepdim?: boolean; readonly dtype?: DType };
 type VarianceOption =
   | DimOption
-  | { readonly dim?: number | readonly number[]; readonly keepdim?: boolean; readonly correction?: number };
+  | {
+      readonly dim?: number | readonly number[];
+      readonly keepdim?: boolean;
+      readonly correction?: number;
+      /** true: a correction of 1, false: of 0. */
+      readonly unbiased?: boolean;
+    };
 /** One dimension, or an object that names it. */
 type OneDim = number | { readonly dim: number; readonly keepdim?: boolean };
 type Found = { readonly values: Expr; readonly indices: Expr };
@@ -71,7 +79,7 @@ const typed = (x: Expr, option: SumOption | undefined, otherwise: (x: Expr) => E
   return dtype ? convert(x, dtype) : otherwise(x);
 };
 /** Integers and booleans as i64. */
-const counting = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, 'i64'));
+const counting = (x: Expr): Expr => (isInexact(x.dtype) ? x : convert(x, 'i64'));
 const countOf = (x: Expr, dims: readonly number[]): number => sizeOf(dims.map((d) => x.shape[d]!));
 /** The shape with those dimensions of size 1. */
 const kept = (x: Expr, dims: readonly number[]): number[] => x.shape.map((n, d) => (dims.includes(d) ? 1 : n));
@@ -80,10 +88,14 @@ const kept = (x: Expr, dims: readonly number[]): number[] => x.shape.map((n, d) 
 
 /** Integers and booleans are summed as i64, as in torch. */
 export const sum = (x: Expr, option?: SumOption): Expr =>
-  reduceOver('sum', typed(x, option, counting), option, reduceSum);
+  reduceOver('sum', typed(x, option, counting), option, (y, dims) =>
+    (y.dtype === 'bool' ? reduceOr : reduceSum)(y, dims),
+  );
 export const prod = (x: Expr, option?: SumOption): Expr =>
-  reduceOver('prod', typed(x, option, counting), option, reduceProd);
-/** Unlike torch: integers and booleans have one, in f32. */
+  reduceOver('prod', typed(x, option, counting), option, (y, dims) =>
+    (y.dtype === 'bool' ? reduceAnd : reduceProd)(y, dims),
+  );
+/** Unlike torch: integers and booleans have a mean, in f32. */
 export const mean = (x: Expr, option?: SumOption): Expr =>
   reduceOver('mean', typed(x, option, floating), option, (y, dims) =>
     inWide(y, (w) => div(reduceSum(w, dims), countOf(w, dims))),
@@ -91,7 +103,7 @@ export const mean = (x: Expr, option?: SumOption): Expr =>
 const withoutNaN = (x: Expr): Expr => (isFloat(x.dtype) ? where(isnan(x), 0, x) : x);
 /** NaN counts as 0. */
 export const nansum = (x: Expr, option?: SumOption): Expr => sum(withoutNaN(x), option);
-/** The mean of those that are not NaN. */
+/** The mean of the elements that are not NaN. */
 export const nanmean = (x: Expr, option?: SumOption): Expr =>
   div(nansum(floating(x), option), sum(convert(eq(x, x), floating(x).dtype), option));
 export const countNonzero = (x: Expr, dim?: DimOption): Expr => sum(truth(x), dim);
@@ -127,9 +139,9 @@ function along(op: string, x: Expr, option: ArgOption, find: (x: Expr, dim: numb
 type AlongOne = [dim: number, keepdim?: boolean] | [options: Exclude<OneDim, number>];
 const oneDim = ([dim, keepdim = false]: AlongOne): OneDim => (typeof dim === 'number' ? { dim, keepdim } : dim);
 export interface Extremum {
-  /** The extreme of all elements, of which equal ones share the gradient; or of each pair of elements of two tensors. */
+  /** The extreme of all elements (equal ones share the gradient), or of each pair of elements of two tensors. */
   (x: Expr, other?: Expr): Expr;
-  /** Along one dimension, with the place: the first of equals gets the gradient. NaN is the extreme where there is one. */
+  /** The extreme along one dimension, with its index: the first of equals gets the gradient. NaN wins. */
   (x: Expr, ...along: AlongOne): Found;
 }
 const extremum = (op: string, largest: boolean, reduce: typeof reduceMax, pairwise: typeof maximum) =>
@@ -149,7 +161,7 @@ const argExtreme = (op: string, largest: boolean) => (x: Expr, option?: ArgOptio
   if (dim !== undefined) return along(op, x, { dim, keepdim }, find).indices;
   return reshape(along(op, flat(x), 0, find).indices, keepdim ? x.shape.map(() => 1) : []);
 };
-/** The place of the largest element, the first of equals; without a dim, in the flattened tensor. */
+/** The index of the largest element, the first of equals. Without dim: into the flattened tensor. */
 export const argmax = argExtreme('argmax', true);
 export const argmin = argExtreme('argmin', false);
 
@@ -164,13 +176,17 @@ function moments(
   const {
     dim,
     keepdim = false,
-    correction = 1,
+    unbiased = true,
+    correction = Number(unbiased),
   } = dimOptions(option) as {
     readonly dim?: number | readonly number[];
     readonly keepdim?: boolean;
     readonly correction?: number;
+    readonly unbiased?: boolean;
   };
   const given = floating(x);
+  if (isComplex(given.dtype))
+    throw new DTypeError(`${op}: takes real numbers, got ${x.aval}: add those of real() and imag()`);
   const y = convert(given, wideType(given.dtype));
   const dims = normalizeDims(op, Array.isArray(dim) && !dim.length ? undefined : dim, y.shape.length);
   const spread = finish(varianceOver([y], { dims, correction }));
@@ -178,7 +194,7 @@ function moments(
   const center = mean(y, { dim: dims, keepdim });
   return [convert(reshape(spread, shape), given.dtype), convert(center, given.dtype)];
 }
-/** `correction` (1) is taken from the count: 0 for the variance of a whole population. */
+/** `correction` (default: 1) is subtracted from the count: 0 for the variance of a whole population. */
 const variance = (x: Expr, option?: VarianceOption): Expr => moments('var', x, option)[0];
 
 export { variance as var };
@@ -192,6 +208,8 @@ export const stdMean = (x: Expr, option?: VarianceOption): [std: Expr, mean: Exp
 
 // ---- norms
 
+/** Complex numbers count by their absolute values. */
+const lengths = (x: Expr): Expr => (isComplex(x.dtype) ? abs(x) : floating(x));
 function normOver(x: Expr, p: number, dims: readonly number[]): Expr {
   const size = abs(x);
   if (p === 1) return reduceSum(size, dims);
@@ -213,16 +231,25 @@ export interface NormOption {
 }
 /** (sum of |x|^p)^(1/p) over some dimensions or all; p may be any number, Infinity or -Infinity. */
 export const vectorNorm = (x: Expr, { p = 2, ...option }: NormOption = {}): Expr =>
-  reduceOver('vectorNorm', floating(x), option, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
+  reduceOver('vectorNorm', lengths(x), option, (y, dims) => inWide(y, (w) => normOver(w, p, dims)));
 /**
- * Elements as one vector; 'fro' is p = 2. Unlike torch.linalg.norm: a matrix is one vector, too, as in torch.norm;
- * no 'nuc'.
+ * The norm of the elements as one vector, also for a matrix; 'fro' is p = 2, 'nuc' the sum of singular values. For other
+ * matrix norms use linalg.matrixNorm.
  */
 export function norm(
   x: Expr,
-  { p = 'fro', ...option }: Omit<NormOption, 'p'> & { readonly p?: number | 'fro' } = {},
+  { p = 'fro', ...option }: Omit<NormOption, 'p'> & { readonly p?: number | 'fro' | 'nuc' } = {},
 ): Expr {
-  return reduceOver('norm', floating(x), option, (y, dims) => inWide(y, (w) => normOver(w, p === 'fro' ? 2 : p, dims)));
+  return reduceOver('norm', lengths(x), option, (y, dims) =>
+    inWide(y, (w) => (p === 'nuc' ? nuclear(w, dims) : normOver(w, p === 'fro' ? 2 : p, dims))),
+  );
+}
+function nuclear(x: Expr, dims: readonly number[]): Expr {
+  if (dims.length !== 2) throw new ShapeError(`norm: 'nuc' is for matrices: give two dimensions of ${x.aval}`);
+  const turned = permute(x, [...x.shape.keys()].filter((d) => !dims.includes(d)).concat(dims));
+  if (!x.aval.size) return reduceSum(x, dims);
+  const [, s] = svdReduced([turned], null) as [Expr, Expr, Expr];
+  return reduceSum(s, [s.shape.length - 1]);
 }
 
 /** The norm of the difference, after broadcasting. */
@@ -258,12 +285,12 @@ const orderStatistic = (op: string, place: (n: number, nans: Expr) => Expr) => {
       ? shared(x, along(op, flat(detach(x)), 0, find).values)
       : along(op, x, oneDim(given as AlongOne), find)) as OrderStatistic;
 };
-/** The middle one, the lower of two; the first NaN if there is any. */
+/** The median, the lower one of two; the first NaN if there is any. */
 export const median = orderStatistic('median', (n, nans) => where(gt(nans, 0), sub(n, nans), Math.floor((n - 1) / 2)));
-/** The middle one of those that are not NaN. */
+/** The median of the elements that are not NaN. */
 export const nanmedian = orderStatistic('nanmedian', (n, nans) => bitwiseRightShift(maximum(sub(n - 1, nans), 0), 1));
 
-/** The most frequent value, the smallest of equally frequent ones, and its last place. */
+/** The most frequent value, the smallest of equally frequent ones, and its last index. */
 export function mode(x: Expr, option: ArgOption = {}): Found {
   return along('mode', x, option, (y, dim) => {
     // torch counts NaN as the smallest, and no two of them as equal.
@@ -287,21 +314,17 @@ const INTERPOLATIONS = {
   // ties to even, as torch rounds
   nearest: (at: number) => (at % 1 === 0.5 ? Math.floor(at) % 2 : Math.round(at) - Math.floor(at)),
 };
-export interface QuantileOption {
-  readonly dim?: number;
-  readonly keepdim?: boolean;
-  readonly interpolation?: keyof typeof INTERPOLATIONS;
-}
 /**
- * The value below which a share q of the elements lies; several q give a leading dimension. NaN if any element is.
- * Unlike torch: q is a number, or an array of numbers.
+ * The value below which a fraction q of the elements lies; several q give a leading dimension. NaN if any element is NaN.
+ * Unlike torch: a q in a tensor is not checked to be between 0 and 1.
  */
-export function quantile(x: Expr, q: number | readonly number[], option: QuantileOption = {}): Expr {
+export function quantile(x: Expr, q: number | readonly number[] | Expr, option: QuantileOption = {}): Expr {
+  if (q instanceof Expr) return quantiles('quantile', x, q, option, false);
   const { dim, keepdim = false, interpolation = 'linear' } = option;
   const qs = typeof q === 'number' ? [q] : q;
   const bad = qs.find((share) => !(share >= 0 && share <= 1));
-  if (bad !== undefined) throw new ArgumentError(`quantile: q is ${bad} for ${x.aval}: it must lie between 0 and 1`);
-  if (!qs.length) throw new ArgumentError(`quantile: q is an empty list for ${x.aval}: give one number or more`);
+  if (bad !== undefined) throw new ArgumentError(`quantile: q is ${bad} for ${x.aval}: it must be between 0 and 1`);
+  if (!qs.length) throw new ArgumentError(`quantile: q is an empty list for ${x.aval}: give at least one number`);
   if (!isFloat(x.dtype))
     throw new DTypeError(`quantile: takes floating point numbers, got ${x.aval}: convert it first`);
   const y = dim === undefined ? flat(x) : atLeast1(x);
@@ -378,7 +401,7 @@ const runningExtreme =
     );
     return { values: reshape(values, x.shape), indices: convert(reshape(indices, x.shape), 'i64') };
   };
-/** The largest so far and its place, the last of equals; NaN stays once met. */
+/** The largest element so far and its index, the last of equals; NaN propagates. */
 export const cummax = runningExtreme('cummax', lowest, ge);
 export const cummin = runningExtreme('cummin', highest, le);
 
@@ -393,6 +416,8 @@ export interface DiffOption {
 /** Differences of neighbours, n times over. Of booleans: whether they differ. */
 export function diff(x: Expr, { n = 1, dim = -1, prepend, append }: DiffOption = {}): Expr {
   if (!x.shape.length) throw new ShapeError(`diff: ${x.aval} has no dimension to take differences along`);
+  if (!Number.isInteger(n) || n < 0)
+    throw new ArgumentError(`diff: n must be a whole number and not negative, got ${n}`);
   const d = normalizeDim('diff', dim, x.shape.length);
   const given = [prepend, x, append].filter((y) => y !== undefined);
   const dtype = resultType(...given);
@@ -420,9 +445,7 @@ function trapezoids(op: string, y: Expr, { x, dx = 1, dim = -1 }: TrapezoidOptio
   const d = normalizeDim(op, dim, y.shape.length);
   const n = y.shape[d]!;
   if (x && x.shape.at(x.shape.length === 1 ? 0 : d - y.shape.length) !== n)
-    throw new ShapeError(
-      `${op}: there must be one point of x for each of y along dim ${d}, got ${x.aval} for ${y.aval}`,
-    );
+    throw new ShapeError(`${op}: x must have one point for each of y along dim ${d}, got ${x.aval} for ${y.aval}`);
   const row = x && x.shape.length === 1 && y.shape.length > 1;
   const points = row
     ? reshape(
@@ -447,36 +470,12 @@ export function cumulativeTrapezoid(y: Expr, option: TrapezoidOption = {}): Expr
 
 // ---- counts
 
-export interface BincountOption {
-  /** The number of bins. */
-  readonly minlength?: number;
-  readonly weights?: Expr;
-}
-/**
- * How often each of 0 to minlength - 1 occurs, or the sum of their weights. Unlike torch: minlength is the number of
- * bins, whatever the values, and must be given; other numbers are left out.
- */
-export function bincount(x: Expr, { minlength: size, weights }: BincountOption = {}): Expr {
-  if (size === undefined || !Number.isInteger(size) || size < 0) {
-    throw new ArgumentError(
-      `bincount: the largest value of ${x.aval} is not known when the program is made: pass the number of bins, bincount(x, { minlength: 10 })`,
-    );
-  }
-  if (!isInteger(x.dtype) || x.shape.length !== 1)
-    throw new DTypeError(`bincount: takes integers in one dimension, got ${x.aval}`);
-  if (weights && String(weights.shape) !== String(x.shape))
-    throw new ShapeError(`bincount: weights ${weights.aval} do not match ${x.aval}: one weight for each element`);
-  const each = weights ?? onesLike(convert(x, 'i64'));
-  const places = where(ge(x, 0), x, size); // a scatter drops what is beyond its end
-  return scatterAlong(full([size], 0, each.dtype), places, each, 0, 'add');
-}
-
 export interface HistcOption {
   readonly bins?: number;
   readonly min?: number;
   readonly max?: number;
 }
-/** How many elements fall in each of `bins` equal parts of min to max, or of the elements' own range if those are equal. */
+/** The number of elements in each of `bins` equal parts of min to max, or of the range of the elements if min equals max. */
 export function histc(x: Expr, { bins = 100, min: low = 0, max: high = 0 }: HistcOption = {}): Expr {
   if (!isFloat(x.dtype)) throw new DTypeError(`histc: takes floating point numbers, got ${x.aval}`);
   if (!Number.isInteger(bins) || bins < 1 || high < low)

@@ -1,8 +1,9 @@
-// Images made larger, smaller, or laid out anew.
+// Resizing images, pixel shuffles, and windows as columns.
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
+import { adaptiveAvgPool1d, adaptiveAvgPool2d, adaptiveAvgPool3d } from './pool.js';
 import { inWide } from './prim/align.js';
 import { full } from './prim/constant.js';
 import { checkDType } from './prim/define.js';
@@ -15,13 +16,13 @@ import { along, places, type Sizes, sizesOf, type Window, withBatch } from './wi
 // ---- interpolation, one dimension of space after another
 
 export interface InterpolateOptions {
-  /** The size wanted, or the factor: one number, or one for each dimension of space. */
+  /** The output size, or the factor: one number, or one for each spatial dimension. */
   readonly size?: Sizes;
   readonly scaleFactor?: Sizes;
-  readonly mode?: 'nearest' | 'nearest-exact' | 'linear' | 'bilinear' | 'trilinear' | 'bicubic';
-  /** The corners' centres stay where they are (else: their outer edges). */
+  readonly mode?: 'nearest' | 'nearest-exact' | 'linear' | 'bilinear' | 'trilinear' | 'bicubic' | 'area';
+  /** Whether the centres of the corner elements are aligned, instead of their outer edges. Default: false. */
   readonly alignCorners?: boolean;
-  /** Computes with the factor that the sizes have, not with the one given. */
+  /** Whether to compute with the ratio of the sizes instead of the given factor. Default: false. */
   readonly recomputeScaleFactor?: boolean;
 }
 const RANKS = {
@@ -31,6 +32,7 @@ const RANKS = {
   trilinear: [3],
   nearest: [1, 2, 3],
   'nearest-exact': [1, 2, 3],
+  area: [1, 2, 3],
 };
 
 /** The weights of the elements around a place that is t past the second of them (Keys' cubic with a = -0.75). */
@@ -70,7 +72,7 @@ function taps(
   });
 }
 
-/** The image in another size. Unlike torch: no antialias, and no mode 'area' (adaptiveAvgPool). */
+/** Resizes an image. Mode 'area' averages, as adaptiveAvgPool. Unlike torch: no antialias. */
 export function interpolate(
   x: Expr,
   { size, scaleFactor, mode = 'nearest', alignCorners = false, recomputeScaleFactor = false }: InterpolateOptions = {},
@@ -90,13 +92,14 @@ export function interpolate(
       : typeof scaleFactor === 'number'
         ? range(n).map(() => scaleFactor)
         : scaleFactor;
-  if (factors && (factors.length !== n || factors.some((f) => !(f > 0)))) {
+  if (factors && (factors.length !== n || factors.some((f) => !(f > 0 && f < Number.POSITIVE_INFINITY)))) {
     throw new ArgumentError(`interpolate: scaleFactor is [${factors.join(', ')}]: give one positive number, or ${n}`);
   }
   const counts =
     size === undefined
       ? factors!.map((f, i) => Math.floor(x.shape[i + 2]! * f))
       : sizesOf('interpolate', 'size', size, n, 1);
+  if (mode === 'area') return [adaptiveAvgPool1d, adaptiveAvgPool2d, adaptiveAvgPool3d][n - 1]!(x, counts);
   const resize = (y: Expr, count: number, i: number) => {
     const [dim, inside] = [i + 2, x.shape[i + 2]!];
     const step = factors && !recomputeScaleFactor ? 1 / factors[i]! : inside / count;
@@ -146,12 +149,31 @@ export function pixelUnshuffle(x: Expr, downscaleFactor: number): Expr {
   }
   return regroup(x, [c, h / r, r, w / r, r], [0, 2, 4, 1, 3], [c * r * r, h / r, w / r]);
 }
+/** [N, C, ...]: the channels of each group take turns. */
+export function channelShuffle(x: Expr, groups: number): Expr {
+  const c = x.shape[1];
+  if (x.shape.length < 3 || !Number.isInteger(groups) || groups < 1 || c! % groups)
+    throw new ShapeError(`channelShuffle: takes [N, C, ...space] with C a multiple of ${groups}, got ${x.aval}`);
+  const split = x.shape.toSpliced(1, 1, groups, c! / groups);
+  const dims = range(split.length);
+  return reshape(permute(reshape(x, split), [0, 2, 1, ...dims.slice(3)]), x.shape);
+}
 /** Splits the last three dimensions, reorders the parts and merges them. */
 const regroup = (x: Expr, split: Shape, order: readonly number[], merged: Shape): Expr => {
   const lead = x.shape.slice(0, -3);
   const dims = [...range(lead.length), ...order.map((d) => d + lead.length)];
   return reshape(permute(reshape(x, [...lead, ...split]), dims), [...lead, ...merged]);
 };
+
+/** torch's older names of interpolate. */
+export const upsample = (x: Expr, options: Omit<InterpolateOptions, 'recomputeScaleFactor'> = {}): Expr =>
+  interpolate(x, options);
+type UpsampleOptions = Pick<InterpolateOptions, 'size' | 'scaleFactor'>;
+export const upsampleNearest = (x: Expr, options: UpsampleOptions = {}): Expr =>
+  interpolate(x, { ...options, mode: 'nearest' });
+/** With the corners' centres in their places. */
+export const upsampleBilinear = (x: Expr, options: UpsampleOptions = {}): Expr =>
+  interpolate(x, { ...options, mode: 'bilinear', alignCorners: true });
 
 // ---- windows as columns
 
@@ -201,7 +223,7 @@ export const im2col = (x: Expr, kernelSize: Sizes, options: ColumnOptions = {}):
     );
   });
 
-/** The columns of im2col back in their places; where windows overlap, summed. torch.nn.functional.fold. */
+/** The inverse of im2col: overlapping windows are summed. torch.nn.functional.fold. */
 export function col2im(x: Expr, outputSize: Sizes, kernelSize: Sizes, options: ColumnOptions = {}): Expr {
   const space = sizesOf('col2im', 'outputSize', outputSize, 2, 1);
   const [h, w] = columnWindows('col2im', space, kernelSize, options) as [ColumnWindow, ColumnWindow];

@@ -1,8 +1,8 @@
-// Other shapes, orders and types of the same elements. There are no strides: a view is a new value, and XLA decides whether
-// anything is copied. Where torch takes several sizes, they are given as one array or one by one.
+// Reshaping, reordering, converting and joining. There are no strides: a view is a new value, and XLA decides whether
+// anything is copied. Several sizes are given as one array or as separate arguments.
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
-import { promote } from '../base/promote.js';
+import { isComplex, isFloat, promote } from '../base/promote.js';
 import {
   broadcastShapes,
   checkShape,
@@ -13,11 +13,16 @@ import {
   type Shape,
   showShape,
 } from '../base/shape.js';
-import type { Expr } from '../ir/expr.js';
+import { isPlain } from '../base/tree.js';
+import { Expr } from '../ir/expr.js';
+import { insideBody } from '../ir/scope.js';
+import { sameValue } from './prim/body.js';
 import { broadcastTo as broadcast, broadcastInDim } from './prim/broadcast.js';
+import { conjugate } from './prim/complex.js';
 import { takeFixed } from './prim/gather.js';
 import * as move from './prim/move.js';
 import { concat, sliceDim } from './prim/slice.js';
+import { shapeByValues } from './spec.js';
 
 /** Sizes or dimensions: as one array, or one by one. */
 type Sizes = number[] | [Shape];
@@ -31,12 +36,22 @@ const replaced = (shape: Shape, dim: number, ...sizes: readonly number[]): numbe
 
 // ---- dtype
 
+/** The devices that `to` takes: a process computes on one of them. */
+export type Device = 'cpu' | 'cuda' | 'tpu' | 'mps' | 'xla';
 /**
- * The same numbers in another dtype. Floats become integers towards zero. Unlike torch: takes a dtype only; a float out
- * of range of an integer dtype becomes the nearest there is.
+ * Converts to another dtype, or to that of another tensor. Floats are truncated towards zero for integers. Unlike torch: a
+ * device must be the one that the process computes on; a float out of range of an integer dtype becomes the nearest
+ * integer.
  */
-export const to = (x: Expr, dtype: DType | { readonly dtype: DType }): Expr =>
-  move.convert(x, typeof dtype === 'string' ? dtype : dtype.dtype);
+export function to(
+  x: Expr,
+  target: DType | Device | Expr | { readonly dtype?: DType; readonly device?: Device },
+  dtype?: DType,
+): Expr {
+  // A device is checked where it is known (tensor/to.ts), and not given here.
+  const wanted = dtype ?? (typeof target === 'object' ? target.dtype : (target as DType));
+  return wanted ? move.convert(x, wanted) : x;
+}
 export const typeAs = (x: Expr, other: Expr): Expr => move.convert(x, other.dtype);
 const converter =
   (dtype: DType) =>
@@ -48,6 +63,10 @@ export const half = converter('f16');
 export const bfloat16 = converter('bf16');
 export const int = converter('i32');
 export const long = converter('i64');
+export const short = converter('i16');
+export const char = converter('i8');
+/** Negative numbers wrap around, as in torch. */
+export const byte = (x: Expr): Expr => move.convert(isFloat(x.dtype) ? move.convert(x, 'i64') : x, 'u8');
 /** Whether elements are not zero. */
 export const bool = converter('bool');
 
@@ -56,7 +75,9 @@ export function viewDtype(x: Expr, dtype: DType): Expr {
   const [from, into] = [DTYPES[x.dtype].bytes, DTYPES[dtype].bytes];
   if (x.dtype === dtype) return x;
   if (x.dtype === 'bool' || dtype === 'bool')
-    throw new DTypeError(`viewDtype: booleans have no bits of their own to view, got ${x.aval} and ${dtype}: use to()`);
+    throw new DTypeError(`viewDtype: booleans cannot be viewed as bits, got ${x.aval} and ${dtype}: use to()`);
+  if (isComplex(x.dtype) || isComplex(dtype))
+    throw new DTypeError(`viewDtype: got ${x.aval} and ${dtype}: use viewAsReal() and viewAsComplex()`);
   if (from === into) return move.bitcast(x, dtype);
   const [lead, last] = [x.shape.slice(0, -1), x.shape.at(-1)];
   const ratio = into / from;
@@ -83,13 +104,13 @@ const reshaped =
   };
 /** The same elements in row-major order; one size may be -1. */
 export const reshape = reshaped('reshape');
-/** Unlike torch: the same as reshape, as there are no strides; a value of its own. */
+/** Unlike torch: the same as reshape, as there are no strides; does not share memory. */
 export const view = reshaped('view');
 export const reshapeAs = (x: Expr, other: Expr): Expr => reshaped('reshapeAs')(x, other.shape);
 export const viewAs = (x: Expr, other: Expr): Expr => reshaped('viewAs')(x, other.shape);
 export const ravel = (x: Expr): Expr => move.reshape(x, [x.aval.size]);
 
-/** Dimensions startDim to endDim as one. */
+/** Merges the dimensions startDim to endDim into one. */
 export function flatten(
   x: Expr,
   { startDim = 0, endDim = -1 }: { readonly startDim?: number; readonly endDim?: number } = {},
@@ -102,14 +123,14 @@ export function flatten(
   return move.reshape(x, [...x.shape.slice(0, start), merged, ...x.shape.slice(end + 1)]);
 }
 
-/** One dimension as several; one of their sizes may be -1. */
+/** Splits one dimension into several; one of their sizes may be -1. */
 export function unflatten(x: Expr, dim: number, sizes: Shape): Expr {
   const at = normalizeDim('unflatten', dim, x.shape.length);
   if (!x.shape.length) throw new ShapeError(`unflatten: ${x.aval} has no dimension to split`);
   return move.reshape(x, replaced(x.shape, at, ...inferShape('unflatten', sizes, x.shape[at]!)));
 }
 
-/** Without the dimensions of size 1: all of them, or those given (others stay as they are). */
+/** Removes the dimensions of size 1: all of them, or those given (of other sizes they are kept). */
 export function squeeze(x: Expr, { dim }: { readonly dim?: number | Shape } = {}): Expr {
   const dims = normalizeDims('squeeze', dim, x.shape.length);
   return move.reshape(
@@ -124,12 +145,21 @@ export function unsqueeze(x: Expr, dim: number | { readonly dim: number }): Expr
 const atLeast = (x: Expr, rank: number): Expr =>
   // torch's order: dimensions come before a vector's, and a matrix gets its third at the end.
   x.shape.length >= rank ? x : rank === 3 ? unsqueeze(atLeast(x, 2), -1) : unsqueeze(atLeast(x, rank - 1), 0);
-export const atleast1d = (x: Expr): Expr => atLeast(x, 1);
-export const atleast2d = (x: Expr): Expr => atLeast(x, 2);
-export const atleast3d = (x: Expr): Expr => atLeast(x, 3);
+const atLeastOf = (rank: number) => {
+  function atleast(x: readonly Expr[]): Expr[];
+  function atleast(x: Expr): Expr;
+  function atleast(x: Expr | readonly Expr[]): Expr | Expr[] {
+    return Array.isArray(x) ? x.map((e: Expr) => atLeast(e, rank)) : atLeast(x as Expr, rank);
+  }
+  return atleast;
+};
+/** Adds dimensions of size 1 up to this number, to a tensor or each in a list. */
+export const atleast1d = atLeastOf(1);
+export const atleast2d = atLeastOf(2);
+export const atleast3d = atLeastOf(3);
 
-/** The same value, for a gradient of its own. */
-export const clone = (x: Expr): Expr => x;
+/** The same value with its own gradient. The body of a loop may change it in place, as it is made inside. */
+export const clone = (x: Expr): Expr => (insideBody() ? sameValue(x) : x);
 /** The same value: there are no strides. */
 export const contiguous = (x: Expr): Expr => x;
 
@@ -139,10 +169,12 @@ export function permute(x: Expr, ...dims: Sizes): Expr {
   const rank = x.shape.length;
   const perm = normalizeDims('permute', listOf(dims), rank);
   if (perm.length !== rank)
-    throw new ShapeError(`permute: ${x.aval} has ${rank} dimensions, got ${showShape(listOf(dims))}: name each once`);
+    throw new ShapeError(
+      `permute: ${x.aval} has ${rank} dimensions, got ${showShape(listOf(dims))}: give each dimension once`,
+    );
   return move.permute(x, perm);
 }
-/** Two dimensions change places. */
+/** Swaps two dimensions. */
 export function transpose(x: Expr, dim0: number, dim1: number): Expr {
   const [a, b] = [normalizeDim('transpose', dim0, x.shape.length), normalizeDim('transpose', dim1, x.shape.length)];
   return move.permute(
@@ -150,23 +182,25 @@ export function transpose(x: Expr, dim0: number, dim1: number): Expr {
     range(x.shape.length).map((d) => (d === a ? b : d === b ? a : d)),
   );
 }
-/** Rows become columns: of a matrix; vectors and scalars stay. */
+/** Transposes a matrix; vectors and scalars are returned unchanged. */
 export function t(x: Expr): Expr {
   if (x.shape.length > 2)
     throw new ShapeError(`t: takes at most 2 dimensions, got ${x.aval}: use mT or transpose(dim0, dim1)`);
   return x.shape.length < 2 ? x : move.permute(x, [1, 0]);
 }
-/** Every matrix of a batch transposed: x.mT and x.mH, as there are no complex numbers. */
+/** Every matrix of a batch transposed and conjugated: x.mH. */
 export function adjoint(x: Expr): Expr {
   if (x.shape.length < 2) throw new ShapeError(`adjoint, mT and mH: take 2 dimensions or more, got ${x.aval}`);
-  return transpose(x, -2, -1);
+  return conjugate(transpose(x, -2, -1));
 }
-/** Dimensions go to other places; the others keep their order. */
+/** Moves dimensions to other positions; the others keep their order. */
 export function movedim(x: Expr, source: number | Shape, destination: number | Shape): Expr {
   const rank = x.shape.length;
   const [from, into] = [normalizeDims('movedim', source, rank), normalizeDims('movedim', destination, rank)];
   if (from.length !== into.length)
-    throw new ShapeError(`movedim: ${from.length} dimensions cannot go to ${into.length} places`);
+    throw new ShapeError(
+      `movedim: cannot move ${from.length} dimensions to ${into.length} positions: give as many of each`,
+    );
   const rest = range(rank).filter((d) => !from.includes(d));
   return move.permute(
     x,
@@ -182,7 +216,7 @@ const atLeastRank = (op: string, x: Expr, rank: number): Expr => {
 };
 export const fliplr = (x: Expr): Expr => flip(atLeastRank('fliplr', x, 2), 1);
 export const flipud = (x: Expr): Expr => flip(atLeastRank('flipud', x, 1), 0);
-/** Turned k times by 90 degrees, from the first of two dimensions towards the second. */
+/** Rotates by 90 degrees k times, from the first of two dimensions towards the second. */
 export function rot90(x: Expr, { k = 1, dims = [0, 1] }: { readonly k?: number; readonly dims?: Shape } = {}): Expr {
   const plane = normalizeDims('rot90', dims, x.shape.length);
   if (plane.length !== 2 || !Number.isInteger(k))
@@ -192,12 +226,13 @@ export function rot90(x: Expr, { k = 1, dims = [0, 1] }: { readonly k?: number; 
   if (turns === 2) return move.reverse(x, plane);
   return turns === 1 ? transpose(flip(x, b), a, b) : turns === 3 ? flip(transpose(x, a, b), b) : x;
 }
-/** Elements shifted along dimensions; those that leave at one end come back at the other. Without dims: of the flat array. */
+/** Shifts elements along dimensions; those shifted out re-enter at the other end. Without dims: of the flattened tensor. */
 export function roll(x: Expr, shifts: number | Shape, dims?: number | Shape): Expr {
   if (dims === undefined) {
     if (typeof shifts !== 'number') throw new ArgumentError(`roll: ${shifts.length} shifts need as many dims`);
     return move.reshape(roll(ravel(x), shifts, 0), x.shape);
   }
+  if (!x.shape.length) throw new ShapeError(`roll: ${x.aval} has no dimensions to roll along`);
   const by = [shifts].flat() as number[];
   const along = [dims].flat() as number[];
   if (by.length !== along.length)
@@ -230,8 +265,20 @@ export function broadcastTensors(xs: readonly Expr[]): Expr[] {
   const shape = broadcastShapes('broadcastTensors', ...tensors('broadcastTensors', xs).map((x) => x.shape));
   return xs.map((x) => broadcast(x, shape));
 }
+export interface Meshgrid {
+  (xs: readonly Expr[], options?: GridOptions): Expr[];
+  (...given: Expr[] | [...xs: Expr[], options: GridOptions]): Expr[];
+}
+interface GridOptions {
+  readonly indexing?: 'ij' | 'xy';
+}
 /** Coordinates of a grid, one array for each of some vectors. 'xy' swaps the first two dimensions, for pictures. */
-export function meshgrid(xs: readonly Expr[], { indexing = 'ij' }: { readonly indexing?: 'ij' | 'xy' } = {}): Expr[] {
+export const meshgrid: Meshgrid = (...given: readonly unknown[]): Expr[] => {
+  const options = given.at(-1);
+  const [xs, how] = isPlain(options) ? [given.slice(0, -1), options] : [given, {}];
+  return gridOf((Array.isArray(xs[0]) ? xs[0] : xs) as readonly Expr[], how);
+};
+function gridOf(xs: readonly Expr[], { indexing = 'ij' }: GridOptions): Expr[] {
   const bad = tensors('meshgrid', xs).find((x) => x.shape.length > 1);
   if (bad) throw new ShapeError(`meshgrid: takes vectors, got ${bad.aval}`);
   const places = range(xs.length); // the dimension that each vector runs along
@@ -254,7 +301,7 @@ const repeated = (op: string, x: Expr, times: Shape): Expr => {
     shape.map((n, d) => n * times[d]!),
   );
 };
-/** Copies side by side: as many in each dimension as its number says; more numbers than dimensions add leading ones. */
+/** Repeats x the given number of times in each dimension; more numbers than dimensions add leading ones. */
 export function repeat(x: Expr, ...times: Sizes): Expr {
   const list = listOf(times);
   if (list.length < x.shape.length)
@@ -267,17 +314,26 @@ export function tile(x: Expr, ...times: Sizes): Expr {
   return repeated('tile', x, [...x.shape.slice(list.length).map(() => 1), ...list]);
 }
 /**
- * Each element several times in a row: the same number of times, or as often as its number says. Without dim: flat.
- * Unlike torch: counts are numbers, not a tensor, as shapes cannot depend on values.
+ * Repeats each element in a row: a fixed number of times, or by a list of counts. Without dim: flattened. Unlike torch: the host
+ * must have the values of a tensor of counts, outside of compiled functions: shapes cannot depend on values.
  */
-export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { readonly dim?: number } = {}): Expr {
-  if (dim === undefined) return repeatInterleave(ravel(x), repeats, { dim: 0 });
+export function repeatInterleave(
+  x: Expr,
+  repeats: number | Shape | Expr,
+  { dim, outputSize }: { readonly dim?: number; readonly outputSize?: number } = {},
+): Expr {
+  if (repeats instanceof Expr) throw shapeByValues('repeatInterleave', repeats);
+  if (dim === undefined)
+    return repeatInterleave(ravel(x), repeats, { dim: 0, ...(outputSize !== undefined && { outputSize }) });
   const y = atLeast(x, 1);
   const d = normalizeDim('repeatInterleave', dim, x.shape.length);
   const n = y.shape[d]!;
   const counts = checkShape('repeatInterleave', [repeats].flat() as number[]);
   if (counts.length !== 1 && counts.length !== n)
     throw new ShapeError(`repeatInterleave: ${counts.length} counts for size ${n} of dim ${dim} in ${x.aval}`);
+  const total = counts.length === 1 ? n * counts[0]! : counts.reduce((a, b) => a + b, 0);
+  if (outputSize !== undefined && outputSize !== total)
+    throw new ShapeError(`repeatInterleave: outputSize is ${outputSize}, but the counts add up to ${total}`);
   if (counts.length === 1) {
     const apart = replaced(y.shape, d, n, counts[0]!);
     const dims = range(apart.length).filter((k) => k !== d + 1);
@@ -291,7 +347,7 @@ export function repeatInterleave(x: Expr, repeats: number | Shape, { dim }: { re
 
 function tensors(op: string, xs: readonly Expr[]): readonly Expr[] {
   if (Array.isArray(xs) && xs.length) return xs;
-  throw new ArgumentError(`${op}: takes a list of one tensor or more: ${op}([a, b])`);
+  throw new ArgumentError(`${op}: takes a list of at least one tensor: ${op}([a, b])`);
 }
 const joined =
   (op: string) =>
@@ -311,9 +367,9 @@ const joined =
       d,
     );
   };
-/** One after the other, along a dimension they have. */
+/** Joins tensors along an existing dimension. */
 export const cat = joined('cat');
-/** Side by side, along a new dimension. */
+/** Joins tensors along a new dimension. */
 export function stack(xs: readonly Expr[], dim: Dim = 0): Expr {
   const [first] = tensors('stack', xs) as [Expr];
   const odd = xs.find((x) => String(x.shape) !== String(first.shape));
@@ -325,8 +381,16 @@ export function stack(xs: readonly Expr[], dim: Dim = 0): Expr {
   );
 }
 export const hstack = (xs: readonly Expr[]): Expr => {
-  const all = tensors('hstack', xs).map(atleast1d);
+  const all = tensors('hstack', xs).map((x) => atLeast(x, 1));
   return joined('hstack')(all, all[0]!.shape.length === 1 ? 0 : 1);
 };
-export const vstack = (xs: readonly Expr[]): Expr => joined('vstack')(tensors('vstack', xs).map(atleast2d), 0);
-export const dstack = (xs: readonly Expr[]): Expr => joined('dstack')(tensors('dstack', xs).map(atleast3d), 2);
+export const vstack = (xs: readonly Expr[]): Expr =>
+  joined('vstack')(
+    tensors('vstack', xs).map((x) => atLeast(x, 2)),
+    0,
+  );
+export const dstack = (xs: readonly Expr[]): Expr =>
+  joined('dstack')(
+    tensors('dstack', xs).map((x) => atLeast(x, 3)),
+    2,
+  );

@@ -3,14 +3,12 @@ import { ArgumentError, ShapeError } from '../base/errors.js';
 import { normalizeDim, range, sameShape } from '../base/shape.js';
 import type { Expr } from '../ir/expr.js';
 import { align, isExpr, type Operand, resultType } from './prim/align.js';
-import { broadcastTo } from './prim/broadcast.js';
-import { full, iota } from './prim/constant.js';
-import { gatherAlong, scatterAlong } from './prim/gather.js';
+import { full } from './prim/constant.js';
+import { gatherAlong } from './prim/gather.js';
 import { atLeast1, convert, permute, reshape } from './prim/move.js';
-import { add, eq, isnan, le, logicalAnd, logicalNot, logicalOr, lt, ne, sub, where } from './prim/pointwise.js';
+import { add, eq, isnan, le, logicalAnd, logicalNot, logicalOr, lt, sub, where } from './prim/pointwise.js';
 import { reduceOr } from './prim/reduce.js';
-import { runningSum } from './prim/scanning.js';
-import { concat, slice, sliceDim } from './prim/slice.js';
+import { sliceDim } from './prim/slice.js';
 import { sortAlong, topK } from './prim/sort.js';
 import { detach } from './prim/variable.js';
 
@@ -26,16 +24,16 @@ const shapedAs = ({ values, indices }: Found, { shape }: Expr): Found => ({
 export interface SortOption {
   readonly dim?: number;
   readonly descending?: boolean;
-  /** Equal elements keep their order, unless this is false. */
+  /** Whether equal elements keep their order. Default: true. */
   readonly stable?: boolean;
 }
-/** In order, with the places they came from. Unlike torch: stable unless told otherwise. */
+/** Sorts, and returns values and indices. Unlike torch: stable by default. */
 export function sort(x: Expr, { dim = -1, descending = false, stable = true }: SortOption = {}): Found {
   const d = normalizeDim('sort', dim, x.shape.length);
   const [values, indices] = sortAlong([atLeast1(x)], { dim: d, descending, stable }) as [Expr, Expr];
   return shapedAs({ values, indices }, x);
 }
-/** The places of elements in order. Unlike torch: stable unless told otherwise. */
+/** The indices that sort the elements. Unlike torch: stable by default. */
 export const argsort = (x: Expr, option?: SortOption): Expr => sort(detach(x), option).indices;
 /** Sorted along the first dimension. */
 export const msort = (x: Expr): Expr => sort(x, { dim: 0 }).values;
@@ -51,10 +49,10 @@ function checkK(op: string, x: Expr, k: number, dim: number, least: number): voi
 export interface TopkOption {
   readonly dim?: number;
   readonly largest?: boolean;
-  /** They always are. */
+  /** Accepted as in torch: the result is always sorted. */
   readonly sorted?: boolean;
 }
-/** The k largest or smallest along a dimension. Unlike torch: always in order, the first of equals first. */
+/** The k largest or smallest elements along a dimension. Unlike torch: always sorted, the first of equals first. */
 export function topk(x: Expr, k: number, { dim = -1, largest = true }: TopkOption = {}): Found {
   const d = normalizeDim('topk', dim, x.shape.length);
   const y = atLeast1(x);
@@ -100,15 +98,20 @@ export interface SearchOption {
   readonly side?: 'left' | 'right';
   readonly outInt32?: boolean;
 }
+export interface SorterOption extends SearchOption {
+  /** The indices that sort `sorted`, if it is not sorted: argsort(sorted). */
+  readonly sorter?: Expr;
+}
 /**
- * Where to put values so that `sorted` stays sorted: before equal ones, or after them (right). The last dimension is
- * searched; the others of both match, or `sorted` has one only. Unlike torch: no sorter.
+ * The insertion indices of values that keep `sorted` sorted: before equal elements, or after them (right). Searches the last
+ * dimension; the others must match, or `sorted` is a vector.
  */
 export function searchsorted(
   sorted: Expr,
   values: Operand,
-  { right = false, side, outInt32 = false }: SearchOption = {},
+  { right = false, side, outInt32 = false, sorter }: SorterOption = {},
 ): Expr {
+  if (sorter) return searchsorted(inOrder(sorted, sorter), values, { right, outInt32, ...(side && { side }) });
   const after = side ? side === 'right' : right;
   const given = isExpr(values) ? values : full([], values, resultType(sorted, values));
   const dtype = resultType(sorted, given);
@@ -118,7 +121,7 @@ export function searchsorted(
   const rows = last > 0;
   if (rows && !sameShape(s.shape.slice(0, -1), v.shape.slice(0, -1)))
     throw new ShapeError(
-      `searchsorted: ${sorted.aval} and ${given.aval} differ in more than the last dimension: give one row, or as many rows of values`,
+      `searchsorted: ${sorted.aval} and ${given.aval} differ in more than the last dimension: give a vector, or as many rows in both`,
     );
   const wanted = rows ? v : reshape(v, [v.aval.size]);
   const n = s.shape[last]!;
@@ -131,6 +134,13 @@ export function searchsorted(
   }
   return convert(reshape(at, given.shape), outInt32 ? 'i32' : 'i64');
 }
+const inOrder = (x: Expr, sorter: Expr): Expr => {
+  if (!x.shape.length || !sameShape(x.shape, sorter.shape))
+    throw new ShapeError(
+      `searchsorted: the sorter is ${sorter.aval}, but the sequence is ${x.aval}: give one index for each element`,
+    );
+  return gatherAlong(x, convert(sorter, 'i64'), x.shape.length - 1);
+};
 /** The number of the interval between boundaries that each element lies in. */
 export const bucketize = (x: Expr, boundaries: Expr, option?: SearchOption): Expr => {
   if (boundaries.shape.length !== 1)
@@ -149,34 +159,4 @@ export function isin(
   const each = eq(reshape(y, [...y.shape, 1]), reshape(tests, [n]));
   const found = reduceOr(each, [y.shape.length]);
   return invert ? logicalNot(found) : found;
-}
-
-// ---- results whose size depends on values
-
-export interface UniqueOption {
-  /** How many values there is room for. */
-  readonly size?: number;
-  /** What fills the rest. */
-  readonly fill?: number;
-}
-/**
- * The different values, sorted. Unlike torch: in an array of `size`, as shapes cannot depend on values; what is left of
- * it holds `fill` (0), and values beyond it are dropped. Neither counts nor places.
- */
-export function unique(x: Expr, { size, fill = 0 }: UniqueOption = {}): Expr {
-  if (size === undefined || !Number.isInteger(size) || size < 0) {
-    throw new ArgumentError(
-      `unique: how many different values ${x.aval} has is not known when the program is made: say how many there is room for, unique(x, { size: 16, fill: 0 })`,
-    );
-  }
-  const y = reshape(detach(x), [x.aval.size]);
-  const n = y.shape[0]!;
-  if (n === 0) return full([size], fill, x.dtype);
-  const { values } = sort(y);
-  const isNew = concat([full([1], true, 'bool'), ne(slice(values, [1], [n]), slice(values, [0], [n - 1]))], 0);
-  const rank = runningSum(convert(isNew, 'i64'), 0);
-  const places = where(isNew, sub(rank, 1), size); // a scatter drops what is beyond its end
-  const put = (what: Expr) => scatterAlong(full([size], 0, what.dtype), places, what, 0, 'add');
-  const room = lt(iota([size], 0, 'i64'), broadcastTo(slice(rank, [n - 1], [n]), [size]));
-  return where(room, put(values), full([], fill, x.dtype));
 }

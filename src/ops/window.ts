@@ -1,4 +1,4 @@
-// Moving windows along one dimension: what pooling, interpolation and convolutions share.
+// Sliding windows along one dimension, shared by pooling, interpolation and convolutions.
 import type { DType } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { range } from '../base/shape.js';
@@ -34,7 +34,7 @@ export function sizesOf(op: string, what: string, given: Sizes, n: number, least
     typeof given === 'number' ? range(n).map(() => given) : given.length === 1 ? range(n).map(() => given[0]!) : given;
   if (list.length !== n) throw new ArgumentError(`${op}: ${what} is [${list.join(', ')}]: give one number, or ${n}`);
   const bad = list.find((k) => !Number.isInteger(k) || k < least);
-  if (bad !== undefined) throw new ArgumentError(`${op}: ${what} is ${bad}: use whole numbers from ${least} on`);
+  if (bad !== undefined) throw new ArgumentError(`${op}: ${what} is ${bad}: use whole numbers of at least ${least}`);
   return list;
 }
 

@@ -1,5 +1,5 @@
-// What a call is given, against what the function takes by its TypeScript types (signatures.ts): a wrong kind of value, one
-// too many, an option that is not there. TypeScript says so before; JavaScript, and `any`, would ignore it in silence.
+// Checks the arguments of a call against the function's TypeScript types (signatures.ts): wrong kinds of values, too many
+// arguments, unknown options. TypeScript rejects these at compile time; JavaScript and `any` would silently ignore them.
 import { dtypeMistake } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { unknownOption } from '../base/options.js';
@@ -8,7 +8,7 @@ import { entry } from '../ir/source.js';
 import { SIGNATURES } from './signatures.js';
 import { Tensor } from './tensor.js';
 
-/** Kinds of values, in words. */
+/** Kinds of values, as error messages name them. */
 const KINDS = {
   tensor: 'a tensor',
   number: 'a number',
@@ -27,7 +27,7 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 export interface Takes {
   readonly kinds: readonly Kind[];
-  /** The strings, if only some are taken. */
+  /** The accepted strings, if not all are. */
   readonly words?: readonly string[];
   readonly options?: Readonly<Record<string, Takes>>;
   /** The elements of a list. */
@@ -53,13 +53,13 @@ function kindOf(x: unknown): Kind | 'undefined' | 'symbol' {
 // ---- the check
 
 interface Misfit {
-  /** In words, made only when an error is thrown: a misfit with one signature may fit another. */
+  /** The text of the error. Built only when it is thrown: another signature may still match. */
   readonly why: () => string;
-  /** It says what to write: the way to call the function need not be shown. */
+  /** The text already says what to write: the usage line is left out. */
   readonly complete?: boolean;
 }
 
-/** Why a value is not taken; nothing if it is. */
+/** Why a value is rejected; undefined if it is accepted. */
 function misfit(name: string, takes: Takes, x: unknown): Misfit | undefined {
   const kind = kindOf(x);
   const { kinds } = takes;
@@ -72,6 +72,7 @@ function misfit(name: string, takes: Takes, x: unknown): Misfit | undefined {
     return kind === 'options' && options ? misfitOption(options, x as Record<string, unknown>) : undefined;
   }
   if (kinds.includes('any')) return undefined;
+  if (kind === 'null' && takes.optional) return undefined; // as torch's None: the same as undefined
   if (kind === 'undefined')
     return takes.optional ? undefined : { why: () => `${requiredIn(takes.options) ?? name} is missing` };
   if (kind === 'string' && kinds.includes('dtype')) {
@@ -84,7 +85,7 @@ const notAmong = (name: string, x: string, what: () => string): Misfit => ({
   why: () => `${name} is '${x}': use ${what()}`,
   complete: true,
 });
-/** The same for an element of a list, whose name is made only when it is needed. */
+/** The same for an element of a list; its name is built only when it is needed. */
 const misfitElement = (name: string, i: number, each: Takes, x: unknown): Misfit | undefined =>
   typeof x === 'number' && each.kinds.includes('number') ? undefined : misfit(`${name}[${i}]`, each, x);
 const requiredIn = (options: Takes['options']): string | undefined =>
@@ -106,11 +107,11 @@ function first<T>(xs: readonly T[], find: (x: T, i: number) => Misfit | undefine
 
 interface MisfitAt {
   readonly wrong: Misfit;
-  /** How many arguments fit; a half more where only a part of the next does not. */
+  /** The number of arguments that match, plus 0.5 if the next one has the right kind. */
   readonly at: number;
   readonly name?: string;
 }
-/** How far the arguments fit a signature, and why no further; nothing if they all do. */
+/** The first argument that does not match a signature; undefined if all match. */
 function misfitAt(signature: Signature, args: readonly unknown[]): MisfitAt | undefined {
   const last = signature.length - 1;
   const rest = last < 0 || signature[last]!.rest ? last : signature[last - 1]?.rest ? last - 1 : -1; // options may follow it
@@ -123,18 +124,33 @@ function misfitAt(signature: Signature, args: readonly unknown[]): MisfitAt | un
   }
   return undefined;
 }
-const TOO_MANY: Misfit = { why: () => 'these are too many arguments' };
+const TOO_MANY: Misfit = { why: () => 'too many arguments' };
 
-/** Gives back the arguments to call a function with, or says what is wrong with them. */
+/** Replaces null by undefined, except for parameters where null has a meaning. */
+function withoutNull(signature: Signature, args: unknown[]): unknown[] {
+  const isNothing = (takes: Takes | undefined, x: unknown) =>
+    x === null && takes?.optional && !takes.kinds.includes('null') && !takes.kinds.includes('any');
+  for (let i = 0; i < args.length; i++) {
+    const [x, takes] = [args[i], signature[i]];
+    if (isNothing(takes, x)) args = args.with(i, undefined);
+    else if (takes?.options && isPlain(x) && Object.values(x).includes(null)) {
+      const { options } = takes;
+      args = args.with(i, Object.fromEntries(Object.entries(x).filter(([k, v]) => !isNothing(options[k], v))));
+    }
+  }
+  return args;
+}
+
+/** Returns the arguments to call a function with, or throws an error that says what is wrong with them. */
 type Check = (args: unknown[]) => unknown[];
 
 /**
- * `order`: the options, which are the last argument, that may be given by place instead. `isMethod`: the first argument
- * stands before the dot. What works in place takes what the operation takes that does not.
+ * `order`: the options (the last argument) that may also be given by position. `isMethod`: the first argument is the
+ * tensor before the dot. An in-place operation takes the same arguments as the one it is named after.
  */
 export function checkOf(op: string, order: readonly string[] = [], isMethod = false): Check {
   const signatures = SIGNATURES[op] ?? SIGNATURES[op.replace(/_$/, '')];
-  if (!signatures) throw new Error(`${op} is not in signatures.ts, which the build writes`);
+  if (!signatures) throw new Error(`${op} is not in signatures.ts: run npm run build, which generates it`);
   const refuse = ({ why, complete }: Misfit, about = '') => {
     const how = complete ? '' : `: write ${usage(op, signatures, order, isMethod)}`;
     const reason = REASONS[`${op}.${about}`];
@@ -144,7 +160,7 @@ export function checkOf(op: string, order: readonly string[] = [], isMethod = fa
     let furthest: MisfitAt | undefined;
     for (const signature of signatures) {
       const wrong = misfitAt(signature, args);
-      if (!wrong) return args;
+      if (!wrong) return withoutNull(signature, args);
       if (!furthest || wrong.at > furthest.at) furthest = wrong;
     }
     throw refuse(furthest!.wrong, furthest!.name);
@@ -164,7 +180,7 @@ export function checkOf(op: string, order: readonly string[] = [], isMethod = fa
   };
 }
 
-/** Options of which some are given by place, in this order, and the others in an object at the end. */
+/** Merges options given by position, in this order, with those of an object at the end. */
 export function named<O extends object>(order: readonly (keyof O & string)[], given: readonly unknown[]): Partial<O> {
   const options = isPlain(given.at(-1)) ? given.at(-1) : undefined;
   const places = given.filter((x) => x !== options || x === undefined);
@@ -181,7 +197,7 @@ export function checked<F extends Operation>(op: string, f: F): F {
 
 const either = (all: readonly string[]): string =>
   all.length > 1 ? `${all.slice(0, -1).join(', ')} or ${all.at(-1)}` : `${all[0]}`;
-/** Where a number is taken a bigint goes without saying. */
+/** Names a bigint only where a number is not accepted too. */
 const worded = (kinds: readonly Kind[]) => kinds.filter((k) => k !== 'bigint' || !kinds.includes('number'));
 const inWords = ({ kinds, words, each, options }: Takes): string =>
   either(
@@ -195,7 +211,7 @@ const braced = (keys: readonly string[]): string => `{ ${keys.join(', ')} }`;
 function show(x: unknown, depth = 0): string {
   if (x instanceof Tensor) return `${x.expr.aval}`;
   if (typeof x === 'string') return `'${x}'`;
-  if (Array.isArray(x) && depth > 3) return '[...]'; // it may hold itself
+  if (Array.isArray(x) && depth > 3) return '[...]'; // it may contain itself
   if (Array.isArray(x)) {
     const first = x.slice(0, 4).map((e) => show(e, depth + 1));
     return `[${first.join(', ')}${x.length > 4 ? ', ...' : ''}]`;
@@ -223,11 +239,10 @@ function usage(op: string, signatures: readonly Signature[], order: readonly str
   return either([...new Set(forms)]);
 }
 
-/** Why a parameter takes no more than it does, where torch takes more. */
+/** Why a parameter accepts less than torch's. */
 const REASONS: Readonly<Record<string, string>> = {
-  'index.spec': 'several indices are given one by one',
+  'index.spec': 'pass several indices as separate arguments',
   'oneHot.options': 'the shape cannot depend on values',
   'repeatInterleave.repeats': 'the shape cannot depend on values',
-  'quantile.q': 'it is a part of the program',
-  'tensor.data': 'for tensors there are clone, to and stack',
+  'tensor.data': 'for tensors use clone, to or stack',
 };

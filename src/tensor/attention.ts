@@ -1,4 +1,4 @@
-// Attention, as torch has it. What it becomes on a device: ops/attention.ts.
+// torch's scaledDotProductAttention on tensors. How it is computed on a device: ops/attention.ts.
 
 import { sizeOf } from '../base/dtype.js';
 import { env } from '../base/env.js';
@@ -20,13 +20,13 @@ import { Tensor } from './tensor.js';
 const OP = 'scaledDotProductAttention';
 
 export interface AttentionOptions extends DrawOptions {
-  /** bool: where a query sees a key. Floats: added to the scores. Broadcast to [..., queries, keys]. */
+  /** bool: true where a query attends to a key. Floats: added to the scores. Broadcasts to [..., queries, keys]. */
   readonly attnMask?: Tensor | null;
-  /** The part of the weights that is dropped, at random. */
+  /** The fraction of the weights that is dropped, at random. Default: 0. */
   readonly dropoutP?: number;
-  /** Query i sees keys 0 to i. */
+  /** Query i attends to keys 0 to i. Default: false. */
   readonly isCausal?: boolean;
-  /** Of the scores; 1 / sqrt(d) unless told. */
+  /** Factor of the scores. Default: 1 / sqrt(d). */
   readonly scale?: number | null;
   /** Key and value may have fewer heads: each serves as many heads of the query, next to each other. */
   readonly enableGqa?: boolean;
@@ -34,7 +34,7 @@ export interface AttentionOptions extends DrawOptions {
 
 /**
  * softmax(query keyT * scale + mask) value, of [..., heads, queries, d], [..., heads, keys, d] and [..., heads, keys, e].
- * A query that sees no key gets zeros. Unlike torch: dropout draws other numbers from a seed.
+ * A query that attends to no key gets zeros. Unlike torch: dropout draws other numbers from a seed.
  */
 export const scaledDotProductAttention = checked(
   OP,
@@ -95,10 +95,10 @@ function checkOperands(q: Expr, k: Expr, v: Expr): void {
   if (q.dtype !== k.dtype || q.dtype !== v.dtype)
     throw new DTypeError(`${OP}: dtypes of ${types} differ: convert one first`);
   const [d, other] = [q.shape.at(-1), k.shape.at(-1)];
-  if (d !== other)
-    throw new ShapeError(`${OP}: sizes of the last dim of query and key, ${d} and ${other}, differ: ${types}`);
+  if (d !== other) throw new ShapeError(`${OP}: query and key differ in their last dim, ${d} and ${other}: ${types}`);
   const [keys, values] = [k.shape.at(-2), v.shape.at(-2)];
-  if (keys !== values) throw new ShapeError(`${OP}: there are ${keys} keys and ${values} values: ${types}`);
+  if (keys !== values)
+    throw new ShapeError(`${OP}: got ${keys} keys and ${values} values: they must be equal in number: ${types}`);
 }
 
 /** How many heads key and value have. */
@@ -124,7 +124,7 @@ function merged(
     const heads = [q, k, v].map((x) => x.shape.at(-3) ?? 1);
     if (heads.some((n) => n !== heads[0] && n !== 1 && heads[0] !== 1))
       throw new ShapeError(
-        `${OP}: there are ${heads.join(', ')} heads in ${typesOf([q, k, v])}: where several share a key, pass { enableGqa: true }`,
+        `${OP}: ${typesOf([q, k, v])} have ${heads.join(', ')} heads: if query heads share key heads, pass { enableGqa: true }`,
       );
     const lead = broadcastShapes(OP, ...[q, k, v].map((x) => x.shape.slice(0, -2)));
     return { lead, four: [q, k, v].map((x) => fourDims(broadcastTo(x, [...lead, ...x.shape.slice(-2)]))) };
@@ -138,12 +138,12 @@ function merged(
     four: [whole(q), ...[k, v].map((x) => (shared ? whole(x) : repeated(whole(x), heads)))],
   };
 }
-/** Leading dimensions but the last become one; missing ones are 1. */
+/** All leading dimensions but the last are merged into one; missing ones are 1. */
 function fourDims(x: Expr): Expr {
   const lead = x.shape.slice(0, -2);
   return reshape(x, [sizeOf(lead.slice(0, -1)), lead.at(-1) ?? 1, ...x.shape.slice(-2)]);
 }
-/** Each head as often as makes them so many. */
+/** Heads repeated up to a number. */
 function repeated(x: Expr, heads: number): Expr {
   const [batch, own, tokens, d] = x.shape as [number, number, number, number];
   const wide = broadcastInDim(x, [batch, own, heads / own, tokens, d], [0, 1, 3, 4]);
@@ -159,16 +159,16 @@ function maskOf(mask: Expr, q: Expr, scores: Shape): Expr {
     throw new ShapeError(`${OP}: attnMask ${mask.aval} does not broadcast to the scores [${scores.join(', ')}]`);
   if (mask.dtype !== 'bool' && mask.dtype !== q.dtype && mask.dtype !== 'f32')
     throw new DTypeError(
-      `${OP}: attnMask is ${mask.aval}: it must be bool, f32 or ${q.dtype}, as the query: convert it`,
+      `${OP}: attnMask is ${mask.aval}: it must be bool, f32 or ${q.dtype} (the query's dtype): convert it`,
     );
   const all = [...scores.slice(mask.shape.length).map(() => 1), ...mask.shape];
-  const isShared = all.slice(0, -3).every((n) => n === 1); // by all of the batch
+  const isShared = all.slice(0, -3).every((n) => n === 1); // by the whole batch
   return fourDims(isShared ? reshape(mask, all) : broadcastTo(mask, [...scores.slice(0, -3), ...all.slice(-3)]));
 }
 
 /**
- * TSXLA_ATTENTION: 'plain' computes all scores at once, a number so many queries at a time. Else cuDNN does it where it can,
- * and scores that are too large for memory are computed in chunks.
+ * TSXLA_ATTENTION: 'plain' computes all scores at once; a number computes that many queries at a time. Default: cuDNN where
+ * it supports the operands, otherwise scores that are too large for memory are computed in chunks.
  */
 function formOf(q: Expr, k: Expr): { chunk: number; flash: boolean } {
   const wanted = env('TSXLA_ATTENTION') ?? 'auto';
@@ -177,7 +177,7 @@ function formOf(q: Expr, k: Expr): { chunk: number; flash: boolean } {
   const chunk = Number(wanted);
   if (!Number.isSafeInteger(chunk) || chunk < 1)
     throw new ArgumentError(
-      `TSXLA_ATTENTION=${wanted} is not understood: give auto, plain, or how many queries to take at a time`,
+      `TSXLA_ATTENTION=${wanted} is not valid: use auto, plain, or the number of queries to compute at a time`,
     );
   return { chunk: chunk < q.shape[2]! ? chunk : 0, flash: false };
 }

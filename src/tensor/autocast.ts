@@ -1,5 +1,5 @@
-// Automatic mixed precision: operations that are called inside take their tensors in another dtype, by torch's lists for GPUs.
-// The one place that asks is lift.ts, where an operation of the tensor language is called by its name.
+// Automatic mixed precision: operations called inside autocast convert their tensors to another dtype, by torch's lists for GPUs.
+// Only lift.ts applies it, where every operation is called by its name.
 
 import { checkDescribed } from '../base/described.js';
 import { ArgumentError } from '../base/errors.js';
@@ -10,11 +10,11 @@ import { Expr } from '../ir/expr.js';
 import { convert } from '../ops/prim/move.js';
 
 const names = (text: string): string[] => text.trim().split(/\s+/);
-/** Products: fast, and good enough, in few bits. */
+/** Products: fast in 16 bits, and precise enough. */
 const LOW = names(`
   conv1d conv2d conv3d convTranspose1d convTranspose2d convTranspose3d matmul mm mv bmm addmm addmv addr addbmm baddbmm
-  chainMatmul multiDot einsum linear prelu vecdot scaledDotProductAttention`);
-/** Where few bits overflow or lose too much. */
+  chainMatmul multiDot einsum groupedMm linear prelu vecdot scaledDotProductAttention`);
+/** Operations that overflow or lose too much precision in 16 bits. */
 const F32 = names(`
   acos arccos asin arcsin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow square cbrt softplus
   softmax softmin logSoftmax logsumexp sum prod cumsum cumprod trapezoid trapz cumulativeTrapezoid
@@ -22,21 +22,21 @@ const F32 = names(`
   cosineSimilarity crossEntropy nllLoss poissonNllLoss klDiv l1Loss smoothL1Loss huberLoss mseLoss cosineEmbeddingLoss
   hingeEmbeddingLoss marginRankingLoss softMarginLoss tripletMarginLoss binaryCrossEntropyWithLogits
   lpPool1d lpPool2d lpPool3d interpolate`);
-/** Where torch itself would refuse operands of two dtypes: all in the widest of them. */
+/** Operations for which torch rejects operands of different dtypes: all are converted to the widest. */
 const WIDEST = names('addcdiv addcmul atan2 arctan2 bilinear cross dot vdot inner tensordot indexPut scatterAdd');
 
 type Low = 'bf16' | 'f16';
 let low: Low | undefined;
-/** The dtype of products, or nothing where autocast is off. Another one is another trace of a compiled function. */
+/** The dtype of products; undefined if autocast is off. A compiled function is traced again when it changes. */
 export const autocastDType = (): Low | undefined => low;
 
 export interface AutocastOptions {
   readonly dtype?: Low;
-  /** false: off inside, within another autocast. */
+  /** false turns an outer autocast off inside. Default: true. */
   readonly enabled?: boolean;
 }
 
-/** What fn describes is computed in mixed precision: products in `dtype`, sums, losses and exponentials in f32. */
+/** Runs fn in mixed precision: products in `dtype`; sums, losses and exponentials in f32. */
 export function autocast<T>(options: AutocastOptions, fn: () => T): T {
   if (typeof options === 'function')
     throw new ArgumentError("autocast: options come first: autocast({ dtype: 'bf16' }, () => ...)");
@@ -56,7 +56,7 @@ export function autocast<T>(options: AutocastOptions, fn: () => T): T {
 
 type Cast = (args: readonly unknown[], low: Low) => readonly unknown[];
 const isEligible = (x: unknown): x is Expr => x instanceof Expr && ['f16', 'bf16', 'f32'].includes(x.dtype);
-/** Arguments with the floats in them, also those in lists and options, in another dtype. */
+/** The arguments with their float tensors, also those in lists and options, converted to another dtype. */
 function castTo(x: unknown, dtype: Low | 'f32'): unknown {
   if (isEligible(x)) return convert(x, dtype);
   if (Array.isArray(x)) return x.map((e) => castTo(e, dtype));
@@ -88,13 +88,13 @@ const RULES: ReadonlyMap<string, Cast> = new Map([
     'binaryCrossEntropy',
     () => {
       throw new ArgumentError(
-        'binaryCrossEntropy inside autocast: its gradient is too large for few bits: use binaryCrossEntropyWithLogits without the sigmoid, or autocast({ enabled: false }, ...)',
+        'binaryCrossEntropy inside autocast: its gradient overflows in 16 bits: use binaryCrossEntropyWithLogits without the sigmoid, or autocast({ enabled: false }, ...)',
       );
     },
   ],
 ]);
-/** What autocast does to the arguments of an operation. */
+/** Converts the arguments of an operation as autocast requires. */
 export const castOf = (op: string): Cast | undefined => RULES.get(op);
-/** Operands as autocast wants them: for an operation that is not called by lift.ts. */
+/** The same for an operation that is not called through lift.ts. */
 export const cast = <X extends readonly unknown[]>(op: string, operands: X): X =>
   low ? ((castOf(op)?.(operands, low) ?? operands) as X) : operands;

@@ -1,16 +1,16 @@
-// Gradients as functions, and what can be said about them.
+// Gradients as functions: grad, valueAndGrad, customVjp, checkpoint, gradcheck, and noGrad.
 
 import * as again from '../autograd/checkpoint.js';
 import * as custom from '../autograd/custom-vjp.js';
 import { compareWithDifferences, type GradcheckOptions } from '../autograd/gradcheck.js';
 import { withGrad } from '../autograd/mode.js';
 import { gradients } from '../autograd/sweep.js';
-import { ArgumentError, DTypeError } from '../base/errors.js';
+import { ArgumentError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
-import { describe, type Flat, leafName } from '../base/tree.js';
+import { describe, type Flat } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
+import { sweeping } from '../ir/hooks.js';
 import { entry } from '../ir/source.js';
-import { alias, substitute } from '../ops/prim/body.js';
 import { reduceSum } from '../ops/prim/broadcast.js';
 import { zerosLike } from '../ops/prim/constant.js';
 import { convert } from '../ops/prim/move.js';
@@ -18,25 +18,28 @@ import { add, mul } from '../ops/prim/pointwise.js';
 import { detach } from '../ops/prim/variable.js';
 import { tensor } from './create.js';
 import { seedFor, Tensor } from './tensor.js';
+import { type FunctionOptions, listOf, TracedFunction } from './traced-function.js';
 import { callUser, checkSameTrees, exprsOf, raiseTree, tensorsOf } from './trees.js';
 
-/** What is computed inside has no gradient. */
+/** Runs fn without recording gradients. */
 export const noGrad = <T>(fn: () => T): T => withGrad(false, 'noGrad', fn);
-/** Inside noGrad: what is computed here has one again. */
+/** The same as noGrad: torch's inferenceMode, without its other restrictions. */
+export const inferenceMode = <T>(fn: () => T): T => withGrad(false, 'inferenceMode', fn);
+/** Records gradients again inside noGrad. */
 export const enableGrad = <T>(fn: () => T): T => withGrad(true, 'enableGrad', fn);
 
 // ---- of tensors, as torch.autograd.grad
 
 export interface GradOptions {
-  /** The gradients of the outputs; 1 for an output with one element. */
+  /** The gradients of the outputs. Default: 1, for outputs with one element. */
   readonly gradOutputs?: Tensor | readonly (Tensor | null)[];
-  /** The gradients can be differentiated again. */
+  /** Whether the gradients can be differentiated again. Default: false. */
   readonly createGraph?: boolean;
-  /** An input that no output depends on has the gradient null, instead of being an error. */
+  /** Accepted as in torch, without effect: the graph is always kept. */
+  readonly retainGraph?: boolean;
+  /** An input that no output depends on gets the gradient null instead of an error. Default: false. */
   readonly allowUnused?: boolean;
 }
-
-const listOf = <T>(x: T | readonly T[]): readonly T[] => (Array.isArray(x) ? x : [x]) as readonly T[];
 
 function gradOf(
   outputs: Tensor | readonly Tensor[],
@@ -49,13 +52,17 @@ function gradOf(
     throw new ArgumentError(`grad: ${gs.length} gradOutputs for ${ys.length} outputs`);
   xs.forEach((x, i) => {
     if (!x.requiresGrad)
-      throw new ArgumentError(`grad: input ${i}, ${x.expr.aval}, wants no gradient: call requiresGrad_() on it first`);
+      throw new ArgumentError(
+        `grad: input ${i}, ${x.expr.aval}, does not require a gradient: call requiresGrad_() on it first`,
+      );
   });
   const seeds = ys.map((y, i) => seedFor('grad', y, gs[i] ?? undefined));
-  const flow = gradients(
-    ys.map((y) => y.expr),
-    seeds,
-    xs.map((x) => x.expr),
+  const flow = sweeping(createGraph, () =>
+    gradients(
+      ys.map((y) => y.expr),
+      seeds,
+      xs.map((x) => x.expr),
+    ),
   );
   return flow.map((g, i) => {
     if (g) return new Tensor(createGraph ? g : detach(g));
@@ -68,72 +75,39 @@ function gradOf(
 
 // ---- of functions
 
-export interface FunctionOptions<N extends number | readonly number[] = number | readonly number[]> {
-  /** Which arguments to differentiate by: one (0 unless told) or several. */
-  readonly argnums?: N;
-  /** f gives [the value, something else]: that is handed through. */
-  readonly hasAux?: boolean;
-}
-
-/** The value and the gradients of a function's arguments, each a tree like the argument. */
+/** The value of a function, and the gradients of its arguments, each a tree like the argument. */
 function differentiate(
   op: string,
   f: (...args: never[]) => unknown,
   args: readonly unknown[],
-  { argnums = 0, hasAux = false }: FunctionOptions,
+  options: FunctionOptions,
 ): { value: Tensor; aux: unknown; grads: unknown } {
-  const places = listOf(argnums).map((n) => {
-    if (Number.isInteger(n) && n >= 0 && n < args.length) return n;
-    throw new ArgumentError(`${op}: argnums has ${n}, but the function was called with ${args.length} arguments`);
-  });
-  const trees = places.map((n) => tensorsOf(`${op}: argument ${n}`, args[n]));
-  places.forEach((n, k) => checkFloats(op, n, trees[k]!));
-  const given = trees.map((t) => exprsOf(t).map(alias));
-  const passed = args.map((arg, n) => {
-    const k = places.indexOf(n);
-    return k < 0 ? arg : withGrad(true, op, () => raiseTree(trees[k]!, given[k]!));
-  });
-  const out = withGrad(true, op, () => callUser(op, f, ...(passed as never[])));
-  const [y, aux] = hasAux ? (out as readonly [unknown, unknown]) : [out, undefined];
-  if (!(y instanceof Tensor)) throw new ArgumentError(`${op}: the function gives ${describe(y)}: it must be a tensor`);
+  const { argnums = 0, hasAux = false } = options;
+  const traced = new TracedFunction(op, f, args, options);
+  const { value: y } = traced;
+  if (!(y instanceof Tensor))
+    throw new ArgumentError(`${op}: the function returned ${describe(y)}: it must return a tensor`);
   if (y.expr.aval.size !== 1 || !isFloat(y.dtype))
     throw new ArgumentError(
-      `${op}: the function gives ${y.expr.aval}: it must be one floating point number (sum, mean)`,
+      `${op}: the function returned ${y.expr.aval}: it must return one floating point number: reduce it (sum, mean)`,
     );
-  const flat = given.flat();
-  const flow = y.requiresGrad ? gradients([y.expr], [seedFor(op, y)], flat) : flat.map(() => null);
-  // Outside, the arguments are what they were: what was given gets back in place of the nodes that stood for it.
-  const others = hasAux ? tensorsOf(`${op}: aux`, aux) : undefined;
-  const before = new Map(trees.flatMap(exprsOf).map((x, i) => [flat[i]!, x]));
-  const results = substitute(
-    [y.expr, ...flow.map((g, i) => g ?? zerosLike(flat[i]!)), ...(others ? exprsOf(others) : [])],
-    before,
-  );
-  let at = 1;
-  const grads = trees.map((t) => raiseTree(t, results.slice(at, (at += t.leaves.length))));
+  const flow = y.requiresGrad ? traced.back([y.expr], [seedFor(op, y)]) : traced.inside.map(zerosLike);
+  const grads = traced.arguments(traced.outside(flow).map((g) => new Tensor(g)));
   return {
-    value: new Tensor(results[0]!),
-    aux: others && raiseTree(others, results.slice(at)),
+    value: new Tensor(traced.outside([y.expr])[0]!),
+    aux: hasAux ? traced.outsideTree('aux', traced.aux) : undefined,
     grads: typeof argnums === 'number' ? grads[0] : grads,
   };
 }
 
-function checkFloats(op: string, n: number, { leaves, paths }: Flat<Tensor>): void {
-  leaves.forEach((x, i) => {
-    if (!isFloat(x.dtype))
-      throw new DTypeError(
-        `${op}: ${leafName(`argument ${n}`, paths[i]!)} is ${x.expr.aval}: only floats have gradients`,
-      );
-  });
-}
-
-type Args<F> = F extends (...args: infer A) => unknown ? A : never;
+export type { FunctionOptions };
+export type Args<F> = F extends (...args: infer A) => unknown ? A : never;
 type Function = (...args: never[]) => unknown;
-type Grads<F, N> = N extends readonly number[]
+export type Grads<F, N> = N extends readonly number[]
   ? { [K in keyof N]: Args<F>[N[K] & keyof Args<F>] }
   : Args<F>[N & keyof Args<F>];
 
-/** The gradients of outputs by inputs; or, of a function: the function that gives its gradient. */
+/** The gradients of outputs with respect to inputs; given a function instead, the function that computes its gradient. */
 function gradOrFunction(
   outputs: Tensor | readonly Tensor[] | Function,
   rest?: unknown,
@@ -163,7 +137,7 @@ export const grad = entry(gradOrFunction) as {
   ): (...args: Args<F>) => Grads<F, N>;
 };
 
-/** A function that gives the value of f and its gradient (with hasAux: [[value, aux], gradient]). */
+/** A function that returns [value, gradient] of f (with hasAux: [[value, aux], gradient]). */
 export const valueAndGrad = entry((f: Function, options: FunctionOptions = {}): unknown =>
   entry((...args: unknown[]) => {
     const { value, aux, grads } = differentiate('valueAndGrad', f, args, options);
@@ -183,15 +157,15 @@ export const valueAndGrad = entry((f: Function, options: FunctionOptions = {}): 
 // ---- how a gradient is computed
 
 export interface CustomVjp<A extends unknown[], Y, R> {
-  /** What is computed when a gradient may be wanted: [the result, what backward needs]. */
+  /** Runs when a gradient may be needed: returns [result, residuals for backward]. */
   readonly forward?: (...xs: A) => readonly [Y, R];
-  /** The gradients of the arguments, one each (null: none), from what it needs and the gradient of the result. */
+  /** Returns the gradient of each argument (null: none), given the residuals and the gradient of the result. */
   readonly backward: (residuals: R, g: Y) => readonly unknown[];
 }
 
 /**
- * f with a gradient of one's own. Without `forward`, backward is given { inputs, output }. The second derivative is that of
- * backward as it is written.
+ * f with a custom gradient. Without `forward`, the residuals are { inputs, output }. The second derivative is the derivative
+ * of backward.
  */
 export function customVjp<A extends unknown[], Y, R = { readonly inputs: A; readonly output: Y }>(
   f: (...xs: A) => Y,
@@ -217,22 +191,21 @@ function gradientsOf(args: readonly unknown[], inputs: Flat<Tensor>, back: unkno
   if (!Array.isArray(back) || back.length !== args.length) {
     const got = Array.isArray(back) ? `${back.length} gradients` : describe(back);
     throw new ArgumentError(
-      `customVjp: backward gives ${got} for ${args.length} arguments: it must be an array, one each`,
+      `customVjp: backward returned ${got} for ${args.length} arguments: return an array with one gradient each`,
     );
   }
   const zeros = (tree: unknown) =>
     tensorsOf('', tree).rebuild(exprsOf(tensorsOf('', tree)).map((x) => new Tensor(zerosLike(x))));
   const full = tensorsOf(
-    'customVjp: what backward gives',
+    'customVjp: the result of backward',
     back.map((g, i) => g ?? zeros(args[i])),
   );
-  checkSameTrees('customVjp', 'the arguments', [inputs, 'as given'], [full, 'in what backward gives']);
+  checkSameTrees('customVjp', 'the arguments', [inputs, 'as given'], [full, 'in the result of backward']);
   return exprsOf(full);
 }
 
 /**
- * f of these arguments, keeping for its gradient only the arguments: when the gradient is computed, so is f, again. It
- * trades time for memory.
+ * Calls f and keeps only its arguments for the gradient: f is computed again when the gradient is. Trades time for memory.
  */
 export const checkpoint = entry(<A extends unknown[], Y>(f: (...xs: A) => Y, ...args: A): Y => {
   const inputs = tensorsOf('checkpoint: the arguments', args);
@@ -244,11 +217,11 @@ export const checkpoint = entry(<A extends unknown[], Y>(f: (...xs: A) => Y, ...
   return raiseTree(output!, results) as Y;
 });
 
-// ---- are gradients right?
+// ---- checking gradients
 
 /**
- * Compares the gradients of f with finite differences, in f64, at these inputs, and throws a GradcheckError with the first
- * that differs. `order: 2` compares the gradient's own gradient.
+ * Compares the gradients of f at these inputs with finite differences in f64, and throws a GradcheckError for the first that
+ * differs. `order: 2` compares the gradient of the gradient.
  */
 export async function gradcheck(
   f: (...xs: Tensor[]) => Tensor | readonly Tensor[],
@@ -256,11 +229,11 @@ export async function gradcheck(
   { order = 1, ...options }: GradcheckOptions & { readonly order?: 1 | 2 } = {},
 ): Promise<true> {
   const places = inputs.flatMap((x, i) => (isFloat(x.dtype) ? [i] : []));
-  if (!places.length) throw new ArgumentError('gradcheck: no input is a float: nothing has a gradient');
+  if (!places.length) throw new ArgumentError('gradcheck: no input is a float tensor: there is no gradient to check');
   const start = await Promise.all(
     places.map(async (i) => (await new Tensor(convert(inputs[i]!.expr, 'f64')).data()) as Float64Array),
   );
-  // A number that depends on every element of the results, on each in another way.
+  // A number that depends on every element of the results, with different weights.
   const weighted = (ys: readonly Tensor[]): Tensor => {
     const parts = ys.map((y) => {
       const weights = tensor(
@@ -278,7 +251,7 @@ export async function gradcheck(
     });
     const variables = places.map((i) => xs[i]!);
     const ys = listOf(f(...xs)).filter((y) => isFloat(y.dtype));
-    if (!ys.length) throw new ArgumentError('gradcheck: the function gives no floats');
+    if (!ys.length) throw new ArgumentError('gradcheck: the function returned no float tensors');
     const value = weighted(ys);
     if (order === 1 || !value.requiresGrad) return { value, variables };
     const first = gradOf(value, variables, { createGraph: true, allowUnused: true });
@@ -286,7 +259,7 @@ export async function gradcheck(
   };
   await compareWithDifferences(
     {
-      value: async (data) => Number(await make(data).value.item()),
+      value: (data) => make(data).value.item(),
       gradient: async (data) => {
         const { value, variables } = make(data);
         if (!value.requiresGrad) return variables.map(() => null);

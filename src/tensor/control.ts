@@ -16,7 +16,7 @@ import * as control from '../ops/prim/while.js';
 import { Tensor } from './tensor.js';
 import { callUser, checkSameTrees, exprsOf, lengthOf, raiseTree, tensorsOf } from './trees.js';
 
-/** trueFn of the operands if pred holds, else falseFn of them: only one is computed. */
+/** trueFn(...operands) if pred is true, otherwise falseFn(...operands). Only one of them is computed. */
 export const cond = entry(
   <A extends unknown[], R>(
     pred: Tensor,
@@ -45,12 +45,12 @@ export const cond = entry(
 function checkCondition(what: string, t: Tensor): void {
   if (t.dtype !== 'bool' || t.expr.aval.size !== 1 || t.shape.length) {
     throw new DTypeError(
-      `${what} is ${t.expr.aval}: it must be one boolean, bool[]: compare it, or reduce with all or any`,
+      `${what} is ${t.expr.aval}: it must be a single boolean, bool[]: compare it, or reduce it with all() or any()`,
     );
   }
 }
 
-/** bodyFn of init, of that, and so on while condFn of it holds. Not differentiable backwards: its length is unknown. */
+/** Applies bodyFn to the carry, starting from init, while condFn is true. No reverse-mode gradient: the length is unknown. */
 export const whileLoop = entry(<C>(condFn: (carry: C) => Tensor, bodyFn: (carry: C) => NoInfer<C>, init: C): C => {
   const first = tensorsOf('whileLoop: init', init);
   const results = control.whileLoop(
@@ -58,8 +58,8 @@ export const whileLoop = entry(<C>(condFn: (carry: C) => Tensor, bodyFn: (carry:
     (carry) => {
       const go = callUser('whileLoop', condFn, raiseTree(first, carry) as C);
       if (!(go instanceof Tensor))
-        throw new ArgumentError(`whileLoop: condFn gives ${describe(go)}: it must be a boolean tensor`);
-      checkCondition('whileLoop: what condFn gives', go);
+        throw new ArgumentError(`whileLoop: condFn returned ${describe(go)}: it must return a boolean tensor`);
+      checkCondition('whileLoop: the result of condFn', go);
       return go.expr;
     },
     (carry) => nextCarry('whileLoop', first, callUser('whileLoop', bodyFn, raiseTree(first, carry) as C)),
@@ -74,8 +74,8 @@ function nextCarry(op: string, first: Flat<Tensor>, carry: unknown): Expr[] {
 }
 
 /**
- * bodyFn(i, carry) for i (an i32) from lower up to but not including upper. With numbers as bounds it is a scan, and
- * differentiable; with tensors a while.
+ * Applies bodyFn(i, carry) for i (an i32) from lower up to but not including upper. With numbers as bounds it is a scan and
+ * differentiable; with tensors it is a whileLoop.
  */
 export const foriLoop = entry(
   <C>(
@@ -125,13 +125,13 @@ function checkOptions(op: string, options: loop.ScanOptions): loop.ScanOptions {
 }
 
 export interface ScanOptions extends loop.ScanOptions {
-  /** The number of passes, where xs do not say it. */
+  /** The number of iterations, if there are no xs to give it. */
   readonly length?: number;
 }
 
 /**
- * f(carry, x) for each x, the elements of xs along its first dimension; it gives [the next carry, y]. The result is the last
- * carry, and the ys, stacked. The program does not grow with the number of passes, and neither does that of the gradient.
+ * Applies f(carry, x), which returns [next carry, y], to each element x of xs along the first dimension. Returns the last
+ * carry and the stacked ys. The size of the program, and of its gradient's, does not grow with the number of iterations.
  */
 export const scan = entry(
   <C, X, Y>(
@@ -151,7 +151,7 @@ export const scan = entry(
       (carry, x) => {
         const out = callUser('scan', f, raiseTree(first, carry) as C, raiseTree(stacked, x) as X);
         if (!Array.isArray(out) || out.length !== 2)
-          throw new ArgumentError(`scan: f gives ${describe(out)}: it must be a pair, [the next carry, y]`);
+          throw new ArgumentError(`scan: f returned ${describe(out)}: it must return a pair, [next carry, y]`);
         ys = tensorsOf('scan: y', out[1]);
         return { carry: nextCarry('scan', first, out[0]), ys: exprsOf(ys) };
       },

@@ -1,8 +1,8 @@
-// What is still to be computed, as text. Nothing is compiled or run, and nobody notices.
-import { envFlag } from '../base/env.js';
+// The pending graph as text. Nothing is compiled, run or counted.
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Expr } from '../ir/expr.js';
+import { namesOperations } from '../ir/locations.js';
 import { graphDot, graphListing } from '../observe/dump.js';
 import { isParameter } from '../ops/prim/body.js';
 import { isInput } from '../ops/prim/variable.js';
@@ -20,15 +20,15 @@ const FORMATS = {
   /** For Graphviz. */
   dot: graphDot,
   stablehlo: ({ graph, parameters }: Computation) =>
-    emitModule(graph, parameters, { locations: envFlag('XLA_HLO_DEBUG'), platform: chooseDevice().device }),
+    emitModule(graph, parameters, { locations: namesOperations(), platform: chooseDevice().device }),
 } as const;
 
-/** Inside a step or a loop's body, what comes from outside has no value yet. */
+/** Inside a step or the body of a loop, values from outside are not known yet. */
 const isGiven = (e: Expr): boolean => hasValue(e) || isInput(e) || isParameter(e);
 
 /**
- * The graph of these tensors, or, without any, of all that was changed in place and is computed with whatever is computed
- * next. With XLA_IR_DEBUG=1 each operation of the listing has the place it was made at.
+ * The graph of these tensors. Default: all pending in-place changes, which the next program computes too. With
+ * XLA_IR_DEBUG=1 the listing shows where each operation was made.
  */
 export function graphText(
   tensors: Tensor | readonly Tensor[] = [],
@@ -39,11 +39,11 @@ export function graphText(
     if (!(t instanceof Tensor)) throw new ArgumentError(`graphText: takes tensors, got ${describe(t)}`);
   const write = FORMATS[format];
   if (!write)
-    throw new ArgumentError(`graphText: ${format} is no format: use one of ${Object.keys(FORMATS).join(', ')}`);
+    throw new ArgumentError(`graphText: unknown format ${format}: use one of ${Object.keys(FORMATS).join(', ')}`);
   const roots = list.length ? list.map((t) => t.peek() ?? t.expr) : pendingCells().map((cell) => cell.peek());
   return write(computationOf(roots, isGiven));
 }
 
-/** The StableHLO program of these tensors, as graphText: PyTorch/XLA's xm.get_stablehlo. With XLA_HLO_DEBUG=1 it has locations. */
+/** The StableHLO program of these tensors, as PyTorch/XLA's xm.get_stablehlo. With XLA_HLO_DEBUG=1 it has source locations. */
 export const getStablehlo = (tensors: Tensor | readonly Tensor[] = []): string =>
   graphText(tensors, { format: 'stablehlo' });

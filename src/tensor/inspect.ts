@@ -1,25 +1,39 @@
-// Tensors as text, in torch's layout: four digits, aligned, long ones cut in the middle.
+// Prints tensors in torch's layout: four digits, aligned, long ones shortened in the middle.
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
 import { decodeFloats } from '../base/float.js';
-import { isFloat } from '../base/promote.js';
+import { isComplex, isFloat, partType } from '../base/promote.js';
 import type { Shape } from '../base/shape.js';
 
 const DIGITS = 4;
 const LINE = 80;
-const EDGE = 3; // elements shown at each end of a dimension that is cut
-const THRESHOLD = 1000; // tensors with more elements are cut
+const EDGE = 3; // elements shown at each end of a shortened dimension
+const THRESHOLD = 1000; // tensors with more elements are shortened
 
-/** tensor([[1.0000, 2.5000], ...]), with the dtype where it is not what such numbers would have. */
+/** tensor([[1.0000, 2.5000], ...]), with the dtype unless it is the default of such numbers. */
 export function format(dtype: DType, shape: Shape, data: TypedArray, suffixes: readonly string[] = []): string {
-  const usual = dtype === 'f32' || dtype === 'i64' || dtype === 'bool';
+  const usual = dtype === 'f32' || dtype === 'i64' || dtype === 'bool' || dtype === 'c64';
   const tail = [...(usual ? [] : [`dtype=${dtype}`]), ...suffixes];
   if (!data.length) {
     const size = shape.length === 1 ? [] : [`size=(${shape.join(', ')})`];
     return `tensor(${['[]', ...size, ...tail].join(', ')})`;
   }
   const values = decodeFloats(dtype, data);
-  const cut = data.length > THRESHOLD;
+  const cut = sizeOf(shape) > THRESHOLD;
   const shown = cut ? visible(shape) : undefined;
+  if (isComplex(dtype)) {
+    const places = shown ?? [...Array(sizeOf(shape)).keys()];
+    const part = (k: 0 | 1) =>
+      elementFormat(
+        partType(dtype),
+        places.map((i) => Number(values[2 * i + k])),
+      );
+    const [re, im] = [part(0), part(1)];
+    const show = (i: number) => {
+      const [x, y] = [re.show(values[2 * i]!), im.show(values[2 * i + 1]!).trim()];
+      return `${x}${y.startsWith('-') ? '' : '+'}${y}j`;
+    };
+    return finish(`tensor(${block(shape, 0, 7, cut, show, re.width + im.width + 2)}`, tail);
+  }
   const element = elementFormat(
     dtype,
     shown ? shown.map((i) => values[i]!) : Array.from(values as ArrayLike<number | bigint>),
@@ -79,7 +93,7 @@ const special =
     return Object.is(n, -0) ? `-${show(0)}` : show(n);
   };
 
-/** Indices of the elements that a cut tensor shows. */
+/** Indices of the elements shown of a shortened dimension. */
 function visible(shape: Shape): number[] {
   return shape.reduce<number[]>(
     (offsets, n) => {

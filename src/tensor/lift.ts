@@ -1,15 +1,19 @@
-// From operations on expressions to operations on tensors: every function that ops/ exports becomes one of tsxla's and a
-// method of Tensor, with the same arguments and tensors where it has expressions. Adding an op needs nothing here.
-import { isPlain } from '../base/tree.js';
+// Turns operations on expressions into operations on tensors: every function that ops/ exports becomes a public function and
+// a method of Tensor, with tensors in place of expressions. Adding an op needs no change here.
+import { ArgumentError } from '../base/errors.js';
+import { isPlain, listed } from '../base/tree.js';
 import { Expr } from '../ir/expr.js';
 import { entry } from '../ir/source.js';
 import { alias } from '../ops/prim/body.js';
+import { events } from '../runtime/events.js';
 import { checkOf } from './arguments.js';
 import { autocastDType, castOf } from './autocast.js';
-import { ORDER } from './order.js';
+import { ORDER, type OrderOf } from './order.js';
+import { SIGNATURES } from './signatures.js';
 import { Tensor } from './tensor.js';
+import { withoutDevices } from './to.js';
 
-/** A type with tensors where it has expressions. */
+/** A type with expressions replaced by tensors. */
 export type Lift<T> = T extends Expr
   ? Tensor
   : T extends readonly [infer A, ...infer B]
@@ -18,19 +22,36 @@ export type Lift<T> = T extends Expr
       ? Expr extends E
         ? readonly Lift<E>[]
         : T
-      : Extract<T[keyof T], Expr> extends never
-        ? T
-        : { readonly [K in keyof T]: Lift<T[K]> }; // options and results by name
-type LiftAll<A extends readonly unknown[]> = { [K in keyof A]: Lift<A[K]> };
-type LiftResult<R> = R extends readonly Expr[] ? { -readonly [K in keyof R]: Tensor } : Lift<R>;
-/** Both signatures of a function that has two, or its one twice; TypeScript infers only the last one otherwise. */
+      : T extends object
+        ? { readonly [K in keyof T]: Lift<T[K]> | (object extends Pick<T, K> ? null : never) } // options and results by name
+        : T;
+/** Optional arguments may also be null, as torch's None. */
+type LiftAll<A extends readonly unknown[]> = { [K in keyof A]: Lift<A[K]> | (undefined extends A[K] ? null : never) };
+type LiftResult<R> = R extends readonly Expr[]
+  ? { -readonly [K in keyof R]: Tensor }
+  : R extends Expr
+    ? Tensor
+    : Extract<R[keyof R], Expr> extends never
+      ? Lift<R>
+      : Named<Lift<R>>;
+/** Named results are also a list, in torch's order. */
+export type Named<R> = R &
+  Iterable<Tensor> & { readonly [I in Exclude<keyof Fields<keyof R>, keyof unknown[]>]: Tensor };
+/** As many fields as there are names, as a tuple. */
+type Fields<Name, N extends unknown[] = []> = [Name] extends [never]
+  ? N
+  : Fields<Exclude<Name, Last<Name>>, [...N, unknown]>;
+/** One of a union. */
+type Last<U> = All<U extends unknown ? (u: U) => U : never> extends (u: infer L) => unknown ? L : never;
+/** Both signatures of an overloaded function, or its only one twice; otherwise TypeScript infers only the last one. */
 type Signatures<F> = F extends { (...args: infer A): infer R; (...args: infer B): infer S }
   ? [first: (...args: A) => R, second: (...args: B) => S]
   : [F, F];
 type LiftOne<F> = F extends (...args: infer A) => infer R ? (...args: LiftAll<A>) => LiftResult<R> : never;
-export type LiftFunction<F, Order> =
-  Arranged<F, Order> extends infer G ? LiftOne<Signatures<G>[0]> & LiftOne<Signatures<G>[1]> : never;
-/** Of each list of arguments (there may be several) those after the first, if that is an expression. */
+export type LiftFunction<F, Order> = Order extends readonly []
+  ? LiftOne<Signatures<F>[0]> & LiftOne<Signatures<F>[1]>
+  : LiftOne<ByPlace<F, Order>> & LiftOne<ByName<F>>;
+/** For each list of arguments (there may be several): those after the first, if the first is an expression. */
 type MethodArgs<Args> = Args extends readonly [infer X, ...infer A] ? (Expr extends X ? LiftAll<A> : never) : never;
 type MethodOf<A extends readonly unknown[], R> = [A] extends [never] ? never : (...args: A) => LiftResult<R>;
 type MethodsOf<F> = F extends (...args: infer A) => infer R ? MethodOf<MethodArgs<A>, R> : never;
@@ -40,26 +61,36 @@ type All<U> = [U] extends [never]
     ? I
     : never;
 /** The same as a method: the first argument is the tensor itself. */
-export type LiftMethod<F, Order> =
-  Arranged<F, Order> extends infer G ? All<MethodsOf<Signatures<G>[0]> | MethodsOf<Signatures<G>[1]>> : never;
+export type LiftMethod<F, Order> = Order extends readonly []
+  ? All<MethodsOf<Signatures<F>[0]> | MethodsOf<Signatures<F>[1]>>
+  : MethodsOf<ByPlace<F, Order>> & MethodsOf<ByName<F>>;
 
-/** A function whose options, its last argument, may also be given by place, in this order. */
-type Arranged<F, Order> = Order extends readonly []
-  ? F
-  : F extends (...args: infer A) => infer R
-    ? Required<A> extends readonly [...infer X, infer O]
-      ? (...args: [...X, ...Given<OptionsIn<O>, Order>]) => R
-      : never
-    : never;
+// A function whose options (its last argument) may also be given by position has two signatures. The one with named options
+// is last: TypeScript reports errors against it when neither matches.
+type ByPlace<F, Order> = F extends (...args: infer A) => infer R
+  ? Required<A> extends readonly [...infer X, infer O]
+    ? (...args: [...X, ...Given<OptionsIn<O>, Order>]) => R
+    : never
+  : never;
+type ByName<F> = F extends (...args: infer A) => infer R
+  ? Required<A> extends readonly [...infer X, infer O]
+    ? (...args: object extends OptionsIn<O> ? [...X, options?: OptionsIn<O>] : [...X, options: OptionsIn<O>]) => R
+    : never
+  : never;
 type OptionsIn<T> = Exclude<T, Expr | number | bigint | string | boolean | null | undefined | readonly unknown[]>;
-/** All ways to give options: the first few one by one, then an object with others. */
+/** All ways to give options: the first few by position, then an object with others. */
 export type Given<O, Order> =
-  | (object extends O ? [options?: O | First<O, Order>] : [options: O | First<O, Order>])
+  | ([KeyOf<O>] extends [never]
+      ? []
+      : object extends O
+        ? [options?: O | First<O, Order>]
+        : [options: O | First<O, Order>])
   | (Order extends readonly [infer K extends keyof O, ...infer Rest] ? [O[K], ...Given<Without<O, K>, Rest>] : never);
+type KeyOf<O> = O extends unknown ? keyof O : never;
 type First<O, Order> = Order extends readonly [infer K extends keyof O, ...unknown[]] ? O[K] : never;
 type Without<O, K> = O extends unknown ? { [P in keyof O as P extends K ? never : P]: O[P] } : never;
 
-/** The tensors of a call, by what they stand for. */
+/** The tensors of a call, by expression. */
 type Operands = Map<Expr, Tensor>;
 
 function lower(x: unknown, given: Operands): unknown {
@@ -76,14 +107,14 @@ function raise(x: unknown, given: Operands, itself: boolean): unknown {
   if (x instanceof Expr) {
     const operand = given.get(x);
     if (operand && itself) return operand;
-    return new Tensor(operand && x.differentiable ? alias(x) : x); // a gradient of its own
+    return new Tensor(operand && x.differentiable ? alias(x) : x); // its own node, for a separate gradient
   }
   if (Array.isArray(x)) return x.map((e) => raise(e, given, itself));
-  return isPlain(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v, given, itself)])) : x;
+  return isPlain(x) ? listed(Object.fromEntries(Object.entries(x).map(([k, v]) => [k, raise(v, given, itself)]))) : x;
 }
 
 type Operation = (...args: never[]) => unknown;
-/** Where there is nothing to do, these give the very tensor they were given, as in torch; others one of their own. */
+/** As in torch, these return the same tensor if there is nothing to do; other operations return a new one. */
 const ITSELF = [
   'to',
   'typeAs',
@@ -99,20 +130,42 @@ const ITSELF = [
   'atleast3d',
   'broadcastTensors',
 ];
-/** An operation on tensors: what it is given is checked, put in order, and lowered where it stands. */
+/** An operation on tensors: checks the arguments, orders them, and lowers them to expressions. */
 function lifted(op: string, f: Operation, isMethod: boolean): (args: unknown[]) => unknown {
   const check = checkOf(op, ORDER[op.replace(/_$/, '') as keyof typeof ORDER], isMethod);
   const itself = ITSELF.includes(op);
   const cast = castOf(op);
-  return (args) => {
+  const first = SIGNATURES[op]?.[0]?.[0]?.kinds; // a first operand that may be a number may be the only tensor operand
+  const ofNumbers = first?.includes('tensor') && first.includes('number');
+  return (given) => {
+    const args = op === 'to' ? withoutDevices(given) : given;
+    if (args.length < given.length && args.length === 1) return args[0]; // it is there already
     const list = check(args);
     const tensors: Operands = new Map();
     for (let i = 0; i < list.length; i++) list[i] = lower(list[i], tensors);
+    if (ofNumbers && !tensors.size)
+      throw new ArgumentError(`${op}: none of the operands is a tensor: create one with tensor(), or use Math`);
     const low = autocastDType();
-    const given = low && cast ? cast(list, low) : list;
-    return raise(f(...(given as never[])), tensors, itself);
+    const operands = low && cast ? cast(list, low) : list;
+    return raise(f(...(operands as never[])), tensors, itself);
   };
 }
+/** The functions of a namespace (linalg.norm); their names may also exist outside of it. */
+export const liftSpace = <N extends string, S extends object>(space: N, functions: S): LiftSpace<N, S> =>
+  Object.fromEntries(
+    Object.entries(functions).map(([name, f]) => {
+      const op = `${space}.${name}`;
+      const counted = (...args: never[]) => {
+        events.op(op);
+        return (f as Operation)(...args);
+      };
+      return [name, liftFunction(op, counted)];
+    }),
+  ) as LiftSpace<N, S>;
+type LiftSpace<N extends string, S> = {
+  readonly [K in keyof S]: LiftFunction<S[K], OrderOf<K extends string ? `${N}.${K}` : never>>;
+};
+
 export function liftFunction(op: string, f: Operation): (...args: unknown[]) => unknown {
   const call = lifted(op, f, false);
   return entry((...args: unknown[]) => call(args), op);

@@ -1,4 +1,5 @@
-// Methods of Tensor that are no operations: their arguments are checked too. Imported last, when all are there.
+// Adds argument checks to the methods of Tensor that are not operations. Imported last, after all methods are installed.
+import { ArgumentError } from '../base/errors.js';
 import { entry } from '../ir/source.js';
 import { checkOf } from './arguments.js';
 import { SIGNATURES } from './signatures.js';
@@ -13,3 +14,15 @@ for (const key of Object.keys(SIGNATURES).filter((k) => k.startsWith('x.'))) {
   });
   Object.defineProperty(prototype, name, { value, writable: true, configurable: true });
 }
+
+// In torch `p.data = t` puts values into a parameter; here it would hide the method.
+const read = prototype['data']!;
+Object.defineProperty(prototype, 'data', {
+  configurable: true,
+  get: () => read,
+  set(): never {
+    throw new ArgumentError(
+      'data is a method here, await x.data(). To put values in place: tx.noGrad(() => x.copy_(values))',
+    );
+  },
+});

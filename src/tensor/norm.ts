@@ -1,4 +1,4 @@
-// Normalizations that keep running statistics: tensors that they change in place.
+// Normalizations with running statistics, which they update in place.
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { isFloat } from '../base/promote.js';
 import { range, type Shape, showShape } from '../base/shape.js';
@@ -8,45 +8,59 @@ import { convert, reshape } from '../ops/prim/move.js';
 import { add, mul, rsqrt, sub } from '../ops/prim/pointwise.js';
 import { detach } from '../ops/prim/variable.js';
 import { mean } from '../ops/reduction.js';
-import { checked } from './arguments.js';
+import { checked, named } from './arguments.js';
 import { Tensor } from './tensor.js';
 
 interface StatisticsOptions {
   readonly weight?: Tensor | null;
   readonly bias?: Tensor | null;
-  /** How much the running statistics take of this batch's; a tensor if it changes from step to step. */
+  /** The weight of this batch in the running statistics; a tensor if it changes from step to step. */
   readonly momentum?: number | Tensor;
-  /** Added to the variance. */
+  /** Added to the variance for numerical stability. */
   readonly eps?: number;
 }
 export interface BatchNormOptions extends StatisticsOptions {
-  /** Whether the statistics are this batch's (and the running ones learn from them), or the running ones. */
+  /** true normalizes by the statistics of the batch and updates the running ones; false uses the running ones. */
   readonly training?: boolean;
 }
 export interface InstanceNormOptions extends StatisticsOptions {
-  /** Whether the statistics are each sample's own, or the running ones. */
+  /** true normalizes each sample by its own statistics; false uses the running ones. */
   readonly useInputStats?: boolean;
 }
 
-/** [N, C, ...], each channel at mean 0 and variance 1; then times weight, plus bias. */
+/** Normalizes each channel of [N, C, ...] to mean 0 and variance 1; then multiplies by weight and adds bias. */
 export const batchNorm = checked(
   'batchNorm',
   (
     x: Tensor,
     runningMean: Tensor | null,
     runningVar: Tensor | null,
-    { training = false, ...options }: BatchNormOptions = {},
+    ...given:
+      | [options?: BatchNormOptions]
+      | [
+          weight: Tensor | null,
+          bias?: Tensor | null,
+          training?: boolean,
+          momentum?: number | Tensor,
+          eps?: number,
+          options?: BatchNormOptions,
+        ]
+      | [weight: Tensor | null, bias: Tensor | null, options: BatchNormOptions]
   ): Tensor => {
+    const { training = false, ...options } = named<BatchNormOptions>(
+      ['weight', 'bias', 'training', 'momentum', 'eps'],
+      given,
+    );
     if (training && x.ndim > 1 && x.numel() === x.shape[1])
       throw new ShapeError(
-        `batchNorm: more than 1 value per channel is needed when training, got ${x.aval}: use a larger batch, or eval()`,
+        `batchNorm: training needs more than 1 value per channel, got ${x.aval}: use a larger batch, or eval()`,
       );
     const dims = range(x.ndim).filter((d) => d !== 1);
     return withStatistics('batchNorm', x, [runningMean, runningVar], training, dims, options);
   },
 );
 
-/** [N, C, ...space], each channel of each sample at mean 0 and variance 1; then times weight, plus bias. */
+/** Normalizes each channel of each sample of [N, C, ...space] to mean 0 and variance 1; then multiplies by weight and adds bias. */
 export const instanceNorm = checked(
   'instanceNorm',
   (
@@ -60,14 +74,12 @@ export const instanceNorm = checked(
   ): Tensor => {
     const space = range(x.ndim).slice(2);
     if (useInputStats && x.numel() === x.shape[0]! * x.shape[1]!)
-      throw new ShapeError(
-        `instanceNorm: more than 1 spatial element is needed when training, got ${x.aval}: normalize something else`,
-      );
+      throw new ShapeError(`instanceNorm: training needs more than 1 spatial element, got ${x.aval}`);
     return withStatistics('instanceNorm', x, [runningMean, runningVar], useInputStats, space, options);
   },
 );
 
-/** Normalized over `dims`, by its own statistics or by the running ones. */
+/** Normalizes over `dims`, by the input's statistics or by the running ones. */
 function withStatistics(
   op: string,
   t: Tensor,
@@ -85,11 +97,15 @@ function withStatistics(
     const { centered, mean: middle, variance } = moments(x, dims);
     y = mul(centered, rsqrt(add(variance, eps)));
     const count = dims.reduce((n, d) => n * t.shape[d]!, 1);
-    learn(runningMean, middle, momentum);
-    learn(runningVar, mul(variance, count / (count - 1)), momentum);
+    if (t.numel()) {
+      learn(runningMean, middle, momentum); // an empty batch has no statistics
+      learn(runningVar, mul(variance, count / (count - 1)), momentum);
+    }
   } else {
     if (!runningMean || !runningVar)
-      throw new ArgumentError(`${op}: of ${t.aval}: give runningMean and runningVar, or let it use its own statistics`);
+      throw new ArgumentError(
+        `${op}: of ${t.aval}: give runningMean and runningVar, or use the statistics of the input`,
+      );
     y = mul(sub(x, perChannel(runningMean.expr)), rsqrt(add(perChannel(runningVar.expr), eps)));
   }
   if (weight) y = mul(y, perChannel(weight.expr));
@@ -97,7 +113,7 @@ function withStatistics(
   return new Tensor(convert(y, t.dtype));
 }
 
-/** A running statistic moves towards this batch's; where each sample has its own, towards their mean. */
+/** Updates a running statistic from the batch's; if each sample has its own, from their mean. */
 function learn(running: Tensor | null, found: Expr, momentum: number | Tensor): void {
   if (!running) return;
   const channels = found.shape[1]!;

@@ -1,4 +1,4 @@
-// Options that torch takes by place too: in this order, one by one, before the object that names the others.
+// Options that may also be given by position, in torch's order, before the object with named options.
 import type * as ops from '../ops/index.js';
 
 const DIM = ['dim'] as const;
@@ -7,7 +7,10 @@ const DIAGONAL = ['offset', 'dim1', 'dim2'] as const;
 const CONV = ['bias', 'stride', 'padding', 'dilation', 'groups'] as const;
 const CONV_TRANSPOSE = ['bias', 'stride', 'padding', 'outputPadding', 'groups', 'dilation'] as const;
 const MAX_POOL = ['stride', 'padding', 'dilation', 'ceilMode'] as const;
+const MAX_POOL_EITHER = [...MAX_POOL, 'returnIndices'] as const;
+const INDICES = ['returnIndices'] as const;
 const AVG_POOL = ['stride', 'padding', 'ceilMode', 'countIncludePad', 'divisorOverride'] as const;
+const UNPOOL = ['stride', 'padding', 'outputSize'] as const;
 const LP_POOL = ['stride', 'ceilMode'] as const;
 const COLUMNS = ['dilation', 'padding', 'stride'] as const;
 
@@ -59,8 +62,9 @@ export const ORDER = {
   cummin: DIM,
   diff: ['n', 'dim', 'prepend', 'append'],
   trapezoid: ['x'],
+  trapz: ['x'],
+  nanquantile: REDUCTION,
   cumulativeTrapezoid: ['x'],
-  bincount: ['weights', 'minlength'],
   histc: ['bins', 'min', 'max'],
   // sorting
   sort: ['dim', 'descending'],
@@ -71,6 +75,16 @@ export const ORDER = {
   flatten: ['startDim', 'endDim'],
   squeeze: DIM,
   unsqueeze: DIM,
+  squeezeCopy: DIM,
+  unsqueezeCopy: DIM,
+  unbindCopy: DIM,
+  splitWithSizesCopy: DIM,
+  unsafeSplit: DIM,
+  unsafeChunk: DIM,
+  diagonalCopy: DIAGONAL,
+  diagflat: ['offset'],
+  combinations: ['r', 'withReplacement'],
+  sliceScatter: ['dim', 'start', 'end', 'step'],
   rot90: ['k', 'dims'],
   repeatInterleave: DIM,
   cat: DIM,
@@ -95,7 +109,7 @@ export const ORDER = {
   logit: ['eps'],
   // matrices
   cross: DIM,
-  cdist: ['p'],
+  cdist: ['p', 'computeMode'],
   vander: ['N', 'increasing'],
   cholesky: ['upper'],
   choleskySolve: ['upper'],
@@ -104,17 +118,29 @@ export const ORDER = {
   qr: ['mode'],
   eigh: ['UPLO'],
   eigvalsh: ['UPLO'],
-  svd: ['fullMatrices'],
+  svd: ['some', 'computeUv'],
+  ormqr: ['left', 'transpose'],
+  lu: ['pivot', 'getInfos'],
   // indices
   takeAlongDim: DIM,
+  put: ['accumulate'],
+  diagonalScatter: DIAGONAL,
+  splitWithSizes: DIM,
   embedding: ['paddingIdx'],
+  embeddingBag: ['offsets'],
   oneHot: ['numClasses'],
   // losses
   nllLoss: ['weight'],
+  multiMarginLoss: ['p', 'margin', 'weight'],
+  multilabelSoftMarginLoss: ['weight'],
+  pairwiseDistance: ['p', 'eps', 'keepdim'],
   crossEntropy: ['weight'],
   binaryCrossEntropy: ['weight'],
   binaryCrossEntropyWithLogits: ['weight'],
   poissonNllLoss: ['logInput', 'full'],
+  ctcLoss: ['blank', 'reduction', 'zeroInfinity'],
+  gridSample: ['mode', 'paddingMode', 'alignCorners'],
+  affineGrid: ['alignCorners'],
   gaussianNllLoss: ['full', 'eps', 'reduction'],
   cosineSimilarity: ['dim', 'eps'],
   cosineEmbeddingLoss: ['margin'],
@@ -128,22 +154,40 @@ export const ORDER = {
   convTranspose1d: CONV_TRANSPOSE,
   convTranspose2d: CONV_TRANSPOSE,
   convTranspose3d: CONV_TRANSPOSE,
-  maxPool1d: MAX_POOL,
-  maxPool2d: MAX_POOL,
-  maxPool3d: MAX_POOL,
+  maxPool1d: MAX_POOL_EITHER,
+  maxPool2d: MAX_POOL_EITHER,
+  maxPool3d: MAX_POOL_EITHER,
   maxPool1dWithIndices: MAX_POOL,
   maxPool2dWithIndices: MAX_POOL,
   maxPool3dWithIndices: MAX_POOL,
+  adaptiveMaxPool1d: INDICES,
+  adaptiveMaxPool2d: INDICES,
+  adaptiveMaxPool3d: INDICES,
   avgPool1d: AVG_POOL,
   avgPool2d: AVG_POOL,
   avgPool3d: AVG_POOL,
+  maxUnpool1d: UNPOOL,
+  maxUnpool2d: UNPOOL,
+  maxUnpool3d: UNPOOL,
   lpPool1d: LP_POOL,
   lpPool2d: LP_POOL,
   lpPool3d: LP_POOL,
+  upsample: ['size', 'scaleFactor', 'mode', 'alignCorners'],
+  upsampleNearest: ['size', 'scaleFactor'],
+  upsampleBilinear: ['size', 'scaleFactor'],
+  pdist: ['p'],
   interpolate: ['size', 'scaleFactor', 'mode', 'alignCorners', 'recomputeScaleFactor'],
   im2col: COLUMNS,
   col2im: COLUMNS,
-} as const satisfies { readonly [K in keyof typeof ops]?: readonly string[] };
+  // namespaces
+  'linalg.norm': ['ord', 'dim', 'keepdim'],
+  'linalg.vectorNorm': ['ord', 'dim', 'keepdim'],
+  'linalg.matrixNorm': ['ord', 'dim', 'keepdim'],
+  'linalg.cond': ['p'],
+  'linalg.svd': ['fullMatrices'],
+  'linalg.tensorinv': ['ind'],
+  'linalg.tensorsolve': ['dims'],
+} as const satisfies { readonly [K in keyof typeof ops | `linalg.${string}`]?: readonly string[] };
 
 type Order = typeof ORDER;
 export type OrderOf<K> = K extends keyof Order ? Order[K] : readonly [];

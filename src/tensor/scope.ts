@@ -1,31 +1,34 @@
-// The step that is being traced, as tensors see it.
+// The step that is being traced: what tensors and modules report to it.
 import { type Expr, nodeCount } from '../ir/expr.js';
 import { type CellLike, openScopes, Scope } from '../ir/scope.js';
 import type { Source } from '../ir/source.js';
 import { input, isVariable } from '../ops/prim/variable.js';
 import { ownRecord, recordOf } from '../runtime/record.js';
+import { MemberReads } from './member-reads.js';
 import type { Tensor } from './tensor.js';
 import { variables } from './variables.js';
 
-/** A call that waits for the results of a step, and what it is given. */
+/** A call that is made once the results of a step are available, with its arguments. */
 export interface Closure {
   readonly fn: (...args: never[]) => unknown;
   readonly args: readonly unknown[];
 }
 
 export class StepScope extends Scope {
-  /** Nodes with a smaller number were made before it. */
+  /** Nodes with a smaller number were made before the trace. */
   readonly born = nodeCount();
-  /** Every tensor made inside. */
+  /** Every tensor made inside the trace. */
   readonly made: Tensor[] = [];
-  /** What `grad` was where it was first read or set, and whether it was read. */
+  /** The value of `grad` before it was first read or set, and whether it was read. */
   readonly grads = new Map<
     Tensor,
     { readonly before: Tensor | null; readonly put: object | undefined; readonly read: boolean }
   >();
-  /** What it depends on that is no tensor (a module's training flag): where one is another, it is traced anew. */
+  /** Values other than tensors that the step depends on (a module's training flag): a change traces the step again. */
   readonly conditions = new Map<object, { readonly read: () => unknown; readonly value: unknown }>();
-  /** Called when its results are there, with the values of these tensors. */
+  /** Reads of modules' fields. */
+  readonly members = new MemberReads();
+  /** Called with the values of these tensors when the results of the step are available. */
   readonly closures: Closure[] = [];
 
   constructor(
@@ -36,8 +39,8 @@ export class StepScope extends Scope {
   }
 
   standIn(_: CellLike, before: Expr): Expr {
-    if (before.serial >= this.born) return before; // of a tensor made inside
-    if (before.differentiable && !isVariable(before)) return before; // the way of gradients leads on outside
+    if (before.serial >= this.born) return before; // made inside
+    if (before.differentiable && !isVariable(before)) return before; // gradients continue outside
     const inside = input(before.aval, before.differentiable);
     ownRecord(inside).sharding = recordOf(before).sharding;
     const owner = variables.get(before);
@@ -47,10 +50,10 @@ export class StepScope extends Scope {
 }
 
 export const currentStep = (): StepScope | undefined => openScopes().findLast((s) => s instanceof StepScope);
-/** Nodes with a smaller number come from outside of the step that is being traced; -1 where there is none. */
+/** Nodes with a smaller number come from outside the step that is being traced; -1 if no step is. */
 export const stepStart = (): number => currentStep()?.born ?? -1;
 
-/** A value of the host that decides what a step describes, of which there is one for each key. */
+/** Reads a host value that determines what a step describes, and records it as a condition of the trace. One value per key. */
 export function dependOn<T>(key: object, read: () => T): T {
   const value = read();
   const conditions = currentStep()?.conditions;

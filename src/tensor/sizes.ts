@@ -1,8 +1,8 @@
-// Shapes as the functions that make tensors take them.
+// Shape arguments of functions that create tensors.
 import { checkShape, type Shape } from '../base/shape.js';
 import { isPlain } from '../base/tree.js';
 
-/** A shape as one array or size by size, then options: zeros([2, 3]), zeros(2, 3), zeros(2, 3, { dtype: 'i32' }). */
+/** A shape as an array or as separate sizes, then options: zeros([2, 3]), zeros(2, 3), zeros(2, 3, { dtype: 'i32' }). */
 export type Sized<Options> =
   | [shape: Shape, options?: Options]
   | [size: number, ...sizes: number[]]

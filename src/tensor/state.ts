@@ -1,7 +1,7 @@
-// State dicts: tensors by name take the values of a dictionary, of tensors or of a file's arrays. Modules, optimizers, averages
-// and scalers load the same way, and say what does not fit in the same words.
+// Loads state dicts: named tensors take values from a dictionary of tensors or of arrays of a file. Modules, optimizers,
+// averages and scalers share this code and its errors.
 
-import { type HostArray, hostArray, isHostArray, show, sizeOf } from '../base/dtype.js';
+import { arrayLength, type HostArray, hostArray, isHostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, StateDictError } from '../base/errors.js';
 import { range, type Shape, showShape } from '../base/shape.js';
 import { describe, isPlain } from '../base/tree.js';
@@ -17,14 +17,18 @@ import { Tensor } from './tensor.js';
 export type StateValue = Tensor | HostArray;
 export type StateDict = ReadonlyMap<string, StateValue> | Readonly<Record<string, StateValue>>;
 
-/** A tensor of a state dict. A stacked one holds several, along its first dimension, each with a name of its own. */
+/** A tensor of a state dict. A stacked one holds several entries, each with its own name. */
 export interface StateEntry {
   readonly tensor: Tensor;
   readonly names: readonly string[];
-  readonly stacked: boolean;
+  /** The number of leading dimensions that index the entries; 0: a single entry. */
+  readonly stacked: number;
 }
+/** The name of entry i of a tensor. */
+export const partOf = (t: Tensor, stacked: number, i: number): Tensor =>
+  (stacked > 1 ? t.flatten(0, stacked - 1) : t).select(0, i);
 
-/** Which names a lenient loadStateDict did not find in the state dict, and which it did not need. */
+/** The result of loadStateDict with strict: false: names missing from the state dict, and names it did not use. */
 export interface LoadedKeys {
   readonly missing: readonly string[];
   readonly unexpected: readonly string[];
@@ -32,10 +36,10 @@ export interface LoadedKeys {
 
 export const isStateValue = (x: unknown): x is StateValue => x instanceof Tensor || isHostArray(x);
 
-/** Tensors take the values of a state dict, in their own dtypes. What does not fit is one error, before anything is changed. */
+/** Copies the values of a state dict into tensors, in the tensors' dtypes. All mismatches are one error, before any change. */
 export function loadTensors(what: string, entries: readonly StateEntry[], state: unknown, strict = true): LoadedKeys {
   if (!(state instanceof Map || isPlain(state)))
-    throw new ArgumentError(`loadStateDict: ${what} is given ${describe(state)}: it must be a Map or an object`);
+    throw new ArgumentError(`loadStateDict: ${what} got ${describe(state)}: the state dict must be a Map or an object`);
   const given: readonly [string, unknown][] = state instanceof Map ? [...state] : Object.entries(state);
   const values = new Map(given.filter((e): e is [string, StateValue] => e[1] !== undefined));
   for (const name of entries.flatMap((e) => e.names)) if (values.has(name)) checkValue(name, values.get(name));
@@ -43,15 +47,15 @@ export function loadTensors(what: string, entries: readonly StateEntry[], state:
   for (const { tensor, names, stacked } of entries) {
     const own = names.map((name) => values.get(name));
     if (!own.some(Boolean)) continue;
-    if (stacked) setRows(tensor, own);
+    if (stacked) setRows(tensor, stacked, own);
     else setTensor(tensor, own[0]!);
   }
   return keys;
 }
 
 /**
- * Compares the names and shapes of a state dict with those of its tensors. What is wrong is listed in one error, which shows
- * at most `shown` names of each kind.
+ * Compares the names and shapes of a state dict with those of the tensors. All mismatches are listed in one error, with at
+ * most `shown` names of each kind.
  */
 export function checkState(
   what: string,
@@ -66,7 +70,7 @@ export function checkState(
   const missing = entries.flatMap((e) => (loaded.has(e.tensor) ? [] : e.names.filter((name) => !shapeOf(name))));
   const unexpected = given.filter((name) => !own.has(name));
   const misfits = entries.flatMap(({ tensor: { shape }, names, stacked }) => {
-    const want = stacked ? shape.slice(1) : shape;
+    const want = shape.slice(stacked);
     return names.flatMap((name) => {
       const got = shapeOf(name);
       return got && String(got) !== String(want) ? [[name, sizeMismatch(name, got, want)] as const] : [];
@@ -78,7 +82,7 @@ export function checkState(
 export const sizeMismatch = (name: string, got: Shape, want: Shape): string =>
   `size mismatch for ${name}: ${showShape(got)} in the state dict, ${showShape(want)} here.`;
 
-/** Throws if anything does not fit, with all of it; the names of misfits, each with what is wrong. */
+/** Throws one error with all mismatches. `misfits`: names with wrong shapes, each with a description. */
 export function refuse(
   what: string,
   { missing, unexpected }: LoadedKeys,
@@ -110,11 +114,11 @@ function checkValue(name: string, value: unknown): void {
     throw new ArgumentError(
       `loadStateDict: ${name} is ${describe(value)}: it must be a tensor (tx.tensor(...)) or { dtype, shape, data }`,
     );
-  if (value.data.length !== sizeOf(value.shape))
+  if (value.data.length !== arrayLength(value))
     throw new ArgumentError(`loadStateDict: ${name} is ${show(value)} and has ${value.data.length} elements`);
 }
 
-/** Takes a value: an array of the same dtype as it is, without a program; another dtype is converted on the device. */
+/** Sets a tensor's value. An array of the same dtype needs no program; another dtype is converted on the device. */
 export function setTensor(t: Tensor, value: StateValue): void {
   if (value instanceof Tensor) {
     if (spares.has(value) && value.dtype === t.dtype) takeOver(t, value);
@@ -124,8 +128,8 @@ export function setTensor(t: Tensor, value: StateValue): void {
   else t.become(tensorOf(value).to(t.dtype).expr);
 }
 
-/** Each row takes a value, or stays as it is where there is none. */
-function setRows(t: Tensor, values: readonly (StateValue | undefined)[]): void {
+/** Sets each row of a stacked tensor, or keeps it if there is no value for it. */
+function setRows(t: Tensor, stacked: number, values: readonly (StateValue | undefined)[]): void {
   const whole = rowsOf.get(values[0] as Tensor);
   if (whole && values.every((v) => rowsOf.get(v as Tensor) === whole)) {
     setTensor(t, whole);
@@ -137,10 +141,13 @@ function setRows(t: Tensor, values: readonly (StateValue | undefined)[]): void {
     const data = hostArray({ dtype, shape: t.shape });
     arrays.forEach((a, i) => void data.set(a.data as never, (i * data.length) / values.length));
     setTensor(t, { dtype, shape: t.shape, data });
-  } else t.become(stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : t.detach().select(0, i)))).expr);
+  } else
+    t.become(
+      stack(values.map((v, i) => (v ? tensorOf(v).to(t.dtype) : partOf(t.detach(), stacked, i)))).reshape(t.shape).expr,
+    );
 }
 
-/** Tensors that were made to give their values to others without a copy: read from files to where those lie. */
+/** Tensors whose values may be moved into others without a copy: they were read from files to the right devices. */
 const spares = new WeakSet<Tensor>();
 const rowsOf = new WeakMap<object, Tensor>();
 export function spare(stored: ShardedArray): Tensor {
@@ -150,17 +157,17 @@ export function spare(stored: ShardedArray): Tensor {
   spares.add(tensor);
   return tensor;
 }
-/** Its rows, which together give the whole to a stacked tensor. */
-export const spareRows = (whole: Tensor): Tensor[] =>
-  range(whole.size(0)).map((i) => {
-    const row = whole.select(0, i);
+/** The rows of a value that is moved whole into a stacked tensor. */
+export const spareRows = (whole: Tensor, stacked: number): Tensor[] =>
+  range(sizeOf(whole.shape.slice(0, stacked))).map((i) => {
+    const row = partOf(whole, stacked, i);
     rowsOf.set(row, whole);
     return row;
   });
 function takeOver(t: Tensor, { expr }: Tensor): void {
   const { sharding } = t.cell;
   t.assign(nodeValue(expr) as Stored);
-  if (sharding) ownRecord(t.expr).sharding = sharding; // brought there with the next use, where it lies in another way
+  if (sharding) ownRecord(t.expr).sharding = sharding; // moved there by the next use if it is placed differently
 }
 
 const tensorOf = (value: StateValue): Tensor =>

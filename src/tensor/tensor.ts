@@ -1,55 +1,67 @@
-// The tensor: a lazy value. Operations on it are described, not computed; reading it computes.
+// Tensor: a lazy array. Operations on it only extend a graph; reading values compiles and runs it.
 
 import { inspect } from 'node:util';
 import { gradEnabled } from '../autograd/mode.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
-import { ArgumentError, ReadError, ShapeError, SpentError } from '../base/errors.js';
+import { ArgumentError, DTypeError, ReadError, ShapeError, SpentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
-import { noticeOnce } from '../base/log.js';
-import { isFloat } from '../base/promote.js';
+import { JUPYTER_DISPLAY, type MimeBundle } from '../base/jupyter.js';
+import { isComplex, isFloat, isInexact, wideType } from '../base/promote.js';
 import { normalizeDim, type Shape } from '../base/shape.js';
+import { describe, isPlain } from '../base/tree.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
+import { sweeping } from '../ir/hooks.js';
 import { Mesh } from '../ir/mesh.js';
 import { insideBody } from '../ir/scope.js';
-import { captureSource, currentSource, entry, type Source } from '../ir/source.js';
+import { captureSource, entry, placeOf, type Source } from '../ir/source.js';
 import '../observe/index.js'; // side effect: metrics, explanations and rules listen to the runtime
-import { gradients } from '../autograd/sweep.js';
+import { customVjp } from '../autograd/custom-vjp.js';
+import { checkHistory, gradients } from '../autograd/sweep.js';
+import { notePending } from '../observe/rules-pending.js';
 import type * as ops from '../ops/index.js';
 import { onesLike } from '../ops/prim/constant.js';
 import { add } from '../ops/prim/pointwise.js';
 import { constrain } from '../ops/prim/sharding.js';
 import { detach, input, isVariable, variable } from '../ops/prim/variable.js';
-import { Cell } from '../runtime/cell.js';
-import { changesArePending, describedSince, fetchArray, placedAsBefore } from '../runtime/evaluate.js';
+import { Cell, changesArePending } from '../runtime/cell.js';
+import { fetchArray } from '../runtime/evaluate.js';
 import { events } from '../runtime/events.js';
 import { isOn } from '../runtime/layout.js';
 import { hold, ownRecord, recordOf, release } from '../runtime/record.js';
 import type { Stored } from '../runtime/sharded.js';
+import { isIdle } from '../runtime/turn.js';
 import { borrow, Failed, freeValue, hostValue, repay, setValue, shareValue } from '../runtime/value.js';
+import { forgetComputed, isLate, noteBackward, noteLate, noteMade, pendingLosses, readTogether } from './carried.js';
+import { display } from './display.js';
+import type { HookMethods } from './hooks.js';
 import type { InPlaceMethods } from './inplace.js';
 import { format } from './inspect.js';
 import type { LiftMethod } from './lift.js';
 import type { OrderOf } from './order.js';
+import type { Pieces } from './pieces.js';
+import type { MaxPools } from './pooled.js';
 import { currentStep, stepStart } from './scope.js';
-import { variables } from './variables.js';
+import { afterGrad, variables } from './variables.js';
 
 type Ops = typeof ops;
-/** Operations whose first argument is no tensor (but a list of them, or a text): functions only. */
+/** Operations whose first argument is not a tensor (a list of tensors, a string): functions only. */
 export type FunctionOnly = { [K in keyof Ops]: Expr extends Parameters<Ops[K]>[0] ? never : K }[keyof Ops];
-type Methods = { [K in Exclude<keyof Ops, FunctionOnly>]: LiftMethod<Ops[K], OrderOf<K>> };
+type Methods = {
+  [K in Exclude<keyof Ops, FunctionOnly | keyof Pieces | keyof MaxPools>]: LiftMethod<Ops[K], OrderOf<K>>;
+};
 /** Every other operation of ops/ is a method (lift.ts). */
-export interface Tensor extends Methods, InPlaceMethods {}
+export interface Tensor extends Methods, Pieces, MaxPools, InPlaceMethods, HookMethods {}
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods are put on the prototype by tensor/index.ts
 export class Tensor {
   #expr: Expr | undefined;
-  /** Where its value is once it was changed in place, or used inside a step. */
+  /** Holds the value once the tensor was changed in place or used inside a step. */
   #cell: Cell | undefined;
-  /** What it stands for while a body uses it for one of several. */
+  /** Replaces the value inside Tensor.lend, as for one of several stacked layers. */
   #lent: Expr | undefined;
-  /** Why it has no value any more. */
+  /** The error text of a tensor whose value was freed. */
   #spent: (() => string) | undefined;
   #grad: Tensor | null = null;
   /** The call that put `grad` there (step/place.ts); undefined: other code did. */
@@ -60,23 +72,27 @@ export class Tensor {
     hold(this.#expr);
     if (SAME.has(this.#expr.op.name) && !currentStep()) borrow(this.#expr);
     events.count('tensorCreated');
+    noteMade(this.#expr);
+    notePending(this.#expr, pendingLosses);
     currentStep()?.made.push(this);
   }
 
-  /** The expression that it currently denotes. */
+  /** The expression this tensor currently denotes. */
   get expr(): Expr {
     if (this.#lent) return this.#lent;
     if (this.#spent) throw new SpentError(this.#spent());
+    const now = this.#cell ? this.#cell.peek() : this.#expr!;
+    if (isLate(now)) noteLate(now, this.#cell !== undefined);
     if (this.#cell) return this.#cell.expr;
-    return this.#expr!.serial < stepStart() ? this.cell.expr : this.#expr!;
+    return now.serial < stepStart() ? this.cell.expr : now;
   }
 
-  /** What it stands for, to be computed now: it is to lie where what it was before did. */
+  /** The expression to compute for a read, with the same sharding as the tensor's value before. */
   get wanted(): Expr {
-    return this.#cell && Mesh.exists && !this.#lent && !this.#spent ? placedAsBefore(this.#cell) : this.expr;
+    return this.#cell && Mesh.exists && !this.#lent && !this.#spent ? this.#cell.placed() : this.expr;
   }
 
-  /** The place of its value: a step that uses the tensor finds there what it holds at each call. */
+  /** The cell with its value: a step that uses the tensor reads it at each call. */
   get cell(): Cell {
     if (this.#spent) throw new SpentError(this.#spent());
     if (!this.#cell) {
@@ -86,7 +102,7 @@ export class Tensor {
     }
     return this.#cell;
   }
-  /** The same, if anything has asked for it. */
+  /** The cell if there is one. */
   get knownCell(): Cell | undefined {
     return this.#cell;
   }
@@ -97,6 +113,7 @@ export class Tensor {
     return this.#grad;
   }
   set grad(grad: Tensor | null) {
+    if (grad) checkGrad(this.aval, grad);
     this.#noteGrad(false);
     this.gradPut = undefined;
     this.#grad = grad;
@@ -105,20 +122,20 @@ export class Tensor {
     const grads = currentStep()?.grads;
     if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, put: this.gradPut, read });
   }
-  /** As it was before a step was traced. */
+  /** Restores the gradient from before a step was traced. */
   restoreGrad(grad: Tensor | null, put: object | undefined): void {
     this.#grad = grad;
     this.gradPut = put;
   }
 
-  /** What it stands for now, without anyone noticing; undefined if its value is gone. */
+  /** The current expression, without recording a use; undefined if its value was freed. */
   peek(): Expr | undefined {
     if (this.#lent) return this.#lent;
     if (this.#spent) return undefined;
     return this.#cell ? this.#cell.peek() : this.#expr;
   }
 
-  /** Runs fn while these tensors stand for those values, which may have other shapes. */
+  /** Runs fn with the values of `tensors` replaced by `values`, which may have other shapes. */
   static lend<T>(tensors: readonly Tensor[], values: readonly Tensor[], fn: () => T): T {
     const before = tensors.map((t) => t.#lent);
     tensors.forEach((t, i) => void (t.#lent = values[i]!.expr));
@@ -129,19 +146,19 @@ export class Tensor {
     }
   }
 
-  /** It has no value from now on, and says why when it is used. */
+  /** Drops its value. Later uses throw an error with this text. */
   spend(why: (what: Aval, source: Source | undefined) => string): void {
     const expr = this.peek();
     if (!expr) return;
-    const { aval, source } = expr; // and not the node: that would keep the graph
+    const { aval, source } = expr; // not the node, which would keep the graph
     repay(expr);
     this.#spent = () => why(aval, source);
     if (this.#cell)
-      this.#cell.settle(nothing(aval, this.#spent)); // for steps that know it
+      this.#cell.settle(nothing(aval, this.#spent)); // for steps that use the cell
     else release(expr);
     this.#expr = undefined;
   }
-  /** It has this value from now on. */
+  /** Gives a tensor whose value was dropped a new one. */
   revive(expr: Expr): void {
     this.#spent = undefined;
     if (this.#cell) this.#cell.settle(expr);
@@ -151,18 +168,18 @@ export class Tensor {
     }
   }
 
-  /** Frees its memory on the device now. Using it afterwards is an error. */
+  /** Frees its device memory now. Using the tensor afterwards is an error. */
   dispose(): void {
     this.release('was disposed');
   }
-  /** The same, and says what was done. */
+  /** The same, with the reason for the error: 'was disposed'. */
   release(done: string): void {
     const expr = this.peek();
     if (!expr) return;
-    const why = `this ${expr.aval} ${done}: it has no value any more`;
+    const why = `this ${expr.aval} ${done}: it no longer has a value`;
     this.spend(() => why);
-    // Not where another tensor has the same value, or a change that is still to be computed may need it.
-    if (recordOf(expr).holders === 0 && !changesArePending()) freeValue(expr);
+    // Not freed if another tensor has the same value, or a pending computation may need it.
+    if (recordOf(expr).holders === 0 && !changesArePending() && isIdle()) freeValue(expr);
   }
   [Symbol.dispose](): void {
     this.dispose();
@@ -178,27 +195,51 @@ export class Tensor {
   get dtype(): DType {
     return this.aval.dtype;
   }
-  /** How many dimensions it has. */
+  /** The number of dimensions. Same as dim() and ndimension(). */
   get ndim(): number {
     return this.shape.length;
   }
-  /** How many elements it has. */
+  dim(): number {
+    return this.ndim;
+  }
+  ndimension(): number {
+    return this.ndim;
+  }
+  /** The number of elements. */
   numel(): number {
     return this.aval.size;
   }
-  /** The size of one dimension, which may be counted from the end. */
-  size(dim: number): number {
-    return this.shape[normalizeDim('size', dim, this.ndim)] ?? 1;
+  nelement(): number {
+    return this.numel();
+  }
+  /** The shape, or the size of one dimension, which may be negative. */
+  size(): Shape;
+  size(dim: number): number;
+  size(dim?: number): Shape | number {
+    return dim === undefined ? this.shape : (this.shape[normalizeDim('size', dim, this.ndim)] ?? 1);
+  }
+  isFloatingPoint(): boolean {
+    return isFloat(this.dtype);
+  }
+  isComplex(): boolean {
+    return isComplex(this.dtype);
   }
 
-  /** JavaScript's operators do not know tensors: `x + 1` would be a string. In a text it is what console.log shows. */
+  /** Throws for JavaScript operators: `x + 1` would be a string. In a template string: the text of console.log. */
   [Symbol.toPrimitive](hint: string): string {
     if (hint === 'string') return this.#show();
+    const inside = currentStep() !== undefined || insideBody();
     const argument = currentStep()
       ? ' (a number that is an argument of a compiled function is a tensor inside; staticArguments are not)'
       : '';
+    // `x + y` and `x == y` pass the hint 'default', all other operators 'number'.
+    const [sum, compare] = hint === 'default' ? ['x.add(y) for x + y', 'eq'] : ['x.mul(y) for x * y', 'gt'];
+    const sign = compare === 'eq' ? '==' : '>';
+    const way = inside
+      ? `choose with tx.where(x.${compare}(y), a, b) or tx.cond`
+      : `read it: (await x.item()) ${sign} y; in a compiled function: tx.where(x.${compare}(y), a, b) or tx.cond`;
     throw new ArgumentError(
-      `this ${this.aval} is not a number${argument}: write x.add(y) for x + y, or read it: await x.item()`,
+      `this ${this.aval} is not a number${argument}: write ${sum}, x.${compare}(y) for x ${sign} y. To branch on a value, ${way}`,
     );
   }
   toString(): string {
@@ -218,57 +259,64 @@ export class Tensor {
     throw new ArgumentError(`this ${this.expr.aval} has no values yet: read it first, await x.tolist()`);
   }
 
-  /** A matrix's transpose: t(). There are no complex numbers: H is the same. */
+  /** The transpose of a matrix: t(). H is also conjugated. */
   get T(): Tensor {
     return this.t();
   }
   get H(): Tensor {
-    return this.t();
+    return this.t().conj();
   }
-  /** The transpose of every matrix of a batch: adjoint(). mH is the same. */
+  /** The transpose of every matrix of a batch. mH, the same as adjoint(), is also conjugated. */
   get mT(): Tensor {
-    return this.adjoint();
+    return this.ndim < 2 ? this.adjoint() : this.transpose(-2, -1);
   }
   get mH(): Tensor {
     return this.adjoint();
   }
-  /** Whether a gradient can reach it. */
+  /** Whether gradients flow to this tensor. Setting it calls `requiresGrad_`: `p.requiresGrad = false` freezes a parameter. */
   get requiresGrad(): boolean {
     return (this.peek() ?? this.expr).differentiable;
   }
+  set requiresGrad(on: boolean) {
+    this.requiresGrad_(on);
+  }
 
-  /** Whether it was not computed from something that wants a gradient. */
+  /** Whether it was not computed from tensors that require a gradient. */
   get isLeaf(): boolean {
     return !this.expr.differentiable || isVariable(this.expr);
   }
 
-  /** Makes it a variable: `backward()` leaves its gradient in `grad`. */
+  /** Makes it a variable: `backward()` stores its gradient in `grad`. */
   requiresGrad_(on = true): this {
     const was = this.expr;
-    if (on && !isFloat(this.dtype))
-      throw new ArgumentError(`requiresGrad_: only floats have gradients, this is ${was.aval}`);
+    if (on && !isInexact(this.dtype))
+      throw new ArgumentError(`requiresGrad_: this tensor is ${was.aval}: only floats have gradients`);
     if (!on && !this.isLeaf)
-      throw new ArgumentError(`requiresGrad_: this ${was.aval} was computed: use detach() for its value alone`);
+      throw new ArgumentError(
+        `requiresGrad_: this ${was.aval} was computed from variables, so its requiresGrad is fixed: use detach()`,
+      );
     if (on !== was.differentiable) {
       const now = on ? variable(was) : detach(was);
-      if (recordOf(was).holders === 1) shareValue(was, now); // where others have the same value, it is copied
+      if (recordOf(was).holders === 1) shareValue(was, now); // shared only if no other tensor has the value
       this.#put(now);
     }
     return this;
   }
 
-  /** Another value in place of the one it has; a variable stays one. For functions that work in place. */
+  /**
+   * Replaces the value, for in-place operations; a variable stays one. Gradients flow through the new value; under noGrad they
+   * flow as before, as in torch.
+   */
   rebind(expr: Expr): this {
     const was = this.expr;
     if (expr.aval !== was.aval)
-      throw new ArgumentError(`${was.aval} cannot become ${expr.aval}: in place, dtype and shape stay`);
-    if (!this.isLeaf)
-      throw new ArgumentError(`this ${was.aval} was computed from variables: change detach() of it instead`);
+      throw new ArgumentError(`an in-place operation cannot change dtype or shape: ${was.aval} to ${expr.aval}`);
     const now = this.#placed(expr);
-    this.#put(was.differentiable ? variable(detach(now)) : now);
+    if (this.isLeaf) this.#put(was.differentiable ? variable(detach(now)) : now);
+    else this.#put(gradEnabled() ? now : customVjp([was], [detach(now)], [], (_, gs) => gs)[0]!);
     return this;
   }
-  /** Another tensor's value, as it is to lie here. */
+  /** The new value with the sharding of this tensor. */
   #placed(expr: Expr): Expr {
     const sharding = Mesh.exists ? this.cell.sharding : undefined;
     const own = recordOf(expr).sharding;
@@ -278,13 +326,13 @@ export class Tensor {
     return now;
   }
 
-  /** A value of another dtype or shape in place of the one it has; a variable stays one. For modules that are converted. */
+  /** Replaces the value by one of another dtype or shape; a variable stays one. For converting modules. */
   become(expr: Expr): this {
     this.#put(this.requiresGrad ? variable(detach(expr)) : detach(expr));
     return this;
   }
 
-  /** The same value by way of another node, which gradients pass, too; a variable stays one. */
+  /** Routes the value through another node, which gradients pass too; a variable stays one. */
   reroute(by: (expr: Expr) => Expr): this {
     const { expr } = this;
     const now = this.isLeaf && expr.differentiable ? variable(by(detach(expr))) : by(expr);
@@ -293,7 +341,7 @@ export class Tensor {
     return this;
   }
 
-  /** Values of the host's, or on devices, in place of the one it has; a variable stays one. */
+  /** Replaces the value by an array on the host or on devices; a variable stays one. */
   assign(values: TypedArray | Stored): this {
     const node = input(this.aval, this.requiresGrad);
     setValue(node, values);
@@ -304,46 +352,63 @@ export class Tensor {
   #put(expr: Expr): void {
     if (this.#lent)
       throw new ArgumentError(
-        `this ${expr.aval} of one of several equal layers is changed in place: run them one by one`,
+        `this ${expr.aval} is changed in place while its value is replaced: with scanned layers, run them one by one; in functionalCall, put the layer in eval mode`,
       );
-    warnOfGrowth();
+    const was = this.expr;
+    const isKept = variables.get(was) === this; // also a computed one: retainGrad applies to the last value
+    if (isKept && !isVariable(was)) variables.delete(was);
     this.cell.expr = expr;
-    if (expr.differentiable) variables.set(expr, this);
+    if (expr.differentiable && (isKept || isVariable(expr))) variables.set(expr, this);
   }
 
-  /** `backward()` leaves its gradient in `grad` though it was computed. */
+  /** Makes `backward()` store the gradient of this computed tensor in `grad`. */
   retainGrad(): this {
     if (!this.requiresGrad) throw new ArgumentError(noGradientReaches('retainGrad', this.expr));
     if (!variables.has(this.expr)) variables.set(this.expr, this);
     return this;
   }
 
-  /** The same value, without a past: no gradient passes. */
+  /** The same value without gradients: they stop here. */
   detach(): Tensor {
     return new Tensor(detach(this.expr));
   }
 
   /**
-   * Adds the gradient of this tensor to the `grad` of every variable it depends on; `createGraph`: to differentiate again.
-   * Unlike torch: may be called again, as the graph is always kept.
+   * Adds the gradient of this tensor to the `grad` of every variable it depends on. A single-element loss needs no `gradient`:
+   * options may come first. Unlike torch: may be called again, as the graph is always kept.
    */
-  backward(gradient?: Tensor, { createGraph = false }: { readonly createGraph?: boolean } = {}): void {
+  backward(options: BackwardOptions): void;
+  backward(gradient?: Tensor | null, options?: BackwardOptions): void;
+  backward(given?: Tensor | BackwardOptions | null, options?: BackwardOptions): void {
+    const [gradient, { createGraph = false }] = isPlain(given)
+      ? [undefined, given as BackwardOptions]
+      : [(given as Tensor | null) ?? undefined, options ?? {}];
     const seed = seedFor('backward', this, gradient);
-    const wrt = collect([this.expr], (e) => !e.differentiable).nodes.filter((e) => variables.has(e));
-    gradients([this.expr], [seed], wrt).forEach((g, i) => {
+    const { nodes } = collect([this.expr], (e) => !e.differentiable);
+    checkHistory(nodes);
+    const wrt = nodes.filter((e) => variables.has(e));
+    sweeping(createGraph, () => gradients([this.expr], [seed], wrt)).forEach((g, i) => {
       const owner = variables.get(wrt[i]!)!;
       if (!g) return;
       const made = createGraph ? g : detach(g);
       owner.grad = new Tensor(owner.grad ? add(owner.grad.expr, made) : made);
+      for (const hook of afterGrad.get(owner) ?? []) hook(owner);
     });
+    noteBackward(
+      this.expr,
+      wrt.flatMap((e) => variables.get(e)!.grad?.peek() ?? []),
+    );
   }
 
-  /** Its elements in row-major order, in the array of its dtype (raw bits for bool, f16, bf16 and f8). */
+  /**
+   * The elements in row-major order, in the typed array of the dtype (raw bits for bool, f16, bf16 and f8; real and imaginary
+   * part for each complex element).
+   */
   data(): Promise<TypedArray> {
     return this.#read('data', this.data, (data) => data);
   }
 
-  /** Its elements as nested arrays. Unlike torch: asynchronous; i64 and u64 are bigints unless numbers are asked for. */
+  /** The elements as nested arrays; complex ones as { re, im }. Unlike torch: asynchronous; i64 and u64 are bigints by default. */
   tolist({ numbers = false }: ReadOptions = {}): Promise<Nested> {
     return this.#read('tolist', this.tolist, (data, { dtype, shape }) => {
       const at = reader(dtype, data, numbers);
@@ -353,19 +418,35 @@ export class Tensor {
     });
   }
 
-  /** The one element. Unlike torch: asynchronous; of i64 and u64 it is a bigint unless a number is asked for. */
-  item({ numbers = false }: ReadOptions = {}): Promise<number | bigint | boolean> {
-    return this.#read('item', this.item, (data, { dtype }) => reader(dtype, data, numbers)(0), checkOne);
+  /**
+   * The only element as a number; a bool as 0 or 1. Unlike torch: asynchronous; an integer that a number cannot hold exactly is
+   * an error: read it with `{ bigint: true }`.
+   */
+  item(options: ItemOptions & { readonly bigint: true }): Promise<bigint>;
+  item(options?: ItemOptions & { readonly bigint?: false }): Promise<number>;
+  item({ bigint = false }: ItemOptions = {}): Promise<number | bigint> {
+    const check = (aval: Aval) => {
+      if (isComplex(aval.dtype))
+        throw new ArgumentError(`item: ${aval} is complex: use tolist(), or read x.real() and x.imag()`);
+      if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
+      if (bigint && isFloat(aval.dtype))
+        throw new ArgumentError(`item: { bigint: true } is for integers, but this tensor is ${aval}: leave it out`);
+    };
+    const use = (data: TypedArray, { dtype }: Aval) => {
+      const value = reader(dtype, data, !bigint, 'item({ bigint: true })')(0) as number | bigint | boolean;
+      return bigint ? BigInt(value) : Number(value);
+    };
+    return this.#read('item', this.item, use, check);
   }
 
-  /** Prints it in torch's layout. */
+  /** Prints the tensor in torch's layout. */
   print(): Promise<void> {
     return this.#read('print', this.print, (data, { dtype, shape }) => {
       console.log(format(dtype, shape, data, this.#suffixes()));
     });
   }
 
-  /** What `use` makes of its elements. `method` is what the user called: the line that did is found above it. */
+  /** Reads the elements and returns `use` of them. `method`: the public method, whose caller errors and events report. */
   #read<T>(
     name: string,
     method: (...args: never[]) => unknown,
@@ -377,9 +458,11 @@ export class Tensor {
     if (insideBody()) throw new ReadError(readInBody(name, this.aval));
     const source = captureSource(method);
     return (async () => {
-      const { wanted: expr } = this; // what it is now: it may change before it is read
+      const { wanted: expr } = this; // the current value: the tensor may change before the read completes
       check(expr.aval);
-      return use(await fetchArray(expr, { cause: 'read', source }), expr.aval);
+      const array = await fetchArray(expr, { cause: 'read', source }, readTogether(expr));
+      forgetComputed(expr);
+      return use(array, expr.aval);
     })();
   }
 
@@ -387,77 +470,102 @@ export class Tensor {
     return this.requiresGrad ? ['requiresGrad=true'] : [];
   }
 
-  /** For console.log: its values if the host has seen them, else only what it is. Never computes anything. */
+  /** For notebooks (Deno's kernel): computes and reads the values. Not called by user code. */
+  [JUPYTER_DISPLAY](): Promise<MimeBundle> {
+    return this.#read('display', this.data, (data, aval) => display(aval, data, this.#suffixes()));
+  }
+
+  /** For console.log: the values if the host has them, otherwise only the type. Never computes. */
   [inspect.custom](): string {
     return this.#show();
   }
 }
 
-// Nodes made and errors thrown in these belong to the line that calls them.
+// Nodes and errors made in these are attributed to the caller's line.
 for (const name of ['requiresGrad_', 'retainGrad', 'rebind', 'detach', 'backward'] as const) {
   Object.defineProperty(Tensor.prototype, name, { value: entry(Tensor.prototype[name] as () => unknown) });
 }
 
-function checkOne(aval: Aval): void {
-  if (aval.size !== 1) throw new ArgumentError(`item: ${aval} has ${aval.size} elements, not one: use tolist()`);
+/** As in torch, a gradient has the tensor's dtype and shape. f32 for a narrower float is accepted: GradScaler sets it. */
+function checkGrad(aval: Aval, grad: Tensor): void {
+  if (!(grad instanceof Tensor))
+    throw new ArgumentError(`grad is ${describe(grad)}: it must be a tensor of type ${aval}, or null`);
+  const own = grad.aval;
+  if (own === aval) return;
+  if (String(own.shape) !== String(aval.shape))
+    throw new ShapeError(`grad is ${own}, but the tensor is ${aval}: a gradient has the shape of its tensor`);
+  if (!isFloat(aval.dtype) || own.dtype !== wideType(aval.dtype))
+    throw new DTypeError(`grad is ${own}, but the tensor is ${aval}: convert it first: x.grad = g.to('${aval.dtype}')`);
 }
 const readInside = (method: string, where: string): string =>
-  `${method}() inside ${where}: a step only describes what is computed, there is no value yet: return the tensor, and read it after`;
-/** A state that lies on the devices beside the tensor it is of, if both have the same shape. */
+  `${method}() inside ${where}: a step only describes a computation and has no values yet: return the tensor, and read it after the step`;
+/** Gives an optimizer's state the sharding of its parameter, if both have the same shape. */
 export function beside(of: Tensor, state: Tensor): Tensor {
   if (String(of.shape) === String(state.shape)) state.cell.follows = of.cell;
   return state;
 }
-/** The tensor of an expression, as a variable if it is to be one. */
+/** The tensor of an expression; a variable if requiresGrad is set. */
 export const made = (expr: Expr, { requiresGrad = false }: { readonly requiresGrad?: boolean } = {}): Tensor => {
   const t = new Tensor(expr);
   return requiresGrad ? t.requiresGrad_() : t;
 };
 
 const readInBody = (method: string, aval: Aval): string =>
-  `${method}() inside the body of a loop or branch, which is described now and computed later: return ${aval} from it, and read the result`;
+  `${method}() inside the body of a loop or branch, which only describes a computation: return ${aval} from it, and read the result`;
 
+export interface BackwardOptions {
+  /** Whether the gradients can be differentiated again. Default: false. */
+  readonly createGraph?: boolean;
+  /** Accepted as in torch, without effect: the graph is always kept. */
+  readonly retainGraph?: boolean;
+}
 export interface ReadOptions {
-  /** i64 and u64 as JavaScript's numbers; one that a number cannot hold is an error. */
+  /** i64 and u64 as JavaScript numbers; values that a number cannot hold exactly are an error. */
   readonly numbers?: boolean;
 }
+export interface ItemOptions extends ReadOptions {
+  /** Returns a bigint, for i64 and u64 beyond 2 ** 53. Default: false, a number. */
+  readonly bigint?: boolean;
+}
 
-/** Element i as JavaScript has it. */
-function reader(dtype: DType, data: TypedArray, numbers: boolean): (i: number) => Scalar {
+/** Element i as a JavaScript value. `exactly`: how to read a bigint, for the error. */
+function reader(
+  dtype: DType,
+  data: TypedArray,
+  numbers: boolean,
+  exactly = 'leave { numbers: true } out',
+): (i: number) => Scalar {
   const values = decodeFloats(dtype, data);
+  if (isComplex(dtype)) return (i) => ({ re: Number(values[2 * i]), im: Number(values[2 * i + 1]) });
   return (i) => {
     const x = values[i]!;
     if (dtype === 'bool') return x !== 0;
     if (!numbers || typeof x !== 'bigint') return x;
     if (Number.isSafeInteger(Number(x))) return Number(x);
-    throw new ArgumentError(`element ${i} is ${x}, which a number cannot hold exactly: read it as a bigint`);
+    throw new ArgumentError(
+      `element ${i} is ${x}, which a JavaScript number cannot hold exactly: read it as a bigint: ${exactly}`,
+    );
   };
 }
 
-type Scalar = number | bigint | boolean;
+/** A complex number in JavaScript. */
+export interface Complex {
+  readonly re: number;
+  readonly im: number;
+}
+type Scalar = number | bigint | boolean | Complex;
 export type Nested = Scalar | readonly Nested[];
 
-const MOST_PENDING = 50_000;
-/** A graph that grows from step to step is never computed, and compiles ever longer. */
-function warnOfGrowth(): void {
-  if (currentStep() || describedSince() < MOST_PENDING) return;
-  noticeOnce(
-    `${MOST_PENDING} operations are described and not computed yet: end each step with \`await tx.sync()\`, read something, or use tx.compile` +
-      `\n    at ${currentSource() ?? 'an unknown place'}`,
-    'growth',
-  );
-}
-
-/** Operations whose result is their operand's value. */
+/** Operations whose result has the value of their operand. */
 const SAME: ReadonlySet<string> = new Set(['detach', 'alias']);
-/** A node in place of one whose value was freed. */
+/** A node that replaces one whose value was freed. */
 function nothing(aval: Aval, why: () => string): Expr {
   const node = input(aval);
   ownRecord(node).value = new Failed(() => new SpentError(why()));
   return node;
 }
 
-/** What gradients start from: given, or 1 for a single element. */
+/** The initial gradient of backward: as given, or 1 for a single element. */
 export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
   const { aval } = result.expr;
   if (!result.requiresGrad) throw new ArgumentError(noGradientReaches(op, result.expr));
@@ -466,21 +574,24 @@ export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
       `${op}: ${aval} has ${aval.size} elements: reduce it to one first (sum, mean), or pass its gradient`,
     );
   }
+  if (!gradient && isComplex(aval.dtype)) {
+    throw new DTypeError(`${op}: ${aval} is complex: take a real loss (abs, real), or pass its gradient`);
+  }
   if (gradient && gradient.expr.aval !== aval) {
-    throw new ShapeError(`${op}: the gradient is ${gradient.expr.aval}, the tensor ${aval}`);
+    throw new ShapeError(`${op}: the gradient is ${gradient.expr.aval}, but the tensor is ${aval}`);
   }
   return gradient?.expr ?? onesLike(result.expr);
 }
 
-/** Why: nothing wants one, or the only way there leads through an op that has none. */
+/** The reason: no input requires a gradient, or every path to one goes through an op without a gradient. */
 function noGradientReaches(op: string, expr: Expr): string {
   const cut = collect([expr], (e) => e.differentiable).nodes.findLast(
     (e) => !e.differentiable && e.inputs.some((x) => x.differentiable),
   );
   if (!cut) {
-    return `${op}: nothing that wants a gradient leads to this ${expr.aval}: call requiresGrad_() on what should have one`;
+    return `${op}: this ${expr.aval} depends on no tensor that requires a gradient: call requiresGrad_() on one`;
   }
-  const place = cut.source ? `, at ${cut.source}` : '';
+  const place = placeOf(cut.source) && `, at ${cut.source}`;
   const why = cut.op.name === 'detach' ? 'detach() or noGrad' : `${cut.op.name}, which has no gradient`;
-  return `${op}: no gradient reaches this ${expr.aval}: the way to it leads through ${why}${place}`;
+  return `${op}: no gradient reaches this ${expr.aval}: it was computed through ${why}${place}`;
 }

@@ -13,17 +13,19 @@ export const tensorsOf = (what: string, tree: unknown): Flat<Tensor> =>
   flatten(what, tree, isTensor, 'a tensor, or nested arrays and objects of tensors');
 export const exprsOf = (flat: Flat<Tensor>): Expr[] => flat.leaves.map((t) => t.expr);
 
-/** The tree again, of these expressions. */
+/** A tree of the same structure with these expressions. */
 export const raiseTree = (flat: Flat<Tensor>, exprs: readonly Expr[]): unknown =>
   flat.rebuild(exprs.map((e) => new Tensor(e)));
 
-/** Calls a function of the user's: the nodes made in it belong to its own lines. */
+/** Calls a user's function: nodes made in it are attributed to the user's lines. */
 export function callUser<A extends unknown[], R>(op: string, f: (...args: A) => R, ...args: A): R {
   if (typeof f !== 'function') throw new ArgumentError(`${op}: takes a function, got ${describe(f)}`);
   const result = withSource(undefined, () => f(...args));
   if (result instanceof Promise) {
-    result.catch(() => {}); // what went wrong in it is said here
-    throw new ArgumentError(`${op}: the function is async: it only describes the computation; read results after it`);
+    result.catch(() => {}); // its rejection is covered by the error below
+    throw new ArgumentError(
+      `${op}: the function is async, but it only describes a computation: make it synchronous, and read results after it`,
+    );
   }
   return result;
 }
@@ -45,12 +47,12 @@ export function checkSameTrees(
   });
 }
 
-/** How many elements the tensors of a tree have along their first dimension. `name` is what the user calls the tree. */
+/** The size of the first dimension of a tree's tensors. `name` names the tree in errors. */
 export function lengthOf(op: string, name: string, { leaves, paths }: Flat<Tensor>, length?: number): number {
   leaves.forEach((x, i) => {
     const leaf = leafName(name, paths[i]!);
     if (!x.shape.length)
-      throw new ShapeError(`${op}: ${leaf} is ${x.expr.aval}: a scalar has no elements to go through`);
+      throw new ShapeError(`${op}: ${leaf} is ${x.expr.aval}: a scalar has no dimension to iterate over`);
     const [n] = leaves[0]!.shape;
     if (x.shape[0] !== n)
       throw new ShapeError(

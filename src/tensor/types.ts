@@ -1,8 +1,9 @@
-// The types that calls of tsxla are made of, for those who write them down: what an operation takes in its last argument is
-// called NameOptions. They are the operations' own, with tensors where those have expressions.
+// The public types of arguments and results. The options of operation `name` are called NameOptions. They are derived from the
+// operations in ops/, with tensors in place of expressions.
 
 import type * as ops from '../ops/index.js';
 import type { Operand as ExprOperand } from '../ops/prim/align.js';
+import type * as reduced from '../ops/reduced.js';
 import type { Index as ExprIndex } from '../ops/spec.js';
 import type { Lift } from './lift.js';
 
@@ -10,20 +11,21 @@ export type { DType, TypedArray } from '../base/dtype.js';
 export type { Shape } from '../base/shape.js';
 export type { DimOption } from '../ops/dims.js';
 export type { Sizes } from '../ops/window.js';
-export type { ReadOptions } from './tensor.js';
+export type { ItemOptions, ReadOptions } from './tensor.js';
 
-/** What goes where torch takes a tensor or a number. */
+/** A tensor or a number. */
 export type Operand = Lift<ExprOperand>;
-/** What goes between the brackets of torch's x[...]. */
+/** An index item, as between the brackets of torch's x[...]. */
 export type Index = Lift<ExprIndex>;
 
-/** The options of an operation that has no name for them. */
+/** The options type of an operation that does not export one. */
 type Last<A extends readonly unknown[]> = Required<A> extends readonly [...unknown[], infer O] ? Lift<O> : never;
 
 // element by element
 export type AddOptions = Lift<ops.Scaled>;
 export type AddcmulOptions = Lift<ops.Factor>;
 export type ClampOptions = Lift<ops.Limits>;
+export type Device = ops.Device;
 export type DivOptions = Lift<ops.Division>;
 export type IscloseOptions = Lift<ops.Closeness>;
 export type EluOptions = Lift<ops.Alpha>;
@@ -35,16 +37,16 @@ export type SoftmaxOptions = Lift<ops.AlongDim>;
 export type SumOptions = Last<Parameters<typeof ops.sum>>;
 export type VarOptions = Last<Parameters<typeof ops.std>>;
 export type NormOptions = Lift<ops.NormOption>;
-export type QuantileOptions = Lift<ops.QuantileOption>;
+export type QuantileOptions = Last<Parameters<typeof ops.quantile>>;
 export type DiffOptions = Lift<ops.DiffOption>;
 export type TrapezoidOptions = Lift<ops.TrapezoidOption>;
-export type BincountOptions = Lift<ops.BincountOption>;
+export type CovOptions = Lift<ops.CovOption>;
+export type HistogramOptions = Lift<ops.HistogramOption>;
 export type HistcOptions = Lift<ops.HistcOption>;
 export type SortOptions = Lift<ops.SortOption>;
 export type TopkOptions = Lift<ops.TopkOption>;
-export type SearchsortedOptions = Lift<ops.SearchOption>;
-export type UniqueOptions = Lift<ops.UniqueOption>;
-export type NonzeroOptions = Last<Parameters<typeof ops.nonzero>>;
+export type SearchsortedOptions = Lift<ops.SorterOption>;
+export type BucketizeOptions = Lift<ops.SearchOption>;
 
 // shapes, products, decompositions
 export type DiagonalOptions = Lift<ops.Diagonal>;
@@ -52,6 +54,8 @@ export type PadOptions = Last<Parameters<typeof ops.pad>>;
 export type AddmmOptions = Lift<ops.AddOptions>;
 export type SolveTriangularOptions = Lift<ops.TriangularOptions>;
 export type MatrixRankOptions = Lift<ops.RankOptions>;
+export type SvdOptions = Lift<ops.SvdOptions>;
+export type LstsqOptions = Lift<ops.LstsqOptions>;
 
 // normalization
 export type LayerNormOptions = Lift<ops.LayerNormOptions>;
@@ -63,18 +67,27 @@ export type NormalizeOptions = Lift<ops.NormalizeOptions>;
 export type ConvOptions = Lift<ops.ConvOptions>;
 export type ConvTransposeOptions = Lift<ops.ConvTransposeOptions>;
 export type MaxPoolOptions = Lift<ops.MaxPoolOptions>;
+export type AdaptiveMaxPoolOptions = Lift<ops.AdaptiveMaxPoolOptions>;
 export type AvgPoolOptions = Lift<ops.AvgPoolOptions>;
 export type OutputSize = Lift<ops.OutputSize>;
 export type InterpolateOptions = Lift<ops.InterpolateOptions>;
+export type GridSampleOptions = Lift<ops.GridSampleOptions>;
+export type EmbeddingBagOptions = Lift<ops.EmbeddingBagOptions>;
 export type Im2colOptions = Lift<ops.ColumnOptions>;
 
+export type MaxUnpoolOptions = Lift<ops.MaxUnpoolOptions>;
+export type GradientOptions = Lift<ops.GradientOptions>;
+
 // losses
-export type Reduction = ops.Reduction;
-export type LossOptions = Lift<ops.Reduced>;
+export type MultiMarginLossOptions = Lift<ops.MultiMarginOptions>;
+export type LinearCrossEntropyOptions = Lift<ops.LinearCrossEntropyOptions>;
+export type Reduction = reduced.Reduction;
+export type LossOptions = Lift<reduced.Reduced>;
 export type CrossEntropyOptions = Lift<ops.ClassOptions>;
 export type BinaryCrossEntropyOptions = Last<Parameters<typeof ops.binaryCrossEntropy>>;
 export type KlDivOptions = Lift<ops.KlOptions>;
 export type PoissonNllLossOptions = Lift<ops.PoissonOptions>;
+export type CtcLossOptions = Lift<ops.CtcLossOptions>;
 export type GaussianNllLossOptions = Lift<ops.GaussianOptions>;
 export type CosineSimilarityOptions = Lift<ops.CosineOptions>;
 export type MarginLossOptions = Lift<ops.Margin>;

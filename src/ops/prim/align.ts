@@ -1,21 +1,21 @@
-// Sugar above the strict primitives: numbers become constants, dtypes and shapes meet, as in torch.
+// Prepares operands for the strict primitives: numbers become constants, dtypes are promoted and shapes broadcast, as in torch.
 import type { DType } from '../../base/dtype.js';
 import { ArgumentError, DTypeError } from '../../base/errors.js';
 import { fits, highest, lowest } from '../../base/literal.js';
-import { DEFAULT_FLOAT, isFloat, kindOf, promote, wideType } from '../../base/promote.js';
+import { DEFAULT_FLOAT, isInexact, kindOf, promote, wideType } from '../../base/promote.js';
 import { broadcastShapes, type Shape } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
 import { broadcastTo } from './broadcast.js';
 import { full } from './constant.js';
 import { convert } from './move.js';
 
-/** What an op takes where torch takes a tensor or a number. */
+/** An operand: an expression or a number. */
 export type Operand = Expr | number | bigint | boolean;
 export const isExpr = (x: Operand): x is Expr => typeof x === 'object';
 
 /**
- * torch's result type: tensors with dimensions decide; scalars only if theirs is the higher kind (bool, integer, float);
- * last JavaScript's numbers, which bring the default type of their kind (a whole number is an integer).
+ * torch's result type. Tensors with dimensions determine it; scalars only if theirs is a higher kind (bool, integer, float);
+ * last come JavaScript numbers, with the default type of their kind (a whole number is an integer).
  */
 export function resultType(...xs: readonly Operand[]): DType {
   const [first] = xs;
@@ -46,7 +46,7 @@ const weakType = (x: number | bigint | boolean): DType =>
 
 export const shapeOf = (x: Operand): Shape => (isExpr(x) ? x.shape : []);
 
-/** Numbers that take the dtype of a tensor must fit it: what would wrap is an error, as in torch. */
+/** Numbers converted to the dtype of a tensor must fit it: an overflow is an error, as in torch. */
 export function checkFits(op: string, xs: readonly Operand[], dtype: DType): void {
   const bad = xs.find((x) => !isExpr(x) && !fits(x, dtype));
   if (bad === undefined) return;
@@ -71,7 +71,7 @@ export const alignFloats = (op: string, xs: readonly Operand[]): Expr[] =>
   align(op, xs, floatingType(resultTypeOf(op, xs)));
 
 /** An operand in floating point: integers become the default float. */
-export const floating = (x: Expr): Expr => (isFloat(x.dtype) ? x : convert(x, DEFAULT_FLOAT));
+export const floating = (x: Expr): Expr => (isInexact(x.dtype) ? x : convert(x, DEFAULT_FLOAT));
 /** Several steps in f32 for floats of fewer bits, as torch does: rounded once, at the end. */
 export const inWide = (x: Expr, f: (x: Expr) => Expr): Expr => convert(f(convert(x, wideType(x.dtype))), x.dtype);
-export const floatingType = (d: DType): DType => (isFloat(d) ? d : DEFAULT_FLOAT);
+export const floatingType = (d: DType): DType => (isInexact(d) ? d : DEFAULT_FLOAT);

@@ -1,40 +1,59 @@
-// Functions inside a graph: the body of a loop or of a branch, traced once into a graph of its own.
+// Body: a function inside a graph, as of a loop or a branch, traced once into a separate graph.
 import { ArgumentError } from '../../base/errors.js';
-import { isFloat } from '../../base/promote.js';
+import { isInexact } from '../../base/promote.js';
 import type { Aval } from '../../ir/aval.js';
 import { Expr, nodeCount } from '../../ir/expr.js';
 import { collect, type Graph, structure } from '../../ir/graph.js';
+import { copyHooks } from '../../ir/hooks.js';
 import { Mesh, Sharding } from '../../ir/mesh.js';
 import type { Emitter, Op, Ssa } from '../../ir/op.js';
 import { BodyScope, type CellLike, inScope, type Touched } from '../../ir/scope.js';
-import { withSource } from '../../ir/source.js';
-import { define, flows, OPS, PICK, results } from './define.js';
+import { placeOf, withSource } from '../../ir/source.js';
+import { define, flows, OPS, PICK, results, same } from './define.js';
 import { isInput } from './variable.js';
 
-/** What a body is given when it runs. */
+/** The parameter of a body, given when it runs. */
 const PARAMETER: Op = {
   name: 'parameter',
   lower(_, __, expr) {
     throw new ArgumentError(
-      `a value of the inside of a body (made at ${expr.source ?? 'an unknown place'}) is used outside of it: return it from the body`,
+      `a value from inside of a body (made at ${placeOf(expr.source) || 'an unknown place'}) is used outside of it: return it from the body`,
     );
   },
 };
 OPS.set(PARAMETER.name, PARAMETER);
 export const isParameter = (e: Expr): boolean => e.op === PARAMETER;
-export const parameter = (aval: Aval, index = 0, differentiable = isFloat(aval.dtype)): Expr =>
+export const parameter = (aval: Aval, index = 0, differentiable = isInexact(aval.dtype)): Expr =>
   new Expr(PARAMETER, [], { index }, aval, undefined, differentiable);
 
-const aliasOp = define<[Expr]>({ name: 'alias', infer: ([x]) => x, lower: (_, [x]) => x, vjp: (g) => [g] });
+const aliasOp = define<[Expr]>({
+  name: 'alias',
+  infer: ([x]) => x,
+  lower: (_, [x]) => x,
+  vjp: (g) => [g],
+  batch: same,
+});
 const ALIAS = OPS.get('alias')!;
-/** The same value as a node of its own that wants a gradient: the gradient by it leaves out other uses of x. */
+/** The same value as a separate node. */
+export const sameValue = (x: Expr): Expr => aliasOp([x], null);
+/** The same value as a separate node that requires a gradient: its gradient excludes other uses of x. */
 export const alias = (x: Expr): Expr =>
-  x.differentiable ? aliasOp([x], null) : new Expr(ALIAS, [x], null, x.aval, undefined, isFloat(x.dtype));
+  x.differentiable ? aliasOp([x], null) : new Expr(ALIAS, [x], null, x.aval, undefined, isInexact(x.dtype));
 
-/** These results with some nodes replaced. What does not depend on those stays the same node. */
-export function substitute(roots: readonly Expr[], by: ReadonlyMap<Expr, Expr>): Expr[] {
-  const oldest = [...by.keys()].reduce((n, e) => Math.min(n, e.serial), Number.POSITIVE_INFINITY);
-  const now = new Map(by);
+/** The earliest of these: nothing made before it depends on any of them. */
+export const oldestOf = (nodes: Iterable<Expr>): number =>
+  [...nodes].reduce((n, e) => Math.min(n, e.serial), Number.POSITIVE_INFINITY);
+
+/**
+ * These results with some nodes replaced. What does not depend on those stays the same node. `now`: what was made of other
+ * results with the same nodes replaced; what they share is made once.
+ */
+export function substitute(
+  roots: readonly Expr[],
+  by: ReadonlyMap<Expr, Expr>,
+  now: Map<Expr, Expr> = new Map(by),
+): Expr[] {
+  const oldest = oldestOf(by.keys());
   for (const e of collect(roots, (x) => by.has(x) || x.serial < oldest).nodes) {
     if (now.has(e)) continue;
     const inputs = e.inputs.map((x) => now.get(x) ?? x);
@@ -43,11 +62,18 @@ export function substitute(roots: readonly Expr[], by: ReadonlyMap<Expr, Expr>):
   return roots.map((r) => now.get(r)!);
 }
 
-function withInputs(e: Expr, inputs: readonly Expr[]): Expr {
+/** The same operation on other inputs of the same types. */
+export function withInputs(e: Expr, inputs: readonly Expr[]): Expr {
   const { op, attrs, aval, avals } = e;
-  if (op === PICK) return results(inputs[0]!)[(attrs as { index: number }).index]!;
+  if (op === PICK) {
+    const picked = results(inputs[0]!)[(attrs as { index: number }).index]!;
+    copyHooks(e, picked);
+    return picked;
+  }
   const differentiable = op.vjp ? flows(op, inputs, avals ?? [aval]) : e.differentiable;
-  return withSource(e.source, () => new Expr(op, inputs, attrs, aval, avals, differentiable));
+  const made = withSource(e.source, () => new Expr(op, inputs, attrs, aval, avals, differentiable));
+  copyHooks(e, made);
+  return made;
 }
 
 /** A closed function: its results depend on its parameters alone. */
@@ -89,7 +115,7 @@ export class Body {
     return this === other || (this.narrower?.covers(other) ?? false) || this.toJSON() === other.toJSON();
   }
 
-  /** Its exact structure: two bodies are the same program exactly if these are equal. */
+  /** The structure as text: two bodies are the same program if and only if these are equal. */
   toJSON(): string {
     this.#json ??= `${this.params.map((p) => p.aval.id)}|${this.results.length}|${structure(this.graph)}`;
     return this.#json;
@@ -108,7 +134,7 @@ export const meshesIn = ({ attrs }: Expr): readonly Mesh[] =>
 
 /** A cell that a body changes. */
 export interface Changed extends Omit<Touched, 'restore'> {
-  /** What the body leaves in it. */
+  /** The value after the body. */
   readonly after: Expr;
 }
 
@@ -121,16 +147,25 @@ export interface Traced {
   readonly born: number;
 }
 
-/** Runs a function once, on parameters, to see what it computes. */
+export interface TraceOptions {
+  /** Whether a gradient can flow to each parameter. Default: to all floats. */
+  readonly wants?: readonly boolean[];
+  /** Tensors made inside may be changed in place. */
+  readonly ownInPlace?: boolean;
+}
+
+/** Traces a function: runs it once on parameters. */
 export function trace(
   avals: readonly Aval[],
   run: (params: readonly Expr[]) => readonly Expr[],
-  /** What to do instead of changing a tensor in place. */
+  /** The advice in the error for changing a tensor in place. */
   advice = 'make it part of the carry, or return it',
+  { wants, ownInPlace = false }: TraceOptions = {},
 ): Traced {
   const born = nodeCount();
-  const params = avals.map((aval) => parameter(aval));
-  const scope = new BodyScope((aval) => parameter(aval), advice);
+  const params = avals.map((aval, i) => parameter(aval, 0, wants?.[i]));
+  const owns = (e: Expr) => ownInPlace && e.serial >= born && e.op !== PARAMETER;
+  const scope = new BodyScope((aval) => parameter(aval), advice, owns);
   return inScope(
     scope,
     () => run(params),
@@ -162,8 +197,8 @@ export function usedBy({ born }: Traced, params: readonly Expr[], results: reado
 }
 
 /**
- * What results need of the outside: the last nodes on the way to them that depend on no parameter. Constants are not among
- * them: they are written again inside. `whole`: all that was made since `born` stays inside, whatever it depends on.
+ * The outside values that results need: the last nodes on the paths to them that do not depend on a parameter. Constants are
+ * excluded: they are repeated inside. `whole`: all nodes made since `born` stay inside, whatever they depend on.
  */
 export function captured(
   params: readonly Expr[],
@@ -177,7 +212,7 @@ export function captured(
   const { nodes } = collect(results, (e) => own.has(e) || e.serial < born);
   for (const e of nodes) {
     if (own.has(e)) continue;
-    // What was computed has forgotten its inputs: it is a value, and no constant.
+    // A computed node has dropped its inputs: it is a value, not a constant.
     if (e.inputs.length === 0 && !e.isComputed && !isInput(e) && e.op !== PARAMETER) constant.add(e);
     if (e.serial < born || e.inputs.length === 0) continue;
     if (e.inputs.every((x) => constant.has(x))) constant.add(e);

@@ -6,7 +6,17 @@ import { kindOf, wideType } from '../../base/promote.js';
 import { range, type Shape, sameShape, showShape } from '../../base/shape.js';
 import type { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
-import { type Accepts, checkDType, comparing, define, forgetsNaN, i64s, scalarConstant } from './define.js';
+import {
+  type Accepts,
+  checkDType,
+  comparing,
+  define,
+  forgetsNaN,
+  i64s,
+  next,
+  scalarConstant,
+  shifted,
+} from './define.js';
 import { reshape } from './move.js';
 
 // ---- broadcast
@@ -19,6 +29,7 @@ const broadcastOp = define<[Expr], { shape: Shape; dims: readonly number[] }>({
     const stretched = range(g.shape.length).filter((d) => !dims.includes(d) || x.shape[dims.indexOf(d)] !== g.shape[d]);
     return [reshape(reduceSum(g, stretched), x.shape)];
   },
+  batch: shifted(({ shape, dims }, n) => ({ shape: [n, ...shape], dims: [0, ...next(dims)] })),
 });
 /** Dimension i of x becomes dimension dims[i] of the result. */
 export const broadcastInDim = (x: Expr, shape: Shape, dims: readonly number[]): Expr =>
@@ -90,6 +101,7 @@ export function reduction(
       const nan = e.op('constant', [], [out], { value: `dense<${literal(Number.NaN, out.dtype)}> : ${out.mlir}` });
       return e.op('select', [hit!, nan[0]!, y!], [out])[0]!;
     },
+    batch: shifted(({ dims }) => ({ dims: next(dims) })),
     ...(vjp && {
       // What comes back is stretched to the operand's shape; the rule then only says how much of it each element gets.
       vjp: (g: Expr, [x]: readonly [Expr], { dims }: Dims, y: Expr): readonly [Expr] => {

@@ -1,4 +1,4 @@
-// Collectives: how the devices of a mesh exchange values inside a manual region, where each has a value of its own.
+// Collectives: devices of a mesh exchange values inside a manual region, where each has its own value.
 import { ArgumentError, ShapeError } from '../../base/errors.js';
 import { isFloat, kindOf } from '../../base/promote.js';
 import { normalizeDim } from '../../base/shape.js';
@@ -9,11 +9,11 @@ import type { Mesh } from '../../ir/mesh.js';
 import type { Attributes, Emitter, Region, Ssa } from '../../ir/op.js';
 import { Body, isParameter } from './body.js';
 import { zerosLike } from './constant.js';
-import { checkDType, comparing, define, forgetsNaN, i64, PICK, scalarConstant } from './define.js';
+import { checkDType, comparing, define, forgetsNaN, i64, PICK, same, scalarConstant, shifted } from './define.js';
 import { reshape } from './move.js';
 import { div, mul } from './pointwise.js';
 
-/** Axes of a mesh: devices that differ in nothing but their places along them exchange values. */
+/** Axes of a mesh: devices that differ only in their positions along these exchange values. */
 export interface Along {
   readonly mesh: Mesh;
   readonly axes: readonly string[];
@@ -86,7 +86,7 @@ const EFFECT: ReadonlyMap<string, 'add' | 'delete'> = new Map([
 // ---- as text
 
 const channels = new WeakMap<Emitter, number>();
-/** Every collective of a program has a channel of its own. */
+/** Each collective of a program has its own channel. */
 function channel(e: Emitter): Attributes {
   const handle = (channels.get(e) ?? 0) + 1;
   channels.set(e, handle);
@@ -140,8 +140,9 @@ const allReduceOp = define<[Expr], Along & { op: keyof typeof REDUCERS }>({
   },
   vjp: (g, _, { op, ...along }) => {
     if (op === 'sum') return [allReduce(g, along)];
-    throw new ArgumentError(`allReduce: ${op} has no gradient: detach() what goes into it, or reduce with sum or mean`);
+    throw new ArgumentError(`allReduce: ${op} has no gradient: detach() its operand, or reduce with sum or mean`);
   },
+  batch: same,
 });
 
 /** The sum (or another) of what the devices along the axes have, on each of them. Only what differs is exchanged. */
@@ -162,6 +163,7 @@ const allGatherOp = define<[Expr], Along & { dim: number }>({
   lower: (e, [x], { dim, ...along }, out) =>
     e.op('all_gather', [x], [out], { all_gather_dim: i64(dim), ...groups(along), ...channel(e), ...positions })[0]!,
   vjp: (g, _, { dim, ...along }) => [reduceScatter(g, along, dim)],
+  batch: shifted(({ dim, ...along }) => ({ dim: dim + 1, ...along })),
 });
 
 /** What the devices along the axes have, one behind the other; `tiled: false`: along a new dimension. */
@@ -181,6 +183,7 @@ const reduceScatterOp = define<[Expr], Along & { dim: number }>({
       reducer(e, 'add', out),
     ])[0]!,
   vjp: (g, _, { dim, ...along }) => [allGather(g, along, dim, true)],
+  batch: shifted(({ dim, ...along }) => ({ dim: dim + 1, ...along })),
 });
 
 /** The sum or mean of what the devices along the axes have, of which each gets its part of a dimension. */
@@ -209,6 +212,11 @@ const allToAllOp = define<[Expr], AllToAll>({
       ...channel(e),
     })[0]!,
   vjp: (g, _, { splitDim, concatDim, ...along }) => [allToAll(g, along, concatDim, splitDim)],
+  batch: shifted(({ splitDim, concatDim, ...along }) => ({
+    splitDim: splitDim + 1,
+    concatDim: concatDim + 1,
+    ...along,
+  })),
 });
 
 /** Each device splits a dimension in as many parts as there are devices along the axes, and joins those it is sent. */
@@ -232,9 +240,10 @@ const permuteOp = define<[Expr], Along & { pairs: Pairs }>({
       pairs.map(([from, to]) => [to, from]),
     ),
   ],
+  batch: same,
 });
 
-/** Each pair sends what the first has to the second; who is sent nothing has zeros. */
+/** For each pair the first device sends its value to the second; devices that receive nothing get zeros. */
 export function permute(x: Expr, along: Along, pairs: Pairs): Expr {
   checkPairs(along, pairs);
   return pairs.length ? permuteOp([x], { ...along, pairs }) : zerosLike(x);
@@ -244,14 +253,12 @@ function checkPairs(along: Along, pairs: Pairs): void {
   const n = sizeOf(along);
   const wrong = pairs.flat().find((i) => !Number.isInteger(i) || i < 0 || i >= n);
   if (wrong !== undefined)
-    throw new ArgumentError(
-      `permute: ${wrong} is no place along ${along.axes.join(', ')}, which has ${n}: 0 to ${n - 1}`,
-    );
+    throw new ArgumentError(`permute: ${wrong} is out of range along ${along.axes.join(', ')}: use 0 to ${n - 1}`);
   for (const [k, does] of ['sends', 'is sent to'].entries()) {
     const places = pairs.map((pair) => pair[k]!);
     const twice = places.find((place, i) => places.indexOf(place) !== i);
     if (twice !== undefined)
-      throw new ArgumentError(`permute: ${twice} ${does} twice in ${JSON.stringify(pairs)}: once is all it can`);
+      throw new ArgumentError(`permute: ${twice} ${does} twice in ${JSON.stringify(pairs)}: at most once is allowed`);
   }
 }
 
@@ -271,8 +278,9 @@ const axisIndexOp = define<[], Along>({
       return e.op('add', [before!, index!], [INDEX])[0]!;
     }, count(0));
   },
+  batch: null,
 });
-/** How far along the axes a device lies, an i32. */
+/** The index of the device along the axes, an i32. */
 export const axisIndex = (along: Along): Expr => axisIndexOp([], along);
 
 function divided(what: string, x: Aval, dim: number, along: Along): Aval {

@@ -10,6 +10,7 @@ const constantOp = define<[], { value: string; aval: Aval }>({
   name: 'constant',
   infer: (_, { aval }) => aval,
   lower: (e, _, { value }, out) => e.op('constant', [], [out], { value: `dense<${value}> : ${out.mlir}` })[0]!,
+  batch: null,
 });
 
 /** Every element the same number. A number of JavaScript's in user code ends here: another number is another program. */
@@ -30,6 +31,7 @@ const iotaOp = define<[], { dim: number; aval: Aval }>({
   name: 'iota',
   infer: (_, { aval }) => aval,
   lower: (e, _, { dim }, out) => e.op('iota', [], [out], { iota_dimension: i64(dim) })[0]!,
+  batch: null,
 });
 
 /** 0, 1, 2, ... along one dimension. */

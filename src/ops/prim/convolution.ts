@@ -1,11 +1,13 @@
 // The strict primitive of convolutions. Its gradients are convolutions again, so there are derivatives of any order.
 import { DTypeError, ShapeError } from '../../base/errors.js';
-import { kindOf } from '../../base/promote.js';
+import { isInteger, kindOf } from '../../base/promote.js';
 import { range, showShape } from '../../base/shape.js';
 import type { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
+import { lowerAsProduct } from './convolution-product.js';
 import { checkDType, define, i64, i64s, showAll } from './define.js';
 import { permute, reshape, reverse } from './move.js';
+import { type MatmulPrecision, precisionConfig, precisionSettings } from './precision.js';
 
 /** Which dimension is which: of the operand batch and feature, of the kernel output and input feature; and those of space. */
 export interface Roles {
@@ -24,9 +26,13 @@ export interface Convolution {
   /** The distance between elements of the operand and of the kernel. */
   readonly dilation: readonly number[];
   readonly kernelDilation: readonly number[];
-  /** The features, or the batch, fall into so many parts; each makes its own part of the output features. */
+  /** The number of parts into which the features, or the batch, fall; each makes its own part of the output features. */
   readonly featureGroups: number;
   readonly batchGroups: number;
+  /** The kernel's window is read from its end. Default: false. */
+  readonly reversed?: boolean;
+  /** Of convolutions of f32, where it was set: `tpu` as products are computed, `cuda` without TF32. */
+  readonly precision?: { readonly tpu?: MatmulPrecision | undefined; readonly cuda?: MatmulPrecision | undefined };
 }
 
 /** The size of n elements spread out. */
@@ -58,14 +64,27 @@ function infer([x, kernel]: readonly [Aval, Aval], c: Convolution): Aval {
   return x.withShape(placed(c.y, batch / c.batchGroups, out, space));
 }
 
-export const convolution: (xs: [Expr, Expr], attrs: Convolution) => Expr = define<[Expr, Expr], Convolution>({
+export function convolution(xs: [Expr, Expr], attrs: Convolution): Expr {
+  const { matmul, cudnnTf32 } = precisionSettings();
+  if (attrs.precision || xs[0].dtype !== 'f32' || (!matmul && cudnnTf32)) return convolutionOp(xs, attrs);
+  return convolutionOp(xs, { ...attrs, precision: { tpu: matmul, cuda: cudnnTf32 ? undefined : 'highest' } });
+}
+const convolutionOp: (xs: [Expr, Expr], attrs: Convolution) => Expr = define<[Expr, Expr], Convolution>({
   name: 'convolution',
   infer,
   lower: (e, xs, c, out) => {
+    const product = lowerAsProduct(e, xs, c, out);
+    if (product) return product;
     const names = (r: Roles, b: string, f: string) =>
       showShape(placed<string>(r, b, f, range(r.space.length).map(String)) as never);
     const n = c.x.space.length;
-    return e.op('convolution', xs, [out], {
+    // cuDNN has no integers but i8: f64 is exact up to 2^53.
+    const wide = e.platform === 'cuda' && isInteger(out.dtype);
+    const [type, window] = [e.typeOf(xs[1]), { dimensions: i64s(c.kernel.space) }];
+    const turned = c.reversed ? e.op('reverse', [xs[1]], [type], window)[0]! : xs[1];
+    const read = [xs[0], turned];
+    const operands = wide ? read.map((x) => e.op('convert', [x], [e.typeOf(x).withDType('f64')])[0]!) : read;
+    const [y] = e.op('convolution', operands, [wide ? out.withDType('f64') : out], {
       window_strides: i64s(c.stride),
       padding: `dense<[${c.padding.map(([l, h]) => `[${l}, ${h}]`).join(', ')}]> : tensor<${n}x2xi64>`,
       lhs_dilation: i64s(c.dilation),
@@ -73,12 +92,35 @@ export const convolution: (xs: [Expr, Expr], attrs: Convolution) => Expr = defin
       dimension_numbers: `#stablehlo.conv<${names(c.x, 'b', 'f')}x${names(c.kernel, 'o', 'i')}->${names(c.y, 'b', 'f')}>`,
       feature_group_count: i64(c.featureGroups),
       batch_group_count: i64(c.batchGroups),
-    })[0]!;
+      // Absent: as fast as the device can, which on a GPU is TF32, as in torch.
+      ...precisionConfig(e, xs[0], c.precision?.[e.platform as 'tpu' | 'cuda'] ?? 'medium'),
+    });
+    return wide ? e.op('convert', [y!], [out])[0]! : y!;
   },
   vjp: (g, [x, kernel], c) => [
     x.differentiable ? towardsOperand(g, x, kernel, c) : null,
     kernel.differentiable ? towardsKernel(g, x, kernel, c) : null,
   ],
+  batch: ({ xs: [x, kernel], stacked: [inX, inKernel], attrs: c, n }) => {
+    const groups = c.featureGroups * c.batchGroups;
+    if (!inKernel) {
+      // Examples of the operand alone: more of its batch.
+      const y = convolution([join(x, c.x.batch, c.batchGroups), kernel], c);
+      return split(y, c.y.batch, n, 1);
+    }
+    if (!inX) {
+      // Of the kernel alone: more output features, in each group.
+      const y = convolution([x, join(kernel, c.kernel.batch, groups)], c);
+      return split(y, c.y.feature, n, groups);
+    }
+    // Of both: groups.
+    const byBatch = c.batchGroups > 1;
+    const y = convolution([join(x, byBatch ? c.x.batch : c.x.feature, 1), join(kernel, c.kernel.batch, 1)], {
+      ...c,
+      ...(byBatch ? { batchGroups: n * c.batchGroups } : { featureGroups: n * c.featureGroups }),
+    });
+    return split(y, c.y.feature, n, 1);
+  },
 });
 
 /**
@@ -87,14 +129,13 @@ export const convolution: (xs: [Expr, Expr], attrs: Convolution) => Expr = defin
  */
 function towardsOperand(g: Expr, x: Expr, kernel: Expr, c: Convolution): Expr {
   const groups = c.featureGroups * c.batchGroups;
-  const turned = reverse(kernel, c.kernel.space);
   const [inner, window, outer] = [spaceOf(x, c.x), spaceOf(kernel, c.kernel), spaceOf(g, c.y)];
   const padding = inner.map((n, i): [number, number] => {
     const reach = spread(window[i]!, c.kernelDilation[i]!) - 1;
     const low = reach - c.padding[i]![0];
     return [low, spread(n, c.dilation[i]!) + reach - spread(outer[i]!, c.stride[i]!) - low];
   });
-  const gx = convolution([g, moveGroups(turned, c.kernel.batch, c.kernel.feature, groups)], {
+  const gx = convolution([g, moveGroups(kernel, c.kernel.batch, c.kernel.feature, groups)], {
     x: c.y,
     kernel: { ...c.kernel, batch: c.kernel.feature, feature: c.kernel.batch },
     y: c.x,
@@ -104,6 +145,8 @@ function towardsOperand(g: Expr, x: Expr, kernel: Expr, c: Convolution): Expr {
     kernelDilation: c.kernelDilation,
     featureGroups: groups,
     batchGroups: 1,
+    reversed: !c.reversed,
+    ...(c.precision && { precision: c.precision }),
   });
   return moveGroups(gx, c.x.feature, c.x.batch, c.batchGroups);
 }
@@ -116,7 +159,7 @@ function towardsKernel(g: Expr, x: Expr, kernel: Expr, c: Convolution): Expr {
     const total = spread(window[i]!, c.kernelDilation[i]!) + spread(outer[i]!, c.stride[i]!) - 1;
     return [low, total - spread(n, c.dilation[i]!) - low];
   });
-  return convolution([x, g], {
+  const gKernel = convolution([x, g], {
     x: { ...c.x, batch: c.x.feature, feature: c.x.batch },
     kernel: { ...c.y, batch: c.y.feature, feature: c.y.batch },
     y: { ...c.kernel, batch: c.kernel.feature, feature: c.kernel.batch },
@@ -126,7 +169,25 @@ function towardsKernel(g: Expr, x: Expr, kernel: Expr, c: Convolution): Expr {
     kernelDilation: c.stride,
     featureGroups: c.batchGroups,
     batchGroups: c.featureGroups,
+    ...(c.precision && { precision: c.precision }),
   });
+  return c.reversed ? reverse(gKernel, c.kernel.space) : gKernel;
+}
+
+/** The first dimension, of n examples, becomes part of dimension d of the rest: inside of its groups. */
+function join(x: Expr, d: number, groups: number): Expr {
+  const [n, ...shape] = x.shape as [number, ...number[]];
+  const size = shape[d]!;
+  const parts = reshape(x, [n, ...shape.slice(0, d), groups, size / groups, ...shape.slice(d + 1)]);
+  const dims = range(parts.shape.length).slice(1);
+  return reshape(permute(parts, [...dims.slice(0, d + 1), 0, ...dims.slice(d + 1)]), shape.with(d, n * size));
+}
+/** And back. */
+function split(y: Expr, d: number, n: number, groups: number): Expr {
+  const size = y.shape[d]! / n;
+  const parts = reshape(y, [...y.shape.slice(0, d), groups, n, size / groups, ...y.shape.slice(d + 1)]);
+  const front = permute(parts, [d + 1, ...range(parts.shape.length).filter((i) => i !== d + 1)]);
+  return reshape(front, [n, ...y.shape.with(d, size)]);
 }
 
 /** Splits `groups` off the front of one dimension and puts them in front of another: [g a], b becomes a, [g b]. */

@@ -74,9 +74,10 @@ function configOf(pass: keyof typeof PRODUCTS, q: Aval, k: Aval, { scale, causal
   });
 }
 
-const layouts = (all: readonly (readonly number[])[]): string =>
-  `[${all.map((l) => `dense<${l.length === 1 ? l[0] : `[${l.join(', ')}]`}> : tensor<${l.length}xindex>`).join(', ')}]`;
-const rowMajor = ({ rank }: Aval): number[] => Array.from({ length: rank }, (_, i) => rank - 1 - i);
+/** Layouts of a custom call's operands or results, the fastest dimension first. */
+export const layouts = (all: readonly (readonly number[])[]): string =>
+  `[${all.map((l) => `dense<${l.length > 1 ? `[${l.join(', ')}]` : l.join()}> : tensor<${l.length}xindex>`).join(', ')}]`;
+export const rowMajor = ({ rank }: Aval): number[] => Array.from({ length: rank }, (_, i) => rank - 1 - i);
 
 /** The first `turned` results are [B, H, T, d]. The last is cuDNN's own room, which XLA finds the size of. */
 function call(

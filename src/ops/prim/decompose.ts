@@ -7,7 +7,7 @@ import { collect } from '../../ir/graph.js';
 import type { Emitter, Ssa } from '../../ir/op.js';
 import { broadcastInDim, broadcastTo, reduceSum } from './broadcast.js';
 import { full, iota, onesLike, zerosLike } from './constant.js';
-import { define, defineMulti } from './define.js';
+import { define, defineMulti, same } from './define.js';
 import { mmPrecise as mm } from './dot.js';
 import { convert, permute, reshape, reverse } from './move.js';
 import {
@@ -105,6 +105,7 @@ const choleskyOp = define<[Expr]>({
     const left = triangularSolve(l, add(phi, transposed(phi)), { lower: true, transpose: true });
     return [half(transposed(triangularSolve(l, transposed(left), { lower: true, transpose: true })))];
   },
+  batch: same,
 });
 /** The lower triangular L with L L^T = a. */
 export const choleskyLower = (a: Expr): Expr => lowerPart(choleskyOp([a], null));
@@ -132,6 +133,7 @@ const triangularOp: (xs: [Expr, Expr], attrs: Triangular) => Expr = define<[Expr
     const ga = transpose ? mm(x, transposed(gb)) : mm(gb, transposed(x));
     return [neg((lower ? lowerPart : upperPart)(ga, unit)), gb];
   },
+  batch: same,
 });
 /** The x with a x = b, for a triangular a [..., n, n] (the other triangle is not looked at) and b [..., n, k]. */
 export const triangularSolve = (a: Expr, b: Expr, attrs: Triangular): Expr => triangularOp([a, b], attrs);
@@ -175,11 +177,12 @@ const qrOp = defineMulti<[Expr], { complete: boolean }>({
     const ga = transposed(triangularSolve(r, transposed(sum), { lower: false }));
     return [n > k ? concat([ga, mm(q!, gRest)], a.shape.length - 1) : ga];
   },
+  batch: same,
 });
-/** Q with orthonormal columns, R upper triangular, and the factors of the reflectors that Q is the product of. */
-export function qrParts(a: Expr, complete = false): { q: Expr; r: Expr; taus: Expr } {
+/** Q with orthonormal columns, R upper triangular, R packed with the vectors of reflectors below it, and the factors of the reflectors that Q is the product of. */
+export function qrParts(a: Expr, complete = false): { q: Expr; r: Expr; packed: Expr; taus: Expr } {
   const [q, packed, taus] = qrOp([a], { complete }) as [Expr, Expr, Expr];
-  return { q, r: upperPart(rows(packed, 0, columnsOf(q))), taus };
+  return { q, r: upperPart(rows(packed, 0, columnsOf(q))), packed, taus };
 }
 
 // ---- linear systems, by QR (StableHLO has no LU): stable without pivoting, at twice the work
@@ -210,6 +213,7 @@ const solveOp: (xs: [Expr, Expr, Expr, Expr], attrs: { transpose: boolean }) => 
     const gb = solveOp([a, g, q, r], { transpose: !transpose });
     return [neg(transpose ? mm(x, transposed(gb)) : mm(gb, transposed(x))), gb, null, null];
   },
+  batch: same,
 });
 /** The x with a x = b, for square a and b [..., n, k]. */
 export function solveBy(a: Expr, b: Expr): Expr {
@@ -248,6 +252,7 @@ export const symmetricEigen = defineMulti<[Expr]>({
     const inner = off && sizes ? add(off, sizes) : (off ?? sizes)!;
     return [mm(mm(v!, inner), vt)];
   },
+  batch: same,
 });
 
 // ---- singular values
@@ -292,6 +297,7 @@ export const svdReduced = defineMulti<[Expr]>({
     ].filter((p) => p != null);
     return [beyond.reduce((p, q) => add(p, q), inside)];
   },
+  batch: same,
 });
 
 const SWEEPS = 30;
@@ -345,11 +351,12 @@ const orthogonalizeOp = define<[Expr, Expr], { rows: number }>({
     const start = emit(e, [full([], 0, 'i32'), full([], false, 'bool'), full([], 0, out.dtype)], new Map());
     const within = (roots: readonly Expr[]) =>
       e.region(types, (xs) => emit(e, roots, new Map(inputs.map((x, i) => [x, xs[i]!]))));
-    const turns = 2 * pair.shape.at(-1)! - 1; // so many turns bring all pairs together, and every column home
+    const turns = 2 * pair.shape.at(-1)! - 1; // turns that bring all pairs together, and every column home
     const more = logicalAnd(lt(inputs[0], full([], SWEEPS * turns, 'i32')), eq(inputs[1], full([], false, 'bool')));
     const results = e.op('while', [...start, left, right], types, {}, [within([more]), within(turn(inputs, m, turns))]);
     return e.op('concatenate', results.slice(3), [out], { dimension: `${out.rank - 1} : i64` })[0]!;
   },
+  batch: same,
 });
 /** w = a v with orthogonal columns, and v orthogonal. */
 function orthogonalize(a: Expr): { w: Expr; v: Expr } {
@@ -403,6 +410,7 @@ export const pseudoinverse = define<[Expr, Expr]>({
     const three = mm(mm(pt, p), inside);
     return [add(one, add(two, three)), null];
   },
+  batch: same,
 });
 
 // ---- expressions inside a lowering

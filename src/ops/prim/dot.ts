@@ -1,32 +1,39 @@
 // Products of matrices: the strict primitive.
 import { type DType, sizeOf } from '../../base/dtype.js';
 import { DTypeError, ShapeError } from '../../base/errors.js';
-import { kindOf } from '../../base/promote.js';
+import { isFloat, kindOf } from '../../base/promote.js';
 import { range } from '../../base/shape.js';
 import { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
 import type { Emitter, Ssa } from '../../ir/op.js';
-import { checkDType, define, showAll } from './define.js';
+import { conjugate } from './complex.js';
+import { checkDType, define, i64s, next, showAll } from './define.js';
 import { convert, permute } from './move.js';
+import {
+  defaultPrecision,
+  isRoundable,
+  type MatmulPrecision,
+  precisionConfig,
+  precisionSettings,
+} from './precision.js';
 
 type Dims = readonly number[];
 interface Dot {
   /** Dimensions of a and b that run together, and those that are summed over. */
   readonly batch: readonly [Dims, Dims];
   readonly sum: readonly [Dims, Dims];
-  /** Full precision of the dtype, where a device would round f32 operands to bf16 for speed (TPU). */
-  readonly precise?: boolean;
+  /** Of products of f32. Absent: the device's default. */
+  readonly precision?: MatmulPrecision | undefined;
   /** The dtype of the result, where it is wider than the operands': sums are not rounded to theirs. */
   readonly out?: DType;
 }
 
-type LoweredDot = Pick<Dot, 'batch' | 'sum'> & { readonly precise: boolean | undefined };
+type LoweredDot = Pick<Dot, 'batch' | 'sum' | 'precision'>;
 
 const without = (rank: number, ...taken: readonly Dims[]): number[] =>
   range(rank).filter((d) => !taken.some((t) => t.includes(d)));
 
 const list = (xs: Dims): string => `[${xs.join(', ')}]`;
-export const HIGHEST = '[#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]';
 
 /** Whether dimensions lie side by side, in this order. */
 const isRun = (dims: Dims): boolean => dims.every((d, i) => d === dims[0]! + i);
@@ -43,17 +50,49 @@ function merged(e: Emitter, x: Ssa, roles: readonly Dims[]): { readonly x: Ssa; 
 }
 
 /** As StableHLO has it. */
-function lowerDot(e: Emitter, xs: readonly Ssa[], { batch, sum, precise }: LoweredDot, out: Aval): Ssa {
+function lowerDot(e: Emitter, xs: readonly Ssa[], { batch, sum, precision }: LoweredDot, out: Aval): Ssa {
   const numbers = `lhs_batching_dimensions = ${list(batch[0])}, rhs_batching_dimensions = ${list(batch[1])}, lhs_contracting_dimensions = ${list(sum[0])}, rhs_contracting_dimensions = ${list(sum[1])}`;
   const attrs = {
     dot_dimension_numbers: `#stablehlo.dot<${numbers}>`,
-    ...(precise && { precision_config: HIGHEST }),
+    ...precisionConfig(e, xs[0]!, precision ?? defaultPrecision(e.platform)),
   };
   return e.op('dot_general', xs, [out], attrs)[0]!;
 }
 
+/** Above this many rows both forms of `lowerFewRows` took the same time. */
+const FEW_ROWS = 128;
+/** Smaller matrices take no time worth a barrier, which keeps XLA from fusing. */
+const LEAST_ELEMENTS = 2 ** 15;
+
+/**
+ * Whether a product is one of few rows with a larger matrix that is stored [columns, summed], as a layer's weight is. For 2 to 7
+ * rows XLA's CPU compiler takes ten times as long as for the product with its operands swapped, for 32 rows three times.
+ */
+function isOfFewRows(e: Emitter, [a, b]: readonly Ssa[], { batch, sum }: LoweredDot): boolean {
+  if (e.platform !== 'cpu' || e.mesh || batch[0].length || sum[0].length !== 1) return false;
+  const [left, right] = [e.typeOf(a!), e.typeOf(b!)];
+  if (left.rank !== 2 || right.rank !== 2 || sum[0][0] !== 1 || sum[1][0] !== 1 || !isFloat(left.dtype)) return false;
+  const [rows, columns] = [left.shape[0]!, right.shape[0]!];
+  return rows > 1 && rows <= FEW_ROWS && rows < columns && right.size >= LEAST_ELEMENTS;
+}
+
+/** a b^T as (b a^T)^T. Without the barrier XLA would swap the operands back. */
+function lowerFewRows(e: Emitter, [a, b]: readonly Ssa[], dims: LoweredDot, out: Aval): Ssa {
+  const swapped = out.withShape([out.shape[1]!, out.shape[0]!]);
+  const y = lowerDot(e, [b!, a!], { ...dims, sum: [dims.sum[1], dims.sum[0]] }, swapped);
+  const [kept] = e.op('optimization_barrier', [y], [swapped]);
+  return e.op('transpose', [kept!], [out], { permutation: i64s([1, 0]) })[0]!;
+}
+
+export const lowerRanked = (e: Emitter, xs: readonly Ssa[], dims: LoweredDot, out: Aval): Ssa =>
+  (isOfFewRows(e, xs, dims) ? lowerFewRows : lowerDot)(e, xs, dims, out);
+
 /** The dimensions of the result are: batch, the rest of a, the rest of b. */
-export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, Expr], Dot>({
+export function dotGeneral(xs: [Expr, Expr], attrs: Dot): Expr {
+  const { matmul } = precisionSettings();
+  return dotOp(xs, matmul && isRoundable(xs[0].dtype) && !attrs.precision ? { ...attrs, precision: matmul } : attrs);
+}
+const dotOp: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, Expr], Dot>({
   name: 'dotGeneral',
   infer: ([a, b], { batch, sum, out = a.dtype }) => {
     checkDType('dotGeneral', [a, b], (d) => kindOf(d) > 0, 'numbers');
@@ -67,20 +106,23 @@ export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, 
     return Aval.of(out, [...[...batch[0], ...freeA].map((d) => a.shape[d]!), ...freeB.map((d) => b.shape[d]!)]);
   },
   // One dimension for each role: XLA's CPU compiler is 1.5 times as fast on such. But what is split over devices stays apart.
-  lower: (e, xs, { batch, sum, precise }, out) => {
+  lower: (e, xs, { batch, sum, precision }, out) => {
     const rolesOf = (i: 0 | 1) => [batch[i], sum[i], without(e.typeOf(xs[i]).rank, batch[i], sum[i])];
     const roles = [rolesOf(0), rolesOf(1)] as const;
     const all = roles.flat();
     if (e.mesh || all.every((r) => r.length < 2) || !all.every(isRun))
-      return lowerDot(e, xs, { batch, sum, precise }, out);
+      return lowerRanked(e, xs, { batch, sum, precision }, out);
     const [a, b] = [merged(e, xs[0], roles[0]), merged(e, xs[1], roles[1])];
     const sizes = (m: typeof a, ...dims: readonly Dims[]) => dims.flat().map((d) => e.typeOf(m.x).shape[d]!);
     const shape = [...sizes(a, a.at[0]!, a.at[2]!), ...sizes(b, b.at[2]!)];
-    const dims = { batch: [a.at[0]!, b.at[0]!], sum: [a.at[1]!, b.at[1]!], precise } as const;
-    return e.op('reshape', [lowerDot(e, [a.x, b.x], dims, out.withShape(shape))], [out])[0]!;
+    const dims = { batch: [a.at[0]!, b.at[0]!], sum: [a.at[1]!, b.at[1]!], precision } as const;
+    return e.op('reshape', [lowerRanked(e, [a.x, b.x], dims, out.withShape(shape))], [out])[0]!;
   },
   // Each operand's gradient is the result's, contracted with the other operand over what the other brought in.
-  vjp: (gradient, [a, b], { batch, sum, out: _, ...options }) => {
+  vjp: (gradient, operands, { batch, sum, out: _, ...options }) => {
+    const { differentiable: wantsA } = operands[0];
+    const { differentiable: wantsB } = operands[1];
+    const [a, b] = operands.map(conjugate) as [Expr, Expr];
     const g = convert(gradient, a.dtype);
     const [freeA, freeB] = [without(a.shape.length, batch[0], sum[0]), without(b.shape.length, batch[1], sum[1])];
     const n = batch[0].length;
@@ -101,14 +143,14 @@ export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, 
         range(order.length).map((d) => order.indexOf(d)),
       );
     return [
-      a.differentiable
+      wantsA
         ? back(dotGeneral([g, b], { batch: [gBatch, batch[1]], sum: [gB, freeB], ...options }), [
             ...batch[0],
             ...freeA,
             ...summed(sum[0], sum[1]),
           ])
         : null,
-      b.differentiable
+      wantsB
         ? back(dotGeneral([a, g], { batch: [batch[0], gBatch], sum: [freeA, gA], ...options }), [
             ...batch[1],
             ...summed(sum[1], sum[0]),
@@ -117,10 +159,28 @@ export const dotGeneral: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, 
         : null,
     ];
   },
+  // Examples of both run together. Those of one operand are rows, or columns, of one product.
+  batch: ({ xs, stacked: [inA, inB], attrs: { batch, sum, ...options } }) => {
+    const of = ([a, b]: readonly [Dims, Dims]): [Dims, Dims] => [inA ? next(a) : a, inB ? next(b) : b];
+    const [together, summed] = [of(batch), of(sum)];
+    if (inA && inB) {
+      return dotGeneral(xs, {
+        batch: [
+          [0, ...together[0]],
+          [0, ...together[1]],
+        ],
+        sum: summed,
+        ...options,
+      });
+    }
+    const y = dotGeneral(xs, { batch: together, sum: summed, ...options });
+    const before = batch[0].length + (inA ? 0 : xs[0].shape.length - batch[0].length - sum[0].length);
+    return permute(y, [before, ...range(y.shape.length).filter((d) => d !== before)]);
+  },
 });
 
 /** Matrices [..., m, k] and [..., k, n] with equal leading dimensions, in full precision: for decompositions. */
 export const mmPrecise = (a: Expr, b: Expr): Expr => {
   const lead = range(a.shape.length - 2);
-  return dotGeneral([a, b], { batch: [lead, lead], sum: [[lead.length + 1], [lead.length]], precise: true });
+  return dotGeneral([a, b], { batch: [lead, lead], sum: [[lead.length + 1], [lead.length]], precision: 'highest' });
 };

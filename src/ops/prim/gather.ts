@@ -9,8 +9,8 @@ import type { Expr } from '../../ir/expr.js';
 import type { Operand } from './align.js';
 import { broadcastInDim, broadcastTo } from './broadcast.js';
 import { constants, full, zerosLike } from './constant.js';
-import { checkDType, define, i64s, keepingNaN, showAll } from './define.js';
-import { convert, reshape } from './move.js';
+import { checkDType, define, i64s, keepingNaN, next, showAll } from './define.js';
+import { convert, flat, reshape } from './move.js';
 import { div, eq, ge, le, logicalAnd, maximum, minimum, mul, where } from './pointwise.js';
 import { reduceAnd } from './reduce.js';
 import { concat, slice } from './slice.js';
@@ -26,7 +26,7 @@ export interface Parts {
   readonly startBatch: readonly number[];
   /** The dimension that each component of a start is for. */
   readonly map: readonly number[];
-  /** What is known of the starts: none is out of range; and no element is named twice. Nobody need look, then. */
+  /** What is known of the starts: none is out of range; and no element is named twice. Then nothing is checked. */
   readonly known?: 'inRange' | 'unique' | undefined;
 }
 interface Gather extends Parts {
@@ -74,8 +74,32 @@ const gatherOp = define<[Expr, Expr], Gather>({
     const at = parts.known ? starts : minimum(maximum(starts, 0), lastStarts(x.shape, starts, sizes, parts));
     return [scatter(zerosLike(x), at, g, { ...parts, combine: 'add' }), null];
   },
+  batch: ({ xs: [x, starts], stacked: [inX, inStarts], attrs: { sizes, ...parts }, n }) => {
+    const own = inX && inStarts ? 1 : n; // of the new dimension in a part: those of one example, or of all
+    return gather(x, starts, { ...batchParts(parts, inX, inStarts), sizes: inX ? [own, ...sizes] : sizes });
+  },
 });
-export const gather = (x: Expr, starts: Expr, parts: Gather): Expr => gatherOp([x, starts], parts);
+export function gather(x: Expr, starts: Expr, parts: Gather): Expr {
+  const shape = shapeOfParts(x.aval, starts.aval, parts);
+  // Nothing, but of x: XLA refuses to read from an empty dimension.
+  if (shape.includes(0)) return reshape(slice(flat(x), [0], [0]), shape);
+  return gatherOp([x, starts], parts);
+}
+
+/** How parts and starts line up if the array, or the starts, or both are stacked. */
+const batchParts = (p: Parts, inX: boolean, inStarts: boolean): Parts => {
+  const ofX = (dims: readonly number[]) => (inX ? next(dims) : dims);
+  const startBatch = inStarts ? next(p.startBatch) : p.startBatch;
+  const together = inX && inStarts;
+  return {
+    offset: inX && !inStarts ? [0, ...next(p.offset)] : next(p.offset),
+    collapsed: ofX(p.collapsed),
+    batch: together ? [0, ...ofX(p.batch)] : ofX(p.batch),
+    startBatch: together ? [0, ...startBatch] : startBatch,
+    map: ofX(p.map),
+    known: p.known,
+  };
+};
 
 /** The last start in each dimension of `map` where a part still fits. */
 function lastStarts(shape: Shape, starts: Expr, sizes: Shape, { map }: Parts): Operand {
@@ -129,9 +153,13 @@ const scatterOp = define<[Expr, Expr, Expr], Scatter>({
     const share = div(g, maximum(write(hit, hits, 'add'), 1)); // equal extremes share the gradient
     return [mul(share, hit), null, mul(read(share), hits)];
   },
+  batch: ({ xs: [, starts], stacked: [, inStarts], attrs: { combine, ...parts }, all }) => {
+    const [x, , updates] = all();
+    return scatter(x, starts, updates, { ...batchParts(parts, true, inStarts), combine });
+  },
 });
 export const scatter = (x: Expr, starts: Expr, updates: Expr, parts: Scatter): Expr =>
-  scatterOp([x, starts, updates], parts);
+  x.aval.size ? scatterOp([x, starts, updates], parts) : x;
 
 /** The sizes of the parts that are written, in every dimension of x. */
 const sizesOf = (x: Expr, updates: Expr, p: Parts): number[] => {

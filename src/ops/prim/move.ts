@@ -1,10 +1,10 @@
 // The primitives that move elements without changing them. Strict: dimensions are counted from the front, none is implied.
 import { checkDTypeName, type DType, sizeOf } from '../../base/dtype.js';
 import { ShapeError } from '../../base/errors.js';
-import { isFloat } from '../../base/promote.js';
+import { isComplex, isFloat, isInexact, partType } from '../../base/promote.js';
 import { range, type Shape, sameShape, showShape } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
-import { define, i64s } from './define.js';
+import { comparing, define, i64s, next, same, shifted } from './define.js';
 
 // ---- dtype
 
@@ -13,18 +13,35 @@ const convertOp = define<[Expr], { dtype: DType }>({
   infer: ([x], { dtype }) => x.withDType(checkDTypeName('to', dtype)),
   lower: (e, [x], _, out) => {
     const type = e.typeOf(x);
+    if (isComplex(type.dtype) && out.dtype === 'bool') {
+      const [zero] = e.op('constant', [], [type], { value: `dense<(0.0, 0.0)> : ${type.mlir}` });
+      return e.op('compare', [x, zero!], [out], comparing('NE', type.dtype))[0]!;
+    }
+    if (isComplex(type.dtype) && !isComplex(out.dtype)) {
+      const [part] = e.op('real', [x], [type.withDType(partType(type.dtype))]); // as in torch
+      return out.dtype === partType(type.dtype) ? part! : e.op('convert', [part!], [out])[0]!;
+    }
+    if (isComplex(out.dtype) && !isComplex(type.dtype)) {
+      const inner = out.withDType(partType(out.dtype));
+      const part = type.dtype === inner.dtype ? x : e.op('convert', [x], [inner])[0]!;
+      const [zero] = e.op('constant', [], [inner], { value: `dense<0.0> : ${inner.mlir}` });
+      return e.op('complex', [part, zero!], [out])[0]!;
+    }
     // By way of integers: XLA turns a product with a converted boolean into a choice, which loses the NaN of 0 * infinity.
     const truth = type.dtype === 'bool' && isFloat(out.dtype);
     return e.op('convert', truth ? e.op('convert', [x], [type.withDType('u8')]) : [x], [out])[0]!;
   },
-  vjp: (g, [x], { dtype }) => [isFloat(x.dtype) && isFloat(dtype) ? convert(g, x.dtype) : null],
+  vjp: (g, [x], { dtype }) => [isInexact(x.dtype) && isInexact(dtype) ? convert(g, x.dtype) : null],
+  batch: same,
 });
+/** Of complex numbers to real ones the real part, as in torch. */
 export const convert = (x: Expr, dtype: DType): Expr => (x.dtype === dtype ? x : convertOp([x], { dtype }));
 
 const bitcastOp = define<[Expr], { dtype: DType; shape: Shape }>({
   name: 'bitcast',
   infer: ([x], { dtype, shape }) => x.withDType(dtype).withShape(shape),
   lower: (e, xs, _, out) => e.op('bitcast_convert', xs, [out])[0]!,
+  batch: shifted(({ dtype, shape }, n) => ({ dtype, shape: [n, ...shape] })),
 });
 /** The same bits as another dtype; where sizes differ, `shape` has one dimension more or less at the end. */
 export const bitcast = (x: Expr, dtype: DType, shape: Shape = x.shape): Expr => bitcastOp([x], { dtype, shape });
@@ -39,6 +56,7 @@ const reshapeOp = define<[Expr], { shape: Shape }>({
   },
   lower: (e, xs, _, out) => e.op('reshape', xs, [out])[0]!,
   vjp: (g, [x]) => [reshape(g, x.shape)],
+  batch: shifted(({ shape }, n) => ({ shape: [n, ...shape] })),
 });
 export const reshape = (x: Expr, shape: Shape): Expr => (sameShape(shape, x.shape) ? x : reshapeOp([x], { shape }));
 /** All elements, in one dimension. */
@@ -58,6 +76,7 @@ const transposeOp = define<[Expr], { perm: readonly number[] }>({
       range(perm.length).map((d) => perm.indexOf(d)),
     ),
   ],
+  batch: shifted(({ perm }) => ({ perm: [0, ...next(perm)] })),
 });
 export const permute = (x: Expr, perm: readonly number[]): Expr =>
   perm.every((d, i) => d === i) ? x : transposeOp([x], { perm });
@@ -67,5 +86,6 @@ const reverseOp = define<[Expr], { dims: readonly number[] }>({
   infer: ([x]) => x,
   lower: (e, xs, { dims }, out) => e.op('reverse', xs, [out], { dimensions: i64s(dims) })[0]!,
   vjp: (g, _, { dims }) => [reverse(g, dims)],
+  batch: shifted(({ dims }) => ({ dims: next(dims) })),
 });
 export const reverse = (x: Expr, dims: readonly number[]): Expr => (dims.length ? reverseOp([x], { dims }) : x);

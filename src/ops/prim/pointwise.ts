@@ -1,5 +1,5 @@
 import { ArgumentError, DTypeError } from '../../base/errors.js';
-import { isFloat, isInteger, isUnsigned } from '../../base/promote.js';
+import { isComplex, isFloat, isInexact, isInteger, isUnsigned, partType } from '../../base/promote.js';
 import { broadcastShapes } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
 import {
@@ -14,10 +14,12 @@ import {
   shapeOf,
 } from './align.js';
 import { broadcastTo } from './broadcast.js';
+import { imagPart, realPart } from './complex.js';
 import { full, zerosLike } from './constant.js';
 import { custom } from './custom.js';
-import { type Accepts, checkSame, comparing, define } from './define.js';
+import { type Accepts, checkSame, comparing, define, same, typesOf } from './define.js';
 import {
+  analytic,
   anything,
   type Binary,
   binary,
@@ -27,7 +29,9 @@ import {
   floats,
   integers,
   numbers,
+  ordered,
   pointwise,
+  realNumbers,
   type Unary,
   unary,
   withExact,
@@ -37,7 +41,8 @@ import { convert } from './move.js';
 // ---- arithmetic
 
 export interface Scaled {
-  readonly alpha?: number;
+  /** A boolean where the result is one. */
+  readonly alpha?: number | boolean;
 }
 const plus = binary('add', 'add', anything, (g) => [g, g]);
 const minus = binary('sub', 'subtract', numbers, (g) => [g, neg(g)]);
@@ -45,9 +50,15 @@ const withAlpha =
   (name: string, op: Binary) =>
   (a: Operand, b: Operand, { alpha = 1 }: Scaled = {}): Expr => {
     if (alpha === 1) return op(a, b);
+    if (typeof alpha === 'boolean') {
+      const dtype = resultTypeOf(name, [a, b]);
+      if (dtype !== 'bool')
+        throw new ArgumentError(`${name}: alpha is ${alpha}, but the result ${dtype}: use a number, 1 or 0`);
+      return op(a, alpha ? b : isExpr(b) ? mul(b, false) : false);
+    }
     if (!isExpr(b)) return op(a, Number(b) * alpha);
     const dtype = resultTypeOf(name, [a, b]);
-    if (!isFloat(dtype) && !Number.isInteger(alpha)) {
+    if (!isInexact(dtype) && !Number.isInteger(alpha)) {
       throw new ArgumentError(
         `${name}: alpha is ${alpha}, but the result ${dtype}: use a whole number, or convert first`,
       );
@@ -72,7 +83,7 @@ export function div(a: Operand, b: Operand, { roundingMode = null }: Division = 
   return withExact((x, y) => divide(...(alignFloats('div', [x, y]) as [Expr, Expr])))(a, b);
 }
 /** The remainder with the sign of the dividend, as C has it. Unlike torch: integers by 0 are no error. */
-export const fmod = binary('fmod', 'remainder', numbers, (g, a, b) => [g, neg(mul(g, trunc(div(a, b))))]);
+export const fmod = binary('fmod', 'remainder', realNumbers, (g, a, b) => [g, neg(mul(g, trunc(div(a, b))))]);
 /** Whether a remainder lies on the other side of zero than its divisor. */
 const across = (rest: Expr, b: Expr): Expr => logicalAnd(ne(rest, 0), ne(lt(rest, 0), lt(b, 0)));
 /** The remainder with the sign of the divisor, as Python has it. Unlike torch: integers by 0 are no error. */
@@ -102,31 +113,52 @@ export const floorDivide = wholeDivide('floorDivide', (a, b) => {
 
 /** Of equal operands each gets half the gradient, as in torch; of one that is not a number, all. */
 const toGreater = (g: Expr, a: Expr, b: Expr): Expr => where(lt(a, b), 0, where(eq(a, b), mul(g, 0.5), g));
-export const maximum = binary('maximum', 'maximum', anything, (g, a, b) => [toGreater(g, a, b), toGreater(g, b, a)]);
-export const minimum = binary('minimum', 'minimum', anything, (g, a, b) => [toGreater(g, b, a), toGreater(g, a, b)]);
+export const maximum = binary('maximum', 'maximum', ordered, (g, a, b) => [toGreater(g, a, b), toGreater(g, b, a)]);
+export const minimum = binary('minimum', 'minimum', ordered, (g, a, b) => [toGreater(g, b, a), toGreater(g, a, b)]);
 
 // ---- rounding and sign
 
 const absOp = unary('abs', 'abs', numbers, (g, x) => mul(g, sign(x)));
-export const abs = (x: Expr): Expr => (isUnsigned(x.dtype) ? x : absOp(x));
+const magnitudeOp = define<[Expr]>({
+  name: 'magnitude',
+  infer: ([x]) => x.withDType(partType(x.dtype)),
+  lower: (e, xs, _, out) => e.op('abs', xs, [out])[0]!,
+  vjp: (g, [z]) => [mul(g, direction(z))],
+  batch: same,
+});
+/** Of complex numbers the distance from 0, a float. */
+export const abs = (x: Expr): Expr => {
+  if (isComplex(x.dtype)) return magnitudeOp([x], null);
+  return isUnsigned(x.dtype) ? x : absOp(x);
+};
+/** z / |z|, and 0 for 0. */
+const direction = (z: Expr): Expr => {
+  const isZero = eq(z, 0);
+  return where(isZero, 0, div(z, abs(where(isZero, 1, z))));
+};
 const signOp = custom<[Expr]>(
   'sign',
   ([x]) => sub(convert(gt(x, 0), x.dtype), convert(lt(x, 0), x.dtype)), // 0 for NaN, as in torch
   (g) => [zerosLike(g)],
 );
 /** -1, 0 or 1. */
-export const sign = (x: Expr): Expr => (x.dtype === 'bool' ? x : signOp([x], null));
+export const sign = (x: Expr): Expr => {
+  if (isComplex(x.dtype)) throw new DTypeError(`sign: ${x.aval} has none: sgn() gives z / |z|`);
+  return x.dtype === 'bool' ? x : signOp([x], null);
+};
+/** The sign; of complex numbers z / |z|, and 0 for 0. */
+export const sgn = (x: Expr): Expr => (isComplex(x.dtype) ? direction(x) : sign(x));
 
 /** Integers are whole already. */
 const rounding = (name: string, hlo: string): Unary => {
-  const op = unary(name, hlo, numbers, zerosLike);
+  const op = unary(name, hlo, realNumbers, zerosLike);
   return (x) => (isInteger(x.dtype) ? x : op(x));
 };
 export const floor = rounding('floor', 'floor');
 export const ceil = rounding('ceil', 'ceil');
 export const trunc = (x: Expr): Expr => (isInteger(x.dtype) ? x : where(lt(x, 0), ceil(x), floor(x)));
 const roundEven = rounding('round', 'round_nearest_even');
-/** To the nearest number with so many decimals (negative: tens, hundreds), ties to even. */
+/** To the nearest number with this number of decimals (negative: tens, hundreds), ties to even. */
 export function round(x: Expr, { decimals = 0 }: { readonly decimals?: number } = {}): Expr {
   const scale = 10 ** Math.abs(decimals);
   if (!decimals) return roundEven(x);
@@ -135,17 +167,17 @@ export function round(x: Expr, { decimals = 0 }: { readonly decimals?: number } 
 
 // ---- exponential, trigonometric, special
 
-export const exp = float1('exp', 'exponential', (g, _, y) => mul(g, y));
-export const expm1 = float1('expm1', 'exponential_minus_one', (g, x) => mul(g, exp(x)));
-export const log = float1('log', 'log', (g, x) => div(g, x));
-export const log1p = float1('log1p', 'log_plus_one', (g, x) => div(g, add(x, 1)));
-export const sqrt = float1('sqrt', 'sqrt', (g, _, y) => div(g, mul(2, y)));
-export const rsqrt = float1('rsqrt', 'rsqrt', (g, _, y) => mul(g, mul(-0.5, mul(y, mul(y, y)))));
+export const exp = analytic('exp', 'exponential', (g, _, y) => mul(g, y));
+export const expm1 = analytic('expm1', 'exponential_minus_one', (g, x) => mul(g, exp(x)));
+export const log = analytic('log', 'log', (g, x) => div(g, x));
+export const log1p = analytic('log1p', 'log_plus_one', (g, x) => div(g, add(x, 1)));
+export const sqrt = analytic('sqrt', 'sqrt', (g, _, y) => div(g, mul(2, y)));
+export const rsqrt = analytic('rsqrt', 'rsqrt', (g, _, y) => mul(g, mul(-0.5, mul(y, mul(y, y)))));
 export const cbrt = float1('cbrt', 'cbrt', (g, _, y) => div(g, mul(3, mul(y, y))));
-const logistic = float1('sigmoid', 'logistic', (g, _, y) => mul(g, mul(y, sub(1, y))));
+const logistic = analytic('sigmoid', 'logistic', (g, _, y) => mul(g, mul(y, sub(1, y))));
 export const sigmoid = (x: Expr): Expr => inWide(floating(x), logistic); // exp(12) is too large for f16
-export const sin = float1('sin', 'sine', (g, x) => mul(g, cos(x)));
-export const cos = float1('cos', 'cosine', (g, x) => neg(mul(g, sin(x))));
+export const sin = analytic('sin', 'sine', (g, x) => mul(g, cos(x)));
+export const cos = analytic('cos', 'cosine', (g, x) => neg(mul(g, sin(x))));
 /** The angle of the point (b, a), whose gradient at the origin is 0. */
 export const atan2 = float2('atan2', 'atan2', (g, a, b) => {
   const square = add(mul(a, a), mul(b, b));
@@ -154,16 +186,18 @@ export const atan2 = float2('atan2', 'atan2', (g, a, b) => {
 });
 /** The next number after a on the way to b. */
 export const nextafter = float2('nextafter', 'chlo.next_after', (g, a, b) => [where(eq(a, b), 0, g), zerosLike(g)]);
-export const tan = float1('tan', 'chlo.tan', (g, _, y) => mul(g, add(mul(y, y), 1)));
-export const asin = float1('asin', 'chlo.asin', (g, x) => mul(g, rsqrt(sub(1, mul(x, x)))));
-export const acos = float1('acos', 'chlo.acos', (g, x) => neg(mul(g, rsqrt(sub(1, mul(x, x))))));
-export const atan = float1('atan', 'chlo.atan', (g, x) => div(g, add(mul(x, x), 1)));
-export const sinh = float1('sinh', 'chlo.sinh', (g, x) => mul(g, cosh(x)));
-export const cosh = float1('cosh', 'chlo.cosh', (g, x) => mul(g, sinh(x)));
-export const tanh = float1('tanh', 'tanh', (g, _, y) => mul(g, sub(1, mul(y, y))));
-export const asinh = float1('asinh', 'chlo.asinh', (g, x) => mul(g, rsqrt(add(mul(x, x), 1))));
-export const acosh = float1('acosh', 'chlo.acosh', (g, x) => mul(g, rsqrt(sub(mul(x, x), 1))));
-export const atanh = float1('atanh', 'chlo.atanh', (g, x) => div(g, sub(1, mul(x, x))));
+export const tan = analytic('tan', 'chlo.tan', (g, _, y) => mul(g, add(mul(y, y), 1)));
+export const asin = analytic('asin', 'chlo.asin', (g, x) => mul(g, rsqrt(sub(1, mul(x, x)))));
+export const acos = analytic('acos', 'chlo.acos', (g, x) => neg(mul(g, rsqrt(sub(1, mul(x, x))))));
+export const atan = analytic('atan', 'chlo.atan', (g, x) => div(g, add(mul(x, x), 1)));
+export const sinh = analytic('sinh', 'chlo.sinh', (g, x) => mul(g, cosh(x)));
+export const cosh = analytic('cosh', 'chlo.cosh', (g, x) => mul(g, sinh(x)));
+export const tanh = analytic('tanh', 'tanh', (g, _, y) => mul(g, sub(1, mul(y, y))));
+export const asinh = analytic('asinh', 'chlo.asinh', (g, x) => mul(g, rsqrt(add(mul(x, x), 1))));
+export const acosh = analytic('acosh', 'chlo.acosh', (g, x) =>
+  mul(g, isComplex(x.dtype) ? mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1))) : rsqrt(sub(mul(x, x), 1))),
+);
+export const atanh = analytic('atanh', 'chlo.atanh', (g, x) => div(g, sub(1, mul(x, x))));
 const erfNear = float1('erfNear', 'chlo.erf'); // it stops at 0.99999982 in f32
 const erfOp = custom<[Expr]>(
   'erf',
@@ -192,9 +226,31 @@ export const polygamma: Binary = (a, b) => {
     throw new ArgumentError(`polygamma: takes a whole number and a tensor, got ${order}: write polygamma(1, x)`);
   }
   const y = floating(x);
-  if (n === 0) return digamma(y);
-  return where(isposinf(y), 0, polygammaOp(full(y.shape, n, y.dtype), y)); // XLA has NaN there
+  return n === 0 ? digamma(y) : inWide(y, (wide) => polygammaOf(Number(n), wide));
 };
+/**
+ * Below 0 by reflection: XLA's series is for positive numbers. psi_n(x) = (-1)^n psi_n(1 - x) - pi d^n/dx^n cot(pi x),
+ * whose derivatives are polynomials of the cotangent: of p(c) it is -pi (1 + c^2) p'(c).
+ */
+function polygammaOf(n: number, x: Expr): Expr {
+  const below = lt(x, 0);
+  const away = where(below, sub(1, x), where(logicalOr(isposinf(x), eq(x, 0)), 1, x));
+  const series = polygammaOp(full(x.shape, n, x.dtype), away);
+  let derivative = [0, 1]; // coefficients, of the cotangent itself
+  for (let k = 0; k < n; k++) {
+    const slope = derivative.slice(1).map((c, i) => -c * (i + 1));
+    derivative = [...slope, 0, 0].map((c, i) => c + (slope[i - 2] ?? 0));
+  }
+  const fraction = where(below, sub(x, round(x)), 0.25); // near the pole, whose multiples of pi a float does not hold
+  const pole = logicalOr(eq(x, 0), logicalAnd(below, eq(fraction, 0)));
+  const angle = mul(where(pole, 0.25, fraction), Math.PI);
+  const cot = div(cos(angle), sin(angle));
+  const waves = derivative.reduceRight((sum, c) => add(mul(sum, cot), c), zerosLike(cot));
+  const reflected = sub(n % 2 ? neg(series) : series, mul(waves, Math.PI ** (n + 1)));
+  const sided = where(below, reflected, where(isposinf(x), n === 1 ? 0 : Number.NaN, series)); // torch's, too
+  const end = full([], n % 2 ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY, x.dtype);
+  return where(n === 1 ? pole : logicalOr(pole, isneginf(x)), end, sided);
+}
 const polygammaOp: (n: Expr, x: Expr) => Expr = pointwise<[Expr, Expr]>(
   'polygamma',
   'chlo.polygamma',
@@ -232,11 +288,18 @@ const compareOp = define<[Expr, Expr], { direction: string }>({
   name: 'compare',
   infer: (xs) => checkSame('compare', xs).withDType('bool'),
   lower: (e, xs, { direction }, out) => e.op('compare', xs, [out], comparing(direction, e.typeOf(xs[0]).dtype))[0]!,
+  batch: same,
 });
 const comparison =
   (direction: string): Binary =>
-  (a, b) =>
-    compareOp(align(direction.toLowerCase(), [a, b]) as [Expr, Expr], { direction });
+  (a, b) => {
+    const [x, y] = align(direction.toLowerCase(), [a, b]) as [Expr, Expr];
+    if (isComplex(x.dtype) && direction !== 'EQ' && direction !== 'NE')
+      throw new DTypeError(
+        `${direction.toLowerCase()}: complex numbers have no order, got ${typesOf([x, y])}: compare abs() or real()`,
+      );
+    return compareOp([x, y], { direction });
+  };
 export const eq = comparison('EQ');
 export const ne = comparison('NE');
 export const lt = comparison('LT');
@@ -248,26 +311,35 @@ const isFiniteOp = define<[Expr]>({
   name: 'isFinite',
   infer: ([x]) => x.withDType('bool'),
   lower: (e, xs, _, out) => e.op('is_finite', xs, [out])[0]!,
+  batch: same,
 });
-export const isfinite: Unary = (x) => (isFloat(x.dtype) ? isFiniteOp([x], null) : full(x.shape, true, 'bool'));
+export const isfinite: Unary = (x) => {
+  if (isComplex(x.dtype)) return logicalAnd(isfinite(realPart(x)), isfinite(imagPart(x)));
+  return isFloat(x.dtype) ? isFiniteOp([x], null) : full(x.shape, true, 'bool');
+};
 export const isnan: Unary = (x) => ne(x, x);
 const equals =
-  (value: number): Unary =>
-  (x) =>
-    isFloat(x.dtype) ? eq(x, value) : full(x.shape, false, 'bool');
-export const isposinf = equals(Number.POSITIVE_INFINITY);
-export const isneginf = equals(Number.NEGATIVE_INFINITY);
-export const isinf: Unary = (x) => logicalOr(isposinf(x), isneginf(x));
+  (name: string, value: number): Unary =>
+  (x) => {
+    if (isComplex(x.dtype))
+      throw new DTypeError(`${name}: complex numbers have no sign, got ${x.aval}: use isinf(), or real()`);
+    return isFloat(x.dtype) ? eq(x, value) : full(x.shape, false, 'bool');
+  };
+export const isposinf = equals('isposinf', Number.POSITIVE_INFINITY);
+export const isneginf = equals('isneginf', Number.NEGATIVE_INFINITY);
+export const isinf: Unary = (x) =>
+  isComplex(x.dtype) ? logicalOr(isinf(realPart(x)), isinf(imagPart(x))) : logicalOr(isposinf(x), isneginf(x));
 
 const selectOp = define<[Expr, Expr, Expr]>({
   name: 'select',
   infer: ([, a, b]) => checkSame('where', [a, b]),
   lower: (e, xs, _, out) => e.op('select', xs, [out])[0]!,
   vjp: (g, [c]) => [null, where(c, g, zerosLike(g)), where(c, zerosLike(g), g)],
+  batch: same,
 });
 /**
- * a where the condition holds, else b. Unlike torch: as a method it is the condition's, condition.where(a, b); without
- * a and b: nonzero.
+ * a where the condition holds, else b. As a method: x.where(condition, other), or condition.where(a, b) where a is no
+ * condition. Unlike torch: without a and b there is nonzero(condition, { asTuple: true }).
  */
 export function where(condition: Expr, a: Operand, b: Operand): Expr {
   if (condition.dtype !== 'bool') {

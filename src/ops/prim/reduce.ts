@@ -1,16 +1,29 @@
 import { highest, lowest } from '../../base/literal.js';
-import { isFloat } from '../../base/promote.js';
+import { isComplex, isFloat } from '../../base/promote.js';
+import { range } from '../../base/shape.js';
 import { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
 import type { Emitter, Ssa } from '../../ir/op.js';
 import { numbers, reduceSum, reduction, type Share, stretched, without } from './broadcast.js';
+import { conjugate } from './complex.js';
 import { iota, zerosLike } from './constant.js';
-import { type Accepts, comparing, define, defineMulti, i64, i64s, scalarConstant } from './define.js';
+import {
+  type Accepts,
+  checkDType,
+  comparing,
+  define,
+  defineMulti,
+  i64,
+  i64s,
+  same,
+  scalarConstant,
+  shifted,
+} from './define.js';
 import { convert } from './move.js';
 import { div, eq, isnan, logicalAnd, logicalOr, mul, where } from './pointwise.js';
 import { productOfOthers } from './scanning.js';
 
-const anything: Accepts = [() => true, 'anything'];
+const ordered: Accepts = [(d) => !isComplex(d), 'numbers that have an order, not complex ones (use abs() or real())'];
 const booleans: Accepts = [(d) => d === 'bool', 'booleans'];
 
 /** Its gradient is made from the other elements, not by division: they may be zero. */
@@ -19,28 +32,32 @@ export const reduceProd = reduction(
   'multiply',
   () => 1,
   numbers,
-  (g, x, _y, _share, dims) => mul(g, productOfOthers(x, dims)),
+  (g, x, _y, _share, dims) => mul(g, conjugate(productOfOthers(x, dims))),
 );
 /** Equal extremes share the gradient, as in torch. */
 const toExtremes = (g: Expr, x: Expr, y: Expr, share: Share): Expr => {
   const hit = convert(eq(x, y), g.dtype);
   return mul(g, div(hit, share(hit)));
 };
-export const reduceMax = reduction('reduceMax', 'maximum', lowest, anything, toExtremes);
-export const reduceMin = reduction('reduceMin', 'minimum', highest, anything, toExtremes);
+export const reduceMax = reduction('reduceMax', 'maximum', lowest, ordered, toExtremes);
+export const reduceMin = reduction('reduceMin', 'minimum', highest, ordered, toExtremes);
 /** The largest that is a number: where NaN is noticed anyway, and in half the time. */
-export const reduceTop = reduction('reduceTop', 'maximum', lowest, anything, toExtremes, false);
+export const reduceTop = reduction('reduceTop', 'maximum', lowest, ordered, toExtremes, false);
 export const reduceAnd = reduction('reduceAnd', 'and', () => true, booleans);
 export const reduceOr = reduction('reduceOr', 'or', () => false, booleans);
 
-const sharedOp = define<[Expr, Expr]>({
+const sharedOp = define<[Expr, Expr], null>({
   name: 'shared',
   infer: ([, y]) => y,
   lower: (_, [, y]) => y,
+  // y has the first dimensions of x: one value for each of them.
   vjp: (g, [x, y]) => {
-    const hit = convert(logicalOr(eq(x, y), logicalAnd(isnan(x), isnan(y))), g.dtype);
-    return [mul(hit, div(g, reduceSum(hit))), null];
+    const rest = range(x.shape.length).slice(y.shape.length);
+    const [value, gradient] = [stretched(y, x, rest), stretched(g, x, rest)];
+    const hit = convert(logicalOr(eq(x, value), logicalAnd(isnan(x), isnan(value))), g.dtype);
+    return [mul(hit, div(gradient, stretched(reduceSum(hit, rest), x, rest))), null];
   },
+  batch: same,
 });
 /** y, which is one of x's values: all elements that have it share the gradient. */
 export const shared = (x: Expr, y: Expr): Expr => sharedOp([x, y], null);
@@ -70,7 +87,10 @@ function goesFirst(e: Emitter, [v, i, w, j]: readonly Ssa[], largest: boolean): 
 
 const extremeOp = defineMulti<[Expr], Extreme>({
   name: 'extreme',
-  infer: ([x], { dim }) => [without(x, [dim]), without(x, [dim]).withDType('i64')],
+  infer: ([x], { dim }) => {
+    checkDType('max and min', [x], ...ordered);
+    return [without(x, [dim]), without(x, [dim]).withDType('i64')];
+  },
   lower: (e, [x], { dim, largest }, [values, indices]) => {
     const type = e.typeOf(x);
     const [value, index] = [Aval.of(type.dtype, []), Aval.of(INDEX, [])];
@@ -95,6 +115,7 @@ const extremeOp = defineMulti<[Expr], Extreme>({
     const hit = eq(iota(x.shape, dim, 'i64'), stretched(indices!, x, [dim]));
     return [where(hit, stretched(g, x, [dim]), zerosLike(x))];
   },
+  batch: shifted(({ dim, largest }) => ({ dim: dim + 1, largest })),
 });
 /** The largest or smallest element along a dimension and its place: the first of equals; NaN beats all, as in torch. */
 export function reduceExtreme(x: Expr, dim: number, largest: boolean): { values: Expr; indices: Expr } {

@@ -3,7 +3,7 @@ import { sizeOf } from '../../base/dtype.js';
 import { wideType } from '../../base/promote.js';
 import { range } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
-import { define, i64s, scalarConstant } from './define.js';
+import { define, i64s, scalarConstant, shifted } from './define.js';
 import { permute, reshape, reverse } from './move.js';
 import { mul } from './pointwise.js';
 import { padDim } from './slice.js';
@@ -32,6 +32,7 @@ const cumsumOp = define<[Expr], { dim: number; backward: boolean }>({
     return inner === out ? y! : e.op('convert', [y!], [out])[0]!;
   },
   vjp: (g, _, { dim, backward }) => [runningSum(g, dim, !backward)],
+  batch: shifted(({ dim, backward }) => ({ dim: dim + 1, backward })),
 });
 /** Each element and all before it (backward: after it) added. */
 export const runningSum = (x: Expr, dim: number, backward = false): Expr =>

@@ -1,7 +1,10 @@
-// How a value is to lie on the devices of a mesh: a wish inside a program, which XLA's partitioner follows.
+// Sharding constraints inside a program, which XLA's partitioner follows.
 import type { Expr } from '../../ir/expr.js';
-import type { Sharding } from '../../ir/mesh.js';
-import { define } from './define.js';
+import { Sharding } from '../../ir/mesh.js';
+import { define, shifted } from './define.js';
+
+/** For arrays with one dimension more in front, which every device has whole. */
+export const unsplitFirst = ({ mesh, axes }: Sharding): Sharding => Sharding.along(mesh, [[], ...axes]);
 
 const constraintOp = define<[Expr], { sharding: Sharding }>({
   name: 'shardingConstraint',
@@ -9,9 +12,10 @@ const constraintOp = define<[Expr], { sharding: Sharding }>({
   lower: (e, [x], { sharding }, out) =>
     e.op('sdy.sharding_constraint', [x], [out], { sharding: e.sharding(sharding, out.rank) })[0]!,
   vjp: (g, _, { sharding }) => [constrain(g, sharding)],
+  batch: shifted(({ sharding }) => ({ sharding: unsplitFirst(sharding) })),
 });
 
-/** What it was before someone said how it is to lie. */
+/** The value before sharding constraints. */
 export const unconstrained = (e: Expr): Expr => (e.op.name === 'shardingConstraint' ? (e.inputs[0] ?? e) : e);
-/** The same value, split like that. A gradient that passes is split the same way. */
+/** The same value with a sharding. Its gradient has the same sharding. */
 export const constrain = (x: Expr, sharding: Sharding): Expr => constraintOp([x], { sharding });

@@ -3,10 +3,10 @@
 import { DTypeError, ShapeError } from '../../base/errors.js';
 import { range } from '../../base/shape.js';
 import type { Expr } from '../../ir/expr.js';
-import { reduceSum } from './broadcast.js';
+import { broadcastInDim, reduceSum } from './broadcast.js';
 import { full, zerosLike } from './constant.js';
-import { define, defineMulti, i64, i64s, showAll } from './define.js';
-import { sub } from './pointwise.js';
+import { define, defineMulti, i64, i64s, shifted, showAll } from './define.js';
+import { sub, where } from './pointwise.js';
 
 interface Slice {
   readonly start: readonly number[];
@@ -31,6 +31,7 @@ const sliceOp = define<[Expr], Slice>({
       ),
     ];
   },
+  batch: shifted(({ start, limit, step }, n) => ({ start: [0, ...start], limit: [n, ...limit], step: [1, ...step] })),
 });
 /** Elements start, start + step, ... below limit, in each dimension. */
 export const slice = (
@@ -82,6 +83,15 @@ const padOp = define<[Expr, Expr], Padding>({
     );
     return [gx, value.differentiable ? sub(reduceSum(g), reduceSum(gx)) : null];
   },
+  batch: ({ xs: [x, value], stacked: [, several], attrs: { low, high, interior }, stack }) => {
+    const padded = (y: Expr, by: Expr) => pad(y, by, [0, ...low], [0, ...high], [0, ...interior]);
+    const whole = x.shape.length > low.length ? x : stack(x);
+    if (!several) return padded(whole, value);
+    // Each example has a value of its own to pad with.
+    const inside = padded(full(whole.shape, true, 'bool'), full([], false, 'bool'));
+    const values = broadcastInDim(value, inside.shape, [0]);
+    return where(inside, padded(whole, full([], 0, x.dtype)), values);
+  },
 });
 /** Negative padding takes away. */
 export const pad = (
@@ -113,6 +123,7 @@ const concatOp = define<readonly Expr[], { dim: number }>({
     );
   },
   lower: (e, xs, { dim }, out) => e.op('concatenate', xs, [out], { dimension: i64(dim) })[0]!,
+  batch: shifted(({ dim }) => ({ dim: dim + 1 })),
   vjp: (g, xs, { dim }) => {
     let at = 0;
     return xs.map((x) => {
@@ -148,6 +159,7 @@ const piecesOp = defineMulti<[Expr], { dim: number; sizes: readonly number[] }>(
       dim,
     ),
   ],
+  batch: shifted(({ dim, sizes }) => ({ dim: dim + 1, sizes })),
 });
 /** Slices side by side that make up all of x: their gradients are put together again, not added up. */
 export const pieces = (x: Expr, dim: number, sizes: readonly number[]): Expr[] =>

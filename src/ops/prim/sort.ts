@@ -5,7 +5,8 @@ import { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
 import type { Ssa } from '../../ir/op.js';
 import { zerosLike } from './constant.js';
-import { comparing, defineMulti, i64 } from './define.js';
+import { checkDType, comparing, defineMulti, i64, same, shifted } from './define.js';
+import { ordered } from './define-pointwise.js';
 import { scatterAlong } from './gather.js';
 
 /** What belongs to chosen elements of x, at their places; zeros elsewhere. */
@@ -15,7 +16,10 @@ const putBack = (g: Expr, x: Expr, indices: Expr, dim: number): Expr =>
 /** Along one dimension: the values in order, and the places they came from. */
 export const sortAlong = defineMulti<[Expr], { dim: number; descending: boolean; stable: boolean }>({
   name: 'sort',
-  infer: ([x]) => [x, x.withDType('i64')],
+  infer: ([x]) => {
+    checkDType('sort', [x], ...ordered);
+    return [x, x.withDType('i64')];
+  },
   lower: (e, [x], { dim, descending, stable }, [values, indices]) => {
     const places = indices!.withDType('i32');
     const [scalar, place, bool] = [values!.withShape([]), places.withShape([]), Aval.of('bool', [])];
@@ -34,12 +38,14 @@ export const sortAlong = defineMulti<[Expr], { dim: number; descending: boolean;
     return [v!, e.op('convert', [i!], [indices!])[0]!];
   },
   vjp: ([g], [x], { dim }, [, indices]) => [g ? putBack(g, x, indices!, dim) : null],
+  batch: shifted(({ dim, ...how }) => ({ dim: dim + 1, ...how })),
 });
 
 /** The k largest or smallest of the last dimension, in order, and their places. */
 export const topK = defineMulti<[Expr], { k: number; largest: boolean }>({
   name: 'topK',
   infer: ([x], { k }) => {
+    checkDType('topk', [x], ...ordered);
     const top = x.withShape([...x.shape.slice(0, -1), k]);
     return [top, top.withDType('i64')];
   },
@@ -58,4 +64,5 @@ export const topK = defineMulti<[Expr], { k: number; largest: boolean }>({
     return [largest ? v! : flip(v!), e.op('convert', [i!], [indices!])[0]!];
   },
   vjp: ([g], [x], _, [, indices]) => [g ? putBack(g, x, indices!, x.shape.length - 1) : null],
+  batch: same,
 });

@@ -8,7 +8,7 @@ import type { Ssa } from '../../ir/op.js';
 import { broadcastTo } from './broadcast.js';
 import { full, iota } from './constant.js';
 import { custom } from './custom.js';
-import { checkDType, checkSame, defineMulti } from './define.js';
+import { checkDType, checkSame, defineMulti, same } from './define.js';
 import { convert, reshape } from './move.js';
 import { add, bitwiseLeftShift, bitwiseOr, bitwiseRightShift, lt, maximum, minimum, mul } from './pointwise.js';
 import { concat, slice } from './slice.js';
@@ -49,6 +49,7 @@ const threefryOp = defineMulti<[k0: Expr, k1: Expr, c0: Expr, c1: Expr]>({
     }
     return [flip(x0), flip(x1)];
   },
+  batch: same,
 });
 export const threefry2x32 = (k0: Expr, k1: Expr, c0: Expr, c1: Expr): [Expr, Expr] =>
   threefryOp([k0, k1, c0, c1], null) as [Expr, Expr];
@@ -66,6 +67,7 @@ const advanceOp = custom<[Expr], { readonly by: number }>(
     return concat([slice(state, [0], [2]), reshape(lo, [1]), reshape(next, [1])], 0);
   },
   () => [null],
+  null,
 );
 /** The counter `by` further. */
 export const advance = (state: Expr, by: number): Expr => advanceOp([state], { by });
@@ -118,3 +120,8 @@ export function open(pair: readonly [Expr, Expr], dtype: 'f32' | 'f64'): Expr {
   const x = mul(add(convert(pair[0], 'f32'), 0.5), 2 ** -32);
   return minimum(x, 1 - 2 ** -24);
 }
+
+const F16_MAX = 65504;
+/** Draws in `dtype`. Those of a long tail that f16 cannot hold become its largest number instead of infinite. */
+export const rounded = (x: Expr, dtype: DType): Expr =>
+  convert(dtype === 'f16' ? minimum(maximum(x, -F16_MAX), F16_MAX) : x, dtype);

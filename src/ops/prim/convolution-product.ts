@@ -1,0 +1,183 @@
+// Convolutions as matrix products, for XLA's CPU compiler: there a window that is larger than the operand runs a plain loop,
+// a hundred times slower than the product, and many weights on few positions are mostly copied from layout to layout.
+import { sizeOf } from '../../base/dtype.js';
+import { range } from '../../base/shape.js';
+import { Aval } from '../../ir/aval.js';
+import type { Emitter, Ssa } from '../../ir/op.js';
+import type { Convolution } from './convolution.js';
+import { i64, i64s, scalarConstant } from './define.js';
+import { lowerRanked } from './dot.js';
+
+/** A program's text has an operation for each position of the window. */
+const MOST_TAPS = 64;
+
+/** The convolution as a product; undefined where XLA's own convolution is as fast. */
+export function lowerAsProduct(
+  e: Emitter,
+  [x, kernel]: readonly [Ssa, Ssa],
+  c: Convolution,
+  out: Aval,
+): Ssa | undefined {
+  if (e.platform !== 'cpu' || e.mesh || c.featureGroups * c.batchGroups > 1) return undefined;
+  const [operand, window] = [e.typeOf(x), e.typeOf(kernel)];
+  const isTrailing = c.kernel.space.every((d, i) => d === 2 + i);
+  if (!c.x.space.length || !isTrailing || !operand.size || !window.size || !out.size) return undefined;
+  const f = factsOf(operand, window, c, out);
+  if (!f.taps.length || f.taps.length > MOST_TAPS) return undefined;
+
+  // Elements that are written beside the result: patches, and a kernel in another order than [output features, sums].
+  const isTurned = c.kernel.feature < c.kernel.batch;
+  const [before, after] = [f.inner, f.outer].map((space) => f.batch * sizeOf(space) * f.taps.length) as [
+    number,
+    number,
+  ];
+  const gathering = after * f.features + (isTurned ? window.size : 0);
+  const scattering = isTurned && c.stride.every((s) => s === 1) ? before * f.outputs : Number.POSITIVE_INFINITY;
+  const swapsOperands = sizeOf(window.shape.slice(2)) > sizeOf(f.inner); // what XLA does, and then has no fast code
+  if (!swapsOperands && Math.min(gathering, scattering) > Math.max(window.size, out.size)) return undefined;
+
+  const y = (scattering < gathering ? scattered : gathered)(e, x, cut(e, kernel, f), c, f);
+  // [batch, output features, space] as the result has it.
+  const order = out.shape.map((_, d) => (d === c.y.batch ? 0 : d === c.y.feature ? 1 : 2 + c.y.space.indexOf(d)));
+  return transpose(e, y, order);
+}
+
+interface Facts {
+  readonly batch: number;
+  readonly features: number;
+  readonly outputs: number;
+  /** Sizes of space: of the operand, and of the result. */
+  readonly inner: readonly number[];
+  readonly outer: readonly number[];
+  /** The part of the kernel's window that meets the operand, not its padding alone. */
+  readonly first: readonly number[];
+  readonly last: readonly number[];
+  /** In the order of the kernel's elements: where each reads, from the padded operand's begin. */
+  readonly taps: readonly (readonly number[])[];
+}
+function factsOf(operand: Aval, window: Aval, c: Convolution, out: Aval): Facts {
+  const inner = c.x.space.map((d) => operand.shape[d]!);
+  const outer = c.y.space.map((d) => out.shape[d]!);
+  const offset = (i: number, k: number) => (c.reversed ? window.shape[2 + i]! - 1 - k : k) * c.kernelDilation[i]!;
+  const meeting = inner.map((n, i) =>
+    range(window.shape[2 + i]!).filter((k) =>
+      range(outer[i]!).some((o) => {
+        const at = o * c.stride[i]! + offset(i, k) - c.padding[i]![0];
+        return at >= 0 && at <= (n - 1) * c.dilation[i]! && at % c.dilation[i]! === 0;
+      }),
+    ),
+  );
+  const [first, last] = [meeting.map((ks) => ks[0] ?? 0), meeting.map((ks) => ks.at(-1) ?? -1)];
+  const taps = first.reduce<number[][]>(
+    (all, from, i) => all.flatMap((at) => range(last[i]! - from + 1).map((k) => [...at, offset(i, from + k)])),
+    [[]],
+  );
+  return {
+    ...{ batch: operand.shape[c.x.batch]!, features: operand.shape[c.x.feature]! },
+    ...{ outputs: window.shape[c.kernel.batch]!, inner, outer, first, last, taps },
+  };
+}
+
+/** Patches of the operand, which one product multiplies with the kernel. */
+function gathered(e: Emitter, x: Ssa, kernel: Ssa, c: Convolution, f: Facts): Ssa {
+  const { batch, features, outputs, outer, taps } = f;
+  const padded = pad(e, transpose(e, x, [c.x.batch, c.x.feature, ...c.x.space]), {
+    low: c.padding.map(([low]) => low),
+    high: c.padding.map(([, high]) => high),
+    dilation: c.dilation,
+  });
+  const type = e.typeOf(x).withShape([batch, features, ...outer]);
+  const parts = taps.map((at) => {
+    const limit = outer.map((n, i) => at[i]! + (n - 1) * c.stride[i]! + 1);
+    const [part] = e.op(
+      'slice',
+      [padded],
+      [type],
+      slicing([0, 0, ...at], [batch, features, ...limit], [1, 1, ...c.stride]),
+    );
+    return reshape(e, part!, [batch, features, 1, ...outer]);
+  });
+  const stacked = type.withShape([batch, features, taps.length, ...outer]);
+  const patches = parts.length === 1 ? parts[0]! : e.op('concatenate', parts, [stacked], { dimension: i64(2) })[0]!;
+  const space = outer.map((_, i) => 3 + i);
+  const rows = batch * sizeOf(outer);
+  const left = reshape(e, transpose(e, patches, [0, ...space, 1, 2]), [rows, features * taps.length]);
+  const window = transpose(e, kernel, [c.kernel.batch, c.kernel.feature, ...c.kernel.space]);
+  const right = reshape(e, window, [outputs, features * taps.length]);
+  // What the result has first, so that the larger side need not be transposed.
+  if (c.y.feature < c.y.batch) {
+    const y = reshape(e, product(e, right, left), [outputs, batch, ...outer]);
+    return transpose(e, y, [1, 0, ...outer.map((_, i) => 2 + i)]);
+  }
+  const y = reshape(e, product(e, left, right), [batch, ...outer, outputs]);
+  return transpose(e, y, [0, 1 + outer.length, ...outer.map((_, i) => 1 + i)]);
+}
+
+/** What each element of the operand adds to each of the results that read it; those are summed. */
+function scattered(e: Emitter, x: Ssa, kernel: Ssa, c: Convolution, f: Facts): Ssa {
+  const { batch, features, outputs, inner, outer, taps } = f;
+  const left = reshape(e, transpose(e, x, [c.x.batch, ...c.x.space, c.x.feature]), [batch * sizeOf(inner), features]);
+  const right = reshape(e, kernel, [features, outputs * taps.length]);
+  const all = reshape(e, product(e, left, right, 0), [batch, ...inner, outputs, taps.length]);
+  const added = transpose(e, all, [0, 1 + inner.length, ...inner.map((_, i) => 1 + i), 2 + inner.length]);
+  const [shape, out] = [
+    [batch, outputs, ...inner],
+    [batch, outputs, ...outer],
+  ];
+  const type = e.typeOf(x);
+  return taps
+    .map((at, t) => {
+      const start = [...shape.map(() => 0), t];
+      const type1 = type.withShape([...shape, 1]);
+      const [part] = e.op('slice', [added], [type1], slicing(start, [...shape, t + 1]));
+      const low = at.map((k, i) => c.padding[i]![0] - k);
+      const high = inner.map((n, i) => outer[i]! - low[i]! - ((n - 1) * c.dilation[i]! + 1));
+      return pad(e, reshape(e, part!, shape), { low, high, dilation: c.dilation });
+    })
+    .reduce((a, b) => e.op('add', [a, b], [type.withShape(out)])[0]!);
+}
+
+/** a b^T, or a b where dimension 0 of b is summed over. */
+function product(e: Emitter, a: Ssa, b: Ssa, summed: 0 | 1 = 1): Ssa {
+  const [left, right] = [e.typeOf(a), e.typeOf(b)];
+  const dims = { batch: [[], []], sum: [[1], [summed]] } as const;
+  return lowerRanked(e, [a, b], dims, Aval.of(left.dtype, [left.shape[0]!, right.shape[1 - summed]!]));
+}
+function transpose(e: Emitter, x: Ssa, order: readonly number[]): Ssa {
+  if (order.every((d, i) => d === i)) return x;
+  const type = e.typeOf(x);
+  return e.op('transpose', [x], [type.withShape(order.map((d) => type.shape[d]!))], { permutation: i64s(order) })[0]!;
+}
+function reshape(e: Emitter, x: Ssa, shape: readonly number[]): Ssa {
+  return e.op('reshape', [x], [e.typeOf(x).withShape(shape)])[0]!;
+}
+const slicing = (start: readonly number[], limit: readonly number[], strides = start.map(() => 1)) => ({
+  start_indices: i64s(start),
+  limit_indices: i64s(limit),
+  strides: i64s(strides),
+});
+/** The part of the kernel's window that is read. */
+function cut(e: Emitter, kernel: Ssa, { first, last }: Facts): Ssa {
+  const type = e.typeOf(kernel);
+  const limit = [...type.shape.slice(0, 2), ...last.map((k) => k + 1)];
+  const shape = limit.map((n, d) => n - (first[d - 2] ?? 0));
+  if (shape.every((n, d) => n === type.shape[d])) return kernel;
+  return e.op('slice', [kernel], [type.withShape(shape)], slicing([0, 0, ...first], limit))[0]!;
+}
+interface Padding {
+  readonly low: readonly number[];
+  readonly high: readonly number[];
+  readonly dilation: readonly number[];
+}
+/** [batch, features, space] with zeros around it and between its elements; less than 0 cuts. */
+function pad(e: Emitter, x: Ssa, { low, high, dilation }: Padding): Ssa {
+  const type = e.typeOf(x);
+  if ([...low, ...high].every((n) => n === 0) && dilation.every((d) => d === 1)) return x;
+  const sizes = low.map((n, i) => n + (type.shape[2 + i]! - 1) * dilation[i]! + 1 + high[i]!);
+  const fill = scalarConstant(e, 0, Aval.of(type.dtype, []));
+  return e.op('pad', [x, fill], [type.withShape([...type.shape.slice(0, 2), ...sizes])], {
+    edge_padding_low: i64s([0, 0, ...low]),
+    edge_padding_high: i64s([0, 0, ...high]),
+    interior_padding: i64s([0, 0, ...dilation.map((d) => d - 1)]),
+  })[0]!;
+}

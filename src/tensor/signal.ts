@@ -1,0 +1,2 @@
+// tx.signal: torch.signal.
+export * as windows from './windows.js';
