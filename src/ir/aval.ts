@@ -4,7 +4,7 @@ import { Interner, newId } from '../base/intern.js';
 import type { Shape } from '../base/shape.js';
 
 export class Aval implements ArrayType {
-  /** As StableHLO writes it: tensor<2x3xf32>. */
+  /** The type in StableHLO: tensor<2x3xf32>. */
   readonly mlir: string;
   readonly size: number;
 

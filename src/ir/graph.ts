@@ -1,16 +1,16 @@
-// Graphs: the nodes that some results need, in order, and what makes two graphs the same program.
+// Graphs: the nodes that some results depend on, in order, and the test whether two graphs are the same program.
 import { createHash } from 'node:crypto';
 import type { Aval } from './aval.js';
 import type { Expr, Signature } from './expr.js';
 
 export interface Graph {
   readonly roots: readonly Expr[];
-  /** Every node once, inputs before uses, in an order that depends on the roots' structure alone. */
+  /** Every node once, inputs before uses, in an order that depends only on the roots' structure. */
   readonly nodes: readonly Expr[];
   readonly index: ReadonlyMap<Expr, number>;
 }
 
-/** Collects what the roots need. `stop` says where to go no further: such a node is given, not computed. */
+/** Collects the nodes that the roots depend on. Nodes for which `stop` is true are given, not computed. */
 export function collect(roots: readonly Expr[], stop: (e: Expr) => boolean = () => false): Graph {
   const nodes: Expr[] = [];
   const index = new Map<Expr, number>();
@@ -42,11 +42,11 @@ export function collect(roots: readonly Expr[], stop: (e: Expr) => boolean = () 
   return { roots, nodes, index };
 }
 
-/** The graph as numbers: two graphs are the same program exactly if these are equal. */
+/** The graph as numbers: two graphs are the same program if and only if these are equal. */
 export function structure(graph: Graph, stop: (e: Expr) => boolean = () => false): Int32Array {
   const out: number[] = [];
   for (const e of graph.nodes) {
-    // Of a value that is given, only the type counts; ops may take any number of inputs, so that is written too.
+    // For a given value, only the type counts. Ops may take any number of inputs, so their number is included.
     if (stop(e)) out.push(-1, e.aval.id);
     else {
       out.push(e.signature.id, e.inputs.length);
@@ -57,15 +57,15 @@ export function structure(graph: Graph, stop: (e: Expr) => boolean = () => false
   return Int32Array.from(out);
 }
 
-/** What the numbers of a structure stand for. Who keeps those keeps this, so that equal graphs get equal numbers again. */
+/** The objects that the numbers of a structure refer to. Keep them with it, so that equal graphs get equal numbers again. */
 export type Symbols = ReadonlyMap<number, Signature | Aval>;
 export const symbolsOf = ({ nodes }: Graph, stop: (e: Expr) => boolean): Symbols =>
   new Map(nodes.map((e) => (stop(e) ? e.aval : e.signature)).map((x) => [x.id, x]));
 
-/** A node as its program's numbers tell it: a value that is given, or an op. */
+/** A node decoded from a structure: a given value, or an op. */
 export type NodeFact = { readonly given: Aval } | { readonly op: Signature; readonly inputs: readonly number[] };
 
-/** The nodes that those numbers stand for; there are `count` of them. */
+/** Decodes the `count` nodes of a structure. */
 export function nodesOf(structure: Int32Array, count: number, symbols: Symbols): NodeFact[] {
   const nodes: NodeFact[] = [];
   for (let i = 0; nodes.length < count; ) {
@@ -77,7 +77,7 @@ export function nodesOf(structure: Int32Array, count: number, symbols: Symbols):
   return nodes;
 }
 
-/** A hash of those numbers, as 32 hexadecimal digits: to find a program by, and to show. */
+/** A hash of a structure, as 32 hexadecimal digits: for lookup and for messages. */
 export const hashOf = ({ buffer, byteOffset, byteLength }: Int32Array): string =>
   createHash('sha256')
     .update(new Uint8Array(buffer, byteOffset, byteLength))

@@ -1,5 +1,5 @@
-// Meshes: devices in rows and columns, whose directions have names; and shardings: which dimension of an array is split along
-// which of them. Both are plain data: the devices need not be here.
+// Meshes: devices in a grid with named axes; and shardings: which dimension of an array is split along which axes. Both are plain
+// data: the devices need not exist on this machine.
 import { sizeOf as product } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { Interner, newId } from '../base/intern.js';
@@ -9,16 +9,16 @@ import { type Shape, showShape } from '../base/shape.js';
 export type PartitionSpec = readonly (string | readonly string[] | null)[];
 
 export interface MeshOptions {
-  /** The ids of the devices, in the mesh's row-major order; 0, 1, 2, ... unless told. */
+  /** The ids of the devices, in the mesh's row-major order. Default: 0, 1, 2, ... */
   readonly devices?: readonly number[];
 }
 
 export class Mesh {
   readonly size: number;
   readonly devices: readonly number[];
-  /** Equal ones are the same mesh, in every process. */
+  /** Meshes with equal keys are the same, in every process. */
   readonly key: string;
-  /** Whether there is any: without one, nobody looks for them. */
+  /** Whether any mesh was created: without one, searches for meshes are skipped. */
   static exists = false;
 
   constructor(
@@ -35,7 +35,7 @@ export class Mesh {
     Mesh.exists = true;
   }
 
-  /** How many devices lie along an axis, or along several. */
+  /** The number of devices along one or several axes. */
   sizeOf(axes: string | readonly string[]): number {
     return typeof axes === 'string' ? this.shape[this.indexOf(axes)]! : product(axes.map((axis) => this.sizeOf(axis)));
   }
@@ -43,11 +43,11 @@ export class Mesh {
   indexOf(axis: string): number {
     const index = this.axisNames.indexOf(axis);
     if (index < 0)
-      throw new ArgumentError(`${axis} is no axis of the mesh ${this}: it has ${this.axisNames.join(', ')}`);
+      throw new ArgumentError(`${axis} is not an axis of the mesh ${this}, which has ${this.axisNames.join(', ')}`);
     return index;
   }
 
-  /** How far along axes the device at a position lies, counted over all of them. */
+  /** The coordinate along axes of the device at a position, counted over all of them. */
   along(axes: readonly string[], position: number): number {
     return axes.reduce((n, axis) => {
       const i = this.indexOf(axis);
@@ -55,7 +55,7 @@ export class Mesh {
     }, 0);
   }
 
-  /** The name it has in a program: the same in every process. */
+  /** Its name in a program: the same in every process. */
   get symbol(): string {
     return `@mesh_${this.axisNames.map((name, i) => `${name}${this.shape[i]}`).join('_')}`;
   }
@@ -86,7 +86,7 @@ function checkMesh(shape: readonly number[], axisNames: readonly string[]): void
     );
   const size = shape.find((n) => !Number.isSafeInteger(n) || n < 1);
   if (size !== undefined)
-    throw new ArgumentError(`${given}: ${size} devices along an axis: it is a whole number from 1`);
+    throw new ArgumentError(`${given}: ${size} devices along an axis: it must be a whole number, at least 1`);
   const name = axisNames.find((x) => !/^[A-Za-z]\w*$/.test(x));
   if (name !== undefined)
     throw new ArgumentError(`${given}: an axis cannot be called '${name}': use letters, digits and _`);
@@ -97,29 +97,29 @@ function checkMesh(shape: readonly number[], axisNames: readonly string[]): void
 function checkDevices({ shape, size, devices }: Mesh): void {
   if (devices.length !== size)
     throw new ArgumentError(
-      `Mesh([${shape}]): ${times(shape)}${shape.length > 1 ? ` = ${size}` : ''} devices are needed, and ${devices.length} are given`,
+      `Mesh([${shape}]): ${times(shape)}${shape.length > 1 ? ` = ${size}` : ''} devices are needed, but ${devices.length} are given`,
     );
   const wrong = devices.find((id) => !Number.isSafeInteger(id) || id < 0);
   if (wrong !== undefined)
     throw new ArgumentError(`Mesh([${shape}]): there is no device ${wrong}: devices are numbered from 0`);
   if (new Set(devices).size !== size)
-    throw new ArgumentError(`Mesh([${shape}]): devices [${devices}]: one is there twice`);
+    throw new ArgumentError(`Mesh([${shape}]): devices [${devices}]: an id is repeated`);
 }
 
-/** How an array lies on the devices of a mesh. Equal ones are the same object. */
+/** How an array is distributed over the devices of a mesh. Equal ones are the same object. */
 export class Sharding {
   private constructor(
     readonly id: number,
     readonly mesh: Mesh,
-    /** The axes each dimension is split along, as far as any is; none: every device has the whole. */
+    /** The axes each dimension is split along, up to the last split one; empty if every device has the whole. */
     readonly axes: readonly (readonly string[])[],
   ) {}
 
-  /** Of an array of this shape; `what` is its name in errors. */
+  /** The sharding of an array of this shape; `what` is its name in errors. */
   static of(mesh: Mesh, spec: PartitionSpec, shape: Shape, what = 'a tensor'): Sharding {
     const axes = spec.map((entry) => (entry === null ? [] : typeof entry === 'string' ? [entry] : entry));
     checkSpec(mesh, axes, shape, `${what} ${showShape(shape)} cannot be split as ${showSpec(axes)} over ${mesh}`);
-    return Sharding.along(mesh, product(shape) ? axes : []); // XLA does not split what has no elements
+    return Sharding.along(mesh, product(shape) ? axes : []); // XLA does not split empty arrays
   }
 
   static replicated(mesh: Mesh): Sharding {
@@ -128,7 +128,7 @@ export class Sharding {
 
   static along(mesh: Mesh, axes: readonly (readonly string[])[]): Sharding {
     const split = axes.slice(0, axes.findLastIndex((a) => a.length) + 1);
-    // What every device has whole is the same on every mesh of those devices.
+    // A replicated array is the same on every mesh of these devices.
     const key = split.length ? `${mesh.key}: ${showSpec(split)}` : `all of ${mesh.devices}`;
     return interned.get(key, () => new Sharding(newId(), mesh, split));
   }
@@ -137,23 +137,23 @@ export class Sharding {
     return !this.axes.length;
   }
 
-  /** Into how many parts each dimension is split. */
+  /** The number of parts of each dimension. */
   parts(rank: number): number[] {
     return Array.from({ length: rank }, (_, d) => this.mesh.sizeOf(this.axes[d] ?? []));
   }
 
-  /** What one device holds. */
+  /** The shape of the part on one device. */
   shardShape(shape: Shape): number[] {
     return this.parts(shape.length).map((n, d) => shape[d]! / n);
   }
 
-  /** Where the part of the device at a position of the mesh begins. */
+  /** The start index of the part on the device at a position of the mesh. */
   startOf(shape: Shape, position: number): number[] {
     const part = this.shardShape(shape);
     return part.map((size, d) => size * this.mesh.along(this.axes[d] ?? [], position));
   }
 
-  /** As Shardy writes it, for an array of that rank; `mesh`: another one of the same devices, for what is whole everywhere. */
+  /** The sharding in Shardy's format, for an array of this rank; `mesh`: another mesh of the same devices, if it is replicated. */
   mlir(rank: number, mesh = this.mesh): string {
     const dims = Array.from({ length: rank }, (_, d) => `{${(this.axes[d] ?? []).map((a) => `"${a}"`).join(', ')}}`);
     return `<${(this.isReplicated ? mesh : this.mesh).symbol}, [${dims.join(', ')}]>`;
@@ -171,32 +171,30 @@ export class Sharding {
 }
 const interned = new Interner<Sharding>();
 
-const showSpec = (axes: readonly (readonly string[])[]): string =>
+export const showSpec = (axes: readonly (readonly string[])[]): string =>
   `[${axes.map((a) => (a.length > 1 ? `[${a.join(', ')}]` : (a[0] ?? 'null'))).join(', ')}]`;
 
 function checkSpec(mesh: Mesh, axes: readonly (readonly string[])[], shape: Shape, problem: string): void {
   if (axes.length > shape.length)
-    throw new ArgumentError(
-      `${problem}: the spec has ${axes.length} entries, and there are ${shape.length} dimensions`,
-    );
+    throw new ArgumentError(`${problem}: the spec has ${axes.length} entries for ${shape.length} dimensions`);
   const all = axes.flat();
   for (const axis of all)
     if (!mesh.axisNames.includes(axis))
-      throw new ArgumentError(`${problem}: ${axis} is no axis of the mesh, which has ${mesh.axisNames.join(', ')}`);
+      throw new ArgumentError(`${problem}: ${axis} is not an axis of the mesh, which has ${mesh.axisNames.join(', ')}`);
   const twice = all.find((axis, i) => all.indexOf(axis) !== i);
-  if (twice) throw new ArgumentError(`${problem}: ${twice} is used twice, and an axis can split one dimension`);
+  if (twice) throw new ArgumentError(`${problem}: ${twice} is used twice, but an axis can split only one dimension`);
   axes.forEach((list, d) => {
     const parts = mesh.sizeOf(list);
     if (shape[d]! % parts)
       throw new ArgumentError(
-        `${problem}: dimension ${d} is ${shape[d]}, and ${shape[d]} / ${parts} is no whole number: pad it, or split another dimension`,
+        `${problem}: dimension ${d} has size ${shape[d]}, which is not divisible by ${parts}: pad it, or split another dimension`,
       );
   });
 }
 
-// ---- what XLA chose
+// ---- shardings chosen by XLA
 
-/** How XLA describes a sharding: tiles of an array, and the number of the device that has each. */
+/** XLA's description of a sharding: tiles of an array, and the id of the device that has each. */
 export interface Tiling {
   /** 0: every device has the whole; 3: tiles. */
   readonly type: number;
@@ -207,7 +205,7 @@ export interface Tiling {
   readonly permutation: readonly number[];
 }
 
-/** The sharding that a tiling of an array is, if it follows the axes of the mesh and divides evenly. */
+/** The sharding for a tiling of an array, if it follows the axes of the mesh and divides evenly. */
 export function shardingOfTiling(mesh: Mesh, shape: Shape, tiling: Tiling): Sharding | undefined {
   if (mesh.size === 1 || tiling.type === 0 || !product(shape)) return Sharding.replicated(mesh);
   if (tiling.type !== 3) return undefined;
@@ -237,7 +235,7 @@ function devicesOf({ dims, devices, iota, permutation }: Tiling): readonly numbe
   });
 }
 
-/** Every list of different axes that together have so many devices. */
+/** Every list of distinct axes with this total number of devices. */
 function orders(mesh: Mesh, parts: number): string[][] {
   const grow = (list: string[]): string[][] =>
     mesh.sizeOf(list) === parts

@@ -1,36 +1,38 @@
-// Scopes: what is being traced now, from the outermost to the innermost. A step, the body of a loop or a branch, and a part
-// whose changes are undone each keep the cells that they touch, and give them back as they were.
+// Scopes: the traces in progress, from the outermost to the innermost. A step, the body of a loop or a branch, and a part whose
+// changes are undone each record the cells they touch, and restore them at the end.
 import type { Aval } from './aval.js';
 import type { Expr } from './expr.js';
 
-/** What a scope sees of a cell (runtime/cell.ts): a place whose expression changes. */
+/** A scope's view of a cell (runtime/cell.ts), a place with a changing expression. */
 export interface CellLike {
   expr: Expr;
-  /** Whether the body of a loop may change it: each pass then sees what the one before it left. */
+  /** Whether the body of a loop may change it: each iteration then sees the changes of the previous one. */
   readonly carried: boolean;
-  /** Its expression, without any scope taking note. */
+  /** Nodes with a smaller serial number are older than the cell. */
+  readonly born: number;
+  /** Its expression, without notifying scopes. */
   peek(): Expr;
 }
 
 export interface Touched {
-  /** What the cell held when the scope was entered. */
+  /** The cell's expression when the scope was entered. */
   readonly before: Expr;
-  /** What stands for that inside. */
+  /** Its placeholder inside the scope. */
   readonly inside: Expr;
-  /** Gives the cell back as it was. */
+  /** Restores the cell. */
   readonly restore: () => void;
 }
 
 export abstract class Scope {
   readonly touched = new Map<CellLike, Touched>();
-  /** What stands for a cell's value inside, the first time that it is read or changed; undefined: it is not touched. */
+  /** The placeholder for a cell's value when it is first read or changed inside; undefined if the scope ignores it. */
   abstract standIn(cell: CellLike, before: Expr, change: boolean): Expr | undefined;
 }
 
 const scopes: Scope[] = [];
 export const openScopes = (): readonly Scope[] => scopes;
 
-/** Runs what a scope is of. `leave` sees the cells as it leaves them; afterwards they hold what they held before. */
+/** Runs a function in a scope. `leave` sees the final state of the cells; afterwards they are restored. */
 export function inScope<T, R>(scope: Scope, run: () => T, leave: (result: T) => R): R {
   scopes.push(scope);
   try {
@@ -41,12 +43,14 @@ export function inScope<T, R>(scope: Scope, run: () => T, leave: (result: T) => 
   }
 }
 
-/** The body of a loop or a branch. It is traced once and runs many times: a carried cell is a hidden parameter of it. */
+/** The body of a loop or a branch. It is traced once and runs many times: a carried cell is a hidden parameter. */
 export class BodyScope extends Scope {
   constructor(
     readonly parameter: (aval: Aval) => Expr,
-    /** What to do instead of changing a cell that is not carried. */
+    /** Advice for code that changes a cell that is not carried. */
     readonly advice: string,
+    /** Whether a cell with this expression was made inside the body: then it may be changed too. */
+    readonly owns: (e: Expr) => boolean = () => false,
   ) {
     super();
   }
@@ -63,5 +67,5 @@ class UndoScope extends Scope {
     return change ? before : undefined;
   }
 }
-/** Runs a part of a step. Whatever it changes holds afterwards what it held before. */
+/** Runs a part of a step, and undoes its changes afterwards. */
 export const undoing = <T>(run: () => T): T => inScope(new UndoScope(), run, (result) => result);

@@ -1,5 +1,5 @@
-// Where in the user's code a node was made. The frames are captured once for each call of the public API, raw (V8 makes
-// text of them only when it is asked for), and every node made during that call carries them.
+// The location in the user's code where a node was made. Stack frames are captured once for each call of the public API, raw (V8
+// formats them only when needed), and shared by every node made during that call.
 import { readFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import path from 'node:path';
@@ -31,7 +31,7 @@ export class Source {
   }
 }
 
-/** A source with what a search for NaN tells besides the line; made only while `recordCalls` is on. */
+/** A source with more details for the search for NaN; made only while `recordCalls` is on. */
 export class CallSource extends Source {
   constructor(
     /** The function of the public API that was called. */
@@ -52,20 +52,25 @@ export class CallSource extends Source {
 const DEEP = envFlag('XLA_IR_DEBUG'); // the whole stack of each call
 const WHOLE = 100;
 const DEPTH = DEEP ? WHOLE : 3; // each frame costs 0.4 us
-const CALL_DEPTH = DEEP ? WHOLE : 10; // for calls that run something: there are few of them
-/** The folders of this package's code, which is not the user's: as built, and as source maps show it. */
+const CALL_DEPTH = DEEP ? WHOLE : 10; // for calls that run a program, which are few
+/** The folders of this package's own code: as built, and as in source maps. */
 const OWN = ['..', '../../src/'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
 
-/** Folders of it that count as the user's for the time being. */
+/** Folders of this package that currently count as the user's code. */
 let shown: readonly string[] = [];
-/** Runs what describes a program of this package's own models: there is no other code to point at than theirs. */
-export function pointingAt<T>(folders: readonly string[], run: () => T): T {
+/** Counts folders as the user's code until the result is disposed: for programs of this package's own models. */
+export function pointAt(folders: readonly string[]): Disposable {
   const outer = shown;
   shown = OWN.flatMap((own) => folders.map((folder) => `${own}${folder}/`));
+  return { [Symbol.dispose]: () => void (shown = outer) };
+}
+/** The same while something runs. */
+export function pointingAt<T>(folders: readonly string[], run: () => T): T {
+  const pointing = pointAt(folders);
   try {
     return run();
   } finally {
-    shown = outer;
+    pointing[Symbol.dispose]();
   }
 }
 const isOwn = (file: string): boolean =>
@@ -74,7 +79,7 @@ const isOwn = (file: string): boolean =>
 let enabled = process.env.TSXLA_SOURCES !== '0';
 let current: Source | undefined;
 
-/** Turns capturing on or off (it is off with TSXLA_SOURCES=0). Returns what it was. */
+/** Turns capturing on or off (off with TSXLA_SOURCES=0). Returns the previous setting. */
 export function captureSources(on: boolean): boolean {
   const was = enabled;
   enabled = on;
@@ -83,17 +88,17 @@ export function captureSources(on: boolean): boolean {
 
 let recording = false;
 let scope: readonly object[] = [];
-/** Whether sources know the modules, the calls and the gradients they belong to, and the whole stack. */
+/** Whether sources record the modules, calls and gradients they belong to, and the whole stack. */
 export const recordsCalls = (): boolean => recording;
 export function recordCalls(on: boolean): void {
   recording = on;
 }
-/** Runs the code of a module, or of a loop over layers. */
+/** Runs the code of a module or of a loop over layers, recorded in the scope of sources. */
 export function insideModule<T>(part: object, run: () => T): T {
   if (!recording) return run();
   const outer = { scope, current };
   scope = scope.at(-1) === part ? scope : [...scope, part];
-  if (current) current = within(current, { scope }); // one of our own calls is under way: its line stays
+  if (current) current = within(current, { scope }); // inside one of our own calls: keep its line
   try {
     return run();
   } finally {
@@ -115,8 +120,8 @@ function within(
   return new CallSource(call, scope, gradientOf, known?.base ?? source);
 }
 
-/** FILE:LINE, or nothing where no source is known. */
-export const placeOf = (source: Source | undefined): string => (source ? String(source) : '');
+/** FILE:LINE, or '' if no source is known. */
+export const placeOf = (source: Source | undefined): string => (source?.frames.length ? String(source) : '');
 
 export const currentSource = (): Source | undefined => current;
 
@@ -131,7 +136,7 @@ export function withSource<T>(source: Source | undefined, make: () => T): T {
   }
 }
 
-/** The user's frames above a call of `below`, raw. */
+/** The user's raw stack frames above a call of `below`. */
 export function captureSource(
   below: (...args: never[]) => unknown,
   depth = callDepth(),
@@ -146,10 +151,10 @@ export function captureSource(
   return source;
 }
 
-/** As many frames as PT_XLA_DEBUG will show, and one more, to know that there are more. */
+/** The number of frames that PT_XLA_DEBUG shows, plus one to detect that there are more. */
 const callDepth = (): number => Math.max(CALL_DEPTH, 1 + (Number(process.env.PT_XLA_DEBUG_MAX_FRAME) || 0));
 
-/** Makes a function of the public API: nodes made in a call of it carry the place it was called from, and its name. */
+/** Makes a function of the public API: nodes made during its call carry the location of the call, and its name. */
 export function entry<This, A extends unknown[], R>(
   f: (this: This, ...args: A) => R,
   name?: string,
@@ -157,28 +162,31 @@ export function entry<This, A extends unknown[], R>(
   return function entered(this: This, ...args: A): R {
     if ((current && !shown.length) || !(enabled || recording)) {
       if (!recording || !name || !(current instanceof CallSource) || current.call) return f.apply(this, args);
-      return withSource(within(current, { call: name }), () => f.apply(this, args)); // a model of our own: what it calls
+      return withSource(within(current, { call: name }), () => f.apply(this, args)); // called by one of our own models: keeps the source, records the call
     }
     const outer = current;
-    const source = outer ? nearest(entered, outer) : captureSource(entered, DEPTH, name);
+    const source = outer ? nearest(entered, outer, name) : captureSource(entered, DEPTH, name);
     current = source;
     try {
       return f.apply(this, args);
     } catch (e) {
-      const isKnown = source?.frames.length; // behind an await it is not
-      if (e instanceof ArgumentError && !outer && isKnown) e.message += `\n    at ${source}`; // where in the user's code
+      const isKnown = source?.frames.length; // unknown after an await
+      const place = `\n    at ${source}`; // where in the user's code
+      if (e instanceof ArgumentError && !outer && isKnown && !e.message.endsWith(place)) e.message += place;
       throw e;
     } finally {
       current = outer;
     }
   };
 }
-/** The innermost place in what is pointed at. */
-function nearest(below: (...args: never[]) => unknown, outer: Source): Source {
-  const source = captureSource(below, CALL_DEPTH)!;
+/** The innermost frame in the folders of `pointAt`. */
+function nearest(below: (...args: never[]) => unknown, outer: Source, name: string | undefined): Source {
+  const source = captureSource(below, CALL_DEPTH, name)!;
   return source.frames.length ? source : outer;
 }
 
+/** The command-line parser, which calls our commands: not the user's code either. */
+const PARSER = `${path.sep}node_modules${path.sep}commander${path.sep}`;
 const FRAME = /^\s+at (?:(.*?) \()?(file:\/\/.*?|.*?):(\d+):(\d+)\)?$/;
 function parse(stack: string): Frame[] {
   return stack
@@ -188,13 +196,13 @@ function parse(stack: string): Frame[] {
       const m = FRAME.exec(line);
       if (!m) return [];
       const file = m[2]!.startsWith('file:') ? fileURLToPath(m[2]!) : m[2]!;
-      if (isOwn(file) || file.startsWith('node:')) return [];
+      if (isOwn(file) || file.startsWith('node:') || file.includes(PARSER)) return [];
       return [original({ function: m[1] ?? '<top level>', file, line: Number(m[3]), column: Number(m[4]) })];
     });
 }
 
 const maps = new Map<string, SourceMap>();
-/** A frame in a bundle of ours, which is shown only where our models are pointed at, as the line of src it was made from. */
+/** Maps a frame in one of our bundles, shown only for `pointAt`, to its line in src. */
 function original(frame: Frame): Frame {
   if (!frame.file.endsWith('bundle.cjs') || !OWN.some((folder) => frame.file.startsWith(folder))) return frame;
   const map = maps.get(frame.file) ?? new SourceMap(JSON.parse(readFileSync(`${frame.file}.map`, 'utf8')));

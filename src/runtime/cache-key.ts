@@ -1,4 +1,4 @@
-// What a compiled program depends on: all that would make XLA build another one, and nothing else.
+// The key of a compiled program in the disk cache: everything that would make XLA build another program, and nothing else.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
@@ -8,12 +8,12 @@ import { env } from '../base/env.js';
 import type { Api, Client, Device } from '../pjrt/index.js';
 import { rememberedSha256 } from '../plugins/hash.js';
 
-/** Of the cache's files and keys: a new number leaves all older entries unused. */
+/** The version of the cache's files and keys: a new number invalidates all older entries. */
 export const FORMAT = 1;
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 
-/** Everything that makes compiled programs differ. The key is its hash; a stored entry holds it, for explanations. */
+/** Everything that makes compiled programs differ. The key is its hash; it is stored in the entry for explanations. */
 export interface Ingredients extends Surroundings {
   readonly format: number;
   /** SHA-256 of the StableHLO text without source locations. */
@@ -23,7 +23,7 @@ export interface Ingredients extends Surroundings {
 
 /** The part that does not change while a client lives. */
 export interface Surroundings {
-  /** The client's own compile options, which every program gets. */
+  /** The client's own compile options, applied to every program. */
   readonly defaults: unknown;
   readonly flags: Readonly<Record<string, readonly string[]>>;
   readonly plugin: {
@@ -33,15 +33,15 @@ export interface Surroundings {
     readonly size: number;
     readonly sha256: string;
   };
-  /** How many there are of each kind and place. */
+  /** The number of devices of each kind and position. */
   readonly devices: Readonly<Record<string, number>>;
-  /** Where the CPU runs it: its code is made for this processor's instructions, and split for as many cores. */
+  /** Only on the CPU: code is compiled for this processor's instructions and number of cores. */
   readonly machine?: { readonly model: string; readonly cores: number; readonly features: string };
 }
 
 export const keyOf = (ingredients: Ingredients): string => sha256(JSON.stringify(sorted(ingredients)));
 
-/** The same value with the fields of all its objects in order. */
+/** The same value with the fields of all objects sorted by name. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== 'object' || value === null) return value;
@@ -49,7 +49,7 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(fields.map(([name, v]) => [name, sorted(v)]));
 }
 
-/** MLIR without its `loc(...)` and `#loc = loc(...)`; what is written in strings and comments stays. */
+/** MLIR without its `loc(...)` and `#loc = loc(...)`; strings and comments are kept. */
 export function withoutLocations(text: string): string {
   if (!text.includes('loc(')) return text;
   const token = /"[^"\\]*(?:\\.[^"\\]*)*"|\/\/[^\n]*|(?:^#loc\w* *= *|\s*(?<![\w@%#.$-]))loc\(|[()]/gm;
@@ -64,12 +64,12 @@ export function withoutLocations(text: string): string {
       depth = 1;
     }
   }
-  return depth ? text : (kept + text.slice(from)).trim().replace(/\n+/g, '\n'); // no empty lines where they were
+  return depth ? text : (kept + text.slice(from)).trim().replace(/\n+/g, '\n'); // removes the empty lines they leave
 }
 
 /**
- * Flags in the order of their names: the order in which they are written changes nothing, except between two of the
- * same name. Dumps change no program.
+ * Flags sorted by name: their order has no effect, except between two of the same name. Dump flags are left out, since
+ * they do not change a program.
  */
 export const sortFlags = (text: string): string[] =>
   [...text.matchAll(/-(?:"[^"]*"|'[^']*'|(?!\s-)[\s\S])+/g)]
@@ -82,14 +82,14 @@ const isDump = (flag: string): boolean => /^-+xla_(\w+_)?dump_/.test(flag);
 /** Variables that the plugins read when they start, and that change what they compile. */
 const VARIABLES = ['XLA_FLAGS', 'LIBTPU_INIT_ARGS', 'TPU_MEGACORE'];
 
-/** As the environment has them now, for a library that is yet to start. */
+/** The flags in the environment now, for a library that has not started yet. */
 export function flagsNow(): Surroundings['flags'] {
   const lists = VARIABLES.map((name) => [name, split(flagText(name))] as const);
   return Object.fromEntries(lists.filter(([, list]) => list.length));
 }
 
 const flagsOf = new WeakMap<Api, Surroundings['flags']>();
-/** As a library saw them: it reads them once, so what is set later does not count. */
+/** The flags a library has read: it reads them once, and later changes have no effect. */
 function flags(api: Api): Surroundings['flags'] {
   const known = flagsOf.get(api) ?? flagsNow();
   flagsOf.set(api, known);
@@ -110,7 +110,7 @@ function flagText(name: string): string {
 }
 export const asksForDumps = (): boolean => /--?xla_(\w+_)?dump_(to|hlo)/.test(flagText('XLA_FLAGS'));
 
-/** The hash of the plugin, which takes a second to read, is remembered in `folder`. */
+/** The surroundings of a client. The plugin's hash, which takes a second to compute, is recorded in `folder`. */
 export async function surroundings(
   client: Client,
   folder: string,
@@ -134,7 +134,7 @@ export async function surroundings(
   };
 }
 
-/** The kind and place of a device, without what identifies the single device. */
+/** The kind and position of a device, without attributes that identify a single device. */
 function describe({ kind, processIndex, attributes }: Device): string {
   const parts = Object.entries({ ...attributes, ...(processIndex && { process: processIndex }) })
     .filter(([name]) => !/uuid|host|address/.test(name))

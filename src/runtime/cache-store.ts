@@ -1,4 +1,4 @@
-// The folder of compiled programs: one file each, whole or not there, and never one that others could have written.
+// The folder of compiled programs: one file each, written atomically, and not used if other users could have written it.
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { messageOf } from '../base/thrown.js';
 import { distrust } from '../base/trust.js';
 import { FORMAT, type Ingredients, keyOf, sha256 } from './cache-key.js';
 
-/** The header of a file: what its program is. */
+/** The header of a file: describes its program. */
 export interface Header {
   readonly key: string;
   readonly name: string;
@@ -19,13 +19,13 @@ export interface Header {
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly ingredients: Ingredients;
-  /** Bytes: of the StableHLO text, of the same compressed, and of the executable. */
+  /** Sizes in bytes: of the StableHLO text, of the compressed text, and of the executable. */
   readonly sizes: { readonly text: number; readonly compressed: number; readonly executable: number };
 }
 
 export interface Stored {
   readonly header: Header;
-  /** Unpacks the StableHLO text. Throws a BadEntryError where the file is damaged. */
+  /** Unpacks the StableHLO text. Throws a BadEntryError if the file is damaged. */
   readonly text: () => string;
   readonly executable: Uint8Array;
 }
@@ -53,7 +53,7 @@ const headerOf = (json: Uint8Array, source: string): Header =>
     error: (message, options) => new BadEntryError(message, options),
   }) as object as Header;
 
-/** A file as the folder lists it; `header` is absent where it cannot be read. */
+/** A listed file; `header` is absent if it cannot be read. */
 export interface Listed {
   readonly key: string;
   readonly bytes: number;
@@ -80,7 +80,7 @@ const ifMissing =
     return value;
   };
 
-/** Reads and checks an entry. Undefined if there is none; throws a BadEntryError for one that is damaged or foreign. */
+/** Reads and checks an entry. Undefined if there is none; throws a BadEntryError for a damaged or untrusted one. */
 export async function readEntry(folder: string, key: string): Promise<Stored | undefined> {
   const file = await open(fileOf(folder, key)).catch(ifMissing(undefined));
   if (!file) return undefined;
@@ -112,11 +112,11 @@ function parseHeader(bytes: Buffer, key: string, name: string): Header {
   const end = PREFIX + bytes.readUInt32LE(PREFIX - 4);
   if (end > bytes.length) refuse(`is damaged: its header would end at byte ${end} of ${bytes.length}`);
   const header = headerOf(bytes.subarray(PREFIX, end), `the header of ${name}`);
-  if (header.key !== key) refuse(`holds another program, ${header.key}`);
+  if (header.key !== key) refuse(`contains another program, ${header.key}`);
   const { compressed, executable } = header.sizes;
   if (end + compressed + executable !== bytes.length)
     refuse(`is damaged: ${compressed} and ${executable} bytes follow its header, not ${bytes.length - end}`);
-  if (keyOf(header.ingredients) !== key) refuse('is damaged: its key is not that of its ingredients');
+  if (keyOf(header.ingredients) !== key) refuse('is damaged: its key does not match its ingredients');
   return header;
 }
 
@@ -132,7 +132,7 @@ function unpack(packed: Uint8Array, size: number, name: string): string {
   return bytes.toString();
 }
 
-/** The header alone, of a file that is not checked as a whole. */
+/** Reads only the header of a file, without verifying the whole file. */
 async function readHeader(file: string): Promise<Header | undefined> {
   let handle: FileHandle | undefined;
   try {
@@ -151,7 +151,7 @@ async function readHeader(file: string): Promise<Header | undefined> {
   }
 }
 
-/** Writes an entry, whole or not at all, after making room for it. False if it is larger than the limit. */
+/** Writes an entry atomically, after making room for it. False if it is larger than the limit. */
 export async function writeEntry(
   folder: string,
   about: Omit<Header, 'sizes'>,
@@ -172,7 +172,7 @@ export async function writeEntry(
   return true;
 }
 
-/** Under a temporary name, to the disk, and then by one rename. */
+/** Writes a file atomically: under a temporary name, synced to disk, then renamed. */
 async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
   const draft = `${file}.tmp-${randomUUID()}`;
   try {
@@ -190,7 +190,7 @@ async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
   }
 }
 
-/** It was used now: the last to be removed. */
+/** Marks an entry as used now, so that it is evicted last. */
 export async function touch(folder: string, key: string): Promise<void> {
   const now = new Date();
   await utimes(fileOf(folder, key), now, now).catch(() => undefined);
@@ -212,15 +212,12 @@ const namesIn = (folder: string): Promise<string[]> =>
   readdir(folder)
     .catch(ifMissing([]))
     .catch((e) => {
-      throw new FileError(
-        `cannot read the folder of programs: ${messageOf(e)}: set TSXLA_CACHE_DIR to another folder`,
-        {
-          cause: e,
-        },
-      );
+      throw new FileError(`cannot read the program cache: ${messageOf(e)}: set TSXLA_CACHE_DIR to another folder`, {
+        cause: e,
+      });
     });
 
-/** The cache's own files in the folder, which may hold others'. `key` is absent for one that is being written. */
+/** The cache's own files in the folder, which may contain other files. `key` is absent for a file being written. */
 async function listFiles(folder: string) {
   const names = await namesIn(folder);
   const files = names
@@ -237,9 +234,9 @@ export interface Removed {
   readonly bytes: number;
 }
 
-const DEAD = 3_600_000; // ms: nobody writes one file for an hour
+const DEAD = 3_600_000; // ms: no file takes an hour to write
 
-/** Removes the least recently used entries until the rest fits, those unused since `before`, and what the killed left. */
+/** Removes the least recently used entries until the rest fits, entries unused since `before`, and files of killed processes. */
 export async function makeRoom(folder: string, limit: number, before = new Date(0)): Promise<Removed> {
   const files = await listFiles(folder);
   let total = files.reduce((sum, file) => sum + file.bytes, 0);
@@ -255,7 +252,7 @@ export async function makeRoom(folder: string, limit: number, before = new Date(
   return removed;
 }
 
-/** Removes everything the cache made in the folder. */
+/** Removes all files of the cache from the folder. */
 export async function clear(folder: string): Promise<Removed> {
   const removed = await makeRoom(folder, -1);
   for (const name of await namesIn(folder)) {

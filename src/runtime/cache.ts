@@ -1,4 +1,4 @@
-// Compiled programs on disk: a program that any process here has compiled is loaded instead of compiled again.
+// The disk cache of compiled programs: a program compiled before, by any process of this machine, is loaded.
 import { accessSync, constants, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,6 +11,7 @@ import { tryLock } from '../base/lock.js';
 import { noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { distrustFolder } from '../base/trust.js';
+import { mustNameOperations } from '../ir/locations.js';
 import type { Api, Client, LoadedExecutable } from '../pjrt/index.js';
 import {
   asksForDumps,
@@ -25,20 +26,20 @@ import {
 import { BadEntryError, readEntry, removeEntry, touch, writeEntry } from './cache-store.js';
 import { events } from './events.js';
 
-/** A program as the cache is asked for it. */
+/** The program to look up in the cache. */
 export interface ProgramSource {
   /** StableHLO. */
   readonly text: string;
-  /** Compile options and whatever else `compile` depends on, as plain JSON. */
+  /** Compile options and everything else `compile` depends on, as plain JSON. */
   readonly options?: unknown;
-  /** For people. */
+  /** A name for messages. */
   readonly name?: string;
 }
 
 export interface Obtained {
   readonly executable: LoadedExecutable;
   readonly tier: 'disk' | 'compiled';
-  /** That loading or compiling it took. */
+  /** The time loading or compiling took. */
   readonly seconds: number;
   readonly key: string;
 }
@@ -46,20 +47,20 @@ export interface Obtained {
 export interface CacheOptions {
   readonly folder?: string;
   readonly readOnly?: boolean;
-  /** Bytes. */
+  /** The largest size of the cache, in bytes. */
   readonly limit?: number;
-  /** How long to wait for another process that compiles the same program, before compiling it here too. */
+  /** How long to wait for another process that compiles the same program, before compiling it here too. Default: 1800. */
   readonly waitSeconds?: number;
 }
 
 export const programsDir = (): string =>
   path.resolve(env('XLA_PERSISTENT_CACHE_PATH') ?? path.join(cacheDir(), 'programs'));
 
-/** The most bytes the folder may hold. */
+/** The largest size of the cache folder, in bytes. */
 export function cacheLimit(): number {
   const text = env('TSXLA_CACHE_SIZE') ?? '10GiB';
   const limit = parseBytes(text);
-  if (limit === undefined) throw new ArgumentError(`TSXLA_CACHE_SIZE=${text} is not a size: write 500MB or 2GiB`);
+  if (limit === undefined) throw new ArgumentError(`TSXLA_CACHE_SIZE=${text} is not a size: write it as 500MB or 2GiB`);
   return limit;
 }
 
@@ -71,7 +72,7 @@ function mode(): string {
   return wanted === 'on' && readOnly ? 'readonly' : wanted;
 }
 
-const POLL = 100; // ms between looks at what another process is doing
+const POLL = 100; // ms between checks of another process's progress
 const PATIENCE = 10; // s after which a wait is logged
 
 let current: DiskCache | undefined;
@@ -91,7 +92,7 @@ export class DiskCache {
     readonly waitSeconds: number,
   ) {}
 
-  /** The cache that the environment asks for, or undefined where it is off or its folder is no good (which is said). */
+  /** The cache configured by the environment; undefined if it is off or its folder cannot be used (with a notice). */
   static open(options: CacheOptions = {}): DiskCache | undefined {
     const asked = mode();
     if (asked === 'off') return undefined;
@@ -109,14 +110,14 @@ export class DiskCache {
     }
   }
 
-  /** The cache of this process: what it found out serves every program while the environment asks for the same. */
+  /** The cache of this process. Its state is kept for all programs as long as the environment does not change. */
   static current(): DiskCache | undefined {
     const opened = DiskCache.open();
     const same = opened && current && SETTINGS.every((key) => opened[key] === current![key]);
     return (current = same ? current : opened);
   }
 
-  /** Loads the program if it was compiled before, by whichever process, and else compiles and keeps it. */
+  /** Loads the program if any process has compiled it before, otherwise compiles and stores it. */
   async getOrCompile(
     client: Client,
     source: ProgramSource,
@@ -124,9 +125,14 @@ export class DiskCache {
   ): Promise<Obtained> {
     const text = withoutLocations(source.text);
     const { options = {} } = source;
-    const around = await this.#around(client).catch((e) => this.#cannotWrite(e)); // its library is gone from the disk
+    const around = await this.#around(client).catch((e) => this.#cannotWrite(e)); // the plugin's library was removed from the disk
     if (!around) return { ...(await missed(compile)), key: '' };
-    const ingredients = { format: FORMAT, program: sha256(text), options, ...around };
+    const ingredients = {
+      format: FORMAT,
+      program: sha256(mustNameOperations() ? `${text}\n// named` : text),
+      options,
+      ...around,
+    };
     const key = keyOf(ingredients);
     const flights = this.#flights.get(client) ?? new Map<string, Promise<Obtained>>();
     this.#flights.set(client, flights);
@@ -172,7 +178,7 @@ export class DiskCache {
       });
       if (lock) {
         try {
-          return (await this.#load(client, key)) ?? (await make()); // another may have kept it just now
+          return (await this.#load(client, key)) ?? (await make()); // another process may have just stored it
         } finally {
           await lock.release();
         }
@@ -184,7 +190,7 @@ export class DiskCache {
     }
   }
 
-  /** The stored program, if there is a good one. A bad one is counted and removed. */
+  /** The stored program, if there is a valid one. An invalid one is counted and removed. */
   async #load(client: Client, key: string): Promise<Obtained | undefined> {
     const began = performance.now();
     try {
@@ -195,21 +201,23 @@ export class DiskCache {
       events.span('loadFromDisk', began, loaded);
       if (!this.readOnly) await touch(this.folder, key);
       if (asksForDumps())
-        noticeOnce('XLA_FLAGS asks for dumps, but cached programs are not compiled: TSXLA_CACHE=off dumps them all');
+        noticeOnce(
+          'XLA_FLAGS asks for dumps, but cached programs are not compiled: set TSXLA_CACHE=off to dump all programs',
+        );
       return { executable, tier: 'disk', seconds: (loaded - began) / 1000, key };
     } catch (e) {
       if (e instanceof OutOfMemoryError || e instanceof DisposedError) throw e; // not the entry's fault
       if (this.#isUnable(client, e)) return undefined;
       events.count('diskCacheError');
       const done = this.readOnly ? 'not used' : 'compiled again';
-      const reason = e instanceof BadEntryError ? messageOf(e) : `${key}.program does not load: ${messageOf(e)}`;
+      const reason = e instanceof BadEntryError ? messageOf(e) : `${key}.program cannot be loaded: ${messageOf(e)}`;
       noticeOnce(`a cached program is ${done}: ${reason}`);
       if (!this.readOnly) await removeEntry(this.folder, key).catch(() => undefined);
       return undefined;
     }
   }
 
-  /** Keeps a program. Whatever goes wrong, the program itself is there and can be run. */
+  /** Stores a program. Errors are only reported: the program itself can run anyway. */
   async #keep(
     { executable, seconds }: Omit<Obtained, 'key'>,
     key: string,
@@ -227,7 +235,8 @@ export class DiskCache {
     };
     try {
       const kept = await writeEntry(this.folder, about, text, await executable.serialize(), this.limit);
-      if (!kept) noticeOnce(`${name} is not cached: it is larger than the whole cache may be (${bytes(this.limit)})`);
+      if (!kept)
+        noticeOnce(`${name} is not cached: it is larger than the limit of the whole cache (${bytes(this.limit)})`);
     } catch (e) {
       if (!this.#isUnable(executable.client, e)) this.#cannotWrite(e);
     }
@@ -235,7 +244,7 @@ export class DiskCache {
 
   #cannotWrite(e: unknown): void {
     if (!this.#complained) noticeOnce(`compiled programs are not cached in ${this.folder}: ${messageOf(e)}`);
-    this.#complained = true; // of a full disk once, however it shows
+    this.#complained = true; // a full disk causes different errors: report only the first
   }
 
   #isUnable({ api, platform }: Client, e: unknown): boolean {
@@ -250,7 +259,7 @@ export class DiskCache {
   }
 }
 
-/** Compiles, and measures how long that takes. */
+/** Compiles, and measures the time. */
 export async function timedCompile(compile: () => Promise<LoadedExecutable>): Promise<Omit<Obtained, 'key'>> {
   const began = performance.now();
   const executable = await compile();

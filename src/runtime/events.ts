@@ -1,13 +1,14 @@
-// What the runtime, and what is built on it, reports while it works. Listeners (metrics, explanations, rules, debug output,
-// a profiler) register a sink with some of these methods; nothing here knows them. An event without a listener does nothing.
+// Events reported by the runtime and the layers above it. Listeners (metrics, explanations, rules, debug output, a profiler)
+// register a sink with some of these methods; the runtime does not know them. An event without a listener costs nothing.
 import type { TypedArray } from '../base/dtype.js';
 import type { Expr } from '../ir/expr.js';
 import type { Client, LoadedExecutable } from '../pjrt/index.js';
+import type { FoundPlugin } from '../plugins/index.js';
 import type { Cell } from './cell.js';
 import type { Computation, Program, ProgramKey, Request } from './program.js';
 import type { Stored } from './sharded.js';
 
-/** Things that are counted; those with a duration are spans. */
+/** Events that are counted; events with a duration are spans. */
 export type CountKind =
   | 'tensorCreated'
   | 'bufferCreated'
@@ -26,51 +27,56 @@ export type SpanKind =
   | 'placeResults'
   | 'upload'
   | 'read'
-  | 'loadFromDisk';
+  | 'loadFromDisk'
+  | 'loaderWait'; // a loop waits for a batch of a loader
 
-/** A program that ran, whose results are to be checked. */
+/** A program that ran and whose results are to be checked. */
 export interface Ran {
   readonly computation: Computation;
-  /** Of each of the computation's parameters, a node that has its value. */
+  /** For each parameter of the computation, a node with its value. */
   readonly given: readonly Expr[];
-  /** Where those come from, for names. */
+  /** The cells they come from, for names. */
   readonly cells?: readonly (Cell | undefined)[];
   readonly outputs: readonly Stored[];
   readonly request: Request;
-  /** What each result is to the user. `nameOf`: of an input. */
+  /** Each result in the user's words. `nameOf` names an input. */
   readonly resultName: (i: number, nameOf: (i: number) => string) => string;
 }
-/** Runs a program of these nodes, checks nothing, and brings their values to the host. */
+/** Runs a program of these nodes, without checks, and copies their values to the host. */
 export type Compute = (roots: readonly Expr[], name: string) => Promise<readonly TypedArray[]>;
 
-/** Times are those of performance.now(). Methods must not throw, except where it is said. */
+/** Receives events. Times are those of performance.now(). Methods must not throw unless documented. */
 export interface EventSink {
-  /** One more of these. */
+  /** Counts one event of this kind. */
   count(kind: CountKind): void;
   /** An operation of the public API was called. */
   op(name: string): void;
-  /** Something took this time; transfers have `bytes`, a read also the request it answers. */
+  /** A span has ended; transfers have `bytes`, a read also the request it answers. */
   span(kind: SpanKind, start: number, end: number, bytes?: number, request?: Request): void;
+  /** A plugin is about to be started, which may take minutes if it waits for other hosts. */
+  clientStarting(plugin: FoundPlugin): void;
+  /** The plugin was started. */
+  clientStarted(client: Client): void;
   /** A step was started. */
   stepStarted(): void;
   /** A new program, before it is compiled. May throw to refuse it. */
   programMissing(key: ProgramKey, computation: Computation, client: Client, request: Request): void;
   /** A program is about to be loaded from the disk cache or compiled. */
   compiling(program: Program, computation: Computation, text: string, request: Request): void;
-  /** No cache has it: XLA compiles it now. */
+  /** The program is in no cache: XLA compiles it now. */
   compilerStarted(program: Program, request: Request): void;
-  /** The executable is there. The first run waits for the promise. */
+  /** The executable is ready. The first run waits for the returned promise. */
   compiled(program: Program, executable: LoadedExecutable, request: Request): Promise<void> | void;
   compileFailed(program: Program): void;
   /** A program is about to run. May throw to refuse it. */
   running(program: Program, request: Request): void;
-  /** The device has been given the run. */
+  /** The run was handed to the device. */
   started(program: Program, request: Request): void;
   /** The device has finished the run. */
   ran(program: Program, request: Request, start: number, end: number): void;
   /** The executable of a program is freed. */
   dropped(program: Program): void;
-  /** Looks at the results of a run before anyone sees them; an error discards them. Only called while `checksResults()`. */
+  /** Checks the results of a run before they are used; an error discards them. Only called while `checksResults()`. */
   checkResults(ran: Ran, compute: Compute): Promise<Error | undefined>;
 }
 
@@ -101,6 +107,8 @@ const NAMES = {
   count: true,
   op: true,
   span: true,
+  clientStarting: true,
+  clientStarted: true,
   stepStarted: true,
   programMissing: true,
   compiling: true,
@@ -118,7 +126,7 @@ function connect(): EventSink {
   return Object.fromEntries(names.map((name) => [name, joined(listenersOf(name))])) as unknown as EventSink;
 }
 
-/** Report events here: every method reaches all sinks, in the order in which they were added. */
+/** Report events here: every method calls all sinks, in the order they were added. */
 export const events: EventSink = connect();
 
 /** Adds a listener; disposing of the result removes it. */
@@ -134,10 +142,10 @@ export function addSink(sink: Partial<EventSink>): Disposable {
   };
 }
 
-/** Whether results of programs are checked: then inputs are kept until they have been. */
+/** Whether results of programs are checked; if so, inputs are kept until then. */
 export const checksResults = (): boolean => sinks.some((sink) => sink.checkResults);
 
-/** Reports how long fn takes, also when it throws. */
+/** Reports how long fn takes, even if it throws. */
 export function timed<T>(kind: SpanKind, fn: () => T): T {
   const start = performance.now();
   try {

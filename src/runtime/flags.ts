@@ -1,4 +1,4 @@
-// XLA flags that tsxla sets where the user's XLA_FLAGS does not: each says what it was measured to be worth.
+// XLA flags that tsxla sets unless the user's XLA_FLAGS has them, each with its measured effect.
 import { env } from '../base/env.js';
 import type { CompileOptions } from '../pjrt/index.js';
 

@@ -1,6 +1,6 @@
 // Joining very many tensors. XLA's compile time grows faster than the number of a program's parameters: on two cores it
-// took 1.7 s to join 250 tensors and 16 s for 1,000. So values of the host are joined on the host, and values of the device
-// in pieces, whose programs are alike and compiled once.
+// took 1.7 s to join 250 tensors and 16 s for 1,000. So host values are joined on the host, and device values in pieces, whose
+// programs are equal and compiled once.
 
 import { hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { Aval } from '../ir/aval.js';
@@ -14,10 +14,10 @@ import { freeValue, hasValue, isUnsettled, nodeValue, setValue } from './value.j
 /** The most tensors that one program joins. */
 export const MOST_JOINED = 64;
 
-/** Computes nodes that need nothing but values that are there. */
+/** Computes nodes whose inputs all have values. */
 type Run = (nodes: readonly Expr[]) => Promise<void>;
 
-/** Gives values to all nodes of a graph that join more tensors than a program should. Whether there were any. */
+/** Computes all nodes of a graph that join more tensors than one program should. Returns whether there were any. */
 export async function joinMany({ nodes }: Graph, run: Run): Promise<boolean> {
   const many = nodes.filter(joinsMany);
   for (const e of many) {
@@ -27,7 +27,7 @@ export async function joinMany({ nodes }: Graph, run: Run): Promise<boolean> {
     while (parts.length > 1) {
       const pieces = chunks(parts).map((piece) => concat(piece, dim));
       await run(pieces.filter((piece) => !hasValue(piece)));
-      // What was made here is of no more use: the runs keep its memory as long as they need it.
+      // Parts made here are no longer needed: the runs keep their memory as long as necessary.
       for (const part of parts) if (!given.has(part) && !pieces.includes(part)) freeValue(part);
       parts = pieces;
     }
@@ -45,7 +45,7 @@ function joinsMany(e: Expr): boolean {
   });
 }
 
-/** The node whose value this one has, or has in another form: a tensor that is stacked is reshaped first. */
+/** The node with the same value as this one, up to its form: stack reshapes tensors first. */
 function givenOf(e: Expr, forms: ReadonlySet<string> = FORMS): Expr | undefined {
   let at = e;
   while (!hasValue(at) && forms.has(at.op.name) && at.inputs.length === 1) at = at.inputs[0]!;
@@ -54,7 +54,7 @@ function givenOf(e: Expr, forms: ReadonlySet<string> = FORMS): Expr | undefined 
 const FORMS: ReadonlySet<string> = new Set(['reshape', 'convert']);
 const SAME_ELEMENTS: ReadonlySet<string> = new Set(['reshape']);
 
-/** The same tensors, where neighbours that are the host's have become one. */
+/** The same tensors, with neighbouring host values joined into one. */
 function joinOnHost(parts: readonly Expr[], dim: number): Expr[] {
   const joined: Expr[] = [];
   let run: Expr[] = [];
@@ -74,7 +74,7 @@ function joinOnHost(parts: readonly Expr[], dim: number): Expr[] {
   return joined;
 }
 
-/** The elements of a node, if the host has them. Conversions are the device's: two of them round, or cut off. */
+/** The elements of a node, if the host has them. Conversions, which may round or truncate, are left to the device. */
 function arrayOf(e: Expr): TypedArray | undefined {
   const given = givenOf(e, SAME_ELEMENTS);
   const value = given && nodeValue(given);

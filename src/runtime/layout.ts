@@ -1,4 +1,4 @@
-// How a program is split over devices: found from where its values lie, and from the meshes its operations name.
+// The layout of a program on several devices, from the shardings of its values and the meshes its operations name.
 
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
@@ -8,17 +8,17 @@ import type { Layout } from '../stablehlo/emitter.js';
 import { recordOf } from './record.js';
 import { ShardedArray } from './sharded.js';
 
-/** What a layout is found from: the nodes that are given, the meshes that operations name, and how results are wanted. */
+/** What a layout depends on: the given nodes, the meshes that operations name, and the wanted shardings of results. */
 export interface Placed {
   readonly given: readonly Expr[];
   readonly meshes?: readonly Mesh[] | undefined;
   /** For each given node, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
-  /** Where the places lie that results go to. */
+  /** The shardings of the places that results go to. */
   readonly results: readonly (Sharding | undefined)[];
 }
 
-/** How a program is split over several devices; undefined where one has all values. */
+/** How a program is split over several devices; undefined if one device has all values. */
 export function layoutOf({ given, meshes = [], aliases, results }: Placed): Layout | undefined {
   const lie = given.map((e) => recordOf(e).sharding);
   const mesh = meshes[0] ?? meshAmong(lie) ?? meshAmong(results);
@@ -27,12 +27,12 @@ export function layoutOf({ given, meshes = [], aliases, results }: Placed): Layo
   const whole = Sharding.replicated(mesh);
   const parameters = lie.map((sharding, i) => {
     if (!sharding || isOn(mesh, sharding.mesh)) return sharding ?? whole;
-    if (sharding.isReplicated) return whole; // it goes along
+    if (sharding.isReplicated) return whole; // a copy on every device can be replicated on another mesh
     throw otherDevices(String(given[i]!.aval), String(sharding), sharding.mesh, mesh);
   });
-  const outs = results.map((s) => (s && isOn(mesh, s.mesh) ? s : undefined)); // else it is brought there when it is used
+  const outs = results.map((s) => (s && isOn(mesh, s.mesh) ? s : undefined)); // else it is moved when it is used
   aliases.forEach((to, i) => {
-    if (to >= 0) outs[to] = parameters[i]!; // it lies where its old value did
+    if (to >= 0) outs[to] = parameters[i]!; // same sharding as its old value
   });
   return { mesh, parameters, results: outs };
 }
@@ -46,8 +46,8 @@ export const isOn = (a: Mesh, b: Mesh): boolean => Sharding.replicated(a) === Sh
 function otherDevices(what: string, how: string, its: Mesh, mesh: Mesh): ArgumentError {
   const devices = (m: Mesh) => (m.size > 8 ? `${m.size} devices` : `devices ${m.devices.join(', ')}`);
   return new ArgumentError(
-    `${what} lies on ${devices(its)} (${how}), and others of the same program on ${devices(mesh)} (${mesh}): ` +
-      'a program has one list of devices: markSharding() it over the same mesh',
+    `${what} is on ${devices(its)} (${how}), and others of the same program are on ${devices(mesh)} (${mesh}): ` +
+      'a program has one list of devices: call markSharding() on it with the same mesh',
   );
 }
 
@@ -61,14 +61,14 @@ export const keyOfLayout = (layout: Layout | undefined): number[] =>
       ]
     : [];
 
-/** Whether a value is where a program wants it; a host's array is brought along with the run. */
+/** Whether a value is where a program expects it; a host array is uploaded with the run. */
 export const isPlaced = (e: Expr, wanted: Sharding | undefined): boolean => {
   const { value, sharding } = recordOf(e);
   if (value instanceof ShardedArray) return value.sharding === wanted && (sharding ?? wanted) === wanted;
   return wanted ? ArrayBuffer.isView(value) && (sharding ?? wanted) === wanted : sharding === undefined;
 };
 
-/** How the results lie: as they were wanted, else as XLA chose; undefined where that does not follow a mesh. */
+/** The shardings of the results: as requested, else as XLA chose; undefined if that matches no mesh. */
 export function resultShardings(
   { mesh, parameters, results }: Layout,
   executable: LoadedExecutable,

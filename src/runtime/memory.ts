@@ -1,4 +1,4 @@
-// Device memory that only the garbage collector can free: it does not see how much hangs on a small object.
+// Device memory that is freed by garbage collection, which does not know how much device memory a small object holds.
 import os from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import v8 from 'node:v8';
@@ -11,23 +11,26 @@ import type { Client, CompileOptions, MemoryStats } from '../pjrt/index.js';
 let collector: (() => void) | undefined;
 /** Collects garbage now; finalizers run later. */
 export function collectNow(): void {
-  if (!collector) {
-    v8.setFlagsFromString('--expose-gc');
-    collector = vm.runInNewContext('gc') as () => void;
-  }
+  collector ??= findCollector();
   collector();
 }
-/** Collects garbage now, and lets finalizers free what hung on it. */
+function findCollector(): () => void {
+  const { Bun } = globalThis as { Bun?: { gc(now: boolean): void } }; // its engine is not V8
+  if (Bun) return () => Bun.gc(true);
+  v8.setFlagsFromString('--expose-gc');
+  return vm.runInNewContext('gc') as () => void;
+}
+/** Collects garbage now, and lets finalizers free its device memory. */
 export async function collectGarbage(): Promise<void> {
-  await setImmediate(); // what a WeakRef was asked for lives until this turn of the event loop ends
+  await setImmediate(); // a dereferenced WeakRef keeps its target alive until this turn of the event loop ends
   collectNow();
   for (let i = 0; i < 3; i++) await setImmediate(); // finalizers run in turns of the event loop
 }
 
-/** Memory may grow by this much, and by half of what there was, before garbage is looked for. */
+/** Memory may grow by this, and by half of what was live before, until garbage is collected. */
 const SLACK = 256 * 2 ** 20;
 let base = 0;
-/** Whether live memory has grown much since the last time: then garbage is looked for. */
+/** Whether live memory has grown so much since the last collection that garbage should be collected. */
 export const hasGrown = (client: Client): boolean => client.live.bytes > base * 1.5 + SLACK;
 export async function watchMemory(client: Client): Promise<void> {
   if (!hasGrown(client)) return;
@@ -35,7 +38,7 @@ export async function watchMemory(client: Client): Promise<void> {
   base = client.live.bytes;
 }
 
-/** Runs it; where memory is short, once more when garbage has been collected. */
+/** Runs a function; if memory is short, collects garbage and tries once more. */
 export async function withRelief<T>(run: () => T, mayTryAgain: () => boolean): Promise<T> {
   try {
     return run();
@@ -46,15 +49,15 @@ export async function withRelief<T>(run: () => T, mayTryAgain: () => boolean): P
   }
 }
 
-/** What programs may have of the memory there is. */
+/** The memory that programs may use, as a function of the capacity. */
 let limited = (capacity: number): number => capacity;
-/** From now on programs may have no more than `limit` gives for the device's whole memory: a larger one is refused. */
+/** Limits programs, from now on, to `limit(total memory of the device)`: a program that needs more is refused. */
 export function limitMemory(limit: (capacity: number) => number): void {
   limited = limit;
 }
 
-const whole = new WeakMap<Client, number>(); // asked once: the CPU's plugin answers with an error, which takes its time
-/** How much memory the device has in all; Infinity where it does not say. */
+const whole = new WeakMap<Client, number>(); // asked once: the CPU plugin answers with an error, which is slow
+/** Total memory of the device; Infinity if it does not report it. */
 export function wholeOf(client: Client): number {
   let bytes = whole.get(client);
   if (bytes === undefined) {
@@ -63,18 +66,18 @@ export function wholeOf(client: Client): number {
   }
   return bytes;
 }
-/** The same before there is a client; Infinity where it is not known. */
+/** The same before there is a client; Infinity if not known. */
 export const machineMemory = (platform: string): number =>
   platform === 'cpu' ? os.totalmem() : Number.POSITIVE_INFINITY;
-/** How much of it may be used. */
+/** The part of it that may be used. */
 export const capacityOf = (client: Client): number => limited(wholeOf(client));
 
-/** What a program takes of it while it runs. */
+/** Memory a program needs while it runs. */
 export const programBytes = (m: MemoryStats): number => m.arguments + m.outputs - m.aliased + m.temporaries;
 
 /**
- * Refuses a program that is larger than the device before it runs, so that nothing is lost with it. TSXLA_MEMORY_CHECK=off
- * lets it try.
+ * Refuses a program that needs more memory than the device has before it runs, so that no tensor is lost.
+ * TSXLA_MEMORY_CHECK=off turns this check off.
  */
 export async function checkFits(
   client: Client,
@@ -88,7 +91,7 @@ export async function checkFits(
   if (needed <= limit || env('TSXLA_MEMORY_CHECK') === 'off') return;
   const parts = `inputs ${bytes(m.arguments)}, new results ${bytes(m.outputs - m.aliased)}, temporaries ${bytes(m.temporaries)}`;
   throw new OutOfMemoryError(
-    `${name} needs ${bytes(needed)} (${parts}), ${device} has ${bytes(limit)}${limit < wholeOf(client) ? ' to give' : ''}: nothing was run or changed. Use a smaller batch, ` +
+    `${name} needs ${bytes(needed)} (${parts}), ${device} has ${bytes(limit)}${limit < wholeOf(client) ? ' available' : ''}: nothing was run or changed. Use a smaller batch, ` +
       `accumulate(), or checkpoint()\n    the largest buffers:\n${(await largest()).map((line) => `      ${line}\n`).join('')}`.trimEnd(),
     'RESOURCE_EXHAUSTED',
     'PJRT_LoadedExecutable_Execute',
@@ -96,7 +99,7 @@ export async function checkFits(
   );
 }
 
-/** The ten largest buffers of a program, by the names and lines of the user's: it is compiled again, with those in it. */
+/** The ten largest buffers of a program, with the user's names and lines: compiles it again with these included. */
 export async function largestBuffers(
   client: Client,
   text: string,

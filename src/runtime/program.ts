@@ -1,10 +1,11 @@
-// Programs: found by what they compute, compiled when they are new, and kept while there is room.
+// Programs and their cache in memory: found by their computation, compiled if new, and evicted when there are too many.
 import { checkSeconds } from '../base/check.js';
-import { envFlag, envInteger } from '../base/env.js';
+import { envInteger } from '../base/env.js';
 import { CompileTimeoutError } from '../base/errors.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { type Graph, hashOf, type Symbols, structure, symbolsOf } from '../ir/graph.js';
+import { namesOperations } from '../ir/locations.js';
 import { type Mesh, Sharding } from '../ir/mesh.js';
 import type { Source } from '../ir/source.js';
 import type { Buffer, Client, CompileOptions, ExecuteOptions, LoadedExecutable } from '../pjrt/index.js';
@@ -17,56 +18,58 @@ import { spansProcesses, watchOthers } from './processes.js';
 import { placesOf, ShardedArray, type Stored } from './sharded.js';
 import { roomToRun } from './turn.js';
 
-/** What is to be computed: everything a program is made from. */
+/** A computation: everything a program is made from. */
 export interface Computation {
   readonly graph: Graph;
   /** The nodes of the graph whose values are given, in its order. */
   readonly parameters: readonly Expr[];
-  /** What each parameter is to the user: "argument 0", "the tensor made at train.ts:12". */
+  /** Each parameter in the user's words: "argument 0", "the tensor made at train.ts:12". */
   readonly labels: () => readonly string[];
   /** For each parameter, the result that takes over its memory, or -1. */
   readonly aliases: readonly number[];
   readonly isGiven: (e: Expr) => boolean;
-  /** Those that operations name. */
+  /** The meshes that operations name. */
   readonly meshes?: readonly Mesh[];
   /** How it is split over several devices, once that is known. */
   readonly layout?: Layout | undefined;
 }
 
-/** Why a program is needed: `pending` is what was to be computed when a compiled function was called. */
-export type Cause = 'sync' | 'compile' | 'pending' | 'loader' | 'stepTrace' | 'read';
+/** Why a program is needed. `pending`: changes that were not computed yet when a compiled function was called. */
+export type Cause = 'sync' | 'step' | 'compile' | 'pending' | 'loader' | 'read';
 
-/** Who wants it, and how. */
+/** A request for a program: its origin and options. */
 export interface Request {
   readonly cause: Cause;
   readonly name?: string | undefined;
-  /** Identifies the function among others of the same name; one without a name of its own is identified by its place. */
+  /** Identifies the function among others of the same name. */
   readonly group?: unknown;
   readonly unnamed?: boolean | undefined;
-  /** Where the user's code called. */
+  /** A function of the library itself: not reported, since the user cannot change how often it is compiled or read. */
+  readonly internal?: boolean | undefined;
+  /** The line of the user's code that made the call. */
   readonly source?: Source | undefined;
   readonly compileOptions?: CompileOptions | undefined;
-  /** false: compiled here and now, and kept for nobody else, in memory or on disk. */
+  /** false: always compile, and do not cache in memory or on disk. */
   readonly cache?: boolean | undefined;
   /** How long to wait for a compile, in seconds. */
   readonly compilationTimeoutSeconds?: number | undefined;
-  /** Called with the program that was found, or before it is compiled: to refuse it. */
+  /** Called with the program's key before it is used or compiled; may throw to refuse it. */
   readonly admit?: ((key: ProgramKey) => void) | undefined;
 }
 
-/** One run: results that are being made. */
+/** One run, with results that are being computed. */
 export interface Run {
   readonly outputs: readonly Stored[];
   /** Resolves when the devices are done, rejects with the error that stopped one. */
   readonly done: Promise<void>;
 }
 
-/** What a program is found by. */
+/** The key of a program in memory. */
 export interface ProgramKey {
-  /** Everything that makes it another program; `hash` is of these. */
+  /** Everything that makes programs differ; `hash` is computed from these. */
   readonly words: Int32Array;
   readonly hash: string;
-  /** What the words stand for: kept with them, so that equal graphs get equal words. */
+  /** The symbols that the words refer to: kept with them, so that equal graphs get equal words. */
   readonly symbols: Symbols;
   readonly nodeCount: number;
 }
@@ -75,19 +78,19 @@ export class Program {
   readonly key: ProgramKey;
   readonly inputs: number;
   readonly outputs: number;
-  /** Inputs whose memory a result takes over. */
+  /** The number of inputs whose memory a result takes over. */
   readonly donated: number;
-  /** What its text was written for: the same graph is another program elsewhere. */
+  /** The platform its text was written for: the same graph gives another program on another platform. */
   readonly platform: string;
   readonly layout: Layout | undefined;
-  /** How its results lie on several devices, once it is compiled. */
+  /** The shardings of its results, once it is compiled. */
   results: readonly Sharding[] = [];
   executions = 0;
-  /** When it ran last: the number of that run. */
+  /** The number of its last run. */
   lastRun = 0;
-  /** It made room for others: it cannot run any more. */
+  /** Evicted from the cache: it cannot run any more. */
   dropped = false;
-  /** Which cache had it, once it is there. */
+  /** The cache that had it, once it is loaded. */
   tier: 'disk' | 'miss' = 'miss';
   seconds = 0;
   bytes = 0;
@@ -113,12 +116,12 @@ export class Program {
     return this.key.hash;
   }
 
-  /** Where XLA lays a result out as no axes of the mesh describe, it is compiled again with the whole on every device. */
+  /** If XLA chooses a sharding for a result that no axes of the mesh describe, compiles again with that result replicated. */
   async #compile(client: Client, computation: Computation, request: Request): Promise<LoadedExecutable> {
     const { graph, parameters, aliases, layout, meshes } = computation;
     const { name, compileOptions } = request;
     const { platform } = client;
-    const emit = (layout: Layout | undefined, locations = envFlag('XLA_HLO_DEBUG')) =>
+    const emit = (layout: Layout | undefined, locations = namesOperations()) =>
       emitModule(graph, parameters, { name: moduleName(name), aliases, locations, platform, layout });
     const options = { ...devicesFor(layout), ...compileOptions };
     let executable = await this.#load(client, computation, emit(layout), options, request);
@@ -136,9 +139,11 @@ export class Program {
         );
       }
     }
-    await checkFits(client, name ?? 'this', executable.memory(), () =>
-      largestBuffers(client, emit(layout, true), options, computation.labels()),
-    );
+    const memory = executable.knownMemory();
+    if (memory)
+      await checkFits(client, name ?? 'this', memory, () =>
+        largestBuffers(client, emit(layout, true), options, computation.labels()),
+      );
     this.#executable = executable;
     return executable;
   }
@@ -152,9 +157,9 @@ export class Program {
       counts.compiled++;
       return client.compile(text, options);
     };
-    // What several processes run, they compile together: one that waits for another's file would hold up both.
+    // Processes compile shared programs together: one that waits for another's cache file would block both.
     const isShared = spansProcesses(client, this.layout?.mesh.devices ?? []);
-    if (isShared) void watchOthers(name, text).catch(() => {}); // the store is gone: so is the run
+    if (isShared) void watchOthers(name, text).catch(() => {}); // fails only if the store is gone, and the run with it
     const cache = isShared || !isCached ? undefined : DiskCache.current();
     try {
       const source = { text, options, ...(request.name && { name }) };
@@ -163,7 +168,7 @@ export class Program {
         : timedCompile(compile));
       if (tier === 'disk') this.tier = 'disk';
       this.seconds = seconds;
-      this.bytes = Math.max(executable.memory().code, text.length);
+      this.bytes = Math.max(executable.knownMemory()?.code ?? 0, text.length);
       await events.compiled(this, executable, request);
       return executable;
     } catch (error) {
@@ -172,12 +177,12 @@ export class Program {
     }
   }
 
-  /** The executable if it is there: then nobody has to wait. */
+  /** The executable, if it is compiled. */
   get ready(): LoadedExecutable | undefined {
     return this.#executable;
   }
 
-  /** Waits for the compile, but no longer than the request says. */
+  /** Waits for the compile, at most as long as the request allows. */
   async compiled({ name, compilationTimeoutSeconds: limit }: Request): Promise<LoadedExecutable> {
     if (!limit) return this.#compiling;
     checkSeconds('compile: compilationTimeoutSeconds', limit);
@@ -185,14 +190,14 @@ export class Program {
     const late = new Promise<never>((_, reject) => {
       const why = `compiling ${name ?? 'a program'} (${this.key.nodeCount} operations) took more than ${limit} s`;
       const error = new CompileTimeoutError(
-        `${why}: nothing was run or changed, and it goes on: call again later, or raise compilationTimeoutSeconds`,
+        `${why}: nothing was run or changed, and the compile continues: call again later, or raise compilationTimeoutSeconds`,
       );
       timer = setTimeout(() => reject(error), limit * 1e3);
     });
     return Promise.race([this.#compiling, late]).finally(() => clearTimeout(timer));
   }
 
-  /** Runs it. Returns at once: the results are being made. */
+  /** Runs the program. Returns immediately, while the results are computed. */
   run(executable: LoadedExecutable, args: readonly Stored[], keep: readonly number[], request: Request): Run {
     events.running(this, request);
     const start = performance.now();
@@ -226,24 +231,24 @@ export class Program {
     };
   }
 
-  /** Frees the executable, once it has run. */
+  /** Frees the executable once its runs are done. */
   drop(): void {
     this.dropped = true;
     this.#compiling.then((e) => this.#running.then(() => e.dispose())).catch(() => {});
     events.dropped(this);
   }
 
-  /** Rejects if it cannot be compiled. */
+  /** Resolves when it is compiled; rejects if that fails. */
   get built(): Promise<unknown> {
     return this.#compiling;
   }
 }
 
-/** The devices of a program that is split; of another, the client's first. */
+/** Compile options for the devices of a split program; other programs use the client's first device. */
 const devicesFor = (layout: Layout | undefined): CompileOptions =>
   layout ? { useSpmd: true, deviceIds: layout.mesh.devices } : {};
 
-/** How many programs were compiled and executed so far. */
+/** The numbers of programs compiled and executed so far. */
 export const counts = { compiled: 0, executed: 0 };
 
 /** The text of an MLIR symbol. */
@@ -252,10 +257,10 @@ export const moduleName = (name: string | undefined): string =>
 
 // ---- the cache in memory
 
-const programs = new Map<string, Program[]>(); // by hash; the key itself decides
+const programs = new Map<string, Program[]>(); // by hash; keys are compared in full
 const sameWords = (a: Int32Array, b: Int32Array): boolean => a.length === b.length && a.every((x, i) => x === b[i]);
 
-/** The program for a computation: a known one, or a new one that is being compiled. */
+/** The program for a computation: an existing one, or a new one that is being compiled. */
 function programFor(client: Client, computation: Computation, request: Request): Program {
   const words = wordsOf(computation, request);
   const hash = hashOf(words);
@@ -275,16 +280,16 @@ function programFor(client: Client, computation: Computation, request: Request):
   return program;
 }
 
-/** A program that is ready to run, when there is room for a run: `known` if it is still there. */
+/** Waits until there is room for a run, and returns a program that is ready: `known` if it still exists. */
 export async function obtain(client: Client, computation: Computation, request: Request, known?: Program) {
-  if (computation.layout) placesOf(client, computation.layout.mesh); // they are there
+  if (computation.layout) placesOf(client, computation.layout.mesh); // throws if devices are missing
   for (;;) {
     const isThere = known && !known.dropped && sameLayout(known.layout, computation.layout);
     if (isThere) events.count('programFound');
     const program = isThere ? known : programFor(client, computation, request);
     const executable = program.ready ?? (await program.compiled(request));
     await roomToRun(client);
-    if (!program.dropped) return { program, executable }; // else it made room for others while we waited
+    if (!program.dropped) return { program, executable }; // else it was evicted while we waited
   }
 }
 
@@ -301,7 +306,7 @@ export function keyOf(
   return { words, hash, symbols: symbolsOf(graph, isGiven), nodeCount: graph.nodes.length };
 }
 
-/** Everything that makes it another program: the graph, the donated arguments, the options. */
+/** Everything that makes programs differ: the graph, the donated arguments, the options. */
 function wordsOf({ graph, isGiven, aliases, layout }: Computation, { compileOptions }: Request): Int32Array {
   const body = structure(graph, isGiven);
   const flags = compileOptions && Object.keys(compileOptions).length ? JSON.stringify(compileOptions) : '';
@@ -314,7 +319,7 @@ function wordsOf({ graph, isGiven, aliases, layout }: Computation, { compileOpti
   return words;
 }
 
-/** Frees the programs with these hashes: they are compiled again when they are needed. */
+/** Frees the programs with these hashes: they are compiled again when needed. */
 export function dropPrograms(hashes: Iterable<string>): void {
   for (const hash of hashes) {
     for (const program of programs.get(hash) ?? []) program.drop();
@@ -328,7 +333,7 @@ function forget(program: Program): void {
   else programs.delete(program.hash);
 }
 
-/** Drops the programs that were not used for longest while there are too many, or too large ones. */
+/** Evicts the least recently used programs while there are too many, or they are too large in total. */
 function makeRoom(): void {
   const limits = { count: envInteger('XLA_COMPILATION_CACHE_SIZE', 2048, 1), bytes: memoryLimit() };
   const all = [...programs.values()].flat().sort((a, b) => a.lastRun - b.lastRun);
@@ -341,6 +346,6 @@ function makeRoom(): void {
     size -= program.bytes;
   }
 }
-/** Of all programs in memory. */
+/** The size limit of all programs in memory. */
 const memoryLimit = (): number => envInteger('TSXLA_PROGRAM_MEMORY', 4 * 2 ** 30, 1);
 export const programCount = (): number => [...programs.values()].flat().length;

@@ -1,4 +1,4 @@
-// An array that lies on several devices: each has a part of it, or all of it.
+// ShardedArray: an array on several devices, each with a part or a copy of it.
 
 import { blockOf, putBlock } from '../base/blocks.js';
 import { type ArrayType, hostArray, sizeOf, type TypedArray } from '../base/dtype.js';
@@ -8,18 +8,18 @@ import type { Mesh, Sharding } from '../ir/mesh.js';
 import { Buffer, type Client, type Device } from '../pjrt/index.js';
 
 export class ShardedArray {
-  /** As a buffer's. */
+  /** As in Buffer. */
   shared = false;
 
   constructor(
     readonly client: Client,
     readonly aval: Aval,
     readonly sharding: Sharding,
-    /** Those of this process's devices, in the order of the mesh. */
+    /** The shards on this process's devices, in the order of the mesh. */
     readonly shards: readonly Buffer[],
   ) {}
 
-  /** Splits an array of the host's: every device is given its part. */
+  /** Splits a host array: every device gets its part. */
   static fromHost(client: Client, data: TypedArray, aval: Aval, sharding: Sharding): ShardedArray {
     const block = sharding.shardShape(aval.shape);
     const type = { dtype: aval.dtype, shape: block };
@@ -28,7 +28,7 @@ export class ShardedArray {
     );
   }
 
-  /** The whole on every device. */
+  /** Copies a buffer to every device. */
   static replicate(buffer: Buffer, aval: Aval, sharding: Sharding): ShardedArray {
     return ShardedArray.build(buffer.client, aval, sharding, (_, device) =>
       device === buffer.device ? buffer : buffer.copyTo(device),
@@ -69,18 +69,18 @@ export class ShardedArray {
     return `${this.aval} ${this.sharding}`;
   }
 
-  /** The whole array, put together on the host. */
+  /** The whole array, assembled on the host. */
   async toHost(): Promise<TypedArray> {
     const { aval, sharding } = this;
     if (sharding.isReplicated) return this.shards[0]!.toHost();
     if (!aval.size) return hostArray(aval as ArrayType);
     const block = sharding.shardShape(aval.shape);
     const starts = placesOf(this.client, sharding.mesh).map(([position]) => sharding.startOf(aval.shape, position));
-    const first = new Map(starts.map((start, i) => [String(start), i] as const).reverse()); // one of each part
+    const first = new Map(starts.map((start, i) => [String(start), i] as const).reverse()); // one shard of each part
     const parts = sizeOf(sharding.parts(aval.rank));
     if (first.size < parts)
       throw new ArgumentError(
-        `${aval} is ${sharding}: this process has ${first.size} of its ${parts} parts: read it after replicate(), or save it with a sharded checkpoint`,
+        `${aval} is ${sharding}, and this process has ${first.size} of its ${parts} parts: read it after replicate(), or save it with a sharded checkpoint`,
       );
     const whole = hostArray(aval as ArrayType);
     await Promise.all(
@@ -92,12 +92,12 @@ export class ShardedArray {
   }
 }
 
-/** What a node's value can be on devices. */
+/** A node's value on one or several devices. */
 export type Stored = Buffer | ShardedArray;
 export const isStored = (value: unknown): value is Stored => value instanceof Buffer || value instanceof ShardedArray;
 
 const places = new WeakMap<Client, Map<string, readonly (readonly [position: number, device: Device])[]>>();
-/** The devices of a mesh that this process has, each with its position in the mesh. */
+/** The devices of a mesh that belong to this process, each with its position in the mesh. */
 export function placesOf(client: Client, mesh: Mesh): readonly (readonly [position: number, device: Device])[] {
   const known = places.get(client) ?? new Map();
   places.set(client, known);
@@ -113,7 +113,7 @@ export function placesOf(client: Client, mesh: Mesh): readonly (readonly [positi
   return list;
 }
 
-/** Those of a mesh's devices that no process has. */
+/** The devices of a mesh that do not exist in any process. */
 export const missingDevices = ({ devices }: Client, mesh: Mesh): number[] =>
   mesh.devices.filter((id) => !devices.some((d) => d.id === id));
 
@@ -122,9 +122,9 @@ function checkDevices(client: Client, mesh: Mesh): void {
   if (!missing.length) return;
   const { devices, platform } = client;
   const needed = Math.max(mesh.size, ...missing.map((id) => id + 1));
-  const virtual = platform === 'cpu' ? `: CPU_NUM_DEVICES=${needed} makes so many virtual ones` : '';
+  const virtual = platform === 'cpu' ? `: set CPU_NUM_DEVICES=${needed} for that many virtual devices` : '';
   const which = mesh.size <= devices.length ? ` (there is no device ${missing.join(', ')})` : '';
   throw new ArgumentError(
-    `the mesh ${mesh} needs ${needed} devices, and ${platform} has ${devices.length}${which}${virtual}`,
+    `the mesh ${mesh} needs ${needed} devices, but ${platform} has ${devices.length}${which}${virtual}`,
   );
 }

@@ -1,8 +1,9 @@
-// The values of nodes: on the device, or in the host's array until they are needed there.
+// The values of nodes: on the device, or in a host array until they are needed on the device.
 import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { SpentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
+import { placeOf } from '../ir/source.js';
 import type { Client } from '../pjrt/index.js';
 import { openClient, settleDevice, virtualDevices } from './device.js';
 import { events } from './events.js';
@@ -10,10 +11,10 @@ import { hold, ownRecord, recordOf, release } from './record.js';
 import { isStored, ShardedArray, type Stored } from './sharded.js';
 
 let client: Promise<Client> | undefined;
-/** The client that everything runs on, started when first needed. */
+/** The process's client, started when first needed. */
 export const defaultClient = (): Promise<Client> => (client ??= startDefault());
 let running: Client | undefined;
-/** The same if it was started: for what must not wait. */
+/** The same if it was started; for callers that must not wait. */
 export const startedClient = (): Client | undefined => running;
 async function startDefault(): Promise<Client> {
   settleDevice();
@@ -23,13 +24,13 @@ async function startDefault(): Promise<Client> {
   return client;
 }
 
-/** In place of a value: a step that has been called, and is not started yet, will make it. */
+/** In place of a value: a step that has been called but not started yet will compute it. */
 export const PROMISED = {};
-/** In place of a value that is gone, or that such a step failed to make. */
+/** In place of a value that is gone, or that such a step failed to compute. */
 export class Failed {
   #error: Error | undefined;
   readonly #make: () => Error;
-  /** The error is made when it is asked for. */
+  /** The error is created when it is first read. */
   constructor(make: () => Error) {
     this.#make = make;
   }
@@ -39,17 +40,20 @@ export class Failed {
   }
 }
 
+/** In place of a value that a step of a plain loop failed to compute: its error is reported, and its changes are undone. */
+export class Undone extends Failed {}
+
 export const hasValue = (e: Expr): boolean => e.isComputed;
 export const nodeValue = (e: Expr): object | undefined => recordOf(e).value;
 export function setValue(e: Expr, value: Stored | TypedArray): void {
   const record = ownRecord(e);
   record.value = value;
-  if (!record.goesAnywhere && value instanceof ShardedArray) record.sharding = value.sharding;
+  if (!record.followsProgram && value instanceof ShardedArray) record.sharding = value.sharding;
   repay(e);
   if (ArrayBuffer.isView(value)) remember(e, value);
 }
 
-/** A node that will have its operand's value holds it until then: a step must not give it up. */
+/** A node that will share its operand's value holds the operand until then: a step must not donate it. */
 const lenders = new WeakMap<Expr, Expr>();
 export function borrow(e: Expr): void {
   const [lender] = e.inputs;
@@ -69,10 +73,10 @@ const seen = new WeakMap<Expr, TypedArray>();
 const SMALL = 10_000;
 export const hostValue = (e: Expr): TypedArray | undefined => seen.get(e);
 export function remember(e: Expr, array: TypedArray): void {
-  if (array.length <= SMALL) seen.set(e, array.slice()); // the caller's own may be changed
+  if (array.length <= SMALL) seen.set(e, array.slice()); // a copy, since the caller may change its array
 }
 
-/** Another node with the same value, where that is known. */
+/** Copies a node's value, if it has one, to another node. */
 export function shareValue(from: Expr, to: Expr): void {
   const { value, sharding } = recordOf(from);
   const record = ownRecord(to);
@@ -83,14 +87,14 @@ export function shareValue(from: Expr, to: Expr): void {
   if (array) seen.set(to, array);
 }
 
-/** The value of a node that has one, on the device. */
+/** The value of a node on the device; the node must have a value. */
 export function onDevice(device: Client, e: Expr, sharding = recordOf(e).sharding): Stored {
   checkAlive(e);
   const record = ownRecord(e);
   if (isStored(record.value)) return record.value;
   const stored = upload(device, e, record.value as TypedArray, sharding);
   record.value = stored;
-  if (!record.goesAnywhere) record.sharding ??= sharding; // another may have been asked for meanwhile
+  if (!record.followsProgram) record.sharding ??= sharding; // another sharding may have been requested meanwhile
   return stored;
 }
 
@@ -104,12 +108,12 @@ function upload(device: Client, e: Expr, value: TypedArray, sharding: Sharding |
 }
 
 /**
- * A number of the host's: brought along with the run and freed after it, so that one that is set for each run leaves nothing
- * behind. If a second run needs it, it stays on the device: the run would wait for it each time.
+ * A number on the host: uploaded with the run and freed after it, so that a number set anew for each run leaves nothing behind.
+ * If a second run needs it, it stays on the device: each run would wait for the upload.
  */
 const isNumber = (value: object | undefined): value is TypedArray => ArrayBuffer.isView(value) && value.byteLength <= 8;
 
-const brought = new WeakSet<Expr>();
+const uploadedOnce = new WeakSet<Expr>();
 /** Calls `use` with the values of these nodes on the device, or on several of them. */
 export function withBuffers<T>(
   device: Client,
@@ -121,8 +125,8 @@ export function withBuffers<T>(
   const buffers = nodes.map((e, i) => {
     const sharding = shardings?.[i];
     const value = nodeValue(e);
-    if (!isNumber(value) || brought.has(e)) return onDevice(device, e, sharding);
-    brought.add(e);
+    if (!isNumber(value) || uploadedOnce.has(e)) return onDevice(device, e, sharding);
+    uploadedOnce.add(e);
     const buffer = upload(device, e, value, sharding);
     lent.push(buffer);
     return buffer;
@@ -134,7 +138,7 @@ export function withBuffers<T>(
   }
 }
 
-/** Sends the host's arrays among these values on their way to the device, before anyone asks for them. */
+/** Starts uploading the host arrays among these values, before they are needed. */
 export async function startUploads(nodes: readonly Expr[]): Promise<void> {
   const device = await defaultClient();
   for (const e of nodes) {
@@ -143,7 +147,7 @@ export async function startUploads(nodes: readonly Expr[]): Promise<void> {
   }
 }
 
-/** Whether a node's value is not there yet, or not any more. */
+/** Whether a node's value does not exist yet, or no longer. */
 export function isUnsettled(e: Expr): boolean {
   const value = nodeValue(e);
   return isStored(value)
@@ -151,7 +155,7 @@ export function isUnsettled(e: Expr): boolean {
     : value === PROMISED || value instanceof Failed;
 }
 
-/** Why a node's value is gone, or was never made; undefined where it is there, or will be. */
+/** Why a node's value is gone or was never computed; undefined if it exists or will. */
 export function lossOf(e: Expr): Error | undefined {
   const value = nodeValue(e);
   if (value instanceof Failed) return value.error;
@@ -163,12 +167,12 @@ export function checkAlive(e: Expr): void {
   if (loss) throw loss;
 }
 
-/** Frees the memory of a node's value now, and not when the garbage collector finds it. */
+/** Frees the memory of a node's value immediately, without waiting for the garbage collector. */
 export function freeValue(e: Expr): void {
   const value = nodeValue(e);
   if (isStored(value)) value.dispose();
 }
 
 const gone = (e: Expr): string =>
-  `${e.aval}${e.source ? `, made at ${e.source},` : ''} has no value any more: it was disposed, or a step changed the tensor in ` +
-  'place and gave its memory to the new value. What is still to be computed from the old one must be computed before: await tx.sync(it), or clone() the tensor';
+  `${e.aval}${placeOf(e.source) && `, made at ${e.source},`} has no value any more: it was disposed, or a step changed the tensor in ` +
+  'place and gave its memory to the new value. Compute what depends on the old value before that (await tx.sync(it)), or clone() the tensor';

@@ -1,4 +1,4 @@
-// Gradients of a batch that is too large to be computed at once: part by part, in one program.
+// Gradient accumulation: the gradients of a batch too large to compute at once, micro-batch by micro-batch in one program.
 
 import { withGrad } from '../autograd/mode.js';
 import { sumOver } from '../autograd/scan.js';
@@ -18,7 +18,7 @@ import { callUser, exprsOf, lengthOf, raiseTree, tensorsOf } from '../tensor/tre
 import { variables } from '../tensor/variables.js';
 
 export interface AccumulateOptions {
-  /** Of the losses and gradients of the micro-batches. The mean is that of the whole batch if fn's loss is a mean. */
+  /** How losses and gradients of micro-batches are combined. 'mean' equals the whole batch's mean if fn's loss is a mean. */
   readonly reduction?: 'mean' | 'sum';
 }
 
@@ -26,9 +26,9 @@ const IN_PLACE =
   'accumulate calls fn once for all micro-batches: change it after accumulate, or put the layer in eval mode';
 
 /**
- * Calls fn on the micro-batches, the elements of `microBatches` along its first dimension, and adds the gradient of its loss,
- * averaged over them, to the `grad` of every variable that it reaches, as backward() would. Gives the mean loss. It is a loop
- * inside the program: neither the program nor its memory grows with the number of micro-batches.
+ * Calls fn on the micro-batches (the elements of `microBatches` along the first dimension) and adds the gradient of its loss,
+ * averaged over them, to the `grad` of every variable it depends on, as backward() would. Returns the mean loss. This is one
+ * loop inside the program: neither the program nor its memory grows with the number of micro-batches.
  */
 export const accumulate = entry(
   <B>(microBatches: B, fn: (batch: B) => Tensor, { reduction = 'mean' }: AccumulateOptions = {}): Tensor => {
@@ -43,11 +43,11 @@ export const accumulate = entry(
       owners = reached.filter((_, i) => flow[i]).map((v) => variables.get(v)!);
       if (!owners.length)
         throw new ArgumentError(
-          `accumulate: nothing that wants a gradient leads to the loss of fn, ${loss.aval}: call requiresGrad_() on what should have one`,
+          `accumulate: the loss of fn, ${loss.aval}, depends on no tensor that requires a gradient: call requiresGrad_() on the parameters`,
         );
       return [part, ...flow.filter((g) => g !== null)];
     };
-    // The sums go on from the gradients that are there, as in a loop that calls backward().
+    // Existing gradients are added to, as in a loop that calls backward().
     const start = ([part, ...flow]: readonly Expr[]) => [
       zerosLike(part!),
       ...flow.map((g, i) => (owners[i]!.grad ? detach(owners[i]!.grad.expr) : zerosLike(g))),
@@ -60,34 +60,33 @@ export const accumulate = entry(
   },
 );
 
-/** How many micro-batches there are. */
+/** The number of micro-batches. */
 function checkBatches(batches: Flat<Tensor>, reduction: string): number {
   if (insideBody())
     throw new ArgumentError(
-      'accumulate: inside the body of a loop or a branch, where no gradient can be left: call it outside',
+      'accumulate: called inside the body of a loop or a branch, where gradients cannot be stored: call it outside',
     );
   if (reduction !== 'mean' && reduction !== 'sum')
     throw new ArgumentError(`accumulate: reduction is ${String(reduction)}: it must be mean or sum`);
-  if (!batches.leaves.length)
-    throw new ArgumentError('accumulate: microBatches holds no tensor: there is nothing to go through');
+  if (!batches.leaves.length) throw new ArgumentError('accumulate: microBatches contains no tensor: pass at least one');
   batches.leaves.forEach((x, i) => {
     if (x.requiresGrad)
       throw new ArgumentError(
-        `accumulate: ${leafName('microBatches', batches.paths[i]!)}, ${x.aval}, wants a gradient, and none is left in micro-batches: detach() it`,
+        `accumulate: ${leafName('microBatches', batches.paths[i]!)}, ${x.aval}, requires a gradient, but micro-batches get none: detach() it`,
       );
   });
   const count = lengthOf('accumulate', 'microBatches', batches);
   if (count === 0)
-    throw new ArgumentError('accumulate: microBatches have a first dimension of 0: there is nothing to go through');
+    throw new ArgumentError('accumulate: microBatches have a first dimension of 0: pass at least one micro-batch');
   return count;
 }
 
 function checkLoss(loss: unknown): Expr {
   if (!(loss instanceof Tensor))
-    throw new ArgumentError(`accumulate: fn gives ${describe(loss)}: it must be the loss, a tensor`);
+    throw new ArgumentError(`accumulate: fn returned ${describe(loss)}: it must return the loss, a tensor`);
   if (loss.shape.length || !isFloat(loss.dtype))
     throw new ArgumentError(
-      `accumulate: fn gives ${loss.aval}: the loss must be one floating point number (sum, mean)`,
+      `accumulate: fn returned ${loss.aval}: the loss must be a scalar of a floating point dtype (use sum or mean)`,
     );
   return loss.expr;
 }

@@ -1,25 +1,24 @@
-// What is to be done when a step's results are there: logging, mostly, without holding the loop up.
+// Step closures: callbacks that run when a step's results are ready (mostly logging), without blocking the loop.
 import { ArgumentError } from '../base/errors.js';
 import { describe, flatten, isPlain } from '../base/tree.js';
 import { offLoop } from '../observe/rules-loop.js';
 import { events } from '../runtime/events.js';
-import { allDone } from '../runtime/turn.js';
+import { allDone, reportLater, throwReported } from '../runtime/turn.js';
 import { type Closure, currentStep } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 
-/** For the next step: what was registered outside of one. */
+/** Closures registered outside of a step: they belong to the next one. */
 let waiting: Closure[] = [];
 let running: Promise<void> = Promise.resolve();
-let failed: { readonly error: unknown } | undefined;
 
 /**
- * Calls fn with these arguments when the step that is being described (or the next one) is done: tensors among them have
- * values then. What it throws is thrown by the next step, or by sync().
+ * Calls fn with these arguments when the step that is being described (or else the next one) is done; tensors among them have
+ * values by then. An error thrown by fn is rethrown by the next step, or by sync().
  */
 export function afterStep<A extends unknown[]>(fn: (...args: A) => unknown, ...args: A): void {
   if (typeof fn !== 'function') throw new ArgumentError(`afterStep: takes a function, got ${describe(fn)}`);
   const closures = currentStep()?.closures ?? waiting;
-  // What holds no tensor is handed on as it is; a copy of it would hide changes.
+  // Arguments without tensors are passed as they are: a copy would hide later changes.
   const trees = args.map((arg) => ({ arg, ...flatten('afterStep', arg, isLeaf, 'anything') }));
   closures.push({
     args: trees.flatMap(({ leaves }) => leaves.filter(isTensor)),
@@ -35,43 +34,48 @@ export function afterStep<A extends unknown[]>(fn: (...args: A) => unknown, ...a
 const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
 const isLeaf = (x: unknown): x is unknown => x != null && !Array.isArray(x) && !isPlain(x);
 
-/** A step was started: it counts, and its closures run when it is done, in order. */
+/** Called when a step was started: counts it, and runs its closures when it is done. */
 export function endOfStep(done: Promise<void>, closures: readonly Closure[]): void {
   events.stepStarted();
+  runAfter(done, closures);
+}
+/** Runs closures when a step is done, in order. */
+export function runAfter(done: Promise<void>, closures: readonly Closure[]): void {
   if (!closures.length) return;
   running = running
     .then(() => done)
     .then(async () => {
-      for (const { fn, args } of closures) await offLoop(() => fn(...(args as never[]))).catch(note);
+      for (const { fn, args } of closures) await offLoop(() => fn(...(args as never[]))).catch(reportLater);
     })
-    .catch(note);
+    .catch(reportLater);
 }
 
-/** The first is thrown by the next step, or by sync(). */
-const note = (error: unknown): void => void (failed ??= { error });
-
-/** What waits for the next step, which is called now. */
+/** The tensors of closures that wait for the next step. A tensor disposed meanwhile fails its closure, not the step. */
+export const waitingTensors = (): Tensor[] => waiting.flatMap(({ args }) => args as Tensor[]).filter((t) => t.peek());
+/** A closure with copies of its tensors' current values: later steps of a plain loop change parameters before it runs. */
+export function asOfNow({ fn, args }: Closure): Closure {
+  const copies = new Map<Tensor, Tensor>();
+  const copyOf = (t: Tensor): Tensor => {
+    if (!t.peek()) return t; // disposed: the closure's call throws
+    if (!copies.has(t)) copies.set(t, new Tensor(t.wanted));
+    return copies.get(t)!;
+  };
+  return { fn, args: args.map((t) => copyOf(t as Tensor)) };
+}
+/** Takes the closures that wait for the next step; called by that step. */
 export function takeWaiting(): Closure[] {
   const taken = waiting;
   waiting = [];
   return taken;
 }
-/** That step was not started: it waits for the next one. */
+/** Puts them back if that step was not started: they wait for the next one. */
 export function giveBack(closures: readonly Closure[]): void {
   waiting = [...closures, ...waiting];
-}
-
-/** Throws what a closure threw. */
-export function checkClosures(): void {
-  if (!failed) return;
-  const { error } = failed;
-  failed = undefined;
-  throw error;
 }
 
 /** Waits for the device and for all closures. */
 export async function stepsDone(): Promise<void> {
   await allDone();
   await running;
-  checkClosures();
+  throwReported();
 }

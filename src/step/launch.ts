@@ -1,19 +1,12 @@
-// Running a traced step: its results are put in their places as values to come, and the program is started in its turn.
+// Running a traced step: its results are put in place at once as promised values, and the program is started in its turn.
 import { ArgumentError, OutOfMemoryError, StepFailedError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import type { Sharding } from '../ir/mesh.js';
 import { withSource } from '../ir/source.js';
 import { input } from '../ops/prim/variable.js';
 import type { LoadedExecutable } from '../pjrt/index.js';
-import type { Cell } from '../runtime/cell.js';
-import {
-  changesArePending,
-  checkResults,
-  evaluateNow,
-  place,
-  placedAsBefore,
-  stepStarted,
-} from '../runtime/evaluate.js';
+import { type Cell, type Change, changesArePending, takeChanges } from '../runtime/cell.js';
+import { checkResults, evaluateNow, place, resetDescribed } from '../runtime/evaluate.js';
 import { checksResults, events, timed } from '../runtime/events.js';
 import { isPlaced, layoutOf } from '../runtime/layout.js';
 import { withRelief } from '../runtime/memory.js';
@@ -36,25 +29,28 @@ import type { Layout } from '../stablehlo/emitter.js';
 import type { Closure } from '../tensor/scope.js';
 import { Tensor } from '../tensor/tensor.js';
 import { variables } from '../tensor/variables.js';
-import { endOfStep, giveBack, takeWaiting } from './closures.js';
+import { endOfStep, giveBack, takeWaiting, waitingTensors } from './closures.js';
 import { CellPut, GradPut } from './place.js';
 import { avalOf, type Slot, type Target, type Trace, type Value } from './trace.js';
 
 /**
- * Calls a traced function. What it leaves is in place at once, as values that are promised, so that all that follows is
- * described in the order of the calls; the program is started when it is its turn. If that fails, all is as it was.
+ * Calls a traced function. Its results are in place at once, as promised values, so that code after the call sees them in the
+ * order of the calls; the program is started when its turn comes. If that fails, everything is restored.
  */
 export function call(t: Trace, values: readonly Value[], request: Request, revive: boolean): Promise<unknown> {
-  const waiting = takeWaiting();
   const inputs = timed('gatherInputs', () => t.slots.map((slot) => inputOf(slot, values)));
   for (const { node } of inputs) hold(node); // until it has run
-  const early = startNow(t, inputs, request);
+  const asked = waitingTensors().map((tensor) => tensor.wanted);
+  const early = asked.every(hasValue) ? startNow(t, inputs, request) : undefined;
+  const waiting = takeWaiting(); // only if nothing above failed
   const results = timed('placeResults', () => new Results(t, values, revive));
+  const changes = early ? [] : takeChanges();
   return inTurn(async () => {
-    const run = early ?? (await launch(t, inputs, values, request).catch((error: Error) => error));
+    const run = early ?? (await launch(t, { inputs, asked, values, request, changes }).catch((error: Error) => error));
     releaseAll(inputs);
     if (run instanceof Error) {
       results.fail(run);
+      for (const change of changes) if (!hasValue(change.expr)) change.cell.giveBack(change);
       giveBack(waiting);
       throw run;
     }
@@ -64,7 +60,7 @@ export function call(t: Trace, values: readonly Value[], request: Request, reviv
   });
 }
 
-/** A node whose value a call takes, and the cell that it was found in. */
+/** A node whose value is an input of a call, and the cell it was found in. */
 interface Input {
   readonly node: Expr;
   readonly cell: Cell | undefined;
@@ -72,7 +68,7 @@ interface Input {
 const releaseAll = (inputs: readonly Input[]): void => {
   for (const { node } of inputs) release(node);
 };
-/** Whether no value was given up. */
+/** Whether no input's value was donated. */
 const isWhole = (inputs: readonly Input[]): boolean =>
   inputs.every(({ node }) => {
     const value = nodeValue(node);
@@ -80,8 +76,8 @@ const isWhole = (inputs: readonly Input[]): boolean =>
   });
 
 /**
- * Starts the program of a trace before its results are put in their places, if there is nothing to wait for: until then the
- * device is idle. Where memory is short it is not: in its turn, garbage can be collected.
+ * Starts the program of a trace before its results are put in place, if there is nothing to wait for: the device would be idle
+ * until then. Not when memory is short: a program started in its turn lets garbage be collected first.
  */
 function startNow(t: Trace, inputs: readonly Input[], request: Request): Run | undefined {
   const executable = t.program?.dropped ? undefined : t.program?.ready;
@@ -90,7 +86,7 @@ function startNow(t: Trace, inputs: readonly Input[], request: Request): Run | u
   const isReady = ({ node }: Input, i: number) =>
     hasValue(node) && !isUnsettled(node) && isPlaced(node, shardings?.[i]);
   if (!inputs.every(isReady)) return undefined;
-  if (t.slots.some((slot) => slot.kind === 'grad')) return undefined; // who else has it shows when it is replaced
+  if (t.slots.some((slot) => slot.kind === 'grad')) return undefined; // other holders are known only when it is replaced
   try {
     events.count('programFound');
     return start(t, inputs, executable, request);
@@ -101,14 +97,23 @@ function startNow(t: Trace, inputs: readonly Input[], request: Request): Run | u
   }
 }
 
-/** Starts the program of a trace in its turn: what it needs is computed and brought to its devices first. */
-async function launch(t: Trace, inputs: readonly Input[], values: readonly Value[], request: Request): Promise<Run> {
+interface Launch {
+  readonly inputs: readonly Input[];
+  /** Nodes that closures of afterStep wait for: computed first, since the call may change their inputs. */
+  readonly asked: readonly Expr[];
+  readonly values: readonly Value[];
+  readonly request: Request;
+  readonly changes: readonly Change[];
+}
+
+/** Starts the program of a trace in its turn: its inputs are computed and moved to its devices first. */
+async function launch(t: Trace, { inputs, asked, values, request, changes }: Launch): Promise<Run> {
   const client = await defaultClient();
   const nodes = inputs.map(({ node }) => node);
-  const pending = nodes.filter((e) => !hasValue(e));
-  if (pending.length || changesArePending()) {
+  const pending = [...nodes, ...asked].filter((e) => !hasValue(e));
+  if (pending.length || changes.length) {
     const name = `${request.name}_clear_pending`;
-    await evaluateNow(pending, { ...request, cause: 'pending', name, group: name, admit: undefined });
+    await evaluateNow(pending, { ...request, cause: 'pending', name, group: name, admit: undefined }, changes);
   }
   nodes.forEach(checkAlive);
   const layout = layoutFor(t, values, nodes);
@@ -133,7 +138,7 @@ async function launch(t: Trace, inputs: readonly Input[], values: readonly Value
   return execution;
 }
 
-/** Starts the program of a trace on values that are there. */
+/** Starts the program of a trace; all input values exist. */
 function start(t: Trace, inputs: readonly Input[], executable: LoadedExecutable, request: Request): Run {
   const nodes = inputs.map(({ node }) => node);
   const execution = withBuffers(executable.client, nodes, t.program!.layout?.parameters, (buffers) =>
@@ -145,34 +150,34 @@ function start(t: Trace, inputs: readonly Input[], executable: LoadedExecutable,
     throw failure;
   });
   started(done);
-  stepStarted();
+  resetDescribed();
   return execution;
 }
 
-/** Inputs that the program would take over, but that something else still holds: XLA copies them. */
+/** Inputs that the program would donate but something else still holds: XLA copies them. */
 function keptOf(
   { computation: { aliases }, slots }: Trace,
   inputs: readonly Input[],
   buffers: readonly Stored[],
 ): number[] {
   const isTwice = (b: Stored) => b.shared && buffers.indexOf(b) !== buffers.lastIndexOf(b);
-  const keepsAll = checksResults(); // what a failed step would have changed is as it was
+  const keepsAll = checksResults(); // a step that fails the check must leave its tensors unchanged
   const kept: number[] = [];
   aliases.forEach((to, i) => {
     if (to < 0) return;
     const { node, cell } = inputs[i]!;
-    // This call holds it, and its cell until the result is put there; a gradient's was given up by then.
+    // Two holders: this call, and the cell until the result is put there. A gradient's cell has released it by then.
     const own = slots[i]!.kind !== 'grad' && cell?.peek() === node ? 2 : 1;
     if (keepsAll || recordOf(node).holders > own || isTwice(buffers[i]!)) kept.push(i);
   });
   return kept;
 }
 
-/** What a result is to the user. */
+/** A result in the user's words, for messages. */
 function nameOfTarget(t: Trace, i: number, nameOf: (input: number) => string): string {
   const target = t.targets[i]!;
   if (target.kind === 'result') return `its result ${t.returned.paths[target.index]!.replace(/^\./, '')}`.trimEnd();
-  if (target.kind === 'closure') return 'what is handed to afterStep';
+  if (target.kind === 'closure') return 'an argument of afterStep';
   const isOwner = ({ cell }: Tensor) => t.slots.findIndex((slot) => slot.kind === 'cell' && slot.cell === cell);
   if (target.kind === 'grad') {
     const at =
@@ -186,7 +191,7 @@ function nameOfTarget(t: Trace, i: number, nameOf: (input: number) => string): s
   return same < 0 ? 'a tensor that it changes' : `the new value of ${nameOf(same)}`;
 }
 
-/** How a call of a traced function is split over several devices; undefined where one has all values. */
+/** How a call of a traced function is split over several devices; undefined if one device holds all values. */
 export function layoutFor(
   t: Trace,
   values: readonly Value[],
@@ -196,16 +201,16 @@ export function layoutFor(
   return layoutOf({ given, meshes, aliases, results: t.targets.map((target) => shardingAt(target, values)) });
 }
 
-/** How the place of a result lies on several devices, if that is known: a gradient lies as what it is of. */
+/** The sharding of the place of a result, if known: a gradient has its variable's sharding. */
 function shardingAt(target: Target, values: readonly Value[]): Sharding | undefined {
   if (target.kind === 'grad') return ownerOf(target.of, values).cell.sharding;
   if (target.kind !== 'place') return undefined;
   const { slot } = target;
-  const isCleared = slot.kind === 'grad' && !ownerOf(slot.owner, values).grad; // by the same call, behind the change
+  const isCleared = slot.kind === 'grad' && !ownerOf(slot.owner, values).grad; // by the same call, after the change
   return isCleared ? ownerOf(slot.owner, values).cell.sharding : cellOf(slot, values)?.sharding;
 }
 
-/** What went wrong on the device, and what it cost. */
+/** The error of a run that failed on the device, with the tensors that were lost. */
 function failureOf(
   { computation: { aliases, labels, parameters } }: Trace,
   name: string,
@@ -215,7 +220,7 @@ function failureOf(
   const lost = aliases.flatMap((to, i) => (to >= 0 ? [`${parameters[i]!.aval} (${names[i]})`] : []));
   const what =
     lost.length &&
-    `\n    lost with it, since their old values were given up for the new ones: ${lost.slice(0, 5).join(', ')}` +
+    `\n    lost with it, since their old values were donated to the step: ${lost.slice(0, 5).join(', ')}` +
       `${lost.length > 5 ? ` and ${lost.length - 5} more` : ''}: set them again, or load a checkpoint`;
   return new StepFailedError(`${name} failed on the device: ${cause.message}${what || ''}`, { cause });
 }
@@ -223,7 +228,7 @@ function failureOf(
 const ownerOf = (of: Tensor | number, values: readonly Value[]): Tensor =>
   typeof of === 'number' ? (values[of] as Tensor) : of;
 
-/** The cell in a place, unless a number is there. */
+/** The cell in a slot; undefined if it holds a number. */
 function cellOf(slot: Slot, values: readonly Value[]): Cell | undefined {
   if (slot.kind === 'cell') return slot.cell;
   if (slot.kind === 'grad') return ownerOf(slot.owner, values).grad!.cell;
@@ -234,7 +239,7 @@ function cellOf(slot: Slot, values: readonly Value[]): Cell | undefined {
 function inputOf(slot: Slot, values: readonly Value[]): Input {
   if (slot.kind === 'node') return { node: slot.node, cell: undefined };
   const cell = cellOf(slot, values);
-  const node = cell ? placedAsBefore(cell) : numberNode(values[(slot as { index: number }).index] as number | bigint);
+  const node = cell ? cell.placed() : numberNode(values[(slot as { index: number }).index] as number | bigint);
   return { node, cell };
 }
 function numberNode(value: number | bigint): Expr {
@@ -245,14 +250,14 @@ function numberNode(value: number | bigint): Expr {
         Number.isFinite(value) === Number.isFinite(Math.fround(value));
   if (!fits && !Number.isNaN(value))
     throw new ArgumentError(
-      `the argument ${value} does not fit ${avalOf(value).dtype}, as which a compiled function takes it: pass a tensor`,
+      `the argument ${value} does not fit ${avalOf(value).dtype}, the dtype of numbers passed to a compiled function: pass a tensor`,
     );
   const node = input(avalOf(value));
   ownRecord(node).value = typeof value === 'bigint' ? BigInt64Array.of(value) : Float32Array.of(value);
   return node;
 }
 
-/** What a call leaves: promised values in their places, and what it hands back. */
+/** The results of a call: promised values in their places, and the returned tensors. */
 class Results {
   readonly returned: unknown;
   readonly closures: readonly Closure[];
@@ -260,7 +265,7 @@ class Results {
   readonly #puts: (CellPut | GradPut)[] = [];
 
   constructor(t: Trace, values: readonly Value[], revive: boolean) {
-    // Before gradients are cleared: one of them may be changed first.
+    // Cells are read before gradients are cleared: one of them may be changed first.
     const cells = t.targets.map((target) => (target.kind === 'place' ? cellOf(target.slot, values) : undefined));
     for (const of of t.cleared) this.#putGrad(ownerOf(of, values), null);
     this.#futures = t.computation.graph.roots.map(({ aval, source }, i) => {
@@ -298,7 +303,7 @@ class Results {
     this.#puts.push(new CellPut(cell, node));
     if (owner) variables.set(node, owner);
   }
-  /** The cells of gradients that went with this call: nothing sees what would be put there. */
+  /** The cells of gradients that this call replaced: nothing can read a value put there. */
   readonly #spent = new Set<Cell>();
   #putGrad(owner: Tensor, grad: Tensor | null): void {
     const spent = owner.grad?.knownCell;
@@ -307,17 +312,17 @@ class Results {
     this.#puts.push(put);
   }
 
-  /** The results are being made. */
+  /** The program was started: the promised values get their buffers. */
   settle(outputs: readonly Stored[]): void {
     this.#futures.forEach((e, i) => {
-      const { sharding } = recordOf(e); // asked for meanwhile: it is brought there when it is used
+      const { sharding } = recordOf(e); // requested meanwhile: the value is moved when it is used
       setValue(e, outputs[i]!);
       if (sharding) ownRecord(e).sharding = sharding;
     });
     for (const put of this.#puts) put.settle();
   }
 
-  /** The program was not started: all is as it was. */
+  /** The program was not started: restores everything. */
   fail(error: Error): void {
     for (const e of this.#futures) ownRecord(e).value = new Failed(() => error);
     for (const put of this.#puts.reverse()) put.undo();

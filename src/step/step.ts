@@ -1,5 +1,5 @@
-// Steps: a function that describes what is computed, run as one program. What lives after it is what it returns, every
-// outside tensor it changed, and the gradients that are still set; all else made inside is spent.
+// tx.step and tx.compile: a function that describes a computation, run as one program. What survives are its results, outside
+// tensors it changed, and gradients that are still set; other tensors made inside lose their values.
 
 import { BoundedMap } from '../base/bounded.js';
 import { markDescribed } from '../base/described.js';
@@ -7,28 +7,29 @@ import { envSeconds } from '../base/env.js';
 import { ArgumentError, TooManyGraphsError } from '../base/errors.js';
 import { insideBody } from '../ir/scope.js';
 import { captureSource, entry, recordsCalls, type Source } from '../ir/source.js';
-import { describeProgram, differenceOf, nearestOf } from '../observe/explain.js';
+import { differenceOf, nearestOf } from '../observe/explain.js';
 import type { CompileOptions, MemoryStats } from '../pjrt/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { chooseDevice } from '../runtime/device.js';
-import { stepStarted } from '../runtime/evaluate.js';
+import { resetDescribed } from '../runtime/evaluate.js';
 import { capacityOf } from '../runtime/memory.js';
 import { dropPrograms, moduleName, obtain, type ProgramKey, type Request } from '../runtime/program.js';
+import { throwReported } from '../runtime/turn.js';
 import { defaultClient } from '../runtime/value.js';
 import { emitModule } from '../stablehlo/emitter.js';
 import { checkOf } from '../tensor/arguments.js';
 import { currentStep } from '../tensor/scope.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { callUser } from '../tensor/trees.js';
-import { checkClosures } from './closures.js';
+import { checkAgain, isDue } from './check.js';
 import { call, layoutFor } from './launch.js';
 import {
   checkOverlap,
   type Given,
   inputsOf,
+  isLost,
   isStill,
   NONE,
-  otherUse,
   type ProgramInput,
   readArguments,
   standIns,
@@ -36,25 +37,32 @@ import {
   trace,
 } from './trace.js';
 
+const internal = new WeakSet<object>();
+/** Marks a function that the library compiles internally: its programs are not explained to the user. */
+export function ofLibrary<F extends object>(fn: F): F {
+  internal.add(fn);
+  return fn;
+}
+
 export interface StepOptions {
-  /** What it is called in explanations, metrics and dumps; the function's own name unless told. */
+  /** Its name in explanations, metrics and dumps. Default: the function's own name. */
   readonly name?: string;
-  /** How many different programs it may become; one more is an error that says what differs. */
+  /** The most programs it may be compiled to. One more is an error that says what differs. */
   readonly maxGraphs?: number;
-  /** The longest time to wait for a compile. After it, an error; the compile goes on, and a later call finds its result. */
+  /** The longest time to wait for a compile, then an error. The compile continues, and a later call finds its result. */
   readonly compilationTimeoutSeconds?: number;
-  /** false: compiled anew, and kept for no other function or process. */
+  /** false: always compile, and do not share the program with other functions or processes. */
   readonly cache?: boolean;
-  /** XLA's flags for this program alone. */
+  /** XLA flags for this program only. */
   readonly xlaFlags?: CompileOptions['xlaFlags'];
 }
 
 const [checkStep, checkCompile] = [entry(checkOf('step')), entry(checkOf('compile'))];
 
-/** The programs a function has become, by their hashes; what they are is only kept where their number is limited. */
+/** The programs of a function, by hash; their keys are kept only if maxGraphs limits their number. */
 type Known = Map<string, ProgramKey | undefined>;
 
-type Who = Pick<Request, 'group' | 'unnamed'> & { readonly name: string };
+type Who = Pick<Request, 'group' | 'unnamed' | 'internal'> & { readonly name: string };
 const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions): { name: string; unnamed: boolean } => ({
   name: name ?? (fn.name || 'step'),
   unnamed: !name && !fn.name,
@@ -88,37 +96,55 @@ function tooMany(name: string, known: Known, program: ProgramKey): TooManyGraphs
   );
 }
 
-/** Inside another step, or in the body of a loop, it is part of that. */
+/** The number of traces kept for one kind of arguments: modes, hooks and module fields may change back. */
+const KEPT_TRACES = 16;
+
+/** Whether the call is part of an enclosing step, or of a loop's body. */
 const isPart = (): boolean => currentStep() !== undefined || insideBody();
 
-/** There, nobody can wait for a promise. */
+/** Traces; if too few arguments were given, an error says so rather than what the function did with undefined. */
+function traceGiven(title: string, fn: (...args: never[]) => unknown, given: Given, source: Source | undefined): Trace {
+  const args = standIns(given);
+  try {
+    return trace(title, fn, args, source);
+  } catch (error) {
+    const count = args.inside.length;
+    if (!(error instanceof TypeError) || count >= fn.length) throw error;
+    throw new ArgumentError(
+      `${title}: called with ${count} ${count === 1 ? 'argument' : 'arguments'}, the function has ${fn.length}: ${error.message}`,
+      { cause: error },
+    );
+  }
+}
+
+/** Calls the function inside another step. A result is an error: its promise could not be awaited there. */
 function inline<A extends unknown[], R>(name: string, fn: (...args: A) => R, ...args: A): Promise<R> {
   const result = callUser(name, fn, ...args);
   if (result === undefined) return Promise.resolve(result);
   throw new ArgumentError(
-    `${name} is called inside another step, where nobody can wait for its result: call the function itself (${name}.fn of a compiled one)`,
+    `${name} is called inside another step, where its result cannot be awaited: call the function itself (${name}.fn of a compiled one)`,
   );
 }
 
-/** Programs of the steps of each name, for maxGraphs. */
+/** Programs of the steps by name, for maxGraphs. */
 const stepPrograms = new BoundedMap<string, Known>(1000);
 
 /**
- * Runs fn and computes, in one program, what it returns, every tensor it changed in place, and the gradients it leaves. All
- * else made inside is spent. fn only describes: it is called each time, and reads nothing. Resolves when the program was
- * started.
+ * Runs fn and computes, in one program, its results, every tensor it changed in place, and the gradients it set. Other tensors
+ * made inside lose their values. fn only describes the computation: it is called every time, and must not read values. Resolves
+ * when the program was started.
  */
-export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
+export function step<T>(fn: (() => T) & Synchronous<T>, options: StepOptions = {}): Promise<T> {
   checkStep([fn, options]);
   const { name, unnamed } = nameOf(fn, options);
   if (isPart()) return inline(name, fn);
   const source = captureSource(step);
-  const group = unnamed ? fn.toString() : name; // the function is made anew each time: its text tells it from others
+  const group = unnamed ? fn.toString() : name; // the function object is new each time: its source text identifies it
   const known = stepPrograms.get(group) ?? new Map();
-  stepPrograms.delete(group); // to the end: the one that was not called for longest goes first
+  stepPrograms.delete(group); // moved to the end: the least recently called is evicted first
   stepPrograms.set(group, known);
   return attempt(() => {
-    checkClosures();
+    throwReported();
     return call(
       trace(name, fn, NONE, source),
       [],
@@ -128,7 +154,7 @@ export function step<T>(fn: () => T, options: StepOptions = {}): Promise<T> {
   });
 }
 
-/** What is thrown at once, as a promise that rejects. */
+/** Turns an error thrown synchronously into a rejected promise. */
 function attempt<T>(run: () => Promise<T>): Promise<T> {
   try {
     return markDescribed(run());
@@ -138,104 +164,119 @@ function attempt<T>(run: () => Promise<T>): Promise<T> {
 }
 
 export interface CompileFunctionOptions extends StepOptions {
-  /** Traces at every call and compares: an error if the function describes something else than when it was traced. */
+  /**
+   * Whether calls are traced again and compared with the first trace. true: every call; a difference is an error. false: never.
+   * Default: the second and third call of each kind of arguments; a difference is a finding of the rule `stale`.
+   */
   readonly check?: boolean;
-  /** For people from PyTorch/XLA: nothing can be run inside, so every graph is full. */
+  /** For code ported from PyTorch/XLA; no effect: every graph is full, since nothing can run while it is traced. */
   readonly fullGraph?: boolean;
-  /** The numbers of arguments that are part of the program: another value is another program. */
+  /** Positions of arguments that are part of the program: another value compiles another program. */
   readonly staticArguments?: readonly number[];
 }
 
-/** Where fn takes a tensor, the compiled function also takes a number. */
+/** Arguments of a compiled function: where fn takes a tensor, it also takes a number. */
 type Lax<T> = T extends Tensor
   ? Tensor | number | bigint
   : T extends readonly unknown[] | object
     ? { [K in keyof T]: Lax<T[K]> }
     : T;
+/** Rejects, by type, a function that returns a promise; `any` passes. */
+type Synchronous<R> = 0 extends 1 & R
+  ? unknown
+  : [R] extends [never]
+    ? unknown
+    : R extends Promise<unknown>
+      ? { readonly 'the function must not be async: it only describes; await the call instead': never }
+      : unknown;
 export interface Compiled<A extends unknown[], R> {
   (...args: { [K in keyof A]: Lax<A[K]> }): Promise<R>;
-  /** The function itself, to be used inside another step. */
+  /** The function itself, for use inside another step. */
   readonly fn: (...args: A) => R;
-  /** How many programs it has become so far. */
+  /** The number of programs it was compiled to so far. */
   readonly programs: number;
-  /** Its program for such arguments, as StableHLO, for a device that need not be here. Nothing is computed, arguments neither. */
+  /** Its program for these arguments as StableHLO, also for a device this machine lacks. Computes nothing, not even the arguments. */
   stablehlo(args: { [K in keyof A]: Lax<A[K]> }, options?: { readonly platform?: DeviceType }): string;
-  /** The same, with what each of its inputs is; `names` are those of tensors it reaches from outside (namedParameters). */
+  /** The same, with a description of each input; `names` names outside tensors it uses (as namedParameters does). */
   lower(args: { [K in keyof A]: Lax<A[K]> }, options?: LowerOptions): Lowered;
-  /** Frees its programs, also where other functions have the same: the next call of any makes them again. */
+  /** Frees its programs, even if shared with other functions: the next call of any of them compiles again. */
   clearCache(): void;
-  /** Compiles its program for such arguments now, so that the first call finds it. Nothing is computed, arguments neither. */
+  /** Compiles its program for these arguments now, ready for the first call. Computes nothing, not even the arguments. */
   prepare(args: { [K in keyof A]: Lax<A[K]> }): Promise<Prepared>;
 }
 export interface LowerOptions {
   readonly platform?: DeviceType;
   readonly names?: Iterable<readonly [name: string, tensor: Tensor]>;
-  /** Every op says where in the user's code it comes from. */
+  /** Adds to every op its location in the user's code. */
   readonly locations?: boolean;
 }
-/** A program that need not be compiled here. */
+/** A program as text, not compiled on this machine. */
 export interface Lowered {
   readonly name: string;
   /** StableHLO. */
   readonly text: string;
   readonly inputs: readonly ProgramInput[];
 }
-/** A program before it runs. */
+/** A program that is compiled and has not run yet. */
 export interface Prepared {
-  /** Equal for equal programs. */
+  /** Equal programs have equal hashes. */
   readonly hash: string;
-  /** What compiling took, now or when the program was put into the cache on disk. */
+  /** Compile time, now or when the program was written to the disk cache. */
   readonly seconds: number;
   readonly cached: boolean;
-  /** Of the executable, about. */
+  /** The approximate size of the executable. */
   readonly bytes: number;
-  /** Bytes on one device. */
+  /** Memory the program needs on one device, in bytes. */
   readonly memory: MemoryStats;
-  /** All memory of that device; Infinity where it does not say. */
+  /** Total memory of that device in bytes; Infinity if it does not report it. */
   readonly available: number;
 }
 
 /**
- * fn, compiled: it is called once for every kind of arguments (shapes, dtypes, strings, booleans), and later calls only start
- * the program. Numbers are inputs: another number is the same program. Tensors that fn reaches from outside are used, and
+ * fn, compiled: it is traced for every kind of arguments (shapes, dtypes, strings, booleans), and later calls only start the
+ * program; the second and third trace it again, to see whether it still describes the same (`check`). Numbers are inputs: another number is the same program. Tensors that fn reaches from outside are used, and
  * changed, as they are at each call. Resolves when the program was started.
  */
 export function compile<A extends unknown[], R>(
-  fn: (...args: A) => R,
+  fn: ((...args: A) => R) & Synchronous<R>,
   options: CompileFunctionOptions = {},
 ): Compiled<A, R> {
   checkCompile([fn, options]);
   const { name, unnamed } = nameOf(fn, options);
-  const { check = false, staticArguments = [] } = options;
+  const { check, staticArguments = [] } = options;
   const title = unnamed ? 'a compiled function' : name;
   const known: Known = new Map();
+  const who: Who = { name, unnamed, group: known, internal: internal.has(fn) };
   const traces = new Map<string, Trace[]>();
-  const find = (given: Given, source: Source | undefined): Trace => {
+  const find = (given: Given, source: Source | undefined, isCall = false): Trace => {
     const same = traces.get(given.signature) ?? [];
     const found = same.find(isStill);
-    const isShallow = found && recordsCalls() && !found.recorded; // it knows no modules: it is traced once more
-    if (found && !check && !isShallow) return found;
-    const traced = trace(title, fn, standIns(given), source);
-    stepStarted(); // or only lowered: either way what was traced does not wait to be computed
-    if (found && check) checkSame(name, found, traced);
+    const isShallow = found && recordsCalls() && !found.recorded; // traced without recording modules: trace again
+    const traceNow = () => {
+      const traced = traceGiven(title, fn, given, source);
+      resetDescribed(); // traced operations are not pending, even if only lowered
+      return traced;
+    };
+    if (found && (isCall || check) && isDue(found, check)) checkAgain(title, found, traceNow, source, check === true);
     if (found && !isShallow) return found;
-    traces.set(given.signature, [...same.filter((t) => t !== found), traced]);
+    const traced = traceNow();
+    for (const [signature, list] of traces)
+      traces.set(
+        signature,
+        list.filter((t) => t !== found && !isLost(t)),
+      );
+    traces.set(given.signature, [...(traces.get(given.signature) ?? []), traced].slice(-KEPT_TRACES));
     return traced;
   };
   function compiled(...args: unknown[]): Promise<R> {
     if (isPart()) return inline(title, fn, ...(args as A));
     const source = captureSource(compiled);
     return attempt(() => {
-      checkClosures();
+      throwReported();
       const given = readArguments(name, args, staticArguments);
-      const traced = find(given, source);
+      const traced = find(given, source, true);
       checkOverlap(name, traced, given.values);
-      return call(
-        traced,
-        given.values,
-        requestOf({ name, unnamed, group: known }, source, options, known),
-        false,
-      ) as Promise<R>;
+      return call(traced, given.values, requestOf(who, source, options, known), false) as Promise<R>;
     });
   }
   return Object.defineProperties(compiled, {
@@ -272,7 +313,7 @@ export function compile<A extends unknown[], R>(
         const source = captureSource(this.prepare);
         const given = readArguments(name, args, staticArguments);
         const traced = find(given, source);
-        const request = requestOf({ name, unnamed, group: known }, source, options, known);
+        const request = requestOf(who, source, options, known);
         const client = await defaultClient();
         const layout = layoutFor(traced, given.values);
         const { program, executable } = await obtain(
@@ -293,18 +334,4 @@ export function compile<A extends unknown[], R>(
       },
     },
   }) as unknown as Compiled<A, R>;
-}
-
-function checkSame(name: string, before: Trace, after: Trace): void {
-  const request: Request = { cause: 'compile' };
-  const difference = differenceOf(
-    describeProgram(before.computation, request),
-    describeProgram(after.computation, request),
-  );
-  const other = difference
-    ? `${difference.what}: was ${difference.was}, now ${difference.now}`
-    : otherUse(before, after);
-  if (!other) return;
-  const way = difference ? `${difference.at && `\n    at ${difference.at}`}\n    ${difference.fix}` : '';
-  throw new ArgumentError(`${name}: it describes something else than when it was traced: ${other}${way}`);
 }

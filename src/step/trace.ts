@@ -1,4 +1,4 @@
-// Tracing a step: the function is called once, on stand-ins, to see what it computes, what it needs and what it leaves.
+// Tracing a step: the function is called on stand-in tensors to find what it computes, its inputs and its results.
 import { gradEnabled } from '../autograd/mode.js';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
@@ -7,10 +7,12 @@ import { type Flat, flatten } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
+import { hooksVersion } from '../ir/hooks.js';
 import { inScope, type Touched } from '../ir/scope.js';
 import { recordsCalls, type Source } from '../ir/source.js';
 import { meshesOf } from '../ops/prim/body.js';
-import { input, isVariable } from '../ops/prim/variable.js';
+import { precisionKey } from '../ops/prim/precision.js';
+import { input, isInput, isVariable } from '../ops/prim/variable.js';
 import type { Cell } from '../runtime/cell.js';
 import { events } from '../runtime/events.js';
 import type { Computation, Program } from '../runtime/program.js';
@@ -45,23 +47,26 @@ export interface Trace {
   readonly targets: readonly Target[];
   /** What the function returned: tensors made inside it, or others. */
   readonly returned: Flat<Tensor>;
-  /** For each leaf of that: the number of the target, or the tensor itself where it comes from outside. */
+  /** For each leaf of `returned`: the index of its target, or the tensor itself if it comes from outside. */
   readonly leaves: readonly (Tensor | number)[];
   /** Gradients that it set to null. */
   readonly cleared: readonly (Tensor | number)[];
-  /** Gradients that it read: whether they were there decides which program it is. */
+  /** Gradients that it read: whether they exist decides which program it is. */
   readonly guards: readonly { readonly owner: Tensor; readonly aval: Aval | undefined }[];
-  /** What else it depends on. */
+  /** Other state it depends on. */
   readonly conditions: StepScope['conditions'];
+  readonly members: StepScope['members'];
   readonly closures: readonly {
     readonly fn: Closure['fn'];
     readonly args: Flat<Tensor>;
     readonly leaves: readonly (Tensor | number)[];
   }[];
-  /** The cells that it reaches from outside: whether it changes them, what they were, and whether they wanted gradients. */
+  /** Outside cells that it uses: whether it changes them, their types, and whether they required gradients. */
   readonly reached: ReadonlyMap<Cell, Reached>;
-  /** Whether its nodes know the modules and the gradients they belong to. */
+  /** Whether its nodes record the modules and gradients they belong to. */
   readonly recorded: boolean;
+  /** The number of calls that have compared it with a new trace. */
+  checks: number;
   program: Program | undefined;
 }
 
@@ -73,7 +78,7 @@ interface Reached {
 
 // ---- tracing
 
-/** Runs the function on these arguments to see what it computes. Whatever happens, all tensors are as they were before. */
+/** Runs the function on these arguments to trace what it computes. All tensors are restored, even if it throws. */
 export function trace(
   name: string,
   fn: (...args: never[]) => unknown,
@@ -89,12 +94,12 @@ export function trace(
       (result) => describeTrace(scope, args, result),
     );
   } finally {
-    scope.touched.clear(); // what is remembered of the trace, down to its frames, must not keep these values
+    scope.touched.clear(); // what outlives the trace, such as stack frames, must not keep these values alive
     for (const [tensor, { before, put }] of scope.grads) tensor.restoreGrad(before, put);
     for (const t of scope.made) t.spend((aval, place) => spentInside(name, aval, place));
     for (const t of args.tensors.keys())
       t.spend(
-        (aval) => `this ${aval} stood for an argument of ${name} while it was traced: it has no value of its own`,
+        (aval) => `this ${aval} was a placeholder for an argument of ${name} while it was traced: it has no value`,
       );
     events.span('trace', start, performance.now());
   }
@@ -115,9 +120,9 @@ function describeTrace(scope: StepScope, args: Arguments, result: unknown): Trac
     return targets.push(target) - 1;
   };
   const isOwn = (t: Tensor) => inside.has(t) || args.tensors.has(t);
-  /** A gradient is another tensor after each step. */
+  /** Gradients are replaced by new tensors in each step. */
   const gradients = new Set([...scope.grads.values()].map(({ before }) => before));
-  /** What is done after the step sees what the step left, whatever a later one does. */
+  /** Step closures see the values that this step left, not those of later steps. */
   const isChanged = (t: Tensor) => touched.has(t.cell) && t.cell.peek() !== touched.get(t.cell)!.inside;
   const handOut = (flat: Flat<Tensor>, kind: 'result' | 'closure') =>
     flat.leaves.map((t, index) =>
@@ -130,7 +135,7 @@ function describeTrace(scope: StepScope, args: Arguments, result: unknown): Trac
     const flat = tensorsOf('the arguments of afterStep', given);
     return { fn, args: flat, leaves: handOut(flat, 'closure') };
   });
-  // Cells that stand for something which may be another one at the next call: an argument, a gradient.
+  // Cells of arguments and gradients, which may be other tensors at the next call.
   const gradOf = new Map<Cell, Tensor>();
   for (const [tensor, { before, read }] of scope.grads) if (before && read) gradOf.set(before.cell, tensor);
   const slotFor = (cell: Cell): Slot => {
@@ -142,7 +147,7 @@ function describeTrace(scope: StepScope, args: Arguments, result: unknown): Trac
 
   const slotOf = new Map<Expr, Slot>();
   const reached = new Map<Cell, Reached>();
-  const successor = new Map<Expr, number>(); // the result that takes an input's place
+  const successor = new Map<Expr, number>(); // the result that replaces an input
   for (const [cell, { before, inside: given }] of touched) {
     if (before.serial >= born) continue; // of a tensor made inside
     slotOf.set(given, slotFor(cell));
@@ -166,6 +171,8 @@ function describeTrace(scope: StepScope, args: Arguments, result: unknown): Trac
     }
   }
 
+  scope.conditions.set(hooksVersion, { read: hooksVersion, value: hooksVersion() }); // as the function leaves them
+  scope.members.settle();
   const isGiven = (e: Expr): boolean => slotOf.has(e) || e.serial < born || hasValue(e);
   const graph = collect(roots, isGiven);
   const parameters = graph.nodes.filter(isGiven);
@@ -184,18 +191,20 @@ function describeTrace(scope: StepScope, args: Arguments, result: unknown): Trac
     cleared,
     guards,
     conditions: scope.conditions,
+    members: scope.members,
     closures,
     reached,
     recorded: recordsCalls(),
+    checks: 0,
     program: undefined,
   };
 }
 
-/** By itself: programs keep it, and must not keep the values that were there when they were traced. */
+/** At module level: programs keep this closure, which must not hold the values of the trace. */
 const labelsOf = (names: readonly (string | Source | undefined)[]) => (): string[] =>
   names.map((x) => (typeof x === 'string' ? x : x ? `the tensor made at ${x}` : 'a tensor from outside'));
 
-/** What an input is to the user: its name, or where it was made. */
+/** An input in the user's words: its name, or where it was made. */
 function nameOf(
   slot: Slot,
   { names }: Arguments,
@@ -207,16 +216,18 @@ function nameOf(
   return slot.kind === 'cell' ? (slot.cell.name ?? touched.get(slot.cell)!.before.source) : node.source;
 }
 
-/** One of a program's inputs, as the user knows it. */
+/** One of a program's inputs, in the user's terms. */
 export interface ProgramInput {
   readonly label: string;
-  /** What is learned or only read; what the program changes beside that; what each call brings. */
+  /** weights: trained or only read. state: other tensors the program changes. batch: arguments of the call. */
   readonly kind: 'weights' | 'state' | 'batch';
   readonly dtype: DType;
-  /** Of what one device holds. */
+  /** The shape of the part on one device. */
   readonly shape: Shape;
+  /** Its current value; null for arguments of the call. */
+  readonly value: Expr | null;
 }
-/** `names`: of tensors that the function reaches from outside. */
+/** `names`: names of the outside tensors that the function uses. */
 export function inputsOf(
   { computation, slots, reached }: Trace,
   names: ReadonlyMap<Cell, string>,
@@ -229,7 +240,9 @@ export function inputsOf(
     const kind =
       slot.kind === 'argument' ? 'batch' : slot.kind === 'grad' || (changed && !differentiable) ? 'state' : 'weights';
     const { dtype, shape } = computation.parameters[i]!.aval;
+    const value = cell?.expr ?? (slot.kind === 'node' ? slot.node : null);
     return {
+      value,
       label: (cell && names.get(cell)) ?? labels[i]!,
       kind,
       dtype,
@@ -238,37 +251,53 @@ export function inputsOf(
   });
 }
 
-/** Whether a trace is still right: gradients it read are there, or not, as they were; tensors and modes are what they were. */
+/** Whether a trace is still valid: the gradients it read exist (or not) as before; tensors, modes and modules are the same. */
 export function isStill(t: Trace): boolean {
   for (const [cell, was] of t.reached) {
     const now = cell.peek();
     if (now.differentiable !== was.differentiable || now.aval !== was.aval) return false;
   }
   for (const { read, value } of t.conditions.values()) if (read() !== value) return false;
+  if (!t.members.isStill()) return false;
   return t.guards.every(({ owner, aval }) => owner.grad?.aval === aval);
 }
 
-/** Where two traces of a function differ though they are the same program: in the tensors they use, or what they return. */
-export function otherUse(a: Trace, b: Trace): string | undefined {
-  const [was, now] = [a.computation.labels(), b.computation.labels()];
+/** Whether a trace can never be valid again, since a module has another tensor or module now: it must not keep the old one. */
+export const isLost = (t: Trace): boolean => !t.members.isStill() && t.members.lost;
+
+/** How two traces of a function with the same program differ: in the tensors they use, or in what they return. */
+export function otherUse(a: Trace, b: Trace): { readonly what: string; readonly fix: string } | undefined {
   const i = a.slots.findIndex((slot, k) => !sameSlot(slot, b.slots[k]!));
-  if (i >= 0) return `it uses ${now[i]}, and used ${was[i]}`;
+  if (i >= 0) {
+    const [was, now] = [a, b].map(({ computation }) => computation.labels()[i]);
+    return { what: `it uses ${now}, and used ${was}`, fix: REFERRED };
+  }
   const places = (t: Trace) => t.targets.map((x) => ('slot' in x ? x.slot : undefined));
   const [before, after] = [places(a), places(b)];
-  if (before.some((slot, k) => slot && !(after[k] && sameSlot(slot, after[k])))) return 'it changes other tensors';
-  if (a.returned.form !== b.returned.form) return 'what it returns has another form';
-  return String(a.cleared.length) === String(b.cleared.length) ? undefined : 'it clears other gradients';
+  if (before.some((slot, k) => slot && !(after[k] && sameSlot(slot, after[k]))))
+    return { what: 'it changes other tensors', fix: REFERRED };
+  if (a.returned.form !== b.returned.form) return { what: 'what it returns has another form', fix: WAY };
+  // A gradient that does not exist is cleared by neither.
+  const isOther =
+    b.cleared.some((x) => !a.cleared.includes(x)) ||
+    a.cleared.some((x) => x instanceof Tensor && x.grad && !b.cleared.includes(x));
+  return isOther ? { what: 'it clears other gradients', fix: WAY } : undefined;
 }
+const REFERRED =
+  'which tensor a variable refers to is fixed when the function is traced: pass the tensor as an argument, or change it in place: w.copy_(value)';
+const WAY = 'the code took another branch: let it depend on arguments only (strings, booleans, staticArguments)';
+
 function sameSlot(a: Slot, b: Slot): boolean {
   if (a.kind === 'cell') return b.kind === 'cell' && a.cell === b.cell;
   if (a.kind === 'grad') return b.kind === 'grad' && a.owner === b.owner;
   if (a.kind === 'argument') return b.kind === 'argument' && a.index === b.index;
   if (b.kind !== 'node') return false;
-  const [x, y] = [hostValue(a.node), hostValue(b.node)]; // of a tensor made inside from values of the host's
-  return nodeValue(a.node) === nodeValue(b.node) || (x !== undefined && y !== undefined && String(x) === String(y));
+  if (!isInput(a.node) || !isInput(b.node)) return a.node === b.node || nodeValue(a.node) === nodeValue(b.node);
+  const [x, y] = [hostValue(a.node), hostValue(b.node)]; // of a tensor made inside from host values
+  return x === undefined || y === undefined || String(x) === String(y); // large ones are not compared
 }
 
-/** A tensor that is an argument, is also reached from outside, and is changed: it would be two. */
+/** Throws for a tensor that is an argument, is also used from outside, and is changed: the trace has two tensors for it. */
 export function checkOverlap(name: string, t: Trace, values: readonly Value[]): void {
   values.forEach((value, i) => {
     const reached = value instanceof Tensor && t.reached.get(value.cell);
@@ -276,14 +305,14 @@ export function checkOverlap(name: string, t: Trace, values: readonly Value[]): 
     const changed = t.targets.some((x) => x.kind === 'place' && x.slot.kind === 'argument' && x.slot.index === i);
     if (changed || reached.changed || reached.differentiable)
       throw new ArgumentError(
-        `${name}: the argument ${avalOf(value)} is also reached from outside, and changed in place or differentiated: use it in one way`,
+        `${name}: the argument ${avalOf(value)} is also captured from outside, and changed in place or differentiated: use either the argument or the captured tensor`,
       );
   });
 }
 
 // ---- arguments
 
-/** The arguments of a compiled function while it is traced: tensors that stand for what each call brings. */
+/** The arguments of a compiled function while it is traced: placeholder tensors for those of each call. */
 export interface Arguments {
   readonly inside: readonly unknown[];
   readonly names: readonly string[];
@@ -292,7 +321,7 @@ export interface Arguments {
 }
 export const NONE: Arguments = { inside: [], names: [], cells: new Map(), tensors: new Map() };
 
-/** What differs from call to call; strings and booleans are part of the program. */
+/** Arguments that are inputs of the program; strings and booleans are part of it. */
 export type Value = Tensor | number | bigint;
 const isValue = (x: unknown): x is Value => x instanceof Tensor || typeof x === 'number' || typeof x === 'bigint';
 const isLeaf = (x: unknown): x is Value | string | boolean | Fixed =>
@@ -301,7 +330,7 @@ const KINDS = 'a tensor, a number, a string or a boolean, or nested arrays and o
 /** An argument that the user declared to be part of the program. */
 class Fixed {
   constructor(readonly value: unknown) {}
-  /** Objects are told apart by identity. */
+  /** The part of the signature for this value; objects count by identity. */
   toString(): string {
     const { value } = this;
     if (typeof value === 'string') return JSON.stringify(value);
@@ -317,14 +346,14 @@ let objects = 0;
 export interface Given {
   readonly flat: Flat<unknown>;
   readonly values: readonly Value[];
-  /** Calls with equal ones are the same program, as far as the arguments tell. */
+  /** Calls with equal signatures run the same program, as far as the arguments decide it. */
   readonly signature: string;
 }
 export function readArguments(name: string, args: readonly unknown[], fixed: readonly number[]): Given {
   const marked = fixed.length ? args.map((arg, i) => (fixed.includes(i) ? new Fixed(arg) : arg)) : args;
   const flat = flatten(`${name}: the arguments`, marked, isLeaf, KINDS);
-  const place = new Map<Tensor, number>(); // the same tensor twice is one
-  let signature = `${gradEnabled() ? '' : 'noGrad '}${autocastDType() ?? ''} ${flat.form}`;
+  const place = new Map<Tensor, number>(); // a tensor passed twice is one input
+  let signature = `${gradEnabled() ? '' : 'noGrad '}${autocastDType() ?? ''} ${precisionKey()} ${flat.form}`;
   flat.leaves.forEach((x, i) => {
     if (x instanceof Tensor) {
       if (x.requiresGrad && !x.isLeaf)
@@ -343,7 +372,7 @@ export function readArguments(name: string, args: readonly unknown[], fixed: rea
   return { flat, values: flat.leaves.filter(isValue), signature };
 }
 
-/** How an argument is split over devices may decide what is done with it. */
+/** The sharding of an argument, for the signature: code may branch on it. */
 const sharded = (x: Tensor): string => {
   const expr = x.peek();
   const sharding = expr && recordOf(expr).sharding;
@@ -367,7 +396,7 @@ export function standIns({ flat, values }: Given): Arguments {
     if (variable) variables.set(node, t);
     if (value instanceof Tensor) {
       made.set(value, t);
-      if (value.grad) t.grad = new Tensor(input(value.grad.aval)); // it stands for the argument's
+      if (value.grad) t.grad = new Tensor(input(value.grad.aval)); // a placeholder for the argument's gradient
     }
     return t;
   });
