@@ -1,4 +1,4 @@
-// The backend of specs 002 and 004: a device, and models and data brought to it as the configuration says.
+// BaseBackend and TPUBackend of TorchBridge / KernelPyTorch: a device, and models and data prepared for it as configured.
 import fs from 'node:fs';
 import { dirname } from 'node:path';
 import { inspect } from 'node:util';
@@ -34,17 +34,17 @@ import { prepare } from './standing.js';
 export interface DeviceInfo {
   readonly deviceType: DeviceType;
   readonly deviceId: number;
-  /** As the maker calls it: "TPU v6 lite", "NVIDIA H200", "cpu". */
+  /** The vendor's name: "TPU v6 lite", "NVIDIA H200", "cpu". */
   readonly deviceName: string;
-  /** The plugin's own words. */
+  /** The version text of the plugin. */
   readonly driverVersion: string;
-  /** Bytes of the device's memory; null where it does not say. */
+  /** Bytes of the device's memory; null if it does not report it. */
   readonly totalMemory: number | null;
-  /** What may be used of it. */
+  /** The bytes of it that may be used. */
   readonly memoryLimit: number;
-  /** The planner's name of the TPU that is here, or that the configuration means; null for none. */
+  /** The planner's name of this machine's TPU, or of the configured one; null if there is neither. */
   readonly version: string | null;
-  /** That TPU's memory, of one device, in bytes. */
+  /** Memory of one device of that TPU, in bytes. */
   readonly hbm: number | null;
   readonly batchGuidance: BatchGuidance | null;
   readonly worldSize: number;
@@ -52,7 +52,7 @@ export interface DeviceInfo {
 
 export interface BackendMemoryStats extends MemoryStatistics {
   readonly executables: number;
-  /** Programs that are kept to run again. */
+  /** The number of programs kept for reuse. */
   readonly programs: number;
   readonly modelCacheStats: CacheStats;
   readonly compilationCacheStats: CompilationStats['compilationCache'];
@@ -60,16 +60,16 @@ export interface BackendMemoryStats extends MemoryStatistics {
 
 export interface SaveOptions {
   readonly optimizer?: Optimizer;
-  /** True where an optimizer is given, unless told. */
+  /** Default: true if an optimizer is given. */
   readonly saveOptimizer?: boolean;
 }
 export interface LoadModelOptions {
   readonly optimizer?: Optimizer;
-  /** True where an optimizer is given, unless told. */
+  /** Default: true if an optimizer is given. */
   readonly loadOptimizer?: boolean;
 }
 
-/** Everything that holds for any device. Extend it for a backend of your own. */
+/** The backend for any device. Extend it to write your own backend. */
 export class BaseBackend {
   readonly config: KernelPyTorchConfig;
   readonly memory: TPUMemoryManager;
@@ -85,15 +85,15 @@ export class BaseBackend {
     this.#prepared = new ModelCache('prepared model', () => this.config.hardware.tpu.cacheMaxSize);
   }
 
-  /** What tensors are computed on. */
+  /** The type of device that tensors are computed on. */
   get device(): DeviceType {
     return device();
   }
-  /** The devices of all processes. */
+  /** The number of devices of all processes. */
   get worldSize(): number {
     return worldSize();
   }
-  /** The number of this process's first device among them. */
+  /** The index of this process's first device among them. */
   get rank(): number {
     return worldRank();
   }
@@ -101,7 +101,7 @@ export class BaseBackend {
     return this.worldSize > 1;
   }
 
-  /** What is known of a device, by its place among those of this process. */
+  /** Properties of a device, by its index among those of this process. */
   async getDeviceInfo(deviceId = 0): Promise<DeviceInfo> {
     const { kind } = await deviceAt(deviceId);
     const client = await defaultClient();
@@ -123,8 +123,8 @@ export class BaseBackend {
   }
 
   /**
-   * Brings a model to the device, the dtype and the shape that the configuration asks for, in place: mixed precision and
-   * checkpoints change what its modules compute, not what they are. What was prepared so and is still the same is left alone.
+   * Prepares a model for the device as configured, in place: its dtype, mixed precision, checkpointing. Modules keep their class;
+   * only their computation changes. A model already prepared with the same settings and unchanged since is left alone.
    */
   prepareModel<M extends Module>(model: M, optimizationLevel?: OptimizationLevel): M {
     if (!(model instanceof Module))
@@ -134,13 +134,13 @@ export class BaseBackend {
     if (this.#prepared.get(model, key, (form) => form.isStill(model))) return model;
     const name = model.constructor.name;
     if (mixedPrecision && precision === 'float32')
-      warnOnce('mixedPrecision has no effect: precision is float32, and there is nothing to mix it with');
+      warnOnce('mixedPrecision has no effect: precision is float32 already');
     try {
       const changes = prepare(model, this.config, optimizationLevel);
       const isShared = changes.some(({ name, status }) => name === 'sharding' && status === 'applied');
       if (!isShared) this.#distributed.wrapModel(model);
       this.#prepared.set(model, key, new ModelForm(model), undefined);
-      log.info('a model is prepared', {
+      log.info('model prepared', {
         model: name,
         device: this.device,
         changes: changes.filter((c) => c.status === 'applied').map((c) => c.what),
@@ -152,8 +152,8 @@ export class BaseBackend {
   }
 
   /**
-   * Data as the model takes them: floats in its dtype, and the batch (dimension 0) split over the devices where there are
-   * several and they divide it. Of any tree of lists, objects and Maps; what is no tensor stays as it is.
+   * Converts data to what the model takes: floats in its dtype, and the batch (dimension 0) split over the devices if there are
+   * several and they divide it. Takes any tree of lists, objects and Maps; leaves that are not tensors are left as they are.
    */
   prepareData<T>(data: T): T {
     if (data instanceof Promise) throw new TPUValidationError('prepareData: got a Promise: await it first');
@@ -164,13 +164,13 @@ export class BaseBackend {
       const cast = dtype && isFloat(t.dtype) ? t.to(dtype) : t;
       if (!mesh) return cast;
       if (t.ndim && t.shape[0]! % mesh.size === 0) return shardBatch(cast, mesh);
-      warnOnce(`prepareData: ${t.aval} is not split: its first dimension is no multiple of ${mesh.size} devices`);
+      warnOnce(`prepareData: ${t.aval} is not split: its first dimension is not a multiple of ${mesh.size} devices`);
       return cast;
     };
     return mapTensors(data, one);
   }
 
-  /** Waits until the device has computed all that was asked of it. What failed there is thrown here. */
+  /** Waits until the device has finished all requested work. Throws errors of that work. */
   synchronize(): Promise<void> {
     return naming('synchronize', allComputed);
   }
@@ -186,22 +186,24 @@ export class BaseBackend {
     };
   }
 
-  /** Forgets which models were prepared and compiled, and frees the compiled programs. */
+  /** Clears the caches of prepared and compiled models, and frees the compiled programs. */
   clearCache(): void {
     this.#prepared.clear();
     this.compiler.clearCache();
   }
 
-  /** Writes the model, and the optimizer if it is given, as torch.save does: torch.load(path, weights_only=True) reads it. */
+  /** Writes the model, and the optimizer if given, in torch.save's format: torch.load(path, weights_only=True) reads it. */
   async saveModel(model: Module, path: string, options: SaveOptions = {}): Promise<void> {
     checkFile('saveModel', model, path);
     checkOptions('saveModel', ['optimizer', 'saveOptimizer'], options);
     const { optimizer, saveOptimizer = optimizer !== undefined } = options;
-    const refuse = (why: string) => new TPUCheckpointError(`${path} is not written: ${why}`, { details: { path } });
-    if (saveOptimizer && !optimizer) throw refuse('saveOptimizer is true, and no optimizer is given');
+    const refuse = (why: string) => new TPUCheckpointError(`${path} was not written: ${why}`, { details: { path } });
+    if (saveOptimizer && !optimizer) throw refuse('saveOptimizer is true, but no optimizer is given');
     if (/\.safetensors$/i.test(path))
-      throw refuse('it would be a file of torch by another name: call it .pth, or use writeSafetensors of tsxla/io');
-    if (!fs.existsSync(dirname(path))) throw refuse(`there is no folder ${dirname(path)}`);
+      throw refuse(
+        'its content would be in the format of torch.save: name it .pth, or use writeSafetensors of tsxla/io',
+      );
+    if (!fs.existsSync(dirname(path))) throw refuse(`folder ${dirname(path)} does not exist`);
     const { mode, hardware } = this.config;
     const about = { device: this.device, worldSize: this.worldSize, mode, precision: hardware.tpu.precision };
     await naming(
@@ -211,7 +213,7 @@ export class BaseBackend {
           model_state_dict: model.stateDict(),
           ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() as unknown as TorchTree }),
         };
-        // The values of this moment, whatever is trained while they are written.
+        // A snapshot of the values: training may continue while they are written.
         const now = mapTensors<typeof state>(state, (t) => t.detach());
         const metadata = { ...about, model: model.constructor.name, written: new Date().toISOString() };
         return writeTorch(path, { ...now, metadata });
@@ -221,21 +223,21 @@ export class BaseBackend {
     );
   }
 
-  /** Reads what saveModel wrote, or a state dict that torch.save did. All of it fits, or nothing is changed. */
+  /** Reads a file of saveModel, or a state dict of torch.save. If anything does not fit, nothing is changed. */
   async loadModel<M extends Module>(model: M, path: string, options: LoadModelOptions = {}): Promise<M> {
     checkFile('loadModel', model, path);
     checkOptions('loadModel', ['optimizer', 'loadOptimizer'], options);
     const { optimizer, loadOptimizer = optimizer !== undefined } = options;
-    const refuse = (why: string) => new TPUCheckpointError(`${path} is not loaded: ${why}`, { details: { path } });
-    if (loadOptimizer && !optimizer) throw refuse('loadOptimizer is true, and no optimizer is given');
+    const refuse = (why: string) => new TPUCheckpointError(`${path} was not loaded: ${why}`, { details: { path } });
+    if (loadOptimizer && !optimizer) throw refuse('loadOptimizer is true, but no optimizer is given');
     await naming(
       `the model cannot be loaded from ${path}`,
       async () => {
         const file = await readTorch(path);
-        if (!(file instanceof Map)) throw refuse('it holds no dict');
+        if (!(file instanceof Map)) throw refuse('it does not contain a dict');
         const state = (file.get('model_state_dict') ?? file) as ReadonlyMap<string, HostArray>;
         const learned = file.get('optimizer_state_dict');
-        if (loadOptimizer && !(learned instanceof Map)) throw refuse('it has no state of an optimizer');
+        if (loadOptimizer && !(learned instanceof Map)) throw refuse('it contains no optimizer state');
         const shapeOf = (name: string) => state.get(name)?.shape;
         checkState(model.constructor.name, [...model.stateEntries()], shapeOf, [...state.keys()], true);
         if (loadOptimizer) optimizer!.loadStateDict(learned as object);
@@ -256,7 +258,7 @@ export class BaseBackend {
   }
 }
 
-/** A tree of lists, objects and Maps with other tensors in it, and what is none as it is. */
+/** Maps the tensors in a tree of lists, objects and Maps; other leaves are kept. */
 function mapTensors<T>(tree: T, one: (t: Tensor) => Tensor): T {
   const walk = (x: unknown): unknown => {
     if (x instanceof Tensor) return one(x);
@@ -267,21 +269,19 @@ function mapTensors<T>(tree: T, one: (t: Tensor) => Tensor): T {
   return walk(tree) as T;
 }
 
-/** On a TPU; where there is none, on what there is, which is said once, or is an error where validation is strict. */
+/** A backend on a TPU. Without a TPU it warns once and uses another device, or throws if enableStrictValidation is on. */
 export class TPUBackend extends BaseBackend {
   constructor(config?: Configuration) {
     super(config);
     const used = device();
     if (used === 'tpu' && !isPresent('tpu'))
-      throw new TPUNotAvailableError(
-        'PJRT_DEVICE asks for a TPU, and this machine has none: tsxla doctor tells what it has',
-      );
+      throw new TPUNotAvailableError('PJRT_DEVICE is TPU, but this machine has none: tsxla doctor lists its devices');
     if (used === 'tpu' || isChosen()) return;
     if (this.config.hardware.tpu.enableStrictValidation)
       throw new TPUNotAvailableError(
-        `${absence.tpu}, and enableStrictValidation is on: turn it off to use the ${used}, or set PJRT_DEVICE=${used.toUpperCase()} to say that it is meant`,
+        `${absence.tpu}, and enableStrictValidation is on: to use the ${used}, turn it off or set PJRT_DEVICE=${used.toUpperCase()}`,
       );
-    warnOnce(`${absence.tpu}: the ${used} is used instead`, { device: used });
+    warnOnce(`${absence.tpu}: using the ${used} instead`, { device: used });
     announceDevice();
   }
 }

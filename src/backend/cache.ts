@@ -1,5 +1,5 @@
-// What is remembered of models: by the model itself and a key, never by its name or its form. The one not used for longest
-// makes room, and a model that is garbage takes its entries along.
+// An LRU cache of data about models, by the model object and a key, never by its name or structure. Entries of a
+// garbage-collected model are removed with it.
 import type { Module } from '../nn/module.js';
 import { log } from './log.js';
 
@@ -17,19 +17,19 @@ interface Entry<V, F> {
 export interface CacheStats {
   readonly hits: number;
   readonly misses: number;
-  /** 0 to 1; 0 where nothing was asked for. */
+  /** 0 to 1; 0 before the first lookup. */
   readonly hitRate: number;
   readonly evictions: number;
-  /** Entries whose model is garbage. */
+  /** The number of entries removed because their model was garbage-collected. */
   readonly collected: number;
   readonly size: number;
   readonly maxSize: number;
 }
 
-/** `V` may hold the model: it is kept as long as the model is. `F` may not: it outlives it. */
+/** `V` may reference the model: it lives as long as the model. `F` must not: it outlives the model. */
 export class ModelCache<V, F = undefined> {
   #entries = new WeakMap<Module, Map<string, Entry<V, F>>>();
-  /** In the order of their last use. */
+  /** In the order of last use. */
   readonly #rows = new Set<Row<F>>();
   readonly #garbage = new FinalizationRegistry<Row<F>>((row) => {
     if (!this.#rows.delete(row)) return; // evicted before
@@ -42,13 +42,13 @@ export class ModelCache<V, F = undefined> {
   #collected = 0;
 
   constructor(
-    /** Of what, for the log. */
+    /** What it caches, for the log. */
     readonly what: string,
     readonly maxSize: () => number,
     readonly onGone: (facts: F) => void = () => {},
   ) {}
 
-  /** The entry, if `isGood` still finds it so. */
+  /** The entry, if `isGood` still accepts it. */
   get(model: Module, key: string, isGood: (value: V) => boolean): V | undefined {
     const entry = this.#entries.get(model)?.get(key);
     if (!entry || !isGood(entry.value)) {
@@ -56,7 +56,7 @@ export class ModelCache<V, F = undefined> {
       return undefined;
     }
     this.#hits++;
-    this.#rows.delete(entry.row); // and back at the end
+    this.#rows.delete(entry.row); // and added back at the end
     this.#rows.add(entry.row);
     return entry.value;
   }
@@ -72,7 +72,7 @@ export class ModelCache<V, F = undefined> {
       if (this.#rows.size <= this.maxSize()) break;
       this.#remove(oldest);
       this.#evictions++;
-      log.info(`a ${this.what} made room for another`, {
+      log.info(`${this.what} evicted from the cache`, {
         model: oldest.name,
         inputs: oldest.key,
         kept: this.#rows.size,
@@ -80,7 +80,7 @@ export class ModelCache<V, F = undefined> {
     }
   }
 
-  /** Takes an entry out, if it is there. */
+  /** Removes an entry, if it exists. */
   delete(model: Module, key: string): void {
     const entry = this.#entries.get(model)?.get(key);
     if (entry) this.#remove(entry.row);

@@ -1,10 +1,11 @@
-// What TPUOptimizer does to a model, as a table: each row is one change, made in place, and taken back without a trace. Names
-// of state dicts, and what a model's class does, stay.
+// The table of changes that TPUOptimizer makes to a model: each row is one change, made in place and fully reversible. Names in
+// state dicts and the model's class stay the same.
 import { gradEnabled } from '../autograd/mode.js';
 import { byteLength } from '../base/dtype.js';
 import { bytes, plural } from '../base/format.js';
 import { isPlain } from '../base/tree.js';
-import { Qwen3DecoderLayer, Qwen3Model } from '../models/qwen3.js';
+import { DecoderLayer } from '../models/blocks.js';
+import { DecoderModel } from '../models/decoder.js';
 import { MultiheadAttention } from '../nn/attention.js';
 import { type Layer, ModuleDict, ModuleList, Sequential } from '../nn/containers.js';
 import { Linear } from '../nn/linear.js';
@@ -26,29 +27,29 @@ import { Tensor } from '../tensor/tensor.js';
 import { dtypeOf, type TPUConfig } from './config.js';
 import { type Forward, tensorsIn, wrapForward } from './forward.js';
 
-/** Each has all that those before it have. */
+/** Each level includes the changes of those before it. */
 export const OPTIMIZATION_LEVELS = ['conservative', 'balanced', 'aggressive'] as const;
 export type OptimizationLevel = (typeof OPTIMIZATION_LEVELS)[number];
 export const PURPOSES = ['inference', 'training'] as const;
 export type Purpose = (typeof PURPOSES)[number];
 
-/** What decides whether a change is made. */
+/** The conditions that decide whether a change is made. */
 export interface Context {
   readonly purpose: Purpose;
   readonly config: TPUConfig;
-  /** How many there are; undefined where that is not known yet. */
+  /** The number of devices; undefined if not known yet. */
   readonly devices?: number | undefined;
-  /** How many bytes one of them has. */
+  /** The memory of one device, in bytes. */
   readonly capacity?: number;
 }
 export interface Applied {
-  /** What is other than it was, as a sentence. */
+  /** What was changed, as a sentence. */
   readonly what: string;
   undo(): void;
-  /** It is to stay: what was kept for an exact undo may go. */
+  /** Makes the change permanent: frees what was kept for an exact undo. */
   readonly settle?: () => void;
 }
-/** Why it would have no effect here. */
+/** Why a change would have no effect on this model. */
 export interface None {
   readonly none: string;
 }
@@ -56,16 +57,16 @@ export interface None {
 export interface Change {
   readonly name: string;
   readonly level: OptimizationLevel;
-  /** How far outputs may be from what they were: the norm of the difference by the norm. */
+  /** The largest relative error of outputs that is allowed: the norm of the difference divided by the norm. */
   readonly tolerance: number;
-  /** Why it has no effect whatever the model is. */
+  /** Why it has no effect on any model, if so. */
   readonly unless: (context: Context) => string | undefined;
   readonly apply: (model: Module, context: Context) => Applied | None;
 }
 
-/** Rounding to the 8 bits of bf16. */
+/** The tolerance for rounding to the 8 bits of bf16. */
 const ROUNDED = 0.05;
-/** Another order of the same sums. */
+/** The tolerance for the same sums in another order. */
 const SAME = 1e-3;
 
 /** All changes, in the order in which they are made. docs/optimizer.md shows this table. */
@@ -81,21 +82,21 @@ export const CHANGES: readonly Change[] = [
 function noBf16({ config, purpose }: Context): string | undefined {
   if (dtypeOf(config) === 'f32') return 'precision is float32';
   if (purpose === 'training' && !config.mixedPrecision)
-    return 'mixedPrecision is false: only with it do weights that are trained stay f32';
+    return 'mixedPrecision is false: it is needed to keep trained weights in f32';
   return undefined;
 }
 function noCheckpoints({ config, purpose }: Context): string | undefined {
-  if (purpose === 'inference') return 'nothing is kept for a gradient where nothing is trained';
+  if (purpose === 'inference') return 'inference keeps no activations for gradients';
   return config.gradientCheckpointing ? undefined : 'gradientCheckpointing is false';
 }
 function noDevices({ devices }: Context): string | undefined {
-  if (devices === undefined) return 'how many devices there are is not known before optimize() has asked them';
+  if (devices === undefined) return 'the number of devices is not known before optimize() has started them';
   return devices > 1 ? undefined : 'there is one device';
 }
 
-// ---- making a change that can be taken back
+// ---- reversible changes
 
-/** Collects what takes a change back, the last first; a change that fails half-way is taken back at once. */
+/** Collects undo functions, run in reverse order; a change that fails half-way is undone at once. */
 function reversibly(make: (undo: (() => void)[]) => Omit<Applied, 'undo'> | None): Applied | None {
   const steps: (() => void)[] = [];
   const undo = () => {
@@ -110,7 +111,7 @@ function reversibly(make: (undo: (() => void)[]) => Omit<Applied, 'undo'> | None
   }
 }
 
-/** Puts something around a module's forward. A function that was compiled with it notices when it is taken away. */
+/** Wraps a module's forward. A function compiled with the wrapper is traced again once the wrapper is removed. */
 function around(module: Module, wrap: (forward: Forward) => Forward): () => void {
   const here = { on: true };
   const undo = wrapForward(module, (forward) => {
@@ -137,11 +138,11 @@ const castFloats = (dtype: 'bf16' | 'f32') => (t: Tensor) =>
 export const weightsOf = (model: Module): number =>
   [...model.parameters(), ...model.buffers()].reduce((n, t) => n + byteLength(t.aval), 0);
 
-/** How far the outputs of a model are by rounding alone. */
+/** The relative error that rounding alone causes in a model's outputs. */
 export const roundingOf = (model: Module): number =>
   model.parameters().some((p) => p.dtype === 'bf16' || p.dtype === 'f16') ? ROUNDED : 0;
 
-/** Makes bf16 of tensors. Until it is settled, taking it back gives what was there bit for bit; then, what is left of it. */
+/** Converts tensors to bf16. Undo restores the exact values until it is settled; after that, the rounded ones. */
 function narrow(tensors: readonly Tensor[], undo: (() => void)[]): () => void {
   const before = new Map(tensors.map((t) => [t, t.detach()]));
   for (const t of tensors) t.become(t.detach().to('bf16').expr);
@@ -153,7 +154,7 @@ function narrow(tensors: readonly Tensor[], undo: (() => void)[]): () => void {
 
 // ---- bf16
 
-/** nn.Linear and what extends it. Layers of tsxla/quant and the adapters of tsxla/lora have precisions of their own. */
+/** nn.Linear and its subclasses. Layers of tsxla/quant and adapters of tsxla/lora choose their own precision. */
 function bf16Linears(model: Module, { purpose }: Context): Applied | None {
   const linears = model.modules().filter((m) => m instanceof Linear && m.weight.dtype === 'f32');
   if (!linears.length) return { none: 'it has no Linear layers in f32' };
@@ -161,14 +162,14 @@ function bf16Linears(model: Module, { purpose }: Context): Applied | None {
     for (const linear of linears)
       undo.push(
         around(linear, (forward) => (x, ...rest) => {
-          if (autocastDType() || !(x instanceof Tensor)) return forward(x, ...rest); // it decides for all
+          if (autocastDType() || !(x instanceof Tensor)) return forward(x, ...rest); // an enclosing autocast decides
           const y = autocast({ dtype: 'bf16' }, () => forward(x, ...rest));
           return y instanceof Tensor ? y.to(x.dtype) : y;
         }),
       );
     const what = `${plural(linears.length, 'Linear layer')} multipl${linears.length === 1 ? 'ies' : 'y'} in bf16`;
     if (purpose === 'training') return { what: `${what}, from weights in f32` };
-    // One that another layer uses, too, as tied embeddings are, would make that layer's results bf16.
+    // A weight shared with another layer (tied embeddings) would make that layer's results bf16.
     const elsewhere = new Set(model.modules().flatMap((m) => (linears.includes(m) ? [] : [...ownTensors(m)])));
     const own = [...new Set(linears.flatMap(ownTensors))].filter((t) => t.dtype === 'f32' && !elsewhere.has(t));
     const was = weightsOf(model);
@@ -183,7 +184,7 @@ function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
   const tensors = [...model.parameters(), ...model.buffers()];
   const floats = tensors.filter((t) => t.dtype === 'f32');
   if (!floats.length && !tensors.some((t) => t.dtype === 'bf16')) return { none: 'it has no weights in f32' };
-  /** Results are f32 as they were: those of a part of a model that is bf16 already, and given such, stay bf16. */
+  /** Results are f32 as before. Those of a submodule that is bf16 already and gets bf16 inputs stay bf16. */
   const asBefore = (args: unknown[], results: unknown): unknown => {
     const given = tensorsIn(args).tensors.map((t) => t.dtype);
     const isWide = given.includes('f32') || (floats.length > 0 && !given.includes('bf16'));
@@ -200,7 +201,7 @@ function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
           );
       undo.push(around(model, inBf16));
       return {
-        what: `all products are bf16, norms and sums f32, from weights in ${floats.length ? 'f32' : 'bf16, as they were'}`,
+        what: `all products are bf16, norms and sums f32, from weights in ${floats.length ? 'f32' : 'bf16, as before'}`,
       };
     }
     const was = weightsOf(model);
@@ -214,13 +215,13 @@ function everythingInBf16(model: Module, { purpose }: Context): Applied | None {
       ),
     );
     if (!floats.length) return { what: 'inputs are bf16, as its weights are' };
-    return { what: `weights, inputs and all between are bf16: ${bytes(was)} are ${bytes(weightsOf(model))}`, settle };
+    return { what: `weights, inputs and activations are bf16: ${bytes(was)} are ${bytes(weightsOf(model))}`, settle };
   });
 }
 
 // ---- checkpointing
 
-/** Blocks: elements of lists that hold layers themselves, the outermost, with who has them. */
+/** Blocks of a model: elements of the outermost lists that contain layers themselves. */
 function* blocksOf(owner: Module, seen = new Set<Module>()): Generator<Module> {
   if (seen.has(owner)) return;
   seen.add(owner);
@@ -233,27 +234,25 @@ function* blocksOf(owner: Module, seen = new Set<Module>()): Generator<Module> {
 /** Lists have no forward. */
 const isList = (m: Module): boolean =>
   (m instanceof ModuleList && !(m instanceof Sequential)) || m instanceof ModuleDict;
-/** A layer that changes its running statistics cannot be computed twice, nor in a loop, while it is trained. */
+/** A layer that updates running statistics cannot be recomputed or run in a loop during training. */
 const hasStatistics = (m: Module): boolean =>
   m.modules().some((x) => (x as { readonly runningMean?: unknown }).runningMean instanceof Tensor);
 
 function checkpointing(model: Module): Applied | None {
   const all = new Set(blocksOf(model));
   const already = new Set(
-    model.modules().flatMap((m) => (m instanceof Qwen3Model && m.checkpoint ? m.layers.children() : [])),
+    model.modules().flatMap((m) => (m instanceof DecoderModel && m.checkpoint ? m.layers.children() : [])),
   );
   const isDone = (m: Module) =>
-    already.has(m) ||
-    (m instanceof Qwen3DecoderLayer && m.light) ||
-    (m instanceof LayerStack && !!m.options.checkpoint);
+    already.has(m) || (m instanceof DecoderLayer && m.light) || (m instanceof LayerStack && !!m.options.checkpoint);
   const open = [...all].filter((m) => !isDone(m));
   const blocks = open.filter((m) => !hasStatistics(m));
   const count = blocks.reduce((n, m) => n + (m instanceof LayerStack ? m.length : 1), 0);
-  if (all.size && !open.length) return { none: 'its blocks are computed again already' };
+  if (all.size && !open.length) return { none: 'its blocks are checkpointed already' };
   if (open.length && !blocks.length)
-    return { none: 'its blocks have running statistics, which must be learned once a step' };
+    return { none: 'its blocks have running statistics, which must be updated only once a step' };
   if (count < 2)
-    return { none: 'it has no list of blocks: one that is the whole model, or a single layer, gains nothing' };
+    return { none: 'it has no list of blocks: checkpointing the whole model or a single layer saves nothing' };
   return reversibly((undo) => {
     for (const block of blocks) {
       if (block instanceof LayerStack) {
@@ -262,11 +261,11 @@ function checkpointing(model: Module): Applied | None {
         undo.push(() => void (block.options = options));
       } else undo.push(around(block, recomputed));
     }
-    return { what: `${plural(count, 'block')} keep only their inputs, and are computed again for the gradient` };
+    return { what: `${plural(count, 'block')} keep only their inputs, and are recomputed for the gradient` };
   });
 }
 
-/** forward, of which only the arguments are kept; where there is no gradient, all stays as it is. */
+/** A checkpointed forward: only its arguments are kept for the gradient. No effect without gradients. */
 const recomputed =
   (forward: Forward): Forward =>
   (...args) => {
@@ -278,7 +277,7 @@ const recomputed =
 // ---- attention
 
 function fusedAttention(model: Module): Applied | None {
-  // Transformer layers say themselves that they need no weights.
+  // Transformer layers already ask for no attention weights.
   const fused = new Set(
     model
       .modules()
@@ -299,13 +298,13 @@ function fusedAttention(model: Module): Applied | None {
               forward(q, k, v, { needWeights: false, ...(options as object) }),
         ),
       );
-    return { what: `${plural(open.length, 'MultiheadAttention layer')} without weights that nobody asked for` };
+    return { what: `${plural(open.length, 'MultiheadAttention layer')} without unused attention weights` };
   });
 }
 
 // ---- one loop for equal layers
 
-/** Fewer are not worth a loop. */
+/** The least number of equal layers that is worth a loop. */
 const LEAST = 3;
 
 function scannedLayers(model: Module, { purpose }: Context): Applied | None {
@@ -318,29 +317,33 @@ function scannedLayers(model: Module, { purpose }: Context): Applied | None {
   const loops = long.filter((run) => !learns(run));
   if (!loops.length) {
     if (long.length) return { none: 'its equal layers have running statistics, which a loop cannot change' };
-    if (model.modules().some((m) => m instanceof LayerStack)) return { none: 'its layers are a loop already' };
-    return { none: `it has no ${LEAST} equal layers one after the other` };
+    if (model.modules().some((m) => m instanceof LayerStack)) return { none: 'its layers run as a loop already' };
+    return { none: `it has no ${LEAST} equal layers in a row` };
   }
   return reversibly((undo) => {
     for (const layer of new Set(loops.flat())) undo.push(around(layer, keepsDType));
     for (const { owner, list, runs } of lists)
       if (runs.some((run) => loops.includes(run))) undo.push(around(owner, inLoops(list)));
-    return { what: `${loops.flat().length} equal layers are ${plural(loops.length, 'loop')}` };
+    return { what: `${loops.flat().length} equal layers run as ${plural(loops.length, 'loop')}` };
   });
 }
 type EqualLayers = readonly Layer[];
 const isLong = (run: EqualLayers): boolean => run.length >= LEAST;
 
-/** The list that a module goes through, one layer after the other. */
+/** The list of layers that a module applies in sequence. */
 function listOf(owner: Module): Iterable<Layer> | undefined {
   if (owner instanceof Sequential) return owner;
   const has = owner instanceof TransformerEncoder || owner instanceof TransformerDecoder;
-  if (has || (owner instanceof Qwen3Model && owner.layers instanceof ModuleList && !owner.checkpoint))
-    return owner.layers as Iterable<unknown> as Iterable<Layer>;
+  const isDecoder =
+    owner instanceof DecoderModel &&
+    owner.layers instanceof ModuleList &&
+    !owner.checkpoint &&
+    owner.kinds.length === 1; // all layers see the same
+  if (has || isDecoder) return owner.layers as Iterable<unknown> as Iterable<Layer>;
   return undefined;
 }
 
-/** What is carried from pass to pass keeps its dtype, though products are bf16. */
+/** Keeps the dtype of the loop's carry, though products are bf16. */
 const keepsDType =
   (forward: Forward): Forward =>
   (x, ...rest) => {
@@ -348,7 +351,7 @@ const keepsDType =
     return y instanceof Tensor && x instanceof Tensor ? y.to(x.dtype) : y;
   };
 
-/** A module's own forward, which finds a loop in its list where there are equal layers: those that are there then. */
+/** A module's own forward, with loops in place of equal layers in its list at the time of the call. */
 function inLoops(list: Iterable<Layer>): (forward: Forward) => Forward {
   const steps = () =>
     equalRuns([...list]).flatMap((run): readonly Pick<Layer, 'forward'>[] => {
@@ -357,7 +360,7 @@ function inLoops(list: Iterable<Layer>): (forward: Forward) => Forward {
     });
   return (forward) =>
     (...args) => {
-      const grows = args.some((x) => (x as { cache?: unknown } | undefined)?.cache); // Qwen3 counts its layers, then
+      const grows = args.some((x) => (x as { cache?: unknown } | undefined)?.cache); // a decoder counts its layers, then
       if (grows) return forward(...args);
       const found = steps();
       Object.defineProperty(list, Symbol.iterator, { value: () => found.values(), configurable: true });
@@ -369,7 +372,7 @@ function inLoops(list: Iterable<Layer>): (forward: Forward) => Forward {
     };
 }
 
-/** Neighbours that are equal but for their values. */
+/** Runs of neighbouring layers that differ only in their values. */
 function equalRuns(layers: readonly Layer[]): Layer[][] {
   const runs: Layer[][] = [];
   let last: string | undefined;
@@ -381,7 +384,7 @@ function equalRuns(layers: readonly Layer[]): Layer[][] {
   }
   return runs;
 }
-/** Undefined for a layer without parameters: there is nothing to go through. */
+/** The structure of a layer; undefined for one without parameters, which a loop has nothing to iterate over. */
 function formOf(layer: Layer): string | undefined {
   const tensors = [...layer.namedParameters(), ...layer.namedBuffers()];
   if (!tensors.length || layer instanceof LayerStack) return undefined;
@@ -389,7 +392,7 @@ function formOf(layer: Layer): string | undefined {
   const settings = layer.modules().map((m) => `${m.training} ${settingsOf(Object.entries(m))}`);
   return [layer.constructor.name, layer.toString(), ...shapes, ...settings].join('\n');
 }
-/** What fields hold that are no members: numbers and texts as such, what is inside lists and objects, all else by identity. */
+/** The settings of a module (fields that are not members): numbers and strings by value, lists and objects by content, others by identity. */
 const settingsOf = (fields: readonly (readonly [string, unknown])[]): string =>
   fields.map(([name, x]) => (isMember(x) ? '' : `${name}: ${settingOf(x)}`)).join();
 function settingOf(x: unknown): string {
@@ -425,6 +428,6 @@ function sharding(model: Module, { devices, capacity = Number.POSITIVE_INFINITY 
       }),
     );
     const weights = isLarge ? 'each has a part of the weights' : 'each has all weights';
-    return { what: `${devices} devices share the batch, where they divide it; ${weights}` };
+    return { what: `${devices} devices share the batch if they divide it; ${weights}` };
   });
 }

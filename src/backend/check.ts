@@ -1,4 +1,4 @@
-// What is given to the backend's methods: TypeScript says what they take; plain JavaScript would have it ignored in silence.
+// Checks arguments of the backend's methods. TypeScript checks them already; in plain JavaScript, wrong ones would be ignored.
 import { checkWhole } from '../base/check.js';
 import { unknownOption } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
@@ -6,7 +6,7 @@ import { describe, isPlain, shown } from '../base/tree.js';
 import { Module } from '../nn/module.js';
 import { type ErrorKind, TPUConfigurationError, TPUValidationError } from './errors.js';
 
-/** Options by name; `what` begins the sentence. */
+/** Checks options by name; `what` starts the error message. */
 export function checkOptions(
   what: string,
   names: readonly string[],
@@ -29,7 +29,7 @@ export function checkOneOf<T extends string>(
     throw new kind(`${what} is ${shown(given)}: it must be ${known.join(', ')}`, { details: { given } });
 }
 
-/** A whole number in a range, with base/check's sentence. */
+/** Checks a whole number in a range, with base/check's message. */
 export function checkCount(what: string, n: number, least: number, kind: ErrorKind = TPUValidationError): void {
   try {
     checkWhole(what, n, least);

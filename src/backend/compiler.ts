@@ -1,4 +1,4 @@
-// Models as programs: compiled when asked, for the inputs that are shown, and remembered.
+// XLACompiler: compiles models for sample inputs on request, and caches them.
 import { inspect } from 'node:util';
 import { ArgumentError } from '../base/errors.js';
 import { sentenceOf } from '../base/thrown.js';
@@ -22,40 +22,40 @@ import { type Forward, ModelForm, tensorsIn } from './forward.js';
 import { log, rounded, warnOnce } from './log.js';
 import { named, naming } from './naming.js';
 
-/** A model's forward, compiled. It uses the weights as they are at each call; gradients are not kept: train in tx.step. */
+/** A model's compiled forward. Each call uses the current weights. It computes no gradients: train with tx.step. */
 export interface CompiledModel<M extends Module = Module> {
   (...inputs: Parameters<M['forward']>): Promise<ReturnType<M['forward']>>;
   forward(...inputs: Parameters<M['forward']>): Promise<ReturnType<M['forward']>>;
   readonly model: M;
-  /** Of the program for the sample inputs; undefined without those: programs are made when it is called. */
+  /** The program for the sample inputs; undefined without them: programs are then compiled by the first call. */
   readonly program: Prepared | undefined;
 }
 
 export interface CompileModelOptions {
-  /** false: compiled anew, and not remembered, in memory or on disk; enableXlaCache unless told. */
+  /** false: always compile, and cache neither in memory nor on disk. Default: enableXlaCache. */
   readonly useCache?: boolean;
 }
 
 interface CacheTotals {
-  /** Programs that are remembered: equal models share theirs. */
+  /** The number of cached programs; equal models share one. */
   readonly cachedGraphs: number;
-  /** Of their executables. */
+  /** The size of their executables. */
   readonly bytes: number;
 }
 export interface CompilationStats extends Pick<CacheStats, 'hits' | 'misses' | 'hitRate' | 'evictions'>, CacheTotals {
   readonly compilationCache: CacheStats & CacheTotals;
-  /** That compiling took, all in all. */
+  /** Total compile time. */
   readonly seconds: number;
   readonly compilationMode: TPUConfig['compilationMode'];
   readonly cacheMaxSize: number;
 }
-/** What outlives a model: of which program its entry is. */
+/** The part of an entry that outlives the model: its program. */
 interface ProgramFacts {
   hash: string;
   bytes: number;
 }
 
-/** XLA's own default, 3, is what 2 asks for. */
+/** Options of each level. 2 leaves XLA's default, which is 3. */
 const LEVELS = [{ xla_backend_optimization_level: 0 }, { xla_backend_optimization_level: 1 }, {}] as const;
 
 export class XLACompiler {
@@ -74,8 +74,8 @@ export class XLACompiler {
   }
 
   /**
-   * Compiles now what `forward` does with such inputs: a tensor, or the list of its arguments. The same model and inputs of the
-   * same kind give the same compiled model; another model never does, whatever its weights and its name.
+   * Compiles `forward` for sample inputs: a tensor, or the list of its arguments. The same model with inputs of the same kind
+   * gives the same compiled model; another model never does, even with equal weights and name.
    */
   async compileModel<M extends Module>(
     model: M,
@@ -97,13 +97,13 @@ export class XLACompiler {
     made.then(
       ({ program }) => {
         Object.assign(facts, program && { hash: program.hash, bytes: program.bytes });
-        if (!isKept()) this.#drop(facts); // it made room while it was compiled
+        if (!isKept()) this.#drop(facts); // evicted while it was compiled
       },
       () => isKept() && this.#cache.delete(model, key), // the next one tries again
     );
     return made;
   }
-  /** Frees a program that no other entry has. */
+  /** Frees a program unless another entry uses it. */
   #drop({ hash }: ProgramFacts): void {
     if (![...this.#cache.facts()].some((facts) => facts.hash === hash)) dropPrograms([hash]);
   }
@@ -121,7 +121,7 @@ export class XLACompiler {
         `compileModel: compilationMode xla compiles ${name} for its sample inputs: pass some, or use torch_xla`,
       );
     if (device() === 'tpu' && level !== 2)
-      warnOnce(`xlaOptimizationLevel ${level} has no effect on a TPU: its compiler has no such levels`);
+      warnOnce(`xlaOptimizationLevel ${level} has no effect on a TPU: its compiler has no optimization levels`);
     const placed = mode === 'pjit' ? await spread(model) : <T>(batch: T): T => batch;
     const run = compile(forwardOf(model), {
       name,
@@ -134,18 +134,18 @@ export class XLACompiler {
     try {
       program = inputs && (await run.prepare(placed(inputs) as never));
     } catch (e) {
-      log.error('a model is not compiled', { model: name, why: sentenceOf(e) });
+      log.error('model compilation failed', { model: name, why: sentenceOf(e) });
       throw failure(`compileModel: ${name}`, e, { model: name });
     }
     if (program) {
       const { seconds, cached: fromDisk } = program;
       if (!fromDisk) this.#seconds += seconds;
-      log.info('a model is compiled', { model: name, seconds: rounded(seconds), fromDisk, cache });
+      log.info('model compiled', { model: name, seconds: rounded(seconds), fromDisk, cache });
     }
     let form = new ModelForm(model);
     const forward = async (...args: unknown[]) => {
       if (!form.isStill(model)) {
-        run.clearCache(); // it describes what the model was
+        run.clearCache(); // it was traced before the model changed
         form = new ModelForm(model);
       }
       try {
@@ -158,8 +158,8 @@ export class XLACompiler {
   }
 
   /**
-   * What the TPU's compiler says of the model on a topology that need not be here ('v6e-8'): memory, time, what fills it. See
-   * tx.plan.
+   * Compiles the model for a TPU topology this machine need not have ('v6e-8'), and reports memory, time, and the largest
+   * buffers. See tx.plan.
    */
   async compileAheadOfTime(
     model: Module,
@@ -170,7 +170,7 @@ export class XLACompiler {
     const inputs = checkInputs('compileAheadOfTime', model, sampleInputs);
     checkOptions('compileAheadOfTime', ['fresh'], options);
     if (!inputs)
-      throw new TPUValidationError('compileAheadOfTime: it takes sample inputs: a tensor, or a list of them');
+      throw new TPUValidationError('compileAheadOfTime: sample inputs are needed: pass a tensor, or a list of them');
     const { compilationTimeoutSeconds: timeoutSeconds } = this.config.hardware.tpu;
     const names = [...model.namedParameters(), ...model.namedBuffers()];
     try {
@@ -188,7 +188,7 @@ export class XLACompiler {
     const cache = this.#cache.stats();
     const { hits, misses, hitRate, evictions } = cache;
     const graphs = new Map([...this.#cache.facts()].map(({ hash, bytes }) => [hash, bytes]));
-    graphs.delete(''); // those that are being compiled, or will be when they are called
+    graphs.delete(''); // not compiled yet
     const totals = { cachedGraphs: graphs.size, bytes: [...graphs.values()].reduce((sum, n) => sum + n, 0) };
     const { compilationMode, cacheMaxSize } = this.config.hardware.tpu;
     return {
@@ -201,27 +201,23 @@ export class XLACompiler {
     };
   }
 
-  /** Forgets compiled models and frees their programs: those that were handed out make them again when called. */
+  /** Clears the cache and frees the programs. Compiled models in use compile again when called. */
   clearCache(): void {
     this.#cache.clear();
   }
 
-  /** Removes the programs of all processes from the cache on disk, too. */
+  /** Also removes all programs, of all processes, from the disk cache. */
   async clearDiskCache(): Promise<void> {
     this.clearCache();
     const cache = DiskCache.current();
     if (!cache) return;
     if (cache.readOnly)
-      throw new TPUCacheError(`the cache of programs in ${cache.folder} is read-only: nothing was removed`);
-    await naming(
-      `the cache of programs in ${cache.folder} cannot be cleared`,
-      () => clear(cache.folder),
-      TPUCacheError,
-    );
+      throw new TPUCacheError(`the program cache in ${cache.folder} is read-only: nothing was removed`);
+    await naming(`the program cache in ${cache.folder} cannot be cleared`, () => clear(cache.folder), TPUCacheError);
   }
 }
 
-/** The model on all devices, each with a part of the batch. Gives what splits inputs. */
+/** Replicates the model on all devices, each with a part of the batch. Returns a function that splits inputs. */
 async function spread(model: Module): Promise<<T>(batch: T) => T> {
   const devices = await deviceCount();
   if (devices === 1) {
@@ -232,17 +228,17 @@ async function spread(model: Module): Promise<<T>(batch: T) => T> {
   return (batch) => batchFor(model, batch);
 }
 
-/** What it computes, without what gradients would need. */
+/** The model's forward without gradients. */
 const forwardOf =
   (model: Module) =>
   (...args: unknown[]): unknown =>
     noGrad(() => (model.forward as Forward)(...args));
 
-/** What cannot be described, for these inputs or at all, is a mistake in them; the rest is XLA's. */
+/** Errors of tracing are errors in the inputs or the model; others come from XLA. */
 const failure = (what: string, e: unknown, details = {}): TPUBackendError =>
   named(what, e, e instanceof ArgumentError ? TPUValidationError : XLACompilationError, details);
 
-/** What tells inputs of one kind from others: f32[32, 512]. Numbers are inputs, too: another one is the same program. */
+/** The kind of an input: f32[32, 512]. Numbers are inputs too: their value does not change the program. */
 function kindOf(x: unknown): string {
   if (x instanceof Tensor) return String(x.aval);
   if (typeof x === 'number') return 'number';
@@ -254,14 +250,14 @@ function kindOf(x: unknown): string {
   return describe(x);
 }
 
-/** The arguments of forward that a tensor, or a list, means. */
+/** The arguments of forward, from a tensor or a list. */
 function checkInputs(what: string, model: unknown, given: unknown): readonly unknown[] | undefined {
   if (!(model instanceof Module)) throw new TPUValidationError(`${what}: takes a model, got ${describe(model)}`);
   if (given === undefined) return undefined;
   const inputs = Array.isArray(given) ? given : [given];
   if (!tensorsIn(inputs).tensors.length)
     throw new TPUValidationError(
-      `${what}: sampleInputs is ${describe(given)}: it takes a tensor, or a list of arguments`,
+      `${what}: sampleInputs is ${describe(given)}: pass a tensor, or a list of forward's arguments`,
     );
   return inputs;
 }

@@ -1,5 +1,5 @@
-// How the backend is to work: specs 002 and 004's fields, as one table of which types, checks, the environment's names and
-// what is printed are made. A wrong value is an error where it is set.
+// The configuration of the backend: one table of fields, from which types, checks, environment variables and printed text are
+// derived. Setting a wrong value throws.
 import { inspect } from 'node:util';
 import { MOST_SECONDS } from '../base/check.js';
 import { type Chip, findChip } from '../base/chips.js';
@@ -15,10 +15,10 @@ import { TPUConfigurationError } from './errors.js';
 interface Field<T> {
   readonly about: string;
   readonly unset: T;
-  /** What it has to be, for an error. */
+  /** The accepted values, for errors. */
   readonly kind: string;
   readonly fits: (x: unknown) => x is T;
-  /** From the text of an environment variable. */
+  /** Parses the text of an environment variable. */
   readonly read: (text: string) => unknown;
 }
 
@@ -66,25 +66,25 @@ export type TPUVersion = (typeof TPUVersion)[keyof typeof TPUVersion];
 export const TPUCompilationMode = { XLA: 'xla', PJIT: 'pjit', TORCH_XLA: 'torch_xla' } as const;
 export type TPUCompilationMode = (typeof TPUCompilationMode)[keyof typeof TPUCompilationMode];
 
-/** Every field, its default, and what it does. docs/backend.md shows this table. */
+/** Every field, its default and its effect. docs/backend.md shows this table. */
 // biome-ignore format: a table
 export const FIELDS = {
-  version: oneOf(Object.values(TPUVersion), 'auto', 'the TPU that is meant: its memory is the limit; auto: the one that is here'),
-  memoryFraction: number(0.9, { above: 0, most: 1 }, "the part of the device's memory that may be used: what would take more is refused"),
-  mixedPrecision: flag(true, 'products in `precision`, sums and losses in f32, and weights that are trained stay f32'),
-  precision: oneOf(['bfloat16', 'float32'], 'bfloat16', 'of products; without mixedPrecision of weights and inputs, too'),
-  compilationMode: oneOf(Object.values(TPUCompilationMode), 'torch_xla', 'torch_xla: a program for each kind of inputs; xla: for the sample inputs only; pjit: split over all devices'),
-  cacheMaxSize: number(100, { least: 1, whole: true }, 'how many prepared and how many compiled models are remembered; the one not used for longest goes first'),
-  enableXlaCache: flag(true, 'whether compiled models are remembered, in memory and on disk'),
-  compilationTimeoutSeconds: number(300, { above: 0, most: MOST_SECONDS }, 'how long a compile is waited for'),
-  allocationHistoryRetentionSeconds: number(3600, { above: 0 }, 'how long allocations are listed in the history'),
-  v6eMemoryGb: orNull(number(0, { above: 0 }, "a v6e's memory, where it is not the published one (GiB)")),
-  v7MemoryGb: orNull(number(0, { above: 0 }, "the memory of a v7's device, where it is not the published one (GiB)")),
-  enableStrictValidation: flag(false, 'warnings are errors, and so is a missing TPU'),
+  version: oneOf(Object.values(TPUVersion), 'auto', "the target TPU: its memory is the limit; auto: this machine's"),
+  memoryFraction: number(0.9, { above: 0, most: 1 }, "the fraction of the device's memory that may be used: requests beyond it are refused"),
+  mixedPrecision: flag(true, 'compute products in `precision`, sums and losses in f32; trained weights stay f32'),
+  precision: oneOf(['bfloat16', 'float32'], 'bfloat16', 'precision of products; without mixedPrecision also of weights and inputs'),
+  compilationMode: oneOf(Object.values(TPUCompilationMode), 'torch_xla', 'torch_xla: a program for each kind of inputs; xla: only for the sample inputs; pjit: split over all devices'),
+  cacheMaxSize: number(100, { least: 1, whole: true }, 'the number of prepared and of compiled models to cache; the least recently used is evicted first'),
+  enableXlaCache: flag(true, 'cache compiled models in memory and on disk'),
+  compilationTimeoutSeconds: number(300, { above: 0, most: MOST_SECONDS }, 'the longest time to wait for a compile'),
+  allocationHistoryRetentionSeconds: number(3600, { above: 0 }, 'how long allocations stay in the history'),
+  v6eMemoryGb: orNull(number(0, { above: 0 }, 'memory of a v6e in GiB, if not the published one')),
+  v7MemoryGb: orNull(number(0, { above: 0 }, 'memory of one v7 device in GiB, if not the published one')),
+  enableStrictValidation: flag(false, 'warnings and a missing TPU are errors'),
   monitoringIntervalSeconds: number(1, { above: 0, most: MOST_SECONDS }, 'the time between two samples of monitorMemory'),
-  monitoringDurationSeconds: number(60, { above: 0, most: MOST_SECONDS }, 'how long monitorMemory goes on'),
-  gradientCheckpointing: flag(true, 'blocks are computed again for the gradient, and not kept; where nothing is trained it has no effect'),
-  xlaOptimizationLevel: oneOf([0, 1, 2], 2, 'how hard XLA works on CPU and GPU code: 0 little, to debug; 1 some; 2 all. On a TPU it has no effect, which is logged'),
+  monitoringDurationSeconds: number(60, { above: 0, most: MOST_SECONDS }, 'how long monitorMemory runs'),
+  gradientCheckpointing: flag(true, 'recompute blocks for the gradient instead of keeping their activations; no effect on inference'),
+  xlaOptimizationLevel: oneOf([0, 1, 2], 2, 'optimization of CPU and GPU code by XLA: 0 little, for debugging; 1 some; 2 all. No effect on a TPU, which is logged'),
 } satisfies Readonly<Record<string, Field<unknown>>>;
 
 type Fields = { -readonly [K in keyof typeof FIELDS]: (typeof FIELDS)[K] extends Field<infer T> ? T : never };
@@ -96,7 +96,7 @@ const fieldOf = (name: FieldName): Field<unknown> => FIELDS[name];
 export const environmentName = (name: string): string => `TSXLA_TPU_${spelled(name).toUpperCase()}`;
 
 export interface TPUConfig extends Fields {}
-/** hardware.tpu of a configuration, or a configuration by itself, as in spec 004. */
+/** hardware.tpu of a configuration, or a configuration by itself, as in TorchBridge. */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: its fields are defined from the table
 export class TPUConfig {
   readonly #values: Record<string, unknown> = Object.fromEntries(NAMES.map((name) => [name, fieldOf(name).unset]));
@@ -126,7 +126,7 @@ export class TPUConfig {
           this.#set(name, value);
         },
       });
-    // Setting what no field is called ends up here: memory_fraction would be there, and have no effect.
+    // Setting an unknown field ends up here: memory_fraction would otherwise be added without any effect.
     const unknown = new Proxy(
       {},
       {
@@ -139,7 +139,7 @@ export class TPUConfig {
     Object.setPrototypeOf(TPUConfig.prototype, unknown);
   }
 
-  /** Takes what the environment says: TSXLA_TPU_MEMORY_FRACTION=0.8 and its like. */
+  /** Sets fields from environment variables such as TSXLA_TPU_MEMORY_FRACTION=0.8. */
   readEnvironment(env: NodeJS.ProcessEnv = process.env): this {
     for (const name of NAMES) {
       const text = env[environmentName(name)];
@@ -175,7 +175,7 @@ export interface ConfigOptions {
   readonly hardware?: { readonly tpu?: Partial<Fields> | TPUConfig };
 }
 
-/** The configuration of spec 002: a mode, and hardware.tpu. */
+/** The configuration from KernelPyTorch's TPU Backend Guide: a mode, and hardware.tpu. */
 export class KernelPyTorchConfig {
   readonly mode: Mode;
   readonly hardware: { readonly tpu: TPUConfig };
@@ -197,14 +197,14 @@ export class KernelPyTorchConfig {
     const error = (message: string, options: ErrorOptions) =>
       new TPUConfigurationError(message, { ...options, details: { path } });
     const found = readJsonSync(path, anyObject, { error });
-    if (!found) throw error(`${path}: there is no such file`, {});
+    if (!found) throw error(`${path} does not exist`, {});
     try {
       return new KernelPyTorchConfig(found);
     } catch (e) {
       throw error(`${path}: ${messageOf(e)}`, { cause: e });
     }
   }
-  /** From TSXLA_BACKEND_MODE, and TSXLA_TPU_MEMORY_FRACTION and its like. */
+  /** From environment variables: TSXLA_BACKEND_MODE, and one for each field such as TSXLA_TPU_MEMORY_FRACTION. */
   static fromEnv(env: NodeJS.ProcessEnv = process.env): KernelPyTorchConfig {
     const mode = env['TSXLA_BACKEND_MODE'] as Mode | undefined;
     const config = new KernelPyTorchConfig(mode ? { mode } : {});
@@ -219,10 +219,10 @@ export class KernelPyTorchConfig {
     return this.toString();
   }
 }
-/** Spec 004's name. */
+/** TorchBridge's name. */
 export { KernelPyTorchConfig as TorchBridgeConfig };
 
-/** Either form; nothing is all defaults. */
+/** Either form of configuration; undefined means all defaults. */
 export type Configuration = KernelPyTorchConfig | TPUConfig;
 export function configOf(config: Configuration | undefined): KernelPyTorchConfig {
   if (config instanceof KernelPyTorchConfig) return config;
@@ -235,7 +235,7 @@ export function configOf(config: Configuration | undefined): KernelPyTorchConfig
 export const dtypeOf = ({ precision }: TPUConfig): DType & ('bf16' | 'f32') =>
   precision === 'bfloat16' ? 'bf16' : 'f32';
 
-/** The planner's row of the TPU that is meant; of none where that is up to the device, and it is no TPU. */
+/** The planner's row of the configured TPU, or of the device; undefined if that is not a TPU. */
 export const chipOf = ({ version }: TPUConfig, deviceKind = ''): Chip | undefined =>
   findChip(version === 'auto' ? deviceKind : version);
 
@@ -247,8 +247,8 @@ export function hbmOf({ v6eMemoryGb, v7MemoryGb }: TPUConfig, chip: Chip): numbe
 }
 
 /**
- * How many bytes may be used of a device with so much memory: memoryFraction of it, or of what the TPU has that `version`
- * names, if that is less.
+ * The bytes that may be used of a device with this capacity: memoryFraction of it, or of the memory of the TPU named by
+ * `version`, if that is less.
  */
 export function limitOf(config: TPUConfig, capacity: number, deviceKind = ''): number {
   const chip = chipOf(config, deviceKind);

@@ -1,15 +1,16 @@
-// Which devices there are: as the plugin lists them, or, before it was started, as the machine and the environment tell.
+// Lists devices: from the plugin, or, before it was started, from the machine and the environment.
 import { env, envInteger } from '../base/env.js';
 import { parseTopology } from '../base/slices.js';
 import type { Device } from '../pjrt/index.js';
 import type { DeviceType } from '../plugins/index.js';
 import { device, filesLike, virtualDevices, visibleGpus } from '../runtime/device.js';
 import { ownGpu } from '../runtime/processes.js';
-import { allDone, checkRuns, inTurn } from '../runtime/turn.js';
+import { checkRuns } from '../runtime/turn.js';
 import { defaultClient, startedClient } from '../runtime/value.js';
+import { sync } from '../step/sync.js';
 import { TPUDeviceError } from './errors.js';
 
-/** Of all processes, by what can be known without starting the plugin. */
+/** The number of devices of all processes, as far as known without starting the plugin. */
 const expected: Readonly<Record<DeviceType, () => number>> = {
   cpu: virtualDevices,
   cuda: () => {
@@ -22,18 +23,19 @@ const expected: Readonly<Record<DeviceType, () => number>> = {
     if (slice) return parseTopology(slice).devices;
     return Math.max(1, filesLike('/dev', /^accel\d+$/) || filesLike('/dev/vfio', /^\d+$/));
   },
+  mps: () => 1,
 };
 
-/** The devices of all processes. */
+/** The number of devices of all processes. */
 export const worldSize = (): number => startedClient()?.devices.length ?? expected[device()]();
 
-/** The numbers of this process's devices. */
+/** The ids of this process's devices. */
 const ownIds = (): number[] =>
   startedClient()?.addressableDevices.map(({ id }) => id) ?? Array.from({ length: worldSize() }, (_, i) => i);
-/** cpu:0, cpu:1, ... those of this process. */
+/** Names of this process's devices: cpu:0, cpu:1, ... */
 export const deviceNames = (): string[] => ownIds().map((id) => `${device()}:${id}`);
 
-/** The number of this process's first device among all. */
+/** The index of this process's first device among all. */
 export function worldRank(): number {
   const client = startedClient();
   if (!client) return device() === 'cuda' ? envInteger('RANK', 0, 0) : 0;
@@ -44,18 +46,18 @@ export function worldRank(): number {
   );
 }
 
-/** A device of this process, by its place among them. */
+/** A device of this process, by its index. */
 export async function deviceAt(index: number): Promise<Device> {
   const { addressableDevices: all } = await defaultClient();
   const found = all[index];
   if (found) return found;
-  throw new TPUDeviceError(`there is no device ${index}: this process has ${all.length}, from 0`, {
+  throw new TPUDeviceError(`there is no device ${index}: this process has ${all.length}, counted from 0`, {
     details: { index, devices: all.length },
   });
 }
 
-/** Waits until the devices have computed all that was asked of them. What failed there is thrown here, once. */
+/** Computes pending operations, and waits until the devices are done. Throws the error of failed work, once. */
 export async function allComputed(): Promise<void> {
-  await inTurn(allDone);
+  await sync({ wait: true });
   checkRuns();
 }

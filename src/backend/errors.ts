@@ -1,42 +1,42 @@
-// The errors of specs 002 and 004. Each keeps what it is about in `details`, and what XLA or the runtime said in `cause`.
+// The error classes of TorchBridge / KernelPyTorch. `details` has the values concerned, `cause` the error of XLA or the runtime.
 import { type ErrorDetails, TsxlaError } from '../base/errors.js';
 
 /**
- * The root of them all: `catch (e) { if (e instanceof TPUBackendError) ... }`. Errors of the runtime that have a name here (as
- * naming.ts lists them) are instances of it, too: a step that runs by itself throws those.
+ * The base class of all backend errors: `catch (e) { if (e instanceof TPUBackendError) ... }`. Runtime errors listed in
+ * naming.ts count as instances too: a step that runs outside of a backend method throws those.
  */
 export class TPUBackendError extends TsxlaError {}
 
-/** A TPU is wanted, and there is none. */
+/** A TPU is required, but there is none. */
 export class TPUNotAvailableError extends TPUBackendError {}
-/** A field of a configuration that cannot be what it was set to. */
+/** A configuration field was set to an invalid value. */
 export class TPUConfigurationError extends TPUBackendError {}
-/** A device that is not there. */
+/** A device that does not exist. */
 export class TPUDeviceError extends TPUBackendError {}
-/** A model that cannot be brought to the device, or to a dtype. */
+/** A model that cannot be prepared for the device, or converted to a dtype. */
 export class TPUModelPreparationError extends TPUBackendError {}
-/** Inputs that cannot be right, or what is a warning, where enableStrictValidation is on. */
+/** Invalid inputs; with enableStrictValidation also conditions that otherwise only warn. */
 export class TPUValidationError extends TPUBackendError {}
-/** A model that cannot be optimized: its forward fails. It is as it was. */
+/** A model that cannot be optimized since its forward fails. The model is unchanged. */
 export class TPUOptimizationError extends TPUBackendError {}
-/** A program that XLA does not compile. */
+/** A program that XLA failed to compile. */
 export class XLACompilationError extends TPUBackendError {}
-/** A compile that took longer than compilationTimeoutSeconds. It goes on: a later call finds its result. */
+/** A compile that took longer than compilationTimeoutSeconds. It continues: a later call finds its result. */
 export class XLACompilationTimeoutError extends XLACompilationError {}
-/** Memory that is used in a way it cannot be. */
+/** Invalid use of memory: a tensor or shape that the memory manager cannot handle. */
 export class TPUMemoryError extends TPUBackendError {}
-/** Not enough of it: `details` has required and available, in bytes. */
+/** Not enough memory: `details` has `required` and `available`, in bytes. */
 export class TPUOutOfMemoryError extends TPUMemoryError {}
-/** A pool that is not there or has nothing left, or a tensor that is not its own. */
+/** A pool that does not exist or is empty, or a tensor that does not belong to it. */
 export class TPUMemoryPoolError extends TPUMemoryError {}
 /** A cache that cannot be cleared. */
 export class TPUCacheError extends TPUBackendError {}
-/** A collective, or other processes, that fail. */
+/** A collective operation, or another process, that failed. */
 export class TPUDistributedError extends TPUBackendError {}
-/** A model's file that cannot be written, read, or does not fit the model. */
+/** A model file that cannot be written or read, or does not fit the model. */
 export class TPUCheckpointError extends TPUBackendError {}
 
-/** Spec 004's names. */
+/** TorchBridge's names. */
 export {
   TPUNotAvailableError as DeviceNotAvailableError,
   TPUOutOfMemoryError as OutOfMemoryError,

@@ -1,5 +1,5 @@
-// Changing what modules compute without changing what they are: a module gets another forward of its own, around the one it
-// has. Its class, its fields and its state dict stay, and taking it back leaves nothing.
+// Wraps the forward of single modules: changes what a module computes, but not its class, fields or state dict. Removing the
+// wrapper restores the module completely.
 import type { DType } from '../base/dtype.js';
 import { flatten, isPlain } from '../base/tree.js';
 import { isMember, type Module, membersMade } from '../nn/module.js';
@@ -8,9 +8,9 @@ import { Tensor } from '../tensor/tensor.js';
 export type Forward = (...args: unknown[]) => unknown;
 
 type Wrap = (forward: Forward) => Forward;
-/** What lies around a module's forward, the innermost first. */
+/** The wrappers of a module's forward, innermost first. */
 interface Wrapping {
-  /** Its own forward, if it had one beside its class's. */
+  /** The module's own `forward` property, if it had one besides its class's method. */
   readonly own: PropertyDescriptor | undefined;
   readonly inner: Forward;
   readonly wraps: { readonly wrap: Wrap }[];
@@ -19,12 +19,12 @@ interface Wrapping {
 const wrappings = new WeakMap<Module, Wrapping>();
 
 let changes = 0;
-/** Puts something around the forward of one module. Gives what takes it away again, and leaves what else is around it. */
+/** Wraps the forward of one module. Returns a function that removes this wrapper and leaves the others. */
 export function wrapForward(module: Module, wrap: Wrap): () => void {
   const known = wrappings.get(module);
   const inner = (module.forward as Forward).bind(module);
   const own = Object.getOwnPropertyDescriptor(module, 'forward');
-  const isOurs = known && known.outer === own?.value; // else it was given another since, which is what is wrapped now
+  const isOurs = known && known.outer === own?.value; // else the user set another forward since, which is wrapped now
   const wrapping = isOurs ? known : { own, inner, wraps: [], outer: inner };
   const layer = { wrap };
   wrapping.wraps.push(layer);
@@ -51,7 +51,7 @@ function put(module: Module, wrapping: Wrapping): void {
   else delete (module as { forward?: unknown }).forward;
 }
 
-/** What a model is made of at a moment: its members, their dtypes, and what its modules compute. Holds on to all of it. */
+/** A snapshot of a model's structure: its members, their dtypes, and its modules' forward functions. Keeps all of them alive. */
 export class ModelForm {
   readonly #tensors: readonly Tensor[];
   readonly #dtypes: readonly DType[];
@@ -69,14 +69,14 @@ export class ModelForm {
     this.#seen = membersMade() + changes;
   }
 
-  /** Whether the model is still made of the same. Lists and dicts are looked into only where any of them has changed. */
+  /** Whether the model's structure is unchanged. Lists and dicts are compared only if any of them has changed. */
   isStill(model: Module): boolean {
     for (let i = 0; i < this.#tensors.length; i++) if (this.#tensors[i]!.dtype !== this.#dtypes[i]) return false;
     for (let i = 0; i < this.#holders.length; i++) if (!isSame(this.#holders[i]!)) return this.#isAgain(model);
     const now = membersMade() + changes;
     return now === this.#seen || this.#isAgain(model);
   }
-  /** The same with a look at everything. */
+  /** The same check, comparing everything. */
   #isAgain(model: Module): boolean {
     const other = new ModelForm(model);
     if (!same(this.#modules, other.#modules) || !same(this.#tensors, other.#tensors)) return false;
@@ -89,10 +89,10 @@ export class ModelForm {
 }
 const same = (a: readonly unknown[], b: readonly unknown[]) => a.length === b.length && a.every((x, i) => x === b[i]);
 
-/** A module, or a list in a field of one, with the members that it holds. */
+/** A module, or a list in one of its fields, with its members. */
 interface Holder {
   readonly object: Readonly<Record<string, unknown>>;
-  /** How many fields it has in all: one more may be a member. */
+  /** The number of all its fields: a new one may be a member. */
   readonly size: number;
   readonly keys: readonly string[];
   readonly members: readonly unknown[];
@@ -104,7 +104,7 @@ function holdersOf(object: object): Holder[] {
   const inside = members.filter((x) => Array.isArray(x)).flatMap(holdersOf);
   return [{ object: object as Holder['object'], size: fields.length, keys, members }, ...inside];
 }
-/** By name, without the lists themselves: another one with the same in it is the same. */
+/** Members by name, without the lists themselves: another list with the same members counts as equal. */
 const membersIn = (holders: readonly Holder[]): unknown[] =>
   holders.flatMap(({ keys, members }) => keys.flatMap((key, i) => (isMember(members[i]) ? [key, members[i]] : [])));
 function isSame({ object, size, keys, members }: Holder): boolean {
@@ -112,9 +112,9 @@ function isSame({ object, size, keys, members }: Holder): boolean {
   return Object.keys(object).length === size;
 }
 
-/** What is no list and no plain object is a leaf, whatever it is. */
+/** Everything except lists and plain objects is a leaf. */
 const isLeaf = (x: unknown): x is unknown => x !== null && x !== undefined && !Array.isArray(x) && !isPlain(x);
-/** The tensors among arguments or results, and the same with others; all else, masks that are null, caches, functions, stays. */
+/** The tensors among arguments or results, and a function that replaces them. Other leaves (null masks, caches, functions) are kept. */
 export function tensorsIn<T>(tree: T): { tensors: Tensor[]; replaced: (others: readonly Tensor[]) => T } {
   const { leaves, rebuild } = flatten('', tree, isLeaf, '');
   return {

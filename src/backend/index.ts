@@ -1,5 +1,5 @@
-// The TPU backend of specs 002 and 004: their names, over what the rest of tsxla does. docs/backend.md is the guide.
-import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+// tsxla/backend: compatibility API for TorchBridge / KernelPyTorch on top of tsxla. docs/backend.md is the guide.
+import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export {
   type BackendMemoryStats,

@@ -1,4 +1,4 @@
-// Devices, collectives and changes of models by themselves, as spec 002's XLA integration has them.
+// The XLA integration from KernelPyTorch's TPU Backend Guide: devices, collectives and model changes as separate classes.
 import { inspect } from 'node:util';
 import { describe } from '../base/tree.js';
 import type { Mesh } from '../ir/mesh.js';
@@ -24,11 +24,11 @@ export class XLADeviceManager {
     this.config = configOf(config);
   }
 
-  /** What tensors are computed on unless they are split: cpu:0. */
+  /** The device of tensors that are not split: cpu:0. */
   get device(): string {
     return this.devices[0]!;
   }
-  /** Those of this process. */
+  /** The devices of this process. */
   get devices(): readonly string[] {
     return deviceNames();
   }
@@ -43,12 +43,12 @@ export class XLADeviceManager {
     return `XLADeviceManager(devices=${this.devices})`;
   }
 
-  /** Waits until the devices have computed all that was asked of them. What failed there is thrown here. */
+  /** Waits until the devices have finished all requested work. Throws errors of that work. */
   syncAllDevices(): Promise<void> {
     return naming('syncAllDevices', allComputed);
   }
 
-  /** What the plugin tells of a device, by its place in `devices`. */
+  /** The plugin's data about a device, by its index in `devices`. */
   async getDeviceStats(index = 0): Promise<DeviceStats> {
     const found = await deviceAt(index);
     const { id, kind, processIndex, attributes } = found;
@@ -58,11 +58,11 @@ export class XLADeviceManager {
 export interface DeviceStats {
   readonly name: string;
   readonly id: number;
-  /** As the maker calls it. */
+  /** The vendor's name. */
   readonly kind: string;
   readonly processIndex: number;
   readonly attributes: Readonly<Record<string, unknown>>;
-  /** The device's own figures, in bytes; null where it has none (a CPU). */
+  /** Memory as reported by the device, in bytes; null if it reports none (CPU). */
   readonly memory: {
     readonly bytesInUse: number;
     readonly peakBytesInUse?: number;
@@ -73,7 +73,7 @@ export interface DeviceStats {
 const OPERATIONS = ['sum', 'mean'] as const;
 export type ReduceOperation = (typeof OPERATIONS)[number];
 
-/** Training on all devices: each has the whole model and a part of the batch, and XLA sums gradients on their way. */
+/** Data-parallel training: each device has the whole model and a part of the batch; XLA sums the gradients. */
 export class XLADistributedTraining {
   #mesh: Mesh | undefined;
   constructor(readonly deviceManager: XLADeviceManager = new XLADeviceManager()) {
@@ -92,29 +92,28 @@ export class XLADistributedTraining {
   get isDistributed(): boolean {
     return this.worldSize > 1;
   }
-  /** All devices, along one axis, data. */
+  /** A mesh of all devices along one axis, `data`. */
   get mesh(): Mesh {
-    const { worldSize: size } = this; // before the plugin is started, as many as are expected
+    const { worldSize: size } = this; // before the plugin is started, the expected number
     if (this.#mesh?.size !== size) this.#mesh = meshOf({ data: size }, size);
     return this.#mesh;
   }
 
   /**
-   * Gives every device the model. Batches are to be split over the mesh: TPUBackend.prepareData does it. Gradients are those of
-   * the whole batch then, on every device.
+   * Replicates the model on every device. Split batches over the mesh with TPUBackend.prepareData: gradients are then those of
+   * the whole batch, on every device.
    */
   wrapModel<M extends Module>(model: M): M {
     if (!(model instanceof Module)) throw new TPUDistributedError(`wrapModel: takes a model, got ${describe(model)}`);
     if (!this.isDistributed) return model;
-    log.info('a model is given to all devices', { model: model.constructor.name, devices: this.worldSize });
+    log.info('model replicated on all devices', { model: model.constructor.name, devices: this.worldSize });
     return parallelize(model, this.mesh);
   }
 
   /**
-   * The sum or mean of what each device has of the tensor: of its parts where it is split along its first dimension over the
-   * devices, of as many equal copies where it is not. So the mean of a gradient, which is that of the whole batch already, is
-   * itself. How a tensor lies that is still to be computed is not known, and it counts as whole: tx.sync it before, or spmd.shard
-   * it.
+   * The sum or mean over the devices: of the tensor's parts if it is split along its first dimension over them, else of one equal
+   * copy on each device. So the mean of a gradient, which is that of the whole batch already, is the gradient itself. The sharding
+   * of a tensor that is not computed yet is unknown, and it counts as replicated: call tx.sync or spmd.shard on it before.
    */
   allReduce(tensor: Tensor, op: ReduceOperation = 'sum'): Tensor {
     if (!(tensor instanceof Tensor))
@@ -126,7 +125,7 @@ export class XLADistributedTraining {
     const isSplit = sharding?.mesh.key === mesh.key && sharding.axes[0]?.includes('data');
     if (!isSplit && sharding?.axes[0]?.length)
       throw new TPUDistributedError(
-        `allReduce: ${tensor.aval} is split over ${sharding.axes[0]} of another mesh, ${sharding.mesh}: shard it over the mesh of this one, or reduce it in a spmd.shardMap of its own`,
+        `allReduce: ${tensor.aval} is split over ${sharding.axes[0]} of another mesh, ${sharding.mesh}: shard it over this object's mesh, or reduce it in a spmd.shardMap`,
       );
     try {
       return shardMap((part: Tensor) => reduceAll(part, 'data', { op }), {
@@ -143,20 +142,20 @@ export class XLADistributedTraining {
     return `XLADistributedTraining(devices=${this.worldSize})`;
   }
 
-  /** Waits until the devices have done all that was asked of them, and for those of other processes. */
+  /** Waits until all devices, also those of other processes, have finished all requested work. */
   async barrier(): Promise<void> {
     await naming(
       'barrier',
       async () => {
         await allComputed();
-        if (this.isDistributed) await this.allReduce(ones([])).data(); // which none has before all have come to it
+        if (this.isDistributed) await this.allReduce(ones([])).data(); // available only when all processes have reached it
       },
       TPUDistributedError,
     );
   }
 }
 
-/** Changes of models by themselves, unmeasured: TPUOptimizer compares what they do. */
+/** Changes of models without measuring them; TPUOptimizer also compares the outputs. */
 export class XLAOptimizations {
   readonly config: KernelPyTorchConfig;
   constructor(config?: Configuration) {
@@ -173,7 +172,7 @@ export class XLAOptimizations {
   }
 }
 
-/** The three of them, as spec 002 takes them apart. */
+/** Creates the three objects of KernelPyTorch's TPU Backend Guide. */
 export function createXlaIntegration(
   config?: Configuration,
 ): [deviceManager: XLADeviceManager, distributed: XLADistributedTraining, optimizations: XLAOptimizations] {

@@ -1,4 +1,4 @@
-// How tensors lie in a chip's memory: in tiles. What does not fill its last ones is moved and multiplied as if it did.
+// Tiled layout of tensors in a chip's memory. Partly filled tiles at the end are moved and multiplied like full ones.
 
 import { CHIPS, type Chip, findChip, tileOf } from '../base/chips.js';
 import { byteLength, DTYPES } from '../base/dtype.js';
@@ -16,22 +16,22 @@ export interface LayoutOptions {
 }
 
 export interface TensorLayout {
-  /** Filled up with zeros; the very tensor that was given, where nothing is missing. */
+  /** The tensor padded with zeros; the given tensor itself if no padding is needed. */
   readonly tensor: Tensor;
   readonly shape: readonly number[];
-  /** The shape before. */
+  /** The shape before padding. */
   readonly original: readonly number[];
   /** Rows and columns of a tile, in elements. */
   readonly tile: readonly [rows: number, columns: number];
-  /** What it takes now. */
+  /** Its size in bytes, with padding. */
   readonly paddedBytes: number;
-  /** The part of that which is filling: 0 where there is none, below 1. */
+  /** The fraction of that which is padding: 0 if there is none, always below 1. */
   readonly overhead: number;
-  /** Takes the filling off something of the padded shape. */
+  /** Removes the padding from a tensor of the padded shape. */
   readonly restore: (padded: Tensor) => Tensor;
 }
 
-/** `here`: the default chip. Without one, a TPU: all have the same tiles. */
+/** `here`: the default chip. Without one, any TPU: all have the same tiles. */
 export const optimizeLayout = entry(
   (tensor: Tensor, chip: string | undefined, here: Chip | undefined): TensorLayout => {
     if (!(tensor instanceof Tensor))
@@ -66,7 +66,7 @@ function chipNamed(name: string): Chip {
   const chip = findChip(String(name));
   if (chip) return chip;
   throw new TPUValidationError(
-    `optimizeTensorLayout: ${shown(name)} is no chip of the table: use one of ${CHIPS.map((c) => c.name).join(', ')}`,
+    `optimizeTensorLayout: ${shown(name)} is not a known chip: use one of ${CHIPS.map((c) => c.name).join(', ')}`,
     { details: { chip: name } },
   );
 }

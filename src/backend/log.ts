@@ -1,4 +1,4 @@
-// What the backend does, as records: a level, a sentence, fields. On stderr, for people or as lines of JSON.
+// The backend's log: records with a level, a message and fields, on stderr, as text or as lines of JSON.
 import { createRequire } from 'node:module';
 import type { Logger, pino as Pino, Level as PinoLevel } from 'pino';
 import { env } from '../base/env.js';
@@ -13,26 +13,26 @@ const FORMATS = ['pretty', 'json'] as const;
 export type LogFormat = (typeof FORMATS)[number];
 
 export interface LogOptions {
-  /** The least that is said: warning unless told, or what TSXLA_LOG_LEVEL says. */
+  /** The lowest level that is logged. Default: TSXLA_LOG_LEVEL, or else warning. */
   readonly level?: LogLevel;
-  /** pretty unless told, or what TSXLA_LOG_FORMAT says. */
+  /** Default: TSXLA_LOG_FORMAT, or else pretty. */
   readonly format?: LogFormat;
-  /** Where lines go; stderr unless told. */
+  /** Where lines go. Default: stderr. */
   readonly write?: (line: string) => void;
 }
 
 const nameOf = (level: PinoLevel): string => (level === 'warn' ? 'WARNING' : level.toUpperCase());
 
 let current: Logger | undefined;
-/** As Python's logging.basicConfig: how everything of the backend is logged from now on. */
+/** Like Python's logging.basicConfig: configures all logging of the backend from now on. */
 export function basicConfig(options: LogOptions = {}): void {
   checkOptions('basicConfig', ['level', 'format', 'write'], options);
   const { level, format, write = say } = options;
   const least: string = level ?? env('TSXLA_LOG_LEVEL')?.toLowerCase() ?? 'warning';
   const form: string = format ?? env('TSXLA_LOG_FORMAT') ?? 'pretty';
-  checkOneOf('the level of logging', least, Object.keys(LEVELS) as LogLevel[]);
-  checkOneOf('the format of logs', form, FORMATS);
-  const { pino }: { readonly pino: typeof Pino } = createRequire(import.meta.url)('pino'); // whoever logs nothing need not load it
+  checkOneOf('the log level', least, Object.keys(LEVELS) as LogLevel[]);
+  checkOneOf('the log format', form, FORMATS);
+  const { pino }: { readonly pino: typeof Pino } = createRequire(import.meta.url)('pino'); // not loaded unless something is logged
   current = pino(
     {
       level: LEVELS[least],
@@ -58,7 +58,7 @@ function pretty({ level, time, message, ...fields }: LogRecord): string {
   return `${at} - tsxla.backend - ${level} - ${message}${rest.join('')}\n`;
 }
 
-/** Anything but the names a record has itself. */
+/** Any fields except the names that every record has. */
 type Fields = Readonly<Record<string, unknown>> & {
   readonly [K in keyof LogRecord & ('level' | 'time' | 'message')]?: never;
 };
@@ -71,16 +71,16 @@ const at =
 export const log = { info: at('info'), warning: at('warn'), error: at('error') };
 
 const announced = new Set<string>();
-/** What is true for the whole run is said once. */
+/** Logs a warning that holds for the whole run once. */
 export function warnOnce(message: string, fields?: Fields): void {
   if (!announced.has(message)) log.warning(message, fields);
   announced.add(message);
 }
 
-/** Seconds, as a record has them. */
+/** Seconds, rounded for log records. */
 export const rounded = (seconds: number): number => Math.round(seconds * 1e3) / 1e3;
 
-/** What is wrong, though one can go on: a warning, or an error where validation is strict. */
+/** A problem that does not stop the work: a warning, or an error if validation is strict. */
 export function warnOrThrow(strict: boolean, message: string, details: Fields = {}): void {
   if (strict) throw new TPUValidationError(`${message} (enableStrictValidation makes this an error)`, { details });
   log.warning(message, details);

@@ -1,5 +1,5 @@
-// What a model computes for sample inputs, and what that costs: time, memory and compile time. Nothing of the model is other
-// afterwards: no gradient, no running statistic, no random state, no training flag.
+// Measures a model on sample inputs: outputs, time, memory and compile time. The model is unchanged afterwards: gradients,
+// running statistics, random state and training flags.
 import { isFloat } from '../base/promote.js';
 import { undoing } from '../ir/scope.js';
 import type { Module } from '../nn/module.js';
@@ -13,11 +13,11 @@ import { type Purpose, weightsOf } from './changes.js';
 import { type Forward, tensorsIn } from './forward.js';
 
 export interface Metrics {
-  /** Of one forward pass, or of a loss and its gradients: the median, in seconds. */
+  /** The median time of one forward pass, or of a loss and its gradients, in seconds. */
   readonly stepTime: number;
-  /** What the program takes on one device, in bytes: arguments, results and temporaries. */
+  /** Memory of the program on one device, in bytes: arguments, results and temporaries. */
   readonly memory: number;
-  /** What compiling it took, in seconds. */
+  /** Compile time in seconds. */
   readonly compileTime: number;
   /** Bytes of parameters and buffers. */
   readonly weights: number;
@@ -26,12 +26,12 @@ export interface Metrics {
 /** Arguments of forward. */
 export interface Sample {
   readonly tensors: readonly Tensor[];
-  /** What forward gives for them: all tensors in it. */
+  /** Calls forward on them; returns all tensors in its result. */
   readonly run: (model: Module, tensors: readonly Tensor[]) => Tensor[];
   /** How its programs are compiled. */
   readonly options: StepOptions;
 }
-/** A tensor, or a list of forward's arguments; undefined where there is no tensor among them. */
+/** From a tensor, or a list of forward's arguments; undefined if there is no tensor among them. */
 export function sampleOf(given: unknown, options: StepOptions = {}): Sample | undefined {
   const { tensors, replaced } = tensorsIn<unknown[]>(Array.isArray(given) ? given : [given]);
   if (!tensors.length) return undefined;
@@ -49,7 +49,7 @@ const stepOf = (name: string, { options }: Sample, describe: (tensors: Tensor[])
 const inference = (model: Module, sample: Sample): Step =>
   stepOf('optimizer_forward', sample, (tensors) => sample.run(model, tensors).map((t) => t.detach()));
 
-/** The mean square of all results stands for a loss. */
+/** A training step, with the mean square of all results as its loss. */
 const training = (model: Module, sample: Sample): Step =>
   stepOf('optimizer_step', sample, (tensors) => {
     const floats = sample.run(model, tensors).filter((t) => isFloat(t.dtype));
@@ -59,33 +59,33 @@ const training = (model: Module, sample: Sample): Step =>
     return [loss, ...grad(loss, trained, { allowUnused: true }).filter((g) => g !== null)];
   });
 
-/** Describes something with the model in training, or in eval, mode. */
+/** Runs fn with the model in training or eval mode. */
 function inMode<T>(model: Module, on: boolean, fn: () => T): T {
   const flags = model.modules().map((m) => ({ m, was: m.training, size: m.modules().length }));
   model.train(on);
   try {
     return fn();
   } finally {
-    // Setting a module's sets those of all inside it: the outer ones first.
+    // train() also sets all submodules: restore the outer modules first.
     for (const { m, was } of flags.sort((a, b) => b.size - a.size)) m.train(was);
   }
 }
-/** Calls a step as its purpose wants it. */
+/** Calls fn in the mode for a purpose. */
 const describing = <T>(model: Module, purpose: Purpose, fn: () => T): T =>
   inMode(model, purpose === 'training', () => (purpose === 'training' ? fn() : noGrad(fn)));
 
-/** What it gives in eval mode. */
+/** The model's outputs in eval mode. */
 export function outputsOf(model: Module, sample: Sample): Promise<Tensor[]> {
   return describing(model, 'inference', () => inference(model, sample)(...sample.tensors));
 }
 
-/** Throws where a loss of it, and its gradients, cannot be described. */
+/** Throws if a loss of the model and its gradients cannot be traced. */
 export function checkTrains(model: Module, sample: Sample): void {
   describing(model, 'training', () => training(model, sample).lower([...sample.tensors]));
 }
 
 export interface Measured extends Metrics {
-  /** Of the program. */
+  /** The program's hash. */
   readonly hash: string;
 }
 export async function measure(model: Module, sample: Sample, purpose: Purpose, runs: number): Promise<Measured> {
@@ -98,7 +98,7 @@ export async function measure(model: Module, sample: Sample, purpose: Purpose, r
     const { start, done } = describing(model, purpose, () => ({ start: performance.now(), done: step(...tensors) }));
     const results = await done;
     await sync({ wait: true });
-    if (i) times.push((performance.now() - start) / 1000); // the first one brings what it needs to the device
+    if (i) times.push((performance.now() - start) / 1000); // the first run moves inputs to the device
     for (const t of results) t.dispose();
   }
   return {
@@ -112,10 +112,10 @@ export async function measure(model: Module, sample: Sample, purpose: Purpose, r
 
 export interface Difference {
   readonly maxAbsoluteError: number;
-  /** The norm of the difference by the norm of what it was, of the result where that is largest. */
+  /** The norm of the difference divided by the norm before, for the result where it is largest. */
   readonly relativeError: number;
 }
-/** How far results are from what they were. Infinitely far where there are others, or no numbers where there were some. */
+/** The difference between results. Infinite if their types differ, or if finite numbers became NaN or infinite. */
 export async function differenceOf(before: readonly Tensor[], after: readonly Tensor[]): Promise<Difference> {
   const form = (list: readonly Tensor[]) => list.map((t) => `${t.aval}`).join();
   if (form(before) !== form(after)) return { maxAbsoluteError: Infinity, relativeError: Infinity };
@@ -132,7 +132,7 @@ export async function differenceOf(before: readonly Tensor[], after: readonly Te
     relativeError: Math.max(...relative),
   };
 }
-/** Squares of the difference and of what it was, the largest difference, and whether numbers were lost. */
+/** Sums of squares of the difference and of the old values, the largest difference, and whether finite numbers were lost. */
 function rowOf(was: Tensor, now: Tensor): Tensor {
   const [known, kept] = [was.isfinite(), now.isfinite()];
   const difference = where(known.logicalAnd(kept), now.sub(was), 0);

@@ -1,4 +1,4 @@
-// Memory of the device: what may be used of it, what is used and by whom, and tensors that are made once and lent.
+// TPUMemoryManager: the limit on device memory, allocations and their history, statistics, and pools of tensors.
 
 import { inspect } from 'node:util';
 import { MOST_SECONDS } from '../base/check.js';
@@ -26,7 +26,7 @@ import { MemoryMonitor, type MonitorOptions } from './monitor.js';
 import { naming } from './naming.js';
 import { MemoryPool, type PoolDetails } from './pool.js';
 
-/** What is known of the device: before it is started, a CPU's memory, and nothing of others. */
+/** What is known of the device. Before it is started, only a CPU's memory is known. */
 interface Here {
   readonly client: Client | undefined;
   readonly total: number;
@@ -42,17 +42,17 @@ const started = (client: Client): Here => ({
 });
 
 export interface AllocationOptions {
-  /** f32 unless told. */
+  /** Default: 'f32'. */
   readonly dtype?: DType;
   readonly requiresGrad?: boolean;
-  /** What it is for: the history shows it. */
+  /** The purpose, shown in the history. Default: 'unknown'. */
   readonly purpose?: string;
-  /** Takes it out of this pool, whose tensors must be such ones, instead of making it. */
+  /** Takes the tensor from this pool, which must hold tensors of this type, instead of creating one. */
   readonly poolId?: string;
 }
 
 export interface AllocationRecord {
-  /** As Date.now() tells it. */
+  /** In the units of Date.now(). */
   readonly time: number;
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -60,25 +60,25 @@ export interface AllocationRecord {
   readonly purpose: string;
 }
 
-/** All in bytes. */
+/** Memory statistics. Sizes are in bytes. */
 export interface MemoryStatistics {
-  /** What all tensors take on the devices, by our own count. */
+  /** Memory of all tensors on the devices, as counted by tsxla. */
   readonly allocatedMemory: number;
-  /** The part of it that lies idle in pools. */
+  /** The part of it that is idle in pools. */
   readonly cachedMemory: number;
-  /** What is allocated, or promised to tensors handed out; what the device's own allocator has set aside, where that is more. */
+  /** Memory that is allocated, or reserved for tensors handed out; or that of the device's allocator, if that is more. */
   readonly reservedMemory: number;
-  /** What is left below the limit. */
+  /** Memory left below the limit. */
   readonly availableMemory: number;
   readonly memoryFraction: number;
-  /** Tensors that were handed out and are alive; those that lie idle in pools are not among them. */
+  /** The number of live tensors that were handed out, without those idle in pools. */
   readonly activeTensors: number;
-  /** The device's own peak, where it tells; else the most that was allocated since the process began. */
+  /** The peak reported by the device; if it reports none, the most that was allocated since the process started. */
   readonly peakMemory: number;
   readonly limit: number;
-  /** The device's whole memory. */
+  /** Total memory of the device. */
   readonly total: number;
-  /** What the device itself tells; null where it tells nothing, as the CPU. */
+  /** Statistics reported by the device; null if it reports none (CPU). */
   readonly device: DeviceMemory | null;
 }
 
@@ -94,18 +94,18 @@ interface Allocation {
   readonly bytes: number;
   readonly purpose: string;
 }
-/** What is known of a tensor that was handed out. */
+/** The bookkeeping of a tensor that was handed out. */
 class Handed {
   ref: WeakRef<Tensor> | undefined;
   constructor(
-    /** What it counts for among what is promised: nothing once it is on the device. */
+    /** Its share of the promised bytes; 0 once it is on the device. */
     public promised: number,
-    /** Who counts it. */
+    /** The manager that counts it. */
     public by: TPUMemoryManager | undefined,
     readonly poolId: string | undefined,
   ) {}
 }
-/** It carries that itself: to look it up in a WeakMap would take longer than all else. */
+/** A tensor with its bookkeeping in a field: looking that up in a WeakMap would dominate the cost. */
 class HandedTensor extends Tensor {
   readonly #handed: Handed;
   constructor(expr: Expr, handed: Handed) {
@@ -119,7 +119,7 @@ class HandedTensor extends Tensor {
   }
 }
 
-/** The history is no longer than twice this. */
+/** The history has at most twice as many entries. */
 const MOST_REMEMBERED = 10_000;
 
 export class TPUMemoryManager {
@@ -130,14 +130,14 @@ export class TPUMemoryManager {
   readonly #handed = new Set<Handed>();
   readonly #collected = new FinalizationRegistry<Handed>((handed) => this.#forget(handed));
   /**
-   * Bytes; too many where tensors are on the device since they were counted, never too few. No small integer: V8 would throw
-   * away all code of this class when it grows beyond one.
+   * Promised bytes: too high if tensors have reached the device since they were counted, never too low. Starts as -0, not as a
+   * small integer: V8 would discard the optimized code of this class when the number outgrows one.
    */
   #promised = -0;
   readonly #pools = new Map<string, MemoryPool>();
   #poolsMade = 0;
 
-  /** From now on programs that need more than the limit are refused, too: a process has one device, and one limit. */
+  /** Side effect: programs that need more than the limit are refused from now on. A process has one device and one limit. */
   constructor(config?: Configuration) {
     this.config = configOf(config);
     const { tpu } = this.config.hardware;
@@ -152,7 +152,7 @@ export class TPUMemoryManager {
     const client = startedClient();
     return client ? (this.#known = started(client)) : this.#known;
   }
-  /** What may be used now, in bytes. */
+  /** The current limit, in bytes. */
   get limit(): number {
     const { total, kind } = this.#here;
     return limitOf(this.#tpu, total, kind);
@@ -164,19 +164,19 @@ export class TPUMemoryManager {
 
   // ---- single tensors
 
-  /** Zeros. Their memory is promised now, and taken when they are first computed. */
+  /** Returns zeros. Their memory is reserved now, and allocated when they are first computed. */
   allocateTensor(shape: readonly number[], options?: AllocationOptions): Tensor {
     if (options) checkOptions('allocateTensor', ALLOCATION_OPTIONS, options);
     const { dtype = 'f32', requiresGrad = false, purpose = 'unknown', poolId } = options ?? {};
     const zeros = this.#zerosOf(shape, dtype);
     if (requiresGrad && !isFloat(dtype))
       throw new TPUValidationError(
-        `allocateTensor: only floats have gradients, and ${zeros.aval} is asked for with requiresGrad`,
+        `allocateTensor: requiresGrad is true, but ${zeros.aval} is not of a floating point dtype`,
       );
     const tensor = poolId === undefined ? this.#make(zeros, purpose) : this.#fromPool(poolId, zeros.aval);
     return requiresGrad ? tensor.requiresGrad_() : tensor;
   }
-  /** A node that nobody has: each tensor gets its own, with its own value. Many of one kind come in a row. */
+  /** A node that is not shared: each tensor gets its own value. Calls often repeat the same type. */
   #zerosOf(shape: readonly number[], dtype: DType): Expr {
     const last = this.#last;
     if (last?.dtype === dtype && sameShape(last.shape, shape)) return last;
@@ -192,7 +192,7 @@ export class TPUMemoryManager {
     const pool = this.#pool(poolId);
     if (pool.aval === aval) return pool.take();
     throw new TPUMemoryPoolError(
-      `allocateTensor: ${aval} is asked for, and pool ${poolId} has ${pool.aval}: leave poolId away, or create a pool of this kind`,
+      `allocateTensor: pool ${poolId} has tensors ${pool.aval}, not ${aval}: leave out poolId, or create a pool of this type`,
       { details: { poolId, shape: aval.shape, dtype: aval.dtype } },
     );
   }
@@ -210,23 +210,23 @@ export class TPUMemoryManager {
     this.#promised -= handed.promised;
   }
 
-  /** Frees what allocateTensor gave, now and not when the garbage collector finds it. */
+  /** Frees a tensor of allocateTensor immediately, without waiting for the garbage collector. */
   freeTensor(tensor: Tensor): void {
     const handed = HandedTensor.handed(tensor, this);
     const expr = handed && tensor.peek();
     const problem = !handed
-      ? `${tensor instanceof Tensor ? `this ${tensor.aval}` : describe(tensor)} was not allocated here: dispose() frees a tensor of yours`
+      ? `${tensor instanceof Tensor ? `this ${tensor.aval}` : describe(tensor)} was not allocated by this manager: free it with dispose()`
       : !expr
-        ? 'this tensor was freed before: free it once'
+        ? 'this tensor was freed already: free it once'
         : handed.poolId !== undefined && this.#pools.has(handed.poolId)
-          ? `this ${expr.aval} belongs to pool ${handed.poolId}: give it back with returnTensorToPool`
+          ? `this ${expr.aval} belongs to pool ${handed.poolId}: return it with returnTensorToPool`
           : undefined;
     if (problem) throw new TPUMemoryError(`freeTensor: ${problem}`);
     this.#forget(handed!);
     tensor.release('was freed');
   }
 
-  /** What was allocated in the last allocationHistoryRetentionSeconds, oldest first; of very many, the last. */
+  /** Allocations of the last allocationHistoryRetentionSeconds, oldest first; at least the latest 10,000 of them are kept. */
   getAllocationHistory(): AllocationRecord[] {
     const since = Date.now() - this.#tpu.allocationHistoryRetentionSeconds * 1e3;
     this.#history = this.#history.filter(({ time }) => time >= since);
@@ -245,15 +245,15 @@ export class TPUMemoryManager {
   // ---- the limit
 
   /**
-   * What counts is what the client has alive, and of the tensors handed out those that are not there yet: they are described
-   * and still to be computed. So none counts twice. Of several devices each has its share, where it tells.
+   * Counts the client's live buffers, plus tensors handed out that are not computed yet: so none counts twice. With several
+   * devices, each counts its own share if it reports memory.
    */
   #usage(): { readonly taken: number; readonly live: number; readonly promised: number; readonly waiting: number } {
     let waiting = 0;
     for (const handed of this.#handed) {
       const expr = handed.ref?.deref()?.peek();
       if (!expr) {
-        this.#forget(handed); // collected or disposed
+        this.#forget(handed); // garbage-collected or disposed
         continue;
       }
       const promised = isStored(nodeValue(expr)) ? 0 : byteLength(expr.aval);
@@ -266,12 +266,12 @@ export class TPUMemoryManager {
     const live = Math.min(ledger.bytes, own ?? ledger.bytes);
     return { taken: live + this.#promised, live, promised: this.#promised, waiting };
   }
-  /** Whether it surely fits, without a look at each tensor. */
+  /** Whether it certainly fits, without checking each tensor. */
   #fits(required: number): boolean {
     return this.#here.ledger.bytes + this.#promised + required <= this.limit;
   }
 
-  /** Garbage is collected before one looks: a tensor that was looked at lives until the event loop's next turn. */
+  /** Collects garbage before checking tensors: a dereferenced tensor lives until the event loop's next turn. */
   #checkFits(what: string, required: number, aval: Aval, count = 1): void {
     if (this.#fits(required)) return;
     if (required <= this.limit) collectNow();
@@ -293,18 +293,18 @@ export class TPUMemoryManager {
     log.error('allocation refused', fields);
     const uses = [
       `${bytes(live)} are on the device${cached ? `, ${bytes(cached)} of them idle in pools` : ''}`,
-      ...(waiting ? [`${bytes(promised)} are promised to ${plural(waiting, 'tensor')} still to be computed`] : []),
+      ...(waiting ? [`${bytes(promised)} are reserved for ${plural(waiting, 'tensor')} not computed yet`] : []),
     ];
     throw new TPUOutOfMemoryError(
       `${what}: ${count === 1 ? `${aval} takes` : `${count} of ${aval} take`} ${bytes(required)}, and ${bytes(available)} of ${bytes(limit)} are left: ${uses.join(', ')}. ` +
-        `Free some (freeTensor, clearMemoryPools), ask for less, or raise memoryFraction, which is ${this.#tpu.memoryFraction}`,
+        `Free some (freeTensor, clearMemoryPools), allocate less, or raise memoryFraction, now ${this.#tpu.memoryFraction}`,
       { details: fields },
     );
   }
 
   // ---- pools
 
-  /** Makes so many tensors of zeros of one shape on the device, in one program. Resolves to the pool's id. */
+  /** Creates `poolSize` tensors of zeros of one shape on the device, in one program. Resolves to the pool's id. */
   async createMemoryPool(
     poolSize: number,
     tensorSize: readonly number[],
@@ -322,7 +322,7 @@ export class TPUMemoryManager {
     const renew = (before: Tensor, value = zerosOf(aval)) => {
       const handed = HandedTensor.handed(before, this)!;
       this.#forget(handed);
-      handed.by = undefined; // what is left of it is its owner's
+      handed.by = undefined; // its owner keeps the rest
       return this.#handOut(value, each, id);
     };
     this.#remember({ time: Date.now(), aval, bytes: poolSize * each, purpose: id });
@@ -331,25 +331,25 @@ export class TPUMemoryManager {
     return id;
   }
 
-  /** A tensor of the pool, until it is returned. It holds what was left in it. */
+  /** Lends a tensor of the pool until it is returned. It keeps the values of its last use. */
   getTensorFromPool(poolId: string): Tensor {
     return this.#pool(poolId).take();
   }
-  /** The same when there is one: first come, first served. */
+  /** Waits until the pool has a tensor to lend: first come, first served. */
   async waitForTensor(poolId: string): Promise<Tensor> {
     return this.#pool(poolId).wait();
   }
-  /** Lends one to `use`, when there is one, and takes it back whatever happens. */
+  /** Waits for a tensor, lends it to `use`, and takes it back even if that throws. */
   async withTensor<T>(poolId: string, use: (tensor: Tensor) => T | Promise<T>): Promise<T> {
     return this.#pool(poolId).with(use);
   }
-  /** Gives back what the pool gave: that handle, once. It is spent from then on. */
+  /** Returns a tensor of getTensorFromPool to its pool, once. The handle has no value afterwards. */
   returnTensorToPool(poolId: string, tensor: Tensor): true {
     this.#pool(poolId).giveBack(tensor);
     return true;
   }
 
-  /** Of one pool, or of all. */
+  /** Statistics of one pool, or of all. */
   getPoolStats(poolId?: string): PoolStatistics {
     const pools = poolId === undefined ? [...this.#pools.values()] : [this.#pool(poolId)];
     const poolDetails = Object.fromEntries(pools.map((pool) => [pool.id, pool.details]));
@@ -357,7 +357,7 @@ export class TPUMemoryManager {
     return { totalPools: pools.length, totalTensors, poolDetails };
   }
 
-  /** Frees all pools. Tensors that are out stay valid, and belong to whoever has them. */
+  /** Frees all pools. Tensors in use stay valid and belong to their users. */
   clearMemoryPools(): void {
     for (const pool of this.#pools.values()) pool.clear();
     this.#pools.clear();
@@ -368,7 +368,7 @@ export class TPUMemoryManager {
     if (pool) return pool;
     const known = this.#pools.size ? `there are ${[...this.#pools.keys()].join(', ')}` : 'there are none';
     throw new TPUMemoryPoolError(
-      `there is no pool ${shown(poolId)}, or no longer: ${known}: createMemoryPool gives the id of a new one; a tensor of a pool that was cleared is yours (dispose() frees it)`,
+      `there is no pool ${shown(poolId)} (it may have been cleared): ${known}. createMemoryPool returns the id of a new pool; a tensor of a cleared pool is yours: free it with dispose()`,
       { details: { poolId } },
     );
   }
@@ -403,8 +403,8 @@ export class TPUMemoryManager {
   }
 
   /**
-   * Samples of getMemoryStats, one each `interval` seconds for `duration` seconds, as configured unless told. They come
-   * whether or not someone asks for them; on a terminal a line shows them.
+   * Samples getMemoryStats every `interval` seconds for `duration` seconds. Defaults: the configuration's. Sampling runs whether
+   * or not samples are read; on a terminal a line shows them.
    */
   monitorMemory(options: MonitorOptions = {}): MemoryMonitor {
     const { monitoringIntervalSeconds, monitoringDurationSeconds } = this.#tpu;
@@ -422,8 +422,8 @@ export class TPUMemoryManager {
   }
 
   /**
-   * The tensor with its last two dimensions filled up with zeros to whole tiles of the chip: of `chip`, else of the TPU that
-   * `version` names or that is here, else of a TPU.
+   * Pads the last two dimensions of a tensor with zeros to whole tiles of a chip: `chip`, else the configured TPU or this
+   * machine's, else any TPU.
    */
   optimizeTensorLayout(tensor: Tensor, options: LayoutOptions = {}): TensorLayout {
     checkOptions('optimizeTensorLayout', ['chip'], options);
@@ -438,7 +438,7 @@ function avalOf(what: string, shape: readonly number[], dtype: DType): Aval {
   const mistake = !Array.isArray(shape)
     ? `takes a shape as an array of sizes, got ${describe(shape)}`
     : shape.some((n) => !Number.isSafeInteger(n) || n < 0)
-      ? `${showShape(shape)} is no shape: sizes are whole numbers, at least 0`
+      ? `${showShape(shape)} is not a shape: sizes must be whole numbers, at least 0`
       : dtypeMistake(String(dtype));
   if (mistake) throw new TPUValidationError(`${what}: ${mistake}`, { details: { shape, dtype } });
   return Aval.of(dtype, shape);

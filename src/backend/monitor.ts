@@ -1,4 +1,4 @@
-// Memory over time: samples at intervals, for whoever iterates over them, and as a chart.
+// MemoryMonitor: samples of memory statistics at intervals, as an async iterator and as a chart.
 
 import { bytes, columns, seconds } from '../base/format.js';
 import { stand } from '../base/log.js';
@@ -6,13 +6,13 @@ import { log } from './log.js';
 import type { MemoryStatistics } from './memory.js';
 
 export interface MonitorOptions {
-  /** Seconds from one sample to the next. */
+  /** Seconds between samples. */
   readonly interval?: number;
-  /** For how many seconds. */
+  /** Seconds to run. */
   readonly duration?: number;
 }
 
-/** `time`: as Date.now() tells it. */
+/** `time`: in the units of Date.now(). */
 export interface MemorySample extends MemoryStatistics {
   readonly time: number;
 }
@@ -22,11 +22,11 @@ const ROWS = 6;
 
 export class MemoryMonitor implements AsyncIterable<MemorySample> {
   readonly samples: MemorySample[] = [];
-  /** The first sample's: before it the plugin may have to be started. */
+  /** The time of the first sample: the plugin may have to be started before it. */
   #begin: number | undefined;
   readonly #draws = process.stderr.isTTY;
   #timer: NodeJS.Timeout | undefined;
-  /** Of the last sample's interval. */
+  /** The number of the last sample's interval. */
   #number = 0;
   #done = false;
   #failure: unknown;
@@ -51,12 +51,12 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
       this.#wake();
       this.#schedule();
     } catch (e) {
-      this.#failure = e; // for whoever waits
-      log.error('memory cannot be monitored any more', { error: e });
+      this.#failure = e; // rejects the next sample
+      log.error('memory monitoring failed', { error: e });
       this.stop();
     }
   }
-  /** The next sample at a multiple of the interval, so that they do not drift; those that were missed are left out. */
+  /** Schedules the next sample at a multiple of the interval, so that samples do not drift; missed ones are skipped. */
   #schedule(): void {
     const elapsed = (performance.now() - this.#begin!) / 1e3;
     this.#number = Math.max(this.#number + 1, Math.ceil(elapsed / this.interval)); // a timer may be early
@@ -64,18 +64,18 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
     const isLast = next >= this.duration;
     const then = isLast ? () => this.stop() : () => void this.#sample();
     this.#timer = setTimeout(then, ((isLast ? this.duration : next) - elapsed) * 1e3);
-    if (!this.#waiting.length) this.#timer.unref(); // only someone who waits for a sample keeps the process
+    if (!this.#waiting.length) this.#timer.unref(); // keep the process alive only while someone waits for a sample
   }
   #wake(): void {
     for (const wake of this.#waiting.splice(0)) wake();
   }
-  /** Until the next sample, or the end. */
+  /** Waits for the next sample, or the end. */
   #next(): Promise<void> {
     this.#timer?.ref();
     return new Promise((wake) => this.#waiting.push(wake));
   }
 
-  /** No more samples. What was measured stays. */
+  /** Stops sampling. Samples so far are kept. */
   stop(): void {
     if (this.#done) return;
     this.#done = true;
@@ -84,7 +84,7 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
     this.#wake();
   }
 
-  /** All samples, from the first. Whoever breaks out of the loop stops it. */
+  /** All samples, from the first. Breaking out of the loop stops the monitor. */
   async *[Symbol.asyncIterator](): AsyncGenerator<MemorySample, void, void> {
     try {
       for (let i = 0; ; i++) {
@@ -98,14 +98,14 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
     }
   }
 
-  /** All samples, when the time is over. */
+  /** Waits until the monitor has ended; returns all samples. */
   async all(): Promise<readonly MemorySample[]> {
     while (!this.#done) await this.#next();
     if (this.#failure) throw this.#failure;
     return this.samples;
   }
 
-  /** What was allocated over time, as wide as the terminal. */
+  /** A chart of allocated memory over time, as wide as the terminal. */
   chart(width = process.stdout.columns ?? 80): string {
     const first = this.samples[0];
     if (!first) return 'no samples yet';
@@ -141,7 +141,7 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
     const peak = this.samples.reduce((a, b) => (b.allocatedMemory > a.allocatedMemory ? b : a));
     return { peak, limit: this.samples.at(-1)!.limit };
   }
-  /** The samples in so many columns, of several the largest, from 0 to `height` for the peak. */
+  /** The samples in `width` columns (the largest of each), scaled from 0 to `height` for the peak. */
   #levels(width: number, height: number): number[] {
     const all = this.samples.map((s) => s.allocatedMemory);
     const at = (column: number) => Math.floor((column * all.length) / width);
@@ -153,5 +153,5 @@ export class MemoryMonitor implements AsyncIterable<MemorySample> {
   }
 }
 
-/** How much of one line is filled. */
+/** The character for a level within one line. */
 const bar = (level: number): string => BARS[Math.round(Math.min(1, Math.max(0, level)) * (BARS.length - 1))]!;

@@ -1,4 +1,4 @@
-// Errors of the runtime under the names that specs 002 and 004 have for them.
+// Translates errors of the runtime to the error classes of TorchBridge / KernelPyTorch.
 import {
   CheckpointError,
   CompileError,
@@ -20,10 +20,10 @@ import {
   XLACompilationTimeoutError,
 } from './errors.js';
 
-/** What each error of the runtime is called here; the first that fits. */
+/** The backend's class for each runtime error; the first match is used. */
 const NAMES: readonly (readonly [abstract new (...args: never[]) => Error, ErrorKind])[] = [
   [CompileTimeoutError, XLACompilationTimeoutError],
-  [TimeoutError, XLACompilationTimeoutError], // libtpu's, which is waited for in another process
+  [TimeoutError, XLACompilationTimeoutError], // of libtpu, which compiles in another process
   [CompileError, XLACompilationError],
   [OutOfMemoryError, TPUOutOfMemoryError],
   [CheckpointError, TPUCheckpointError],
@@ -41,14 +41,14 @@ Object.defineProperty(TPUBackendError, Symbol.hasInstance, {
   },
 });
 
-/** An error of the runtime under its name here; others as `otherwise`. `what` begins the sentence. */
+/** Converts a runtime error to the backend's class, others to `otherwise`. `what` starts the message. */
 export function named(what: string, e: unknown, otherwise: ErrorKind = TPUBackendError, details = {}): TPUBackendError {
   if (isOrdinary(TPUBackendError, e)) return e as TPUBackendError;
   const kind = NAMES.find(([type]) => e instanceof type)?.[1] ?? otherwise;
   return new kind(`${what}: ${messageOf(e)}`, { cause: e, details });
 }
 
-/** Runs it; what goes wrong has its name here. */
+/** Runs a function and converts its errors. */
 export async function naming<T>(
   what: string,
   run: () => T | Promise<T>,

@@ -1,4 +1,5 @@
-// TPUOptimizer of spec 002: changes that make a model smaller and faster, each checked against what the model computed before.
+// TPUOptimizer of KernelPyTorch's TPU Backend Guide: changes that make a model smaller and faster, each checked against the
+// model's original outputs.
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { bytes, columns, seconds } from '../base/format.js';
 import { sentenceOf } from '../base/thrown.js';
@@ -53,11 +54,11 @@ import {
 } from './standing.js';
 
 export interface OptimizeOptions {
-  /** How far outputs may be from what they were, instead of what each change allows (0.05 with bf16, else 0.001). */
+  /** The relative error of outputs that is allowed. Default: that of each change (0.05 with bf16, else 0.001). */
   readonly tolerance?: number;
-  /** How many runs are timed; 5 unless told. */
+  /** The number of timed runs. Default: 5. */
   readonly runs?: number;
-  /** inference or training: what the configuration's mode says unless told. */
+  /** 'inference' or 'training'. Default: the configuration's mode. */
   readonly purpose?: Purpose;
 }
 const OPTIONS = ['tolerance', 'runs', 'purpose'] as const;
@@ -65,33 +66,33 @@ const OPTIONS = ['tolerance', 'runs', 'purpose'] as const;
 export interface PerformanceMetrics {
   readonly before: Metrics;
   readonly after: Metrics;
-  /** How many times faster a step is. */
+  /** Step time before divided by step time after. */
   readonly speedup: number;
-  /** Bytes that a step takes less. */
+  /** Bytes saved in a step's memory. */
   readonly memorySaved: number;
 }
 export interface Comparison extends Difference {
   readonly tolerance: number;
-  /** How many tensors were compared. */
+  /** The number of tensors compared. */
   readonly outputs: number;
 }
-/** Bytes. */
+/** Memory in bytes. */
 export interface MemoryUsage {
   readonly weights: number;
-  /** On the devices, of everything. */
+  /** All live buffers on the devices. */
   readonly live: number;
 }
 
 type ResultFields<M extends Module> = Omit<TPUOptimizationResult<M>, 'toString' | 'undo'>;
 export class TPUOptimizationResult<M extends Module = Module> {
-  /** The model that was given, changed. */
+  /** The given model, changed in place. */
   declare readonly optimizedModel: M;
   declare readonly optimizationLevel: OptimizationLevel;
   declare readonly purpose: Purpose;
   /** In seconds. */
   declare readonly optimizationTime: number;
   declare readonly changes: readonly ChangeReport[];
-  /** Null without sample inputs, as is the comparison. */
+  /** Null without sample inputs; so is the comparison. */
   declare readonly performanceMetrics: PerformanceMetrics | null;
   declare readonly comparison: Comparison | null;
   declare readonly memoryUsage: MemoryUsage;
@@ -99,7 +100,7 @@ export class TPUOptimizationResult<M extends Module = Module> {
     Object.assign(this, fields);
   }
 
-  /** Takes back all that is applied to the model, as undoOptimizations does. */
+  /** Undoes all changes applied to the model, as undoOptimizations does. */
   undo(): void {
     undoOptimizations(this.optimizedModel);
   }
@@ -118,7 +119,7 @@ export class TPUOptimizationResult<M extends Module = Module> {
     });
     const measured = p
       ? `\n${columns([['', 'before', 'after'], ...costs])}\n  ${p.speedup.toFixed(2)} times as fast`
-      : '\n  nothing was measured or compared: there were no sample inputs to do it with';
+      : '\n  nothing was measured or compared: no sample inputs were given';
     const compared = comparison
       ? `; outputs differ by ${comparison.relativeError.toExponential(1)}, ${comparison.tolerance} is allowed`
       : '';
@@ -128,11 +129,11 @@ export class TPUOptimizationResult<M extends Module = Module> {
 
 export interface OptimizationStats {
   readonly optimizations: number;
-  /** How many changes were applied, and how many undone. */
+  /** The numbers of changes that were applied and undone. */
   readonly applied: number;
   readonly undone: number;
   readonly seconds: number;
-  /** How many programs that were compiled to measure are kept. */
+  /** The number of programs compiled for measurements that are kept. */
   readonly programs: number;
 }
 
@@ -148,9 +149,9 @@ export class TPUOptimizer {
   }
 
   /**
-   * Changes a model in place, as far as the level says. With sample inputs (a tensor, or a list of what forward takes) each
-   * change is compared with what the model gave before, in eval mode, and taken back where that drifts; time and memory are
-   * measured before and after. Functions that were compiled before see none of it: compile them afterwards.
+   * Optimizes a model in place with the changes of a level. With sample inputs (a tensor, or a list of forward's arguments) each
+   * change is checked against the model's previous outputs in eval mode and undone if they drift too far; time and memory are
+   * measured before and after. Functions compiled before are not affected: compile them afterwards.
    */
   async optimize<M extends Module>(
     model: M,
@@ -166,18 +167,20 @@ export class TPUOptimizer {
     checkOneOf('the purpose', purpose, PURPOSES);
     checkNumbers(runs, tolerance);
     if (busy.has(model))
-      throw new TPUOptimizationError(`this ${model.constructor.name} is being optimized: await that first`);
+      throw new TPUOptimizationError(
+        `this ${model.constructor.name} is already being optimized: await the earlier call first`,
+      );
     busy.add(model);
     const whole = sampleOf(sampleInputs)?.tensors.filter((t) => !shardingOf(t)) ?? [];
     try {
       return await this.#optimize(model, sampleInputs, optimizationLevel, { purpose, runs, tolerance });
     } finally {
       busy.delete(model);
-      if (Mesh.exists) for (const t of whole) unmark(t); // a program of many devices brought it to all
+      if (Mesh.exists) for (const t of whole) unmark(t); // a program on many devices has replicated it
     }
   }
 
-  /** Conservative unless told: weights of Linear layers become bf16. */
+  /** Default level: conservative. Weights of Linear layers become bf16. */
   optimizeForInference<M extends Module>(
     model: M,
     sampleInputs?: unknown,
@@ -186,7 +189,7 @@ export class TPUOptimizer {
   ): Promise<TPUOptimizationResult<M>> {
     return this.optimize(model, sampleInputs, level, { ...options, purpose: 'inference' });
   }
-  /** Aggressive unless told; weights stay f32. */
+  /** Default level: aggressive. Weights stay f32. */
   optimizeForTraining<M extends Module>(
     model: M,
     sampleInputs?: unknown,
@@ -199,7 +202,7 @@ export class TPUOptimizer {
   getOptimizationStats(): OptimizationStats {
     return { ...this.#stats, programs: this.#programs.size };
   }
-  /** Frees the programs that were compiled to measure. */
+  /** Frees the programs compiled for measurements. */
   clearCache(): void {
     dropPrograms(this.#programs);
     this.#programs.clear();
@@ -239,13 +242,13 @@ export class TPUOptimizer {
       if (trial && !isSame) after = await this.#measure(model, trial.sample, purpose, runs);
     } catch (e) {
       takeBack(standing, earlier);
-      throw named(`${model.constructor.name} cannot be measured with its changes`, e, TPUOptimizationError);
+      throw named(`${model.constructor.name} cannot be measured after its changes`, e, TPUOptimizationError);
     }
     tellLost(model, wasRounded);
     for (const { settle } of standing) settle?.();
     if (standing.some(({ settle }) => settle)) {
       await sync(); // weights in their new dtype
-      await collectGarbage(); // and no more in their old one
+      await collectGarbage(); // frees those in the old dtype
     }
 
     const difference = trial && (await differenceOf(trial.first, trial.last));
@@ -266,7 +269,7 @@ export class TPUOptimizer {
     return result;
   }
 
-  /** What the model gives for the sample inputs; undefined where there are none, or none that it takes. */
+  /** The model's outputs for the sample inputs; undefined if there are none, or the model does not accept them. */
   async #see(
     model: Module,
     sampleInputs: unknown,
@@ -279,21 +282,22 @@ export class TPUOptimizer {
       compilationTimeoutSeconds,
     } = this.config.hardware.tpu;
     const name = model.constructor.name;
-    const without = 'changes are made without being compared';
+    const without = 'changes are applied without comparing outputs';
     const sample = sampleOf(sampleInputs, { cache, compilationTimeoutSeconds });
     if (!sample) {
-      warnOrThrow(strict, `optimize: the sample inputs are ${describe(sampleInputs)}, with no tensor: ${without}`);
+      warnOrThrow(strict, `optimize: the sample inputs, ${describe(sampleInputs)}, contain no tensor: ${without}`);
       return undefined;
     }
     try {
       const first = await outputsOf(model, sample);
-      if (!first.length) throw new TPUOptimizationError(`${name}.forward gives no tensor: there is nothing to compare`);
+      if (!first.length)
+        throw new TPUOptimizationError(`${name}.forward returns no tensor: outputs cannot be compared`);
       if (purpose === 'training') checkTrains(model, sample);
       return { sample, first };
     } catch (e) {
       const otherwise = strict && e instanceof ArgumentError ? TPUValidationError : TPUOptimizationError;
       if (!(e instanceof DTypeError)) throw named(`${name} fails on the sample inputs`, e, otherwise);
-      warnOrThrow(strict, `optimize: ${name} takes no such sample inputs (${sentenceOf(e)}): ${without}`);
+      warnOrThrow(strict, `optimize: ${name} does not accept the sample inputs (${sentenceOf(e)}): ${without}`);
       return undefined;
     }
   }
@@ -308,7 +312,7 @@ export class TPUOptimizer {
     }
   }
 
-  /** Makes one change, looks at what comes of it, and takes it back where that is too far from what it was. */
+  /** Makes one change, compares outputs, and undoes it if they drift too far. */
   async #change(
     row: Change,
     model: Module,
@@ -323,7 +327,7 @@ export class TPUOptimizer {
     if (!trial) return { name, status: 'applied', what: `${what} (not compared)` };
     const undone = (why: string, drift?: number): ChangeReport => {
       takeBack(standing, standing.length - 1);
-      log.warning('a change was undone', { model: model.constructor.name, change: name, why });
+      log.warning('change undone', { model: model.constructor.name, change: name, why });
       return { name, status: 'undone', what: why, ...(drift !== undefined && { drift }) };
     };
     try {
@@ -364,23 +368,23 @@ export class TPUOptimizer {
   }
 }
 
-/** Sample inputs, and what the model gave for them: at first, and after the last change that stayed. */
+/** Sample inputs, with the model's outputs at first and after the last change that was kept. */
 interface Trial {
   readonly sample: Sample;
   readonly first: readonly Tensor[];
   last: readonly Tensor[];
   readonly purpose: Purpose;
   readonly tolerance: number | undefined;
-  /** The most that a change that stayed was allowed: where numbers are rounded to bf16, another order rounds otherwise. */
+  /** The largest tolerance of a change that was kept: with values rounded to bf16, another order of sums rounds differently. */
   allowed: number;
 }
 
-/** Keywords of the document's calls, as an object where a place is meant. */
+/** Rejects Python's keyword arguments written as an object in place of positional ones. */
 function checkPlaces(...given: unknown[]): void {
   const isKeywords = (x: unknown) => isPlain(x) && ('sampleInputs' in x || 'optimizationLevel' in x);
   if (given.some(isKeywords))
     throw new TPUConfigurationError(
-      "optimize: sample inputs and level have places, not names: write optimize(model, sampleInputs, 'balanced')",
+      "optimize: sample inputs and level are positional arguments: write optimize(model, sampleInputs, 'balanced')",
     );
 }
 function checkNumbers(runs: number, tolerance: number | undefined): void {

@@ -1,5 +1,5 @@
-// Tensors of one kind that are made once, lent and given back. Whoever takes one gets a handle of its own: given back, it is
-// spent, so that nobody uses or returns what someone else has by now.
+// A pool of tensors of one type that are created once, lent and returned. Each borrower gets a new handle, which has no value
+// after its return: so a tensor cannot be used or returned once another task has it.
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { lossOf } from '../runtime/value.js';
@@ -8,7 +8,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { TPUMemoryPoolError } from './errors.js';
 
 export interface PoolDetails {
-  /** How many tensors it has, those that are out included. */
+  /** The number of its tensors, including those in use. */
   readonly size: number;
   readonly available: number;
   readonly inUse: number;
@@ -16,9 +16,9 @@ export interface PoolDetails {
   readonly utilization: number;
   readonly shape: readonly number[];
   readonly dtype: string;
-  /** Of all of them. */
+  /** The size of all its tensors. */
   readonly bytes: number;
-  /** How many wait for one. */
+  /** The number of callers waiting for a tensor. */
   readonly waiting: number;
 }
 
@@ -30,7 +30,7 @@ interface Waiter {
 export class MemoryPool {
   readonly #idle: Tensor[];
   readonly #out = new Set<Tensor>();
-  /** First come, first served. While someone waits, nothing is idle. */
+  /** Waiting callers, first come, first served. While one waits, no tensor is idle. */
   readonly #waiting: Waiter[] = [];
 
   constructor(
@@ -38,13 +38,13 @@ export class MemoryPool {
     readonly aval: Aval,
     readonly bytesEach: number,
     tensors: readonly Tensor[],
-    /** Another handle in place of one that came back: of this value, or of zeros. */
+    /** Makes a new handle in place of a returned one: with this value, or zeros. */
     private readonly renew: (before: Tensor, value?: Expr) => Tensor,
   ) {
     this.#idle = [...tensors];
   }
 
-  /** What is there, and not in use. */
+  /** The tensors not in use. */
   get idle(): readonly Tensor[] {
     return this.#idle;
   }
@@ -70,7 +70,7 @@ export class MemoryPool {
     if (tensor) return this.#lend(tensor);
     const { inUse, waiting } = this.details;
     throw new TPUMemoryPoolError(
-      `pool ${this.id} has nothing left: all ${inUse} of its ${this.aval} are out${waiting ? `, and ${waiting} wait for one` : ''}: return one, ` +
+      `pool ${this.id} is empty: all ${inUse} of its ${this.aval} are in use${waiting ? `, and ${waiting} callers wait for one` : ''}: return one, ` +
         'wait with waitForTensor or withTensor, or create a larger pool',
       { details: { poolId: this.id, inUse, waiting } },
     );
@@ -82,7 +82,7 @@ export class MemoryPool {
     return new Promise((take, fail) => this.#waiting.push({ take, fail }));
   }
 
-  /** Lends one to `use`, and takes it back whatever happens, unless that has been done. */
+  /** Lends a tensor to `use`, and takes it back even if that throws, unless it was returned already. */
   async with<T>(use: (tensor: Tensor) => T | Promise<T>): Promise<T> {
     const tensor = await this.wait();
     try {
@@ -98,7 +98,7 @@ export class MemoryPool {
     if (!this.#out.delete(tensor)) {
       const what = tensor instanceof Tensor ? `this ${tensor.peek()?.aval ?? 'tensor'}` : String(tensor);
       throw new TPUMemoryPoolError(
-        `${what} is not out of pool ${this.id}: it was returned before, or comes from elsewhere: return what getTensorFromPool gave, once`,
+        `${what} is not in use from pool ${this.id}: it was returned already, or is not from this pool: return a tensor of getTensorFromPool once`,
         { details: { poolId: this.id } },
       );
     }
@@ -108,12 +108,16 @@ export class MemoryPool {
     else this.#idle.push(fresh);
   }
 
-  /** Frees what is idle. What is out stays with whoever has it; who waits is told. */
+  /** Frees idle tensors. Tensors in use stay valid; waiting callers get an error. */
   clear(): void {
-    for (const tensor of this.#idle.splice(0)) tensor.release(`went with pool ${this.id}, which was cleared`);
+    for (const tensor of this.#idle.splice(0)) tensor.release(`was freed with pool ${this.id}, which was cleared`);
     this.#out.clear();
     for (const { fail } of this.#waiting.splice(0))
-      fail(new TPUMemoryPoolError(`pool ${this.id} was cleared while this waited for a tensor of it: create it again`));
+      fail(
+        new TPUMemoryPoolError(
+          `pool ${this.id} was cleared while this call waited for one of its tensors: create a new pool`,
+        ),
+      );
   }
 
   #lend(tensor: Tensor): Tensor {
@@ -121,7 +125,7 @@ export class MemoryPool {
     return tensor;
   }
 
-  /** Its value under another handle, if it is as it was lent; what it holds may be another. Else a new one. */
+  /** A new handle with its value, if that still has the lent type (values may differ); else a new tensor of zeros. */
   #reclaim(tensor: Tensor): Tensor {
     const expr = tensor.peek();
     if (!expr || expr.aval !== this.aval || expr.differentiable || lossOf(expr)) return this.renew(tensor);
@@ -134,7 +138,7 @@ export class MemoryPool {
     const step = currentStep();
     if (step)
       throw new TPUMemoryPoolError(
-        `${what} inside ${step.name}: a step is traced once and run often: take and return tensors outside of it`,
+        `${what} inside ${step.name}: a step is traced once and run many times: take and return tensors outside of it`,
       );
   }
 }

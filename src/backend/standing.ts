@@ -1,4 +1,4 @@
-// What is applied to which model: changes stand on it, in the order in which they were made, until they are taken back.
+// Keeps the changes applied to each model, in order, until they are undone.
 import { sentenceOf } from '../base/thrown.js';
 import { describe } from '../base/tree.js';
 import { Module } from '../nn/module.js';
@@ -21,11 +21,11 @@ import { log } from './log.js';
 
 export interface ChangeReport {
   readonly name: string;
-  /** undone: outputs drifted too far, or it failed; none: it would have no effect. */
+  /** 'undone': outputs drifted too far, or it failed. 'none': it would have no effect. */
   readonly status: 'applied' | 'undone' | 'none';
   /** What was changed, or why not. */
   readonly what: string;
-  /** The norm of what it changed in the outputs, by their norm; where sample inputs were given. */
+  /** The relative error it caused in the outputs (difference norm / norm), if sample inputs were given. */
   readonly drift?: number;
 }
 
@@ -39,18 +39,18 @@ export function standingOf(model: Module): Standing[] {
   standings.set(model, found);
   return found;
 }
-/** Takes changes back, the last first, until there are no more than these. */
+/** Undoes changes, last first, until `length` are left. */
 export function takeBack(standing: Standing[], length = 0): void {
   while (standing.length > length) standing.pop()!.undo();
 }
 
-/** Whether weights themselves are bf16 by a change that stayed. */
+/** Whether an applied change has converted the weights themselves to bf16. */
 export const isRounded = (standing: readonly Standing[]): boolean => standing.some(({ settle }) => settle);
-/** Weights that are wide again are not what they were: whoever trains them has to know. */
+/** Warns that weights converted back to f32 have lost precision, which matters for training. */
 export function tellLost(model: Module, wasRounded: boolean): void {
   if (wasRounded && !isRounded(standingOf(model)))
     log.warning(
-      'weights that were made bf16 for inference are f32 again, without what was rounded away: load them anew, or keep two models',
+      'weights converted to bf16 for inference are f32 again, without the precision that was rounded away: load them again, or keep two models',
       { model: model.constructor.name },
     );
 }
@@ -59,7 +59,7 @@ export const rowsOf = (level: OptimizationLevel): readonly Change[] => {
   const most = OPTIMIZATION_LEVELS.indexOf(level);
   return CHANGES.filter((row) => OPTIMIZATION_LEVELS.indexOf(row.level) <= most);
 };
-/** What an earlier call applied and this one does not want goes, and with it what was put on top. */
+/** Undoes changes of earlier calls that this one does not want, and all changes made on top of them. */
 export function reconcile(standing: Standing[], rows: readonly Change[], context: Context): void {
   const isWanted = ({ row, purpose }: Standing) =>
     rows.includes(row) && purpose === context.purpose && row.unless(context) === undefined;
@@ -67,7 +67,7 @@ export function reconcile(standing: Standing[], rows: readonly Change[], context
   if (first >= 0) takeBack(standing, first);
 }
 
-/** Makes a change, if it is not there; a report where that is all there is to say. */
+/** Makes a change unless it is applied already. Returns a report if nothing was changed. */
 export function tryApply(row: Change, model: Module, standing: Standing[], context: Context): ChangeReport | undefined {
   const { name } = row;
   const there = standing.find((s) => s.row === row);
@@ -84,12 +84,12 @@ export function tryApply(row: Change, model: Module, standing: Standing[], conte
   }
 }
 
-/** What prepareModel makes of a model where no level is asked for. */
+/** The changes that prepareModel makes without a level. */
 const PREPARED = ['checkpointing', 'everything in bf16'];
 /**
- * Makes the changes that the configuration asks for, or those of a level, with nothing measured or compared: anew, so that
- * layers which the model has got since have them, too. Without a level, changes that an optimizer has made stay. Sharding is
- * left out unless it was there: the devices are not known before they are started.
+ * Makes the configured changes, or those of a level, without measuring or comparing. Existing changes are made again, so that
+ * layers added since get them too. Without a level, changes made by an optimizer are kept. Sharding is left out unless it was
+ * applied before: the devices are not known until they are started.
  */
 export function prepare(model: Module, config: KernelPyTorchConfig, level?: OptimizationLevel): ChangeReport[] {
   checkModel(model);
@@ -124,12 +124,12 @@ export const contextOf = (purpose: Purpose, config: TPUConfig, client: Client): 
 });
 export const purposeOf = ({ mode }: KernelPyTorchConfig): Purpose => (mode === 'inference' ? 'inference' : 'training');
 
-/** Takes back all that was applied to a model. Weights that became bf16 are f32 again, with the values that bf16 left. */
+/** Undoes all changes applied to a model. Weights converted to bf16 become f32 again, with the values rounded to bf16. */
 export function undoOptimizations(model: Module): void {
   checkModel(model);
   takeBack(standingOf(model));
 }
 
 export function checkModel(model: unknown): asserts model is Module {
-  if (!(model instanceof Module)) throw new TPUOptimizationError(`a module is needed, got ${describe(model)}`);
+  if (!(model instanceof Module)) throw new TPUOptimizationError(`the model is ${describe(model)}: pass an nn.Module`);
 }

@@ -10,6 +10,7 @@ import {
   PluginVersionError,
   STATUS_CODES,
 } from '../base/errors.js';
+import { setEnvironment } from '../base/native.js';
 import { koffi } from '../base/packages.js';
 import { messageOf } from '../base/thrown.js';
 import { EventQueue } from './event.js';
@@ -21,14 +22,14 @@ export type FunctionName = keyof typeof FUNCTIONS;
 type Args<F extends FunctionName> = Extract<`${F}_Args`, keyof typeof STRUCTS>;
 
 type NativeFunction = KoffiFunc<(args: Buffer) => bigint | null>;
-let functionType: TypeObject | undefined; // of every one: PJRT_Error* f(Args*)
+let functionType: TypeObject | undefined; // the type of every function: PJRT_Error* f(Args*)
 
 /** The oldest API whose functions and fields tsxla relies on. */
 const OLDEST = { major: 0, minor: 70 };
 
-const loaded = new Map<string, Api>(); // a library is initialised once a process
+const loaded = new Map<string, Api>(); // a library is initialised once per process
 
-/** Long calls take turns: libuv has four threads, and events and files need theirs. */
+/** The most long calls at a time: libuv has four threads, and events and files need some. */
 const LONG_CALLS = 2;
 
 export class Api {
@@ -45,24 +46,22 @@ export class Api {
   ) {
     this.events = new EventQueue(this);
     process.on('exit', (code) => {
-      this.events.drain(); // work still in flight would crash in XLA's threads: let it end
-      if (this.#longCalls) exitNow(code); // but do not wait for a compile, as Node would
+      this.events.drain(); // work in flight would crash in XLA's threads: let it finish
+      if (this.#longCalls) exitNow(code); // do not wait for a compile, as Node would
     });
   }
 
-  /** Loads a plugin library, checks that it is one, and initialises it. */
+  /** Loads a plugin library, checks it, and initialises it. */
   static load(path: string): Api {
     if (!isMainThread) {
-      // A worker that is terminated frees memory that XLA may still be writing to.
-      throw new PluginLoadError(
-        'XLA can be used on the main thread only: use a process of its own instead of a worker',
-      );
+      // Terminating a worker frees memory that XLA may still be writing to.
+      throw new PluginLoadError('XLA can be used on the main thread only: use a separate process instead of a worker');
     }
     checkLibrary(path);
     const file = fs.realpathSync(path);
     const known = loaded.get(file);
     if (known) return known;
-    process.env.TF_CPP_MIN_LOG_LEVEL ??= '2'; // XLA's own log: errors only, unless the user asks for more
+    setEnvironment('TF_CPP_MIN_LOG_LEVEL', process.env.TF_CPP_MIN_LOG_LEVEL ?? '2'); // XLA's own log: errors only by default
     let api: Api;
     try {
       const library = loadLibrary(file);
@@ -92,35 +91,35 @@ export class Api {
     return new Api(path, version, table);
   }
 
-  /** Whether the plugin has a function: the table of an older plugin ends before it, or has a null there. */
+  /** Whether the plugin has a function: an older plugin's table ends before it, or has a null for it. */
   has(name: FunctionName): boolean {
     const offset = FUNCTIONS[name];
     return offset + 8 <= this.table.length && this.table.readBigUInt64LE(offset) !== 0n;
   }
 
-  /** Calls a function with the given fields set, and returns the args struct, where results lie. */
+  /** Calls a function with the given fields set, and returns the args struct, which has the results. */
   call<F extends FunctionName>(name: F, values: Values<Args<F>> = {}): Struct<Args<F>> {
     const args = new Struct(`${name}_Args` as Args<F>, values);
     this.invoke(name, args);
     return args;
   }
 
-  /** Calls a function with an args struct that is made once and used again. */
+  /** Calls a function with an args struct that the caller reuses. */
   invoke<F extends FunctionName>(name: F, args: Struct<Args<F>>): void {
     const error = this.#function(name)(args.bytes);
     if (error) throw this.takeError(error, name);
   }
 
-  /** The same on another thread: the event loop goes on. */
+  /** The same on another thread, without blocking the event loop. */
   async callAsync<F extends FunctionName>(
     name: F,
     values: Values<Args<F>> = {},
     length: 'short' | 'long' = 'long',
   ): Promise<Struct<Args<F>>> {
-    const args = new Struct(`${name}_Args` as Args<F>, values); // the closure keeps it, and all it points at, alive
+    const args = new Struct(`${name}_Args` as Args<F>, values); // the closure keeps it, and everything it points to, alive
     if (length === 'long') {
       if (this.#longCalls >= LONG_CALLS) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-      else this.#longCalls++; // a call that ends hands its place to the next
+      else this.#longCalls++; // a call that ends passes its slot to the next
     }
     try {
       const call = this.#function(name);
@@ -152,7 +151,7 @@ export class Api {
     return f;
   }
 
-  /** The exception for a PJRT_Error, which is destroyed. */
+  /** Converts a PJRT_Error to an exception, and destroys it. */
   takeError(error: bigint, name: FunctionName): PjrtError {
     const raw = <F extends FunctionName>(f: F, values: Values<Args<F>>): Struct<Args<F>> => {
       const args = new Struct(`${f}_Args` as Args<F>, values);
@@ -169,14 +168,14 @@ export class Api {
     return compiling ? new CompileError(withoutGuess(message), code, name) : new PjrtError(message, code, name);
   }
 
-  /** Calls a plain C function by its address: deleters that the API hands out. */
+  /** Calls a plain C function by its address: a deleter returned by the API. */
   callPointer(f: bigint, argument: bigint): void {
     deleterType ??= koffi().proto('void', ['void*']);
     koffi().call(f, deleterType, argument);
   }
 }
 
-/** XLA adds to every parse error a guess that the plugin may be too old; where it also says what is wrong, that is enough. */
+/** Removes XLA's guess, added to every parse error, that the plugin may be too old, if the message also has the cause. */
 const withoutGuess = (message: string): string =>
   message.replace(/(.+)\n<unknown>:0: error: Failed to parse using.*\s*$/s, '$1');
 

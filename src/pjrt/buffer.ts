@@ -1,12 +1,14 @@
 // An array on a device.
 import {
   type ArrayType,
+  arrayLength,
   byteLength,
+  checkPlatform,
   DTYPES,
   dtypeFrom,
   hostArray,
+  numbersIn,
   show,
-  sizeOf,
   type TypedArray,
 } from '../base/dtype.js';
 import { ArgumentError, DonatedError } from '../base/errors.js';
@@ -19,9 +21,9 @@ const IMMUTABLE_ONLY_DURING_CALL = 0; // PJRT_HostBufferSemantics: XLA copies be
 const TILED = 0; // PJRT_Buffer_MemoryLayout_Type
 
 export class Buffer extends Handle {
-  /** Why its elements will never be there, where whoever started the run that was to make them knows more than XLA says. */
+  /** Why its elements will never exist, if the code that started the run knows more than XLA reports. */
   failure: Error | undefined;
-  /** Whether it is known to its user by two names: a run must not be given both to take over. */
+  /** Whether two tensors share it: a run must not get it twice as a donated argument. */
   shared = false;
 
   constructor(
@@ -33,9 +35,10 @@ export class Buffer extends Handle {
     super(client, ['PJRT_Buffer_Destroy', address, byteLength(type)]);
   }
 
-  /** Copies an array to a device. `data` has the dtype's own array type, or is its bytes as a Uint8Array. */
+  /** Copies an array to a device. `data` is of the dtype's array type, or its bytes as a Uint8Array. */
   static fromHost(client: Client, data: TypedArray, type: ArrayType, device: Device): Buffer {
     checkType(type);
+    checkPlatform(client.platform, type.dtype);
     const { array, pjrt } = DTYPES[type.dtype];
     if (!ArrayBuffer.isView(data)) {
       throw new ArgumentError(
@@ -43,9 +46,9 @@ export class Buffer extends Handle {
       );
     }
     const asBytes = data instanceof Uint8Array && data.byteLength === byteLength(type);
-    if (!asBytes && (!(data instanceof array) || data.length !== sizeOf(type.shape))) {
+    if (!asBytes && (!(data instanceof array) || data.length !== arrayLength(type))) {
       throw new ArgumentError(
-        `a buffer of ${show(type)} takes ${sizeOf(type.shape)} elements in a ${array.name} (or ${byteLength(type)} bytes ` +
+        `a buffer of ${show(type)} takes ${arrayLength(type)} ${numbersIn(type.dtype) > 1 ? 'numbers' : 'elements'} in a ${array.name} (or ${byteLength(type)} bytes ` +
           `in a Uint8Array), got ${data.length} in a ${data.constructor.name}`,
       );
     }
@@ -59,12 +62,12 @@ export class Buffer extends Handle {
       host_buffer_semantics: IMMUTABLE_ONLY_DURING_CALL,
       device: device.address,
     });
-    const event = s.get('done_with_host_buffer'); // ready by now, as the semantics promise
+    const event = s.get('done_with_host_buffer'); // ready by now, as the semantics guarantee
     client.api.call('PJRT_Event_Destroy', { event });
     return new Buffer(client, s.get('buffer'), type, device);
   }
 
-  /** The array, copied back once the device has made it. Rejects with the error of the execution that failed to. */
+  /** The array, copied to the host once the device has computed it. Rejects with the error of the execution. */
   async toHost<A extends TypedArray = TypedArray>(): Promise<A> {
     const { api } = this.client;
     const array = hostArray(this.type) as A;
@@ -78,7 +81,7 @@ export class Buffer extends Handle {
     return array;
   }
 
-  /** Resolves when the device has made it. */
+  /** Resolves when the device has computed it. */
   async ready(): Promise<void> {
     const event = this.client.api.call('PJRT_Buffer_ReadyEvent', { buffer: this.address }).get('event');
     await this.client.wait(event, 'PJRT_Buffer_ReadyEvent');
@@ -89,11 +92,11 @@ export class Buffer extends Handle {
     this.client.checkDevice(device);
     const s = this.client.api.call('PJRT_Buffer_CopyToDevice', { buffer: this.address, dst_device: device.address });
     const copy = new Buffer(this.client, s.get('dst_buffer'), this.type, device);
-    copy.ready().catch(() => {}); // so that client.synchronize() waits for it; an error is told to whoever reads it
+    copy.ready().catch(() => {}); // makes client.synchronize() wait for it; an error surfaces on reading
     return copy;
   }
 
-  /** The type as the plugin sees it, to check ours against. */
+  /** The type as reported by the plugin, to verify ours. */
   deviceType(): ArrayType {
     const { api } = this.client;
     const dims = api.call('PJRT_Buffer_Dimensions', { buffer: this.address });
@@ -101,14 +104,14 @@ export class Buffer extends Handle {
     return { dtype: dtypeFrom('pjrt', element), shape: readInt64s(dims.get('dims'), dims.get('num_dims')) };
   }
 
-  /** Whether the plugin has given its memory away. */
+  /** Whether the plugin has deleted it or donated its memory. */
   isDeleted(): boolean {
     return this.client.api.call('PJRT_Buffer_IsDeleted', { buffer: this.address }).get('is_deleted');
   }
 
   /**
-   * Called when an execution has taken the memory. Only an empty handle is left, but destroying it would wait for that
-   * execution, so it goes when `done` has settled.
+   * Called when an execution has taken the memory. Only an empty handle is left; destroying it would wait for that execution,
+   * so it is destroyed when `done` has settled.
    */
   donated(program: string, argument: number, done: Promise<void>): void {
     this.release(
@@ -136,18 +139,18 @@ function checkType(type: ArrayType): void {
   }
   if (!Array.isArray(type.shape) || !type.shape.every((n) => Number.isSafeInteger(n) && n >= 0)) {
     throw new ArgumentError(
-      `a buffer needs a shape, a list of whole numbers from 0: got ${JSON.stringify(type.shape)}`,
+      `a buffer needs a shape, a list of whole numbers of at least 0: got ${JSON.stringify(type.shape)}`,
     );
   }
 }
 
-/** XLA computes with the byte as it is: 2 would be a truth that is not 1. */
+/** Checks that booleans are 0 or 1: XLA computes with the bytes as they are. */
 function checkBooleans(data: Uint8Array): void {
   const wrong = data.findIndex((byte) => byte > 1);
-  if (wrong >= 0) throw new ArgumentError(`a bool is 0 or 1: element ${wrong} is ${data[wrong]}`);
+  if (wrong >= 0) throw new ArgumentError(`a bool must be 0 or 1: element ${wrong} is ${data[wrong]}`);
 }
 
-/** Plugins may keep an array in another order of dimensions; reading it back asks for row-major. */
+/** The row-major layout, requested on reading: plugins may store an array in another order of dimensions. */
 function rowMajor(rank: number): Struct<'PJRT_Buffer_MemoryLayout'> | null {
   if (rank < 2) return null;
   let layout = layouts.get(rank);
@@ -162,4 +165,4 @@ function rowMajor(rank: number): Struct<'PJRT_Buffer_MemoryLayout'> | null {
   return layout;
 }
 const layouts = new Map<number, Struct<'PJRT_Buffer_MemoryLayout'>>();
-const kept: unknown[] = []; // what those layouts point at
+const kept: unknown[] = []; // the memory those layouts point to

@@ -1,4 +1,4 @@
-// A running plugin: its devices, and all that is made on them.
+// Client: a running plugin with its devices, and the owner of all buffers and executables on them.
 import type { ArrayType, TypedArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
@@ -11,22 +11,22 @@ import type { KeyValueCallbacks } from './key-value.js';
 import { type CompileOptions, encodeCompileOptions } from './options.js';
 import { devicesOf, encodeProgram, type Program } from './program.js';
 import { readPointers, readString } from './struct.js';
-import { encodeOptions, type Options } from './values.js';
+import { type Attributes, decodeValues, encodeOptions, type Options } from './values.js';
 
 export class Client extends Owner {
-  /** "cpu", "cuda", "tpu". */
+  /** "cpu", "cuda", "tpu", "mps". */
   readonly platform: string;
   readonly platformVersion: string;
   readonly processIndex: number;
   /** All devices, of every process. */
   readonly devices: readonly Device[];
-  /** Those of this process: the ones it can use. */
+  /** The devices this process can use. */
   readonly addressableDevices: readonly Device[];
 
   private constructor(
     api: Api,
     address: bigint,
-    /** Options of every compile that does not say otherwise. */
+    /** Default options of every compile. */
     readonly defaults: CompileOptions,
   ) {
     super(api, address, 'PJRT_Client_Destroy');
@@ -41,6 +41,12 @@ export class Client extends Owner {
     this.addressableDevices = this.devicesAt(ours.get('addressable_devices'), ours.get('num_addressable_devices'));
   }
 
+  /** The plugin's attributes: xla_version, stablehlo_current_version, ... */
+  get pluginAttributes(): Attributes {
+    const said = this.api.call('PJRT_Plugin_Attributes', {});
+    return decodeValues(said.get('attributes'), Number(said.get('num_attributes')));
+  }
+
   /** The devices in a C array of them. */
   devicesAt(address: bigint, count: number): Device[] {
     return readPointers(address, count).map((pointer) => this.devices.find((d) => d.address === pointer)!);
@@ -48,8 +54,8 @@ export class Client extends Owner {
 
   /**
    * Starts a plugin: a loaded one, or the library at a path. Options are the plugin's own, for instance
-   * `{ cpu_device_count: 4 }` (virtual CPU devices) or `{ allocator: 'bfc', preallocate: false }` (CUDA). One of several
-   * processes finds the others through a key-value store.
+   * `{ cpu_device_count: 4 }` (virtual CPU devices) or `{ allocator: 'bfc', preallocate: false }` (CUDA). With several
+   * processes, they find each other through the callbacks of a key-value store.
    */
   static async create(
     plugin: Api | string,
@@ -67,7 +73,7 @@ export class Client extends Owner {
     return new Client(api, s.get('client'), defaults);
   }
 
-  /** What is alive now, by our own count: buffers and the bytes of their elements, and executables. */
+  /** Live objects, counted by tsxla: buffers, the bytes of their elements, and executables. */
   get live(): { readonly buffers: number; readonly bytes: number; readonly executables: number } {
     const { buffers, bytes, executables } = this.ledger;
     return { buffers, bytes, executables };
@@ -98,7 +104,7 @@ export class Client extends Owner {
     });
   }
 
-  /** Loads what `executable.serialize()` gave, on this or another process with the same plugin and kind of device. */
+  /** Loads the bytes of `executable.serialize()`, from this or another process with the same plugin and kind of device. */
   load(serialized: Uint8Array): Promise<LoadedExecutable> {
     return this.ledger.during(async () => {
       const s = await this.api.callAsync('PJRT_Executable_DeserializeAndLoad', {
@@ -110,14 +116,14 @@ export class Client extends Owner {
     });
   }
 
-  /** Resolves when all that was dispatched before is done; failures are told to whoever waits for their results. */
+  /** Resolves when all work dispatched before is done; failures reject the promises of their results. */
   synchronize(): Promise<void> {
     return this.api.events.settled(this.ledger);
   }
 
   /**
-   * XLA's CPU runs collectives on a few threads, and hangs when many runs wait for each other on them (seen from a
-   * hundred in flight; sixteen passed every trial). Waits, in the call, when there are more.
+   * XLA's CPU client runs collectives on a few threads, and deadlocks when many runs wait for each other (seen from a
+   * hundred in flight; sixteen passed every trial). Blocks if there are more.
    */
   limitRunAhead(devices: number): void {
     const { events } = this.api;

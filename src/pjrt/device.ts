@@ -1,16 +1,16 @@
-// A device as the plugin describes it. Devices belong to their client or topology; nothing to dispose.
+// Devices as described by the plugin. They belong to their client or topology, and need no dispose().
 import { PjrtError } from '../base/errors.js';
 import type { Owner } from './handle.js';
 import { readString } from './struct.js';
 import { type Attributes, decodeValues } from './values.js';
 
-/** What is known of a device, present or not. */
+/** The description of a device, present or not. */
 export class DeviceDescription {
   readonly id: number;
-  /** As the maker calls it: "cpu", "NVIDIA H200", "TPU v6 lite". */
+  /** The vendor's name: "cpu", "NVIDIA H200", "TPU v6 lite". */
   readonly kind: string;
   readonly processIndex: number;
-  /** Coordinates, cores and whatever else the plugin tells. */
+  /** Coordinates, cores and other attributes from the plugin. */
   readonly attributes: Attributes;
 
   constructor({ api }: Owner, device_description: bigint) {
@@ -32,9 +32,9 @@ export interface DeviceMemory {
   readonly peakBytesInUse?: number;
   readonly bytesLimit?: number;
   readonly largestAllocation?: number;
-  /** What the system keeps for itself. */
+  /** Bytes reserved for the system. */
   readonly bytesReserved?: number;
-  /** What the allocator has taken from the device, used or not. */
+  /** Bytes the allocator has taken from the device, used or not. */
   readonly poolBytes?: number;
 }
 
@@ -49,7 +49,7 @@ export class Device extends DeviceDescription {
     this.#client = client;
   }
 
-  /** The device's own figures, or undefined where the plugin has none (the CPU's has none). */
+  /** Memory statistics reported by the device; undefined if the plugin reports none (CPU). */
   memory(): DeviceMemory | undefined {
     void this.#client.address; // throws if the client, and with it the device, is gone
     try {

@@ -1,13 +1,16 @@
-// Waiting for the device without blocking anyone.
+// EventQueue: waits for device events without blocking the event loop or XLA.
 //
 // PJRT_Event_OnReady would be the obvious way, but a JavaScript callback called from one of XLA's threads blocks that
 // thread until the event loop turns, and with it the device (docs/decisions.md has the measurement). So no callback is
-// ever given to XLA: the oldest pending event is awaited on a worker thread, whatever the number of events, and the
-// others are asked when it is done, and every millisecond meanwhile.
+// given to XLA: all events are polled for a moment; then a worker thread awaits the oldest pending event, and the others
+// are polled every millisecond and when it is done.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PjrtError } from '../base/errors.js';
 import type { Api, FunctionName } from './api.js';
 import { Struct } from './struct.js';
+
+/** How long to poll first, in ms. Passing an event to a thread and back takes about a quarter of it. */
+const SOON = 0.2;
 
 interface Waiter {
   readonly event: bigint;
@@ -22,7 +25,9 @@ export class EventQueue {
   #pending: Waiter[] = [];
   #awaited: Waiter | undefined; // its event is in use on the worker thread: not to be destroyed before that returns
   #polling = false;
-  // Made once: asked often.
+  #asking = false;
+  #askUntil = 0;
+  // Created once, since it is used often.
   readonly #isReady = new Struct('PJRT_Event_IsReady_Args');
   readonly #error = new Struct('PJRT_Event_Error_Args');
   readonly #destroy = new Struct('PJRT_Event_Destroy_Args');
@@ -39,13 +44,26 @@ export class EventQueue {
     else {
       waiter!.promise = promise;
       this.#pending.push(waiter!);
-      if (!this.#awaited) this.#awaitOldest();
-      this.#poll();
+      this.#askUntil = performance.now() + SOON;
+      if (!this.#asking) this.#askSoon();
     }
     return promise;
   }
 
-  /** Resolves when all that an owner waits for now is done, well or badly. */
+  /** Polls in every turn of the event loop for a moment: small programs finish before a thread could report it. */
+  #askSoon(): void {
+    this.#asking = true;
+    setImmediate(() => {
+      this.#sweep();
+      if (this.#pending.length && performance.now() < this.#askUntil) return this.#askSoon();
+      this.#asking = false;
+      if (!this.#pending.length) return;
+      if (!this.#awaited) this.#awaitOldest();
+      this.#poll();
+    });
+  }
+
+  /** Resolves when all events an owner waits for now are done, with or without an error. */
   async settled(owner: object): Promise<void> {
     await Promise.allSettled(this.#pending.filter((w) => w.owner === owner).map((w) => w.promise));
   }
@@ -54,7 +72,7 @@ export class EventQueue {
     return this.#pending.reduce((n, w) => n + (w.owner === owner ? 1 : 0), 0);
   }
 
-  /** Blocks until that is done; of all owners, if none is given. Only for exit and for closing a client. */
+  /** Blocks until these are done; those of all owners, if none is given. Only for exit and for closing a client. */
   drain(owner?: object): void {
     for (const waiter of this.#pending) {
       if (owner && waiter.owner !== owner) continue;
@@ -70,7 +88,7 @@ export class EventQueue {
       const { event } = this.#awaited;
       // The call on a worker thread also keeps the event loop, and so the process, alive.
       await this.api.callAsync('PJRT_Event_Await', { event }, 'short').catch(async (e) => {
-        if (!(e instanceof PjrtError)) await sleep(1); // no thread was free; an error of the event's is read by #settle
+        if (!(e instanceof PjrtError)) await sleep(1); // no thread was free; the event's own error is read by #settle
       });
       this.#awaited = undefined;
       this.#sweep();

@@ -1,6 +1,6 @@
-// Compiled programs: what they need and cost, and running them.
+// Compiled programs: their memory and cost, and running them.
 import { type ArrayType, dtypeFrom, sameType, show } from '../base/dtype.js';
-import { ArgumentError } from '../base/errors.js';
+import { ArgumentError, PjrtError, PluginVersionError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { Buffer } from './buffer.js';
 import type { Client } from './client.js';
@@ -10,18 +10,18 @@ import { type HloFormat, type Module, type ProgramShape, readModule, readProgram
 import { addressOf, readBytes, readInt64s, readString, Struct } from './struct.js';
 import { decodeValues } from './values.js';
 
-/** Bytes on one device. */
+/** Memory of a program on one device, in bytes. */
 export interface MemoryStats {
   readonly arguments: number;
   readonly outputs: number;
-  /** Outputs that live in the memory of donated arguments: counted in both of the above. */
+  /** Outputs in the memory of donated arguments: counted in both of the above. */
   readonly aliased: number;
   readonly temporaries: number;
   readonly code: number;
   readonly peak: number;
 }
 
-/** What the C API tells of a program: its results, but not its arguments. */
+/** A program's description from the C API: its results, but not its arguments. */
 function describeProgram({ api }: Owner, executable: bigint) {
   const name = api.call('PJRT_Executable_Name', { executable });
   const types = api.call('PJRT_Executable_OutputElementTypes', { executable });
@@ -42,15 +42,15 @@ function describeProgram({ api }: Owner, executable: bigint) {
   };
 }
 
-/** A compiled program: all but running it. */
+/** A compiled program: its types, memory, cost and serialization. Only a LoadedExecutable can run. */
 export class Executable extends Handle {
   readonly name: string;
   readonly numReplicas: number;
   readonly numPartitions: number;
-  /** One device's results. */
+  /** The results on one device. */
   readonly outputs: readonly ArrayType[];
 
-  /** `objects` begins with the PJRT_Executable. */
+  /** `objects` starts with the PJRT_Executable. */
   constructor(owner: Owner, ...objects: readonly [Owned, ...Owned[]]) {
     super(owner, ...objects);
     try {
@@ -60,13 +60,26 @@ export class Executable extends Handle {
       this.numPartitions = numPartitions;
       this.outputs = outputs;
     } catch (e) {
-      this.dispose(); // what cannot be described is not kept
+      this.dispose(); // free what cannot be described
       throw e;
     }
   }
 
   memory(): MemoryStats {
-    const s = this.owner.api.call('PJRT_Executable_GetCompiledMemoryStats', { executable: this.address });
+    const known = this.knownMemory();
+    if (known) return known;
+    throw new PluginVersionError(`${this.owner.api.path} does not say how much memory a program needs`);
+  }
+
+  /** The same, or undefined where the plugin does not tell (that for Apple GPUs). */
+  knownMemory(): MemoryStats | undefined {
+    let s: Struct<'PJRT_Executable_GetCompiledMemoryStats_Args'>;
+    try {
+      s = this.owner.api.call('PJRT_Executable_GetCompiledMemoryStats', { executable: this.address });
+    } catch (e) {
+      if (e instanceof PjrtError && e.code === 'UNIMPLEMENTED') return undefined;
+      throw e;
+    }
     return {
       arguments: s.get('argument_size_in_bytes'),
       outputs: s.get('output_size_in_bytes'),
@@ -77,7 +90,7 @@ export class Executable extends Handle {
     };
   }
 
-  /** XLA's estimate: `flops`, `bytes accessed` and others. The body of a loop counts once. */
+  /** XLA's cost estimate: `flops`, `bytes accessed` and others. The body of a loop counts once. */
   cost(): Readonly<Record<string, number>> {
     const s = this.owner.api.call('PJRT_Executable_GetCostAnalysis', { executable: this.address });
     return decodeValues(s.get('properties'), s.get('num_properties')) as Record<string, number>;
@@ -89,12 +102,12 @@ export class Executable extends Handle {
     return printHlo(...(await this.optimizedProgram()));
   }
 
-  /** The same, decoded: instructions, schedule, layouts. It is large. */
+  /** The same, decoded: instructions, schedule, layouts. It can be large. */
   async optimizedModule(): Promise<Module> {
     return readModule(...(await this.optimizedProgram()));
   }
 
-  /** Bytes that `client.load` takes, in this or another process with the same plugin. */
+  /** The program as bytes for `client.load`, in this or another process with the same plugin. */
   serialize(): Promise<Uint8Array> {
     const { api } = this.owner;
     return this.during(async () => {
@@ -105,13 +118,13 @@ export class Executable extends Handle {
     });
   }
 
-  /** The optimized program as XLA's protobuf. It can be large: off the main thread. */
+  /** The optimized program as XLA's protobuf, fetched off the main thread since it can be large. */
   optimizedProgram(): Promise<[bytes: Uint8Array, format: HloFormat]> {
     const program = new Struct('PJRT_Program');
     return this.during(async () => {
       const ask = () =>
         this.owner.api.callAsync('PJRT_Executable_OptimizedProgram', { executable: this.address, program }, 'short');
-      await ask(); // without memory to write to, it tells the size
+      await ask(); // without memory to write to, it returns the size
       const bytes = new Uint8Array(program.get('code_size'));
       program.set('code', bytes);
       await ask();
@@ -125,11 +138,11 @@ export class Executable extends Handle {
 }
 
 export interface ExecuteOptions {
-  /** Arguments that the program would take over, but that the caller wants to keep: XLA copies them. */
+  /** Donated arguments that the caller wants to keep: XLA copies them. */
   readonly keep?: readonly number[];
 }
 
-/** One run: results that are being made. */
+/** One run, with results that are being computed. */
 export interface Execution<Outputs = readonly Buffer[]> {
   readonly outputs: Outputs;
   /** Resolves when the devices are done, rejects with the error that stopped one. */
@@ -142,7 +155,7 @@ export type Rows = readonly (readonly Buffer[])[];
 export class LoadedExecutable extends Executable {
   readonly devices: readonly Device[];
   #shape!: ProgramShape;
-  /** The arguments of `aliases`. */
+  /** The indices of the arguments in `aliases`. */
   #aliased!: readonly number[];
   #memory: CallMemory | undefined;
 
@@ -157,7 +170,7 @@ export class LoadedExecutable extends Executable {
     this.devices = client.devicesAt(list.get('addressable_devices'), list.get('num_addressable_devices'));
   }
 
-  /** Takes over what compiling or loading gave. What it takes is read from the program, which alone knows it. */
+  /** Takes ownership of a compiled or loaded program. Its inputs are read from the optimized program: the API lacks them. */
   static async open(client: Client, loaded: bigint): Promise<LoadedExecutable> {
     const executable = new LoadedExecutable(client, loaded);
     try {
@@ -170,27 +183,27 @@ export class LoadedExecutable extends Executable {
     return executable;
   }
 
-  /** One device's arguments, as the compiled program takes them. */
+  /** The types of the arguments on one device. */
   get inputs(): readonly ArrayType[] {
     return this.#shape.inputs;
   }
 
-  /** Arguments whose memory a result takes over, and that result; the argument is gone after the call. */
+  /** Pairs of an argument and the result that takes over its memory; the argument is unusable after the call. */
   get aliases(): ProgramShape['aliases'] {
     return this.#shape.aliases;
   }
 
-  /** Arguments given up without naming a result: XLA may take their memory. */
+  /** Arguments donated without naming a result: XLA may reuse their memory. */
   get donors(): readonly number[] {
     return this.#shape.donors;
   }
 
-  /** How each result lies on its devices, where it runs on several. */
+  /** The sharding of each result, if the program runs on several devices. */
   get outputShardings(): ProgramShape['outputShardings'] {
     return this.#shape.outputShardings;
   }
 
-  /** Runs it on its one device. Returns at once: the results are being made. */
+  /** Runs it on its one device. Returns immediately, while the results are computed. */
   execute(args: readonly Buffer[], options: ExecuteOptions = {}): Execution {
     const { outputs, done } = this.executeSharded([args], options);
     return { outputs: outputs[0]!, done };
@@ -198,7 +211,7 @@ export class LoadedExecutable extends Executable {
 
   /** Runs it on all its devices, with one row of arguments for each. */
   executeSharded(rows: Rows, { keep = [] }: ExecuteOptions = {}): Execution<Rows> {
-    const loaded = this.addressOf(1); // throws if it is gone: what follows remembers the pointer
+    const loaded = this.addressOf(1); // throws if it was disposed: the code below stores the pointer
     this.#check(rows, keep);
     const { api } = this.client;
     if (rows.length > 1) this.client.limitRunAhead(rows.length);
@@ -213,7 +226,7 @@ export class LoadedExecutable extends Executable {
     }
     const waits = Array.from(memory.events, (event) => this.client.wait(event, 'PJRT_LoadedExecutable_Execute'));
     const done = waits.length === 1 ? waits[0]! : Promise.all(waits).then(() => {});
-    done.catch(() => {}); // the outputs reject as well: nobody has to look at both
+    done.catch(() => {}); // the outputs reject as well
     const taken = keep.length ? this.#aliased.filter((i) => !keep.includes(i)) : this.#aliased;
     this.#markTaken(rows, taken, () => true, done);
     this.#markTaken(rows, this.donors, (b) => b.isDeleted(), done);
@@ -223,7 +236,7 @@ export class LoadedExecutable extends Executable {
     return { outputs, done };
   }
 
-  /** The arguments of a next run: results take the place of the inputs they alias, and the other results are freed. */
+  /** The arguments of the next run: results replace the inputs they alias, and other results are freed. */
   feedBack(rows: Rows, outputs: Rows): Buffer[][] {
     return rows.map((row, d) => {
       const next = [...row];
@@ -240,16 +253,16 @@ export class LoadedExecutable extends Executable {
     }
   }
 
-  /** Every argument, before XLA sees it: XLA itself compares sizes in bytes only. */
+  /** Checks every argument, since XLA itself compares only sizes in bytes. */
   #check(rows: Rows, keep: readonly number[]): void {
     const { inputs } = this;
     const refuse = (what: string): never => {
       throw new ArgumentError(`execute ${this.name}: ${what}`);
     };
     const { length } = this.devices;
-    if (!rows.every(Array.isArray)) refuse('its arguments are a list of buffers');
+    if (!rows.every(Array.isArray)) refuse('its arguments must be a list of buffers');
     if (rows.length !== length) refuse(`it runs on ${plural(length, 'device')}, got arguments for ${rows.length}`);
-    for (const i of keep) if (!(i in inputs)) refuse(`keep: there is no argument ${i}, it takes ${inputs.length}`);
+    for (const i of keep) if (!(i in inputs)) refuse(`keep: there is no argument ${i}: it takes ${inputs.length}`);
     rows.forEach((row, d) => {
       if (row.length !== inputs.length) refuse(`it takes ${plural(inputs.length, 'argument')}, got ${row.length}`);
       for (let i = 0; i < row.length; i++) {
@@ -258,11 +271,11 @@ export class LoadedExecutable extends Executable {
           refuse(`argument ${i} is ${typeof buffer}, not a buffer: use client.bufferFromHost`);
         if (buffer.client !== this.client) refuse(`argument ${i} (${buffer.describe()}) belongs to another client`);
         if (!sameType(buffer.type, inputs[i]!)) {
-          refuse(`argument ${i} is ${show(buffer.type)}, the program takes ${show(inputs[i]!)}`);
+          refuse(`argument ${i} is ${show(buffer.type)}, but the program takes ${show(inputs[i]!)}`);
         }
         if (buffer.device !== this.devices[d]) {
           refuse(
-            `argument ${i} (${buffer.describe()}) is on ${buffer.device}, it runs on ${this.devices[d]}: use copyTo`,
+            `argument ${i} (${buffer.describe()}) is on ${buffer.device}, but the program runs on ${this.devices[d]}: use copyTo`,
           );
         }
       }
@@ -272,7 +285,7 @@ export class LoadedExecutable extends Executable {
 
 let launches = 0;
 
-/** The arrays and structs one call of Execute needs, made once: the call is synchronous, so they can be used again. */
+/** The arrays and structs for one call of Execute, reused by every call, since the call is synchronous. */
 class CallMemory {
   readonly args: Struct<'PJRT_LoadedExecutable_Execute_Args'>;
   readonly results: readonly BigUint64Array[];
@@ -302,7 +315,7 @@ class CallMemory {
       for (let i = 0; i < row.length; i++) pointers[i] = row[i]!.address;
     });
     const indices = BigInt64Array.from(keep, BigInt);
-    if (rows.length > 1) this.#options.set('launch_id', ++launches); // tells the runs of a collective apart
+    if (rows.length > 1) this.#options.set('launch_id', ++launches); // distinguishes the runs of a collective
     this.#options.set('non_donatable_input_indices', indices).set('num_non_donatable_input_indices', keep.length);
     return this;
   }

@@ -1,11 +1,11 @@
-// Ownership. A handle owns C objects: `dispose()` (or `using`) destroys them; if it is forgotten, a finalizer does.
-// What a client or a topology made is written in its ledger, so that counts are exact and closing it leaves nothing.
+// Ownership. A handle owns C objects: `dispose()` (or `using`) destroys them; a finalizer does if that is forgotten.
+// A client or topology records its objects in a ledger, so that counts are exact and closing it destroys all of them.
 import { inspect } from 'node:util';
 import { DisposedError } from '../base/errors.js';
 import type { Api, FunctionName } from './api.js';
 import { Struct } from './struct.js';
 
-/** Which function destroys an object, and the field of its args that takes it. */
+/** The functions that destroy objects, each with the args field for the object. */
 const DESTROY = {
   PJRT_Client_Destroy: 'client',
   PJRT_TopologyDescription_Destroy: 'topology',
@@ -15,7 +15,7 @@ const DESTROY = {
 } as const satisfies Partial<Record<FunctionName, string>>;
 type Destroy = keyof typeof DESTROY;
 
-/** An object to destroy. It knows nothing of its handle, so that it never keeps one from being collected. */
+/** An object to destroy. It does not reference its handle, which could not be garbage-collected otherwise. */
 interface Entry {
   readonly ledger: Ledger;
   readonly address: bigint;
@@ -24,21 +24,21 @@ interface Entry {
   retired: boolean;
 }
 
-/** What one client or topology has alive. */
+/** The live objects of one client or topology. */
 export class Ledger {
   buffers = 0;
   bytes = 0;
-  /** The most bytes there ever were. */
+  /** The most live bytes so far. */
   peak = 0;
   executables = 0;
   closed = false;
-  /** Told of each buffer that is made (1) or freed (-1). */
+  /** Called for each buffer that is created (1) or freed (-1). */
   onBuffer: ((n: 1 | -1) => void) | undefined;
   #busy = 0;
   #destroyed = false;
   readonly #live = new Set<Entry>();
-  readonly #later = new WeakMap<Promise<unknown>, Entry[]>(); // of each run: what it took
-  readonly #args = new Map<Destroy, Struct<`${Destroy}_Args`>>(); // made once: a step destroys hundreds of buffers
+  readonly #later = new WeakMap<Promise<unknown>, Entry[]>(); // for each run: the objects it has taken
+  readonly #args = new Map<Destroy, Struct<`${Destroy}_Args`>>(); // created once: a step destroys hundreds of buffers
 
   constructor(
     readonly api: Api,
@@ -59,8 +59,8 @@ export class Ledger {
   }
 
   /**
-   * Destroys it when `done` has settled, but not at once: whoever waits for `done` starts the next run first. It counts no
-   * longer.
+   * Destroys an object some time after `done` has settled: code that awaits `done` should start the next run first. It is not
+   * counted from now on.
    */
   destroyAfter(done: Promise<unknown>, entry: Entry): void {
     this.#retire(entry);
@@ -71,14 +71,14 @@ export class Ledger {
     done.then(destroy, destroy);
   }
 
-  /** It counts no longer. */
+  /** Removes an object from the counts. */
   #retire(entry: Entry): void {
     if (entry.retired) return;
     entry.retired = true;
     this.#count(entry.destroy, -1, entry.bytes);
   }
 
-  /** Destroys all that is alive, then the owner: at once, or when the work in hand on other threads has ended. */
+  /** Destroys all live objects, then the owner: immediately, or when work on other threads has ended. */
   close(): void {
     this.closed = true;
     if (!this.#busy) this.#destroyAll();
@@ -99,7 +99,10 @@ export class Ledger {
     if (this.#destroyed) return;
     this.#destroyed = true;
     this.api.events.drain(this);
-    for (const entry of [...this.#live].reverse()) this.destroy(entry); // what was made last goes first
+    const live = [...this.#live].reverse(); // in reverse order of creation
+    // But a program's description goes before the program: the plugin for Apple GPUs frees the one with the other.
+    const isDescription = (entry: Entry) => entry.destroy === 'PJRT_Executable_Destroy';
+    for (const entry of [...live.filter(isDescription), ...live.filter((e) => !isDescription(e))]) this.destroy(entry);
     this.#call(this.owner.destroy, this.owner.address);
   }
 
@@ -122,7 +125,7 @@ export class Ledger {
 const owners = new FinalizationRegistry<Ledger>((ledger) => ledger.close());
 const handles = new FinalizationRegistry<Entry>((entry) => entry.ledger.destroy(entry));
 
-/** A client or a topology: what it made lives no longer than it does. */
+/** A client or a topology: its objects are destroyed with it. */
 export abstract class Owner implements Disposable {
   readonly ledger: Ledger;
 
@@ -135,7 +138,7 @@ export abstract class Owner implements Disposable {
     owners.register(this, this.ledger, this);
   }
 
-  /** What an error calls it. */
+  /** Its name in errors. */
   abstract describe(): string;
 
   toString(): string {
@@ -155,7 +158,7 @@ export abstract class Owner implements Disposable {
     return this.ledger.closed;
   }
 
-  /** Resolves when the event is ready, and counts as this owner's work until then. */
+  /** Resolves when the event is ready; it counts as this owner's work until then. */
   wait(event: bigint, of: FunctionName): Promise<void> {
     return this.api.events.wait(event, of, this.ledger);
   }
@@ -170,7 +173,7 @@ export abstract class Owner implements Disposable {
   }
 }
 
-/** A C object that a handle owns, and how many bytes it counts for. */
+/** A C object that a handle owns, and its size in bytes for the counts. */
 export type Owned = readonly [destroy: Destroy, address: bigint, bytes?: number];
 
 /** A buffer or an executable. */
@@ -179,7 +182,7 @@ export abstract class Handle implements Disposable {
   #gone: (() => Error) | undefined;
   #work: Promise<unknown> | undefined;
 
-  /** Owns the C object at `address`, and perhaps others that go with it. */
+  /** Owns one or more C objects. */
   constructor(
     readonly owner: Owner,
     ...objects: readonly Owned[]
@@ -188,7 +191,7 @@ export abstract class Handle implements Disposable {
     for (const entry of this.#entries) handles.register(this, entry, this);
   }
 
-  /** What an error calls it: "buffer f32[2, 3]". */
+  /** Its name in errors: "buffer f32[2, 3]". */
   abstract describe(): string;
 
   toString(): string {
@@ -199,7 +202,7 @@ export abstract class Handle implements Disposable {
     return String(this);
   }
 
-  /** The first of its C objects. Throws if it is no more. */
+  /** The first of its C objects. Throws if it was destroyed. */
   get address(): bigint {
     return this.addressOf(0);
   }
@@ -207,7 +210,7 @@ export abstract class Handle implements Disposable {
   protected addressOf(index: number): bigint {
     if (this.#gone) throw this.#gone();
     if (!this.owner.disposed) return this.#entries[index]!.address;
-    throw new DisposedError(`${this.describe()} went with its ${this.owner.describe()}, which was disposed`);
+    throw new DisposedError(`${this.describe()} was destroyed with its ${this.owner.describe()}, which was disposed`);
   }
 
   get disposed(): boolean {
@@ -229,7 +232,7 @@ export abstract class Handle implements Disposable {
     return running;
   }
 
-  /** Destroys what it owns, now or when `after` has settled. Using the handle afterwards throws what `why` makes. */
+  /** Destroys its objects, now or when `after` has settled. Using the handle afterwards throws the error of `why`. */
   protected release(why: () => Error, after?: Promise<unknown>): void {
     if (this.#gone) return;
     this.#gone = why;

@@ -1,4 +1,4 @@
-// XLA's messages for HLO: field numbers of xla_data.proto, hlo.proto and xla.proto; attributes under the names XLA prints.
+// XLA's protobuf messages for HLO (from xla_data.proto, hlo.proto and xla.proto), with attributes named as XLA prints them.
 import { ArgumentError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { decode, type Message, message } from './proto.js';
@@ -49,7 +49,7 @@ export interface Sharding extends Decoded<typeof TILE_SHARDING> {
   readonly tuple: readonly Sharding[];
 }
 export const SHARDING: Message<Sharding> = message({ ...TILES, tuple: [5, [(): Message<Sharding> => SHARDING]] });
-// Elements stay as they lie in the message until they are printed, for most literals are too large to be.
+// Elements are decoded only for printing, since most literals are too large to print.
 // biome-ignore format: a table
 export const LITERAL = message({
   shape: [1, SHAPE], pred: [2, 'bytes'], u8: [3, 'bytes'], s32: [4, 'bytes'], s64: [5, 'bytes'], u32: [6, 'bytes'],
@@ -135,7 +135,7 @@ export const FRAMES = message({
   files: [1, ['string']], locations: [3, [message({ file: [1, 'int'], line: [3, 'int'], column: [4, 'int'] })]],
   frames: [4, [message({ location: [1, 'int'] })]],
 });
-export const PROGRAM = message({ ...INTERFACE, outputSharding: [12, SHARDING] }); // computations are not in it: skipped
+export const PROGRAM = message({ ...INTERFACE, outputSharding: [12, SHARDING] }); // without computations, which are skipped
 export const MODULE = message({
   ...INTERFACE,
   computations: [3, [COMPUTATION]],
@@ -162,7 +162,7 @@ export function open<T>(
     const { module, config } = decode(WITH_CONFIG, bytes);
     return [decode(schema, module), config];
   } catch (e) {
-    throw new ArgumentError(`these ${bytes.length} bytes are no HLO module of format ${format}: ${messageOf(e)}`);
+    throw new ArgumentError(`these ${bytes.length} bytes are not an HLO module of format ${format}: ${messageOf(e)}`);
   }
 }
 

@@ -1,6 +1,6 @@
-// HLO as text, as XLA itself prints it: for `tsxla hlo --hlo`, `optimizedHlo()` and XLA_SAVE_TENSORS_FMT=hlo. PJRT hands out an
-// optimized program only as a proto. XLA's own dump (XLA_FLAGS=--xla_dump_to) cannot serve: it is set before the first client
-// starts, writes files of every program, and none of programs that come from the cache.
+// Prints HLO as text in XLA's own format: for `tsxla hlo --hlo`, `optimizedHlo()` and XLA_SAVE_TENSORS_FMT=hlo. PJRT returns an
+// optimized program only as a proto. XLA's own dump (XLA_FLAGS=--xla_dump_to) is no alternative: it must be set before the first
+// client starts, writes files for every program, and none for programs from the cache.
 
 import { DTYPES, dtypeFrom, sizeOf } from '../base/dtype.js';
 import { decodeFloats } from '../base/float.js';
@@ -30,17 +30,17 @@ import {
 } from './hlo-proto.js';
 
 const set = (items: readonly unknown[]): string => `{${items.join(',')}}`;
-/** Long lists are counted every five items, as XLA does. */
+/** Long lists have an index comment every five items, as in XLA. */
 const counted = (items: readonly string[]): string =>
   items.map((x, i) => (i === 0 ? x : i % 5 ? `, ${x}` : `, /*index=${i}*/${x}`)).join('');
 const ESCAPES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '"': '\\"', "'": "\\'", '\\': '\\\\' };
-/** As in C, with what is not ASCII byte by byte in octal. */
+/** Quotes as in C, with non-ASCII bytes in octal. */
 function quote(s: string): string {
   const escaped = (c: string) => ESCAPES[c] ?? `\\${c.charCodeAt(0).toString(8).padStart(3, '0')}`;
   const bytes = Buffer.from(s).toString('latin1');
   return `"${bytes.replace(/["'\\]|[^ -~]/g, escaped)}"`;
 }
-/** Text in braces that match, JSON or not, stands as it is. */
+/** Quotes text unless it is in matching braces (JSON or not). */
 function quoteUnlessBraced(s: string): string {
   let depth = 0;
   const braces = s.replace(/"(?:[^"\\]|\\.)*"/g, '').matchAll(/[{}]/g);
@@ -61,7 +61,7 @@ function shapeText(s: Shape | undefined, withLayout = true): string {
   return s.dims.length || more ? `${array}{${minorToMajor}${more && `:${more}`}}` : array;
 }
 
-/** C's %g: so many significant digits, no zeros at the end, an exponent below -4 or where the digits end. */
+/** C's %g: significant digits without trailing zeros; an exponent below -4 or beyond the digits. */
 function general(x: number, digits: number): string {
   if (!Number.isFinite(x)) return String(x).replace('Infinity', 'inf').replace('NaN', 'nan');
   const [mantissa = '', exponent] = x.toExponential(digits - 1).split('e');
@@ -71,7 +71,7 @@ function general(x: number, digits: number): string {
   return `${trim(mantissa)}e${e < 0 ? '-' : '+'}${String(Math.abs(e)).padStart(2, '0')}`;
 }
 
-// How many digits XLA prints: the second number of them where the first does not read back as the same value.
+// The number of digits XLA prints: the second one if the first does not read back as the same value.
 const DIGITS: Record<string, Ints> = { f64: [15, 17], f32: [6, 9], f16: [5], bf16: [4], f8e4m3fn: [3], f8e5m2: [2] };
 function floatText(type: string, x: number): string {
   const [few = 6, all = few] = DIGITS[type] ?? [];
@@ -85,14 +85,14 @@ function elements(literal: Decoded<typeof LITERAL>, type: string): string[] {
   if (!bytes) return [];
   const texts: string[] = [];
   if (['pred', 's32', 's64', 'u32', 'u64'].includes(type)) {
-    const r = new (wire().BinaryReader)(bytes); // these are varints, the others lie as in memory
+    const r = new (wire().BinaryReader)(bytes); // these are varints, the others are raw memory
     while (r.pos < bytes.length) texts.push(String(type[0] === 's' ? r.int64() : r.uint64()));
     return texts;
   }
   const part = COMPLEX[type] ?? type;
   const dtype = dtypeFrom('hlo', PRIMITIVES.indexOf(part));
   const { array, bytes: size } = DTYPES[dtype];
-  // A copy, for a typed array must begin at a multiple of its element's size.
+  // A copy, since a typed array must start at a multiple of its element size.
   const values = new array(new Uint8Array(bytes).buffer, 0, Math.floor(bytes.length / size));
   for (const x of decodeFloats(dtype, values)) texts.push(part in DIGITS ? floatText(part, Number(x)) : String(x));
   return part === type ? texts : texts.flatMap((re, i) => (i % 2 ? [] : `(${re}, ${texts[i + 1]})`));
@@ -194,7 +194,7 @@ const ENUMS: Record<string, readonly (string | undefined)[]> = {
   distribution: ['rng_invalid', 'rng_uniform', 'rng_normal'],
 };
 
-/** Attributes that are more than a field's value; undefined leaves one out. */
+/** Attributes that are not simply a field's value; undefined leaves one out. */
 const SPECIAL: Record<string, (i: Instruction) => unknown> = {
   iota_dimension: (i) => i.dimensions[0] ?? 0,
   inferred_dimension: (i) => i.dimensions[0],
@@ -318,7 +318,7 @@ function frontendText(attributes: Decoded<typeof FRONTEND> | undefined): string[
   return texts.length ? [`frontend_attributes=${set(texts)}`] : [];
 }
 
-/** Where an instruction came from. A stack frame is given by its file and line, not by its number in a table. */
+/** The source of an instruction. A stack frame is printed as its file and line, not as its index in a table. */
 function metadataText(metadata: Decoded<typeof METADATA>, stack: Module['frames']): string[] {
   const at = stack?.locations[(stack.frames[metadata.frame - 1]?.location ?? 0) - 1];
   const found = at && { source_file: stack.files[at.file - 1], source_line: at.line, source_column: at.column };
@@ -363,7 +363,7 @@ function computationText(c: Computation, module: Module, nameOf: (id: number) =>
   return `${c.id === module.entry ? 'ENTRY ' : ''}${signature} {\n${lines.join('')}}${thread}\n`;
 }
 
-/** Callees before their callers, those called by the oldest instruction first, as XLA orders its text. */
+/** Computations in XLA's order: callees before callers, those called by the earliest instruction first. */
 function inCallOrder(computations: readonly Computation[]): Computation[] {
   const byId = new Map(computations.map((c) => [c.id, c]));
   const calls = ({ instructions }: Computation) =>

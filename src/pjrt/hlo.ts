@@ -1,4 +1,4 @@
-// What goes in and out of an HLO program.
+// Reads the inputs and outputs of an HLO program.
 import { type ArrayType, DTYPES, dtypeFrom } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import {
@@ -20,22 +20,22 @@ export interface ProgramShape {
   readonly name: string;
   readonly inputs: readonly ArrayType[];
   readonly outputs: readonly ArrayType[];
-  /** Outputs that are written into the memory of an input. */
+  /** Outputs that are written to the memory of an input. */
   readonly aliases: readonly { readonly output: number; readonly input: number }[];
   /** Inputs whose memory the program may use for anything. */
   readonly donors: readonly number[];
-  /** How each output lies on the devices, where the program was split over several. */
+  /** The sharding of each output, if the program was split over several devices. */
   readonly outputShardings: readonly Sharding[];
 }
 
 /** A whole program: computations with their instructions, in the order they run if it was compiled. */
 export const readModule = (bytes: Uint8Array, format: HloFormat): Module => open(MODULE, bytes, format)[0];
 
-/** What goes in and out of a program, a tuple of results flattened. */
+/** The inputs and outputs of a program; a tuple of results is flattened. */
 export function readProgramShape(bytes: Uint8Array, format: HloFormat): ProgramShape {
   const [{ name, shape, aliases, donors, outputSharding }] = open(PROGRAM, bytes, format);
   const result = shape?.result;
-  if (!result) throw new ArgumentError(`these ${bytes.length} bytes of format ${format} hold no HLO program`);
+  if (!result) throw new ArgumentError(`these ${bytes.length} bytes of format ${format} contain no HLO program`);
   const tuple = shape.parameters.findIndex((p) => p.type === TUPLE);
   if (tuple >= 0) {
     throw new ArgumentError(`input ${tuple} of ${name} is a tuple, which cannot be passed: take its parts as inputs`);
@@ -55,7 +55,7 @@ export function readProgramShape(bytes: Uint8Array, format: HloFormat): ProgramS
 
 const leaves = (s: Shape): readonly Shape[] => (s.type === TUPLE ? s.tuple.flatMap(leaves) : [s]);
 
-/** The place among the leaves of the one at a path of tuple indices. */
+/** The index, among all leaves, of the leaf at a path of tuple indices. */
 function leafAt(s: Shape, [index, ...rest]: Ints): number {
   const element = s.tuple[index ?? -1];
   return element ? s.tuple.slice(0, index).flatMap(leaves).length + leafAt(element, rest) : 0;

@@ -1,4 +1,4 @@
-// XLA's devices and compiler through the PJRT C API: the layer everything else stands on.
+// tsxla/pjrt: XLA's devices and compiler through the PJRT C API, the lowest layer of tsxla.
 export { type ArrayType, DTYPES, type DType, type TypedArray } from '../base/dtype.js';
 export * from '../base/errors.js';
 export { decodeFloats, encodeNumbers } from '../base/float.js';

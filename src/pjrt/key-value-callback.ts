@@ -1,5 +1,5 @@
-// A thread that answers one kind of a plugin's calls to the key-value store (key-value.ts): it sleeps until the thread that has
-// the network has the answer.
+// A thread that answers one kind of a plugin's calls to the key-value store (key-value.ts): it sleeps until the network thread
+// has the answer.
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import koffi from 'koffi';
 import { STATUS_CODES } from '../base/errors.js';
@@ -9,16 +9,16 @@ import { STRUCTS } from './layout.js';
 import { addressOf, readBytes, readPointers, Struct } from './struct.js';
 
 const { op, port, answers } = workerData as CallbackData;
-const free = koffi.load(null).symbol('free'); // of the C library: what koffi allocates, it frees
+const free = koffi.load(null).symbol('free'); // of the C library: frees memory allocated by koffi
 const CALLBACK = koffi.proto('void*', ['void*']); // PJRT_Error* f(Args*)
 const CALLBACK_ERROR = koffi.proto('void*', ['int', 'void*', 'size_t']); // PJRT_Error* f(code, message, its size)
 
-/** The struct at an address, not a copy: what is set, the caller sees. */
+/** The struct at an address, not a copy: the caller sees changes. */
 const structAt = <S extends keyof typeof STRUCTS>(name: S, address: bigint): Struct<S> =>
   new Struct(name, {}, Buffer.from(koffi.view(address, STRUCTS[name].size)));
 const textAt = (address: bigint, size: number): string => readBytes(address, size).toString('latin1');
 
-/** What each call asks for, from its arguments. */
+/** Handles each kind of call. */
 const CALLS = {
   get(address: bigint): bigint {
     const args = structAt('PJRT_KeyValueGetCallback_Args', address);
@@ -38,9 +38,9 @@ const CALLS = {
 };
 
 type Getting = Struct<'PJRT_KeyValueGetCallback_Args'> | Struct<'PJRT_KeyValueTryGetCallback_Args'>;
-/** Hands the value over in memory that the plugin frees. */
+/** Returns the value in memory that the plugin frees. */
 function give(getting: Getting, answer: Answer): bigint {
-  const args = getting as Struct<'PJRT_KeyValueGetCallback_Args'>; // the fields that are used here have the same names
+  const args = getting as Struct<'PJRT_KeyValueGetCallback_Args'>; // the fields used here have the same names in both
   if (answer.code) return failure(args.get('callback_error'), answer);
   const { value } = answer;
   const copy: bigint = koffi.alloc('uint8_t', Math.max(value.length, 1));
@@ -49,13 +49,13 @@ function give(getting: Getting, answer: Answer): bigint {
   return 0n;
 }
 
-/** An error made by the plugin's own function, which is given by the address of its address. */
+/** Creates an error with the plugin's own function, which is passed as a pointer to its address. */
 function failure(callbackError: bigint, { code, message }: Pick<Answer, 'code' | 'message'>): bigint {
   const text = Buffer.from(message);
   return koffi.call(readPointers(callbackError, 1)[0]!, CALLBACK_ERROR, code, addressOf(text), text.length);
 }
 
-/** Asks the thread that has the network, and waits. */
+/** Asks the network thread, and waits. */
 function ask(request: Request): Answer {
   try {
     let seen = Atomics.load(answers, 0);

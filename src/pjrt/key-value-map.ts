@@ -1,5 +1,4 @@
-// The keys and values of a key-value store (key-value.ts) and who waits for which, within limits: no process can fill the memory
-// of process 0.
+// The keys, values and waiting gets of a key-value store (key-value.ts). Limits keep a process from filling process 0's memory.
 import { STATUS_CODES, type StatusCode } from '../base/errors.js';
 import type { Answer } from './key-value.js';
 
@@ -13,17 +12,17 @@ export const failed = (code: StatusCode, message: string): Reply => ({
 });
 
 export interface Limits {
-  /** Of keys and values together. */
+  /** The total size of keys and values. */
   readonly bytes: number;
   readonly keys: number;
-  /** Gets that one process waits for. */
+  /** The most gets one process may wait for. */
   readonly waiting: number;
 }
 const LIMITS: Limits = { bytes: 2 ** 30, keys: 2 ** 20, waiting: 2 ** 16 };
 
 type Waiter = (reply: Reply) => void;
 
-/** `Owner` is who asks: a connection. */
+/** `Owner`: the connection that asks. */
 export class KeyValueMap<Owner> {
   readonly #values = new Map<string, Uint8Array>();
   readonly #waiting = new Map<string, { readonly owner: Owner; readonly answer: Waiter }[]>();
@@ -39,7 +38,7 @@ export class KeyValueMap<Owner> {
     if (bytes > most || (!before && this.#values.size === keys))
       return failed(
         'RESOURCE_EXHAUSTED',
-        `${key} (${value.length} bytes) does not fit into the store: it has ${this.#values.size} keys and ${this.#bytes} bytes, and takes ${keys} and ${most}`,
+        `${key} (${value.length} bytes) does not fit into the store: it has ${this.#values.size} keys and ${this.#bytes} bytes, and its limits are ${keys} and ${most}`,
       );
     this.#bytes = bytes;
     this.#values.set(key, value);
@@ -54,7 +53,7 @@ export class KeyValueMap<Owner> {
 
   tryGet(key: string): Reply {
     const known = this.#values.get(key);
-    return known ? ok(known) : failed('NOT_FOUND', `nobody has put ${key}`);
+    return known ? ok(known) : failed('NOT_FOUND', `${key} was never put`);
   }
 
   /** Answers as soon as there is a value. */
@@ -63,7 +62,7 @@ export class KeyValueMap<Owner> {
     const waits = this.#waits.get(owner) ?? 0;
     if (known) answer(ok(known));
     else if (waits >= this.limits.waiting)
-      answer(failed('RESOURCE_EXHAUSTED', `a process waits for ${waits} keys, which is the most it may`));
+      answer(failed('RESOURCE_EXHAUSTED', `a process waits for ${waits} keys, which is the limit`));
     else {
       this.#waits.set(owner, waits + 1);
       const waiting = this.#waiting.get(key) ?? [];
@@ -72,7 +71,7 @@ export class KeyValueMap<Owner> {
     }
   }
 
-  /** Nobody answers this one any more. */
+  /** Drops the waiting gets of an owner. */
   forget(owner: Owner): void {
     if (!this.#waits.delete(owner)) return;
     for (const [key, waiting] of this.#waiting) {

@@ -1,5 +1,5 @@
-// The thread of a key-value store (key-value.ts) that has its network. In process 0 it also is the store. Whoever reaches the
-// port may connect: what a connection can take of this process is bounded, before it has joined and after.
+// The network thread of a key-value store (key-value.ts). In process 0 it is also the store. Any process that reaches the port
+// may connect, so the resources a connection can use are limited, before it has joined and after.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,7 +12,7 @@ import { failed, KeyValueMap, NOTHING, ok, type Reply } from './key-value-map.js
 const { member, lines } = workerData as NetworkData;
 const address = `${member.host.includes(':') ? `[${member.host}]` : member.host}:${member.port}`;
 const me = `process ${member.rank} of ${member.world}`;
-const MORE_TIME = 'TSXLA_RENDEZVOUS_TIMEOUT gives them more seconds';
+const MORE_TIME = 'or set TSXLA_RENDEZVOUS_TIMEOUT to more seconds';
 
 // ---- frames on a socket
 
@@ -27,17 +27,17 @@ function refuse(socket: net.Socket, why: string): void {
 
 interface Reading {
   readonly take: (frame: Frame) => void;
-  /** The other side sends something else, or a frame above the limit of the moment. */
+  /** Called when the other side sends an invalid frame, or one above the current limit. */
   readonly hangUp: (why: string) => void;
-  /** The most bytes that the next frame may have. */
+  /** The largest size of the next frame in bytes. */
   readonly limit: () => number;
 }
-/** Takes every frame. No more is kept in memory than one frame within the limit, and what came with its last bytes. */
+/** Receives frames. Keeps at most one frame within the limit in memory, plus the data that came with its last bytes. */
 function receive(socket: net.Socket, { take, hangUp, limit }: Reading): void {
   let chunks: Buffer[] = [];
   let [size, wanted] = [0, HEADER];
   socket.on('data', (chunk) => {
-    if (!socket.writable) return; // hung up on
+    if (!socket.writable) return; // closed already
     chunks.push(chunk);
     size += chunk.length;
     if (size < wanted) return;
@@ -60,10 +60,10 @@ function receive(socket: net.Socket, { take, hangUp, limit }: Reading): void {
 
 // ---- the store, in process 0
 
-/** Bytes of answers that a process may leave unread. */
+/** The most bytes of answers that a process may leave unread. */
 const MOST_UNREAD = 2 * LARGEST;
-/** Of connections that have not joined: how many there may be, how long each has, and the most bytes of its frame. */
-const [MOST_STRANGERS, TIME_TO_JOIN, JOIN_LIMIT] = [64, 30_000, 2 ** 12];
+/** Limits for connections that have not joined: their number, the time to join in ms, and the bytes of a frame. */
+const [MOST_UNJOINED, TIME_TO_JOIN, JOIN_LIMIT] = [64, 30_000, 2 ** 12];
 
 interface Joined {
   readonly name: string;
@@ -72,13 +72,13 @@ interface Joined {
 }
 
 /**
- * What shows that a process has the token, which itself is not sent: of who joins, and of process 0, with a number that is
- * drawn for each connection.
+ * Proves that a process (a joining one, or process 0) has the token without sending it, with a random nonce for each
+ * connection.
  */
 const proofOf = (token: string, ...words: readonly (string | number)[]): Buffer =>
   createHmac('sha256', token).update(JSON.stringify(words)).digest();
 const [PROOF, NONCE] = [32, 16];
-/** The value of a join: the proof, and the number. */
+/** The value of a join: the proof and the nonce. */
 function joinValue(rank: number, text: string, nonce: Buffer): Uint8Array {
   const { token } = member;
   return token ? Buffer.concat([proofOf(token, 'join', rank, text, nonce.toString('hex')), nonce]) : NOTHING;
@@ -92,48 +92,50 @@ function serve(): Promise<void> {
   const store = new KeyValueMap<net.Socket>();
   const joined = new Map<number, Joined>();
   const left = new Map<number, string>();
-  const strangers = new Set<net.Socket>();
+  const unjoined = new Set<net.Socket>();
   let complete = false;
 
   const deadline = setTimeout(() => {
     const missing = Array.from({ length: member.world }, (_, rank) => rank).filter((rank) => !joined.has(rank));
-    const names = missing.map((rank) => (left.has(rank) ? `${rank} (it had: ${left.get(rank)}; and ended)` : rank));
+    const names = missing.map((rank) =>
+      left.has(rank) ? `${rank} (${left.get(rank)}; it had joined, and ended)` : rank,
+    );
     const message =
-      `process 0 at ${address} waited ${member.timeout} s for ${member.world} processes: not there: ` +
-      `${names.join(', ')}: see whether they started and can reach this address; ${MORE_TIME}`;
+      `process 0 at ${address} waited ${member.timeout} s for ${member.world} processes. Missing: ` +
+      `${names.join(', ')}. Check that they started and can reach this address, ${MORE_TIME}`;
     for (const { answer } of joined.values()) answer(failed('DEADLINE_EXCEEDED', message));
   }, member.timeout * 1000);
 
-  /** Why a process cannot join. Who does not have the token hears no more than that. */
+  /** Why a process cannot join. A process without the token gets no other information. */
   const refusal = ({ number: rank, text, value }: Frame): Reply | undefined => {
     const nonce = Buffer.from(value.subarray(PROOF));
     if ((member.token && nonce.length !== NONCE) || !isSame(value, joinValue(rank, text, nonce)))
       return failed(
         'PERMISSION_DENIED',
-        `process 0 at ${address} ${member.token ? 'has a token, and this process has none or another' : 'has no token, and this process has one'}: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
+        `process 0 at ${address} ${member.token ? 'has a token, but this process has none or another' : 'has no token, but this process has one'}: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
       );
     const [, world, name] = /^tsxla (\d+) (.*)$/s.exec(text) ?? [];
     if (name === undefined)
       return failed(
         'INVALID_ARGUMENT',
-        `process 0 at ${address} does not know the words '${text.slice(0, 80)}': install the same tsxla in all processes`,
+        `process 0 at ${address} does not understand the request '${text.slice(0, 80)}': install the same tsxla version in all processes`,
       );
     if (Number(world) !== member.world)
       return failed(
         'INVALID_ARGUMENT',
-        `process ${rank} (${name}) was told that there are ${world} processes, and process 0 (${member.name}) that there are ${member.world}: give all the same WORLD_SIZE`,
+        `process ${rank} (${name}) has WORLD_SIZE=${world}, but process 0 (${member.name}) has WORLD_SIZE=${member.world}: set it to the same in all processes`,
       );
     if (rank < 0 || rank >= member.world)
       return failed(
         'INVALID_ARGUMENT',
-        `RANK=${rank} (${name}) of ${member.world} processes: give each its own, 0 to ${member.world - 1}`,
+        `RANK=${rank} (${name}) is out of range for ${member.world} processes: give each its own, 0 to ${member.world - 1}`,
       );
     const other = joined.get(rank);
     return (
       other &&
       failed(
         'INVALID_ARGUMENT',
-        `RANK=${rank} is given to two processes: ${other.name}, which has joined at ${address}, and ${name}: give each its own, 0 to ${member.world - 1}`,
+        `RANK=${rank} is set in two processes: ${other.name}, which has joined at ${address}, and ${name}: give each its own, 0 to ${member.world - 1}`,
       )
     );
   };
@@ -141,16 +143,16 @@ function serve(): Promise<void> {
   const server = net.createServer((socket) => {
     let rank = -1;
     const late = setTimeout(() => refuse(socket, `it did not join within ${TIME_TO_JOIN / 1000} s`), TIME_TO_JOIN);
-    strangers.add(socket);
-    if (strangers.size > MOST_STRANGERS) {
-      const [oldest] = strangers; // a process of the group joins at once
-      strangers.delete(oldest!);
-      refuse(oldest!, `${MOST_STRANGERS} others have connected since, and it has not joined`);
+    unjoined.add(socket);
+    if (unjoined.size > MOST_UNJOINED) {
+      const [oldest] = unjoined; // a process of the group joins immediately
+      unjoined.delete(oldest!);
+      refuse(oldest!, `${MOST_UNJOINED} others have connected since, and it has not joined`);
     }
-    socket.setNoDelay(true).on('error', () => {}); // it is closed then
+    socket.setNoDelay(true).on('error', () => {}); // closed next
     socket.on('close', () => {
       clearTimeout(late);
-      strangers.delete(socket);
+      unjoined.delete(socket);
       store.forget(socket);
       if (rank < 0 || complete) return;
       left.set(rank, joined.get(rank)!.name);
@@ -165,7 +167,7 @@ function serve(): Promise<void> {
       }
       rank = frame.number;
       clearTimeout(late);
-      strangers.delete(socket);
+      unjoined.delete(socket);
       joined.set(rank, { name: frame.text.replace(/^tsxla \d+ /, ''), nonce: frame.value.subarray(PROOF), answer });
       complete = joined.size === member.world;
       if (!complete) return;
@@ -176,19 +178,19 @@ function serve(): Promise<void> {
       const { kind, id, text, value } = frame;
       const answer = ({ code, message, value }: Reply) => {
         send(socket, { kind: KIND.answer, id, number: code, text: message, value });
-        if (socket.writableLength > MOST_UNREAD) socket.destroy(); // it asks, and does not read
+        if (socket.writableLength > MOST_UNREAD) socket.destroy(); // it sends requests, but does not read answers
       };
       if (kind === KIND.join && rank < 0) join(frame, answer);
       else if (rank < 0) refuse(socket, 'it has not joined');
       else if (kind === KIND.put) answer(store.put(text, value));
       else if (kind === KIND.tryGet) answer(store.tryGet(text));
       else if (kind === KIND.get) store.get(text, socket, answer);
-      else refuse(socket, `it has joined as ${rank}, and sends a frame of kind ${kind}`);
+      else refuse(socket, `it has joined as ${rank}, but sent a frame of kind ${kind}`);
     };
     const hangUp = (why: string) => refuse(socket, why);
     receive(socket, { take, hangUp, limit: () => (rank < 0 ? JOIN_LIMIT : LARGEST) });
   });
-  // Not at the address itself, which may be of something before this machine, or a name that means itself only here.
+  // Not bound to the given address, which may be a proxy's or a name that only resolves to this machine from elsewhere.
   const host = /^(localhost$|127\.|::1$)/.test(member.host) ? member.host : undefined;
   return new Promise((resolve, reject) => {
     server.listen(member.port, host, resolve).on('error', (e: NodeJS.ErrnoException) => {
@@ -198,14 +200,14 @@ function serve(): Promise<void> {
       reject(
         new Error(
           `process 0 cannot listen at ${address}: ${e.code === 'EADDRINUSE' ? inUse : messageOf(e)}: ` +
-            'set TSXLA_COORDINATOR=host:port, the same in all processes, to a free port of this machine',
+            'set TSXLA_COORDINATOR=host:port to a free port of this machine, in all processes',
         ),
       );
     });
   });
 }
 
-// ---- the way to it, in every process
+// ---- the connection to the store, in every process
 
 class Connection {
   readonly #waiting = new Map<number, (reply: Reply) => void>();
@@ -234,7 +236,7 @@ class Connection {
     receive(socket, { take, hangUp: (why) => socket.destroy(new Error(why)), limit: () => LARGEST });
   }
 
-  /** Sends a frame; the answer, or `late` after so many milliseconds. */
+  /** Sends a frame; the answer, or `late` after a timeout in milliseconds. */
   async ask(frame: Omit<Frame, 'id'>, ms?: number, late?: string): Promise<Reply> {
     if (this.#lost) return this.#lost;
     const id = this.#next++;
@@ -250,7 +252,7 @@ class Connection {
   }
 }
 
-/** Tries until process 0 is there. */
+/** Tries until process 0 answers. */
 async function connect(): Promise<Connection> {
   const end = performance.now() + member.timeout * 1000;
   for (;;) {
@@ -263,8 +265,8 @@ async function connect(): Promise<Connection> {
     socket.destroy();
     if (performance.now() + 200 > end)
       throw new Error(
-        `${me} did not reach process 0 at ${address} within ${member.timeout} s (${messageOf(problem)}): start it, and see that ` +
-          `MASTER_ADDR and MASTER_PORT, or TSXLA_COORDINATOR, name it; ${MORE_TIME}`,
+        `${me} did not reach process 0 at ${address} within ${member.timeout} s (${messageOf(problem)}): start it, check that ` +
+          `MASTER_ADDR and MASTER_PORT, or TSXLA_COORDINATOR, are its address, ${MORE_TIME}`,
       );
     await sleep(200);
   }
@@ -279,8 +281,8 @@ async function join(): Promise<Reply> {
     return failed('UNAVAILABLE', messageOf(e));
   }
   const text = `tsxla ${member.world} ${member.name}`;
-  const late = `${me}: process 0 at ${address} was reached, and did not say within ${member.timeout} s that all have joined`;
-  const grace = 5_000; // process 0 knows better who is missing
+  const late = `${me}: process 0 at ${address} was reached, but did not report within ${member.timeout} s that all have joined`;
+  const grace = 5_000; // process 0 knows which ones are missing: let it answer first
   const nonce = randomBytes(NONCE);
   const reply = await connection.ask(
     { kind: KIND.join, number: member.rank, text, value: joinValue(member.rank, text, nonce) },
@@ -291,7 +293,7 @@ async function join(): Promise<Reply> {
   connection.socket.destroy();
   return failed(
     'PERMISSION_DENIED',
-    `${me}: what listens at ${address} is not process 0, or has another token: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
+    `${me}: the program that listens at ${address} is not process 0, or has another token: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
   );
 }
 
@@ -299,11 +301,11 @@ async function reply(request: Request): Promise<Reply> {
   if (request.op === 'join') return join();
   const value = request.op === 'put' ? request.value : NOTHING;
   if (value.length + HEADER + 4 * request.key.length > LARGEST)
-    return failed('INVALID_ARGUMENT', `${request.key} has ${value.length} bytes: the store takes up to ${LARGEST}`);
+    return failed('INVALID_ARGUMENT', `${request.key} has ${value.length} bytes: the store takes at most ${LARGEST}`);
   const frame = { kind: KIND[request.op], number: 0, text: request.key, value };
   if (request.op !== 'get') return connection.ask(frame);
   const { key, timeoutMs } = request;
-  return connection.ask(frame, timeoutMs, `${me} waited ${timeoutMs} ms for ${key}, and nobody put it`);
+  return connection.ask(frame, timeoutMs, `${me} waited ${timeoutMs} ms for ${key}, which was never put`);
 }
 
 for (const { port, answers } of lines)

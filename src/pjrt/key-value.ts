@@ -1,24 +1,24 @@
-// What processes must tell each other before they can compute together (which devices each has, where its network is): a store
-// of keys and values, in process 0, reached by TCP. A plugin uses it through C callbacks, called on threads of its own, whose
-// answers it waits for. The main thread may be waiting for the plugin at that time, so threads of ours answer: one for the network,
-// and one for each kind of call, or a get that waits could hold up the put that it waits for.
+// The key-value store through which processes exchange what they need to compute together (the devices and network address of
+// each). It lives in process 0 and is reached by TCP. A plugin uses it through C callbacks, which it calls on its own threads and
+// waits for. Since the main thread may be waiting for the plugin, our worker threads answer: one for the network, and one for
+// each kind of call, so that a waiting get cannot block the put it waits for.
 import os from 'node:os';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { RendezvousError, STATUS_CODES } from '../base/errors.js';
 
-/** Which process this is, of how many, and where process 0 is. */
+/** The place of a process: its rank, the number of processes, and the address of process 0. */
 export interface Member {
   readonly rank: number;
   readonly world: number;
   readonly host: string;
   readonly port: number;
-  /** How long all may take to join, in seconds. */
+  /** The time limit for all processes to join, in seconds. */
   readonly timeout: number;
   /** A secret of the group: a process without it cannot join. */
   readonly token?: string;
 }
 
-/** What a thread asks of the one that has the network. Keys have a character for each byte. */
+/** A request to the network thread. Keys have one character for each byte. */
 export type Request = { readonly id: number } & (
   | { readonly op: 'join' }
   | { readonly op: 'put'; readonly key: string; readonly value: Uint8Array }
@@ -27,12 +27,12 @@ export type Request = { readonly id: number } & (
 );
 export interface Answer {
   readonly id: number;
-  /** The number of a status: 0 is OK. */
+  /** A status code: 0 is OK. */
   readonly code: number;
   readonly message: string;
   readonly value: Uint8Array;
 }
-/** One end of a line between threads. `answers` counts answers, for a thread that sleeps until there is one. */
+/** One end of a channel between threads. `answers` counts answers, for a thread that sleeps until there is one. */
 export interface Line {
   readonly port: MessagePort;
   readonly answers: Int32Array;
@@ -46,7 +46,7 @@ export interface CallbackData extends Line {
 }
 const CALLBACKS = ['get', 'put', 'tryGet'] as const;
 
-/** The fields of PJRT_Client_Create_Args that hold them. */
+/** The callbacks, by their fields in PJRT_Client_Create_Args. */
 export interface KeyValueCallbacks {
   readonly kv_get_callback: bigint;
   readonly kv_put_callback: bigint;
@@ -99,22 +99,22 @@ export class KeyValueStore {
   async put(key: string, value: Uint8Array): Promise<void> {
     await this.#ask({ op: 'put', key, value });
   }
-  /** Waits until someone puts it; rejects with DEADLINE_EXCEEDED after so many milliseconds. */
+  /** Waits until the key is put; rejects with DEADLINE_EXCEEDED after a timeout in milliseconds. */
   get(key: string, timeoutMs: number): Promise<Uint8Array> {
     return this.#ask({ op: 'get', key, timeoutMs });
   }
-  /** Rejects with NOT_FOUND if nobody has put it. */
+  /** Returns the value now; rejects with NOT_FOUND if the key was never put. */
   tryGet(key: string): Promise<Uint8Array> {
     return this.#ask({ op: 'tryGet', key });
   }
 
-  /** C functions for a plugin, of any thread, for as long as the store is open. */
+  /** C functions for a plugin, callable on any thread while the store is open. */
   async callbacks(): Promise<KeyValueCallbacks> {
     const addresses = await Promise.all(
       CALLBACKS.map((op, i) => {
         const line = this.#callbackLines[i]!;
         const worker = this.#start('key-value-callback', { op, ...line } satisfies CallbackData, [line.port]);
-        worker.ref(); // until it has said its address
+        worker.ref(); // until it has sent its address
         return new Promise<bigint>((resolve, reject) => worker.once('message', resolve).once('error', reject)).finally(
           () => worker.unref(),
         );
@@ -124,7 +124,7 @@ export class KeyValueStore {
     return { kv_get_callback, kv_put_callback, kv_try_get_callback };
   }
 
-  /** No plugin may use its callbacks any more. */
+  /** Closes the store. No plugin may use its callbacks afterwards. */
   close(): void {
     for (const worker of this.#workers) void worker.terminate();
     this.#port.close();
@@ -132,8 +132,8 @@ export class KeyValueStore {
 
   #start(file: string, workerData: unknown, transferList: MessagePort[]): Worker {
     const url = new URL(`./${file}.js`, import.meta.url);
-    const worker = new Worker(url, { workerData, transferList, execArgv: [] }); // not how the program's own text is read
-    worker.unref(); // the process ends without it
+    const worker = new Worker(url, { workerData, transferList, execArgv: [] }); // without the program's own loaders
+    worker.unref(); // the process may exit without it
     this.#workers.push(worker);
     return worker;
   }

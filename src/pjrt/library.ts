@@ -1,4 +1,4 @@
-// Library files: can this process load one, and loading those that a plugin needs before it.
+// Library files: checks whether this process can load one, and loads those that a plugin needs before it.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import type { LibraryHandle } from 'koffi';
 import { PluginLoadError } from '../base/errors.js';
@@ -6,6 +6,7 @@ import { giveStack } from '../base/native.js';
 import { koffi } from '../base/packages.js';
 import { messageOf } from '../base/thrown.js';
 
+/** Of ELF headers. */
 const MACHINES: Record<number, [name: string, arch: string]> = {
   3: ['x86', 'ia32'],
   40: ['arm', 'arm'],
@@ -14,43 +15,76 @@ const MACHINES: Record<number, [name: string, arch: string]> = {
   243: ['riscv64', 'riscv64'],
 };
 
+/** Of Mach-O headers, macOS's. */
+const APPLE_MACHINES: Record<number, [name: string, arch: string]> = {
+  16777223: ['x86_64', 'x64'],
+  16777228: ['arm64', 'arm64'],
+};
+const [MACHO, UNIVERSAL, SEGMENT] = [0xfeedfacf, 0xbebafeca, 0x19];
+
 /**
- * Throws a PluginLoadError unless `file` is a whole shared library for this process's architecture. Its ELF header
- * tells: dlopen's own answer for another architecture is "No such file or directory".
+ * Throws a PluginLoadError unless `file` is a whole shared library for a platform, by default that of this process. Its
+ * header tells: dlopen's own answer for another architecture is "No such file or directory".
  */
-export function checkLibrary(file: string): void {
-  const header = Buffer.alloc(64);
+export function checkLibrary(file: string, platform = `${process.platform}-${process.arch}`): void {
+  const head = Buffer.alloc(1 << 16);
   let size: number;
   try {
     const fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)); // a pipe would wait for its writer
     try {
       size = fstatSync(fd).size;
-      readSync(fd, header);
+      readSync(fd, head);
     } finally {
       closeSync(fd);
     }
   } catch (e) {
     throw new PluginLoadError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
   }
-  if (process.platform !== 'linux') return; // only Linux has ELF libraries
+  const [os, arch] = platform.split('-') as [string, string];
+  if (os === 'linux') checkElf(file, head, size, arch);
+  if (os === 'darwin') checkMachO(file, head, size, arch);
+}
+
+const isMachO = (head: Buffer): boolean => [MACHO, UNIVERSAL].includes(head.readUInt32LE(0));
+
+function checkElf(file: string, header: Buffer, size: number, wanted: string): void {
+  if (isMachO(header))
+    throw new PluginLoadError(`${file} is a library for macOS, but this process runs on ${process.platform}`);
   if (header.toString('latin1', 0, 4) !== '\x7fELF') {
     throw new PluginLoadError(`${file} is not a shared library: it does not start with an ELF header`);
   }
   const machine = header.readUInt16LE(18);
   const [name, arch] = MACHINES[machine] ?? [`machine ${machine}`, ''];
-  if (arch !== process.arch) {
-    throw new PluginLoadError(`${file} is built for ${name}, but this process is ${process.arch}`);
-  }
-  // The table of sections ends a library, so where it should end tells how long the file should be.
+  if (arch !== wanted) throw new PluginLoadError(`${file} is built for ${name}, but this process is ${wanted}`);
+  // The section table is the end of a library, so its end is the expected size of the file.
   const end = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60);
-  if (size < 64 || size < end) {
-    throw new PluginLoadError(`${file} is cut short: it has ${size} of ${Math.max(end, 64)} bytes`);
+  checkWhole(file, size, Math.max(end, 64));
+}
+
+function checkMachO(file: string, header: Buffer, size: number, wanted: string): void {
+  if (!isMachO(header))
+    throw new PluginLoadError(`${file} is not a shared library: it does not start with a Mach-O header`);
+  if (header.readUInt32LE(0) === UNIVERSAL) return; // of several architectures: the loader chooses
+  const machine = header.readUInt32LE(4);
+  const [name, arch] = APPLE_MACHINES[machine] ?? [`machine ${machine}`, ''];
+  if (arch !== wanted) throw new PluginLoadError(`${file} is built for ${name}, but this process is ${wanted}`);
+  // Load commands follow the header of 32 bytes; those of segments say which bytes of the file are theirs.
+  let end = 32;
+  for (let at = 32, left = header.readUInt32LE(16); left > 0 && at + 72 <= header.length; left--) {
+    if (header.readUInt32LE(at) === SEGMENT)
+      end = Math.max(end, Number(header.readBigUInt64LE(at + 40) + header.readBigUInt64LE(at + 48)));
+    at += Math.max(8, header.readUInt32LE(at + 4));
   }
+  checkWhole(file, size, end);
+}
+
+function checkWhole(file: string, size: number, end: number): void {
+  if (size < end) throw new PluginLoadError(`${file} is cut short: it has ${size} of ${end} bytes`);
 }
 
 /**
- * Loads a library for the life of the process. koffi unloads one when it is garbage collected and when Node ends, with
- * XLA's threads still running in it; a library opened with RTLD_NODELETE stays.
+ * Loads a library for the lifetime of the process. koffi unloads a library on garbage collection and when Node exits, while
+ * XLA's threads still run in it; one opened with RTLD_NODELETE stays loaded.
  */
 export function loadLibrary(path: string, global = false): LibraryHandle {
   giveStack();
@@ -64,12 +98,12 @@ const RTLD_LAZY = 1;
 /** Ends the process at once, without waiting for its threads. */
 export const exitNow = (code: number): void => void koffi().load(null).func('void _exit(int code)')(code);
 
-// Of glibc's mallopt.
+// Parameters of glibc's mallopt.
 const [TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD] = [-1, -2, -3];
 /**
- * Lets this process keep memory that it frees, up to a gibibyte, for what comes next. XLA's CPU client allocates the
- * temporaries of a program at every run; glibc gives such large pieces back to the system and has them zeroed again, page by
- * page, which is a fifth of a small training step. Whoever sets MALLOC_... in the environment decides himself.
+ * Lets this process keep freed memory, up to 1 GiB, for reuse. XLA's CPU client allocates the temporaries of a program at every
+ * run; glibc returns such large blocks to the system, which zeroes them again page by page: a fifth of a small training step.
+ * MALLOC_... in the environment takes precedence.
  */
 export function keepFreedMemory(): void {
   if (process.platform !== 'linux' || Object.keys(process.env).some((name) => /^MALLOC_\w+_$/.test(name))) return;
@@ -79,11 +113,11 @@ export function keepFreedMemory(): void {
     mallopt(TRIM_THRESHOLD, 2 ** 30);
     mallopt(TOP_PAD, 2 ** 26);
   } catch {
-    // another C library: it does as it does
+    // another C library: keep its behaviour
   }
 }
 
-/** Loads libraries in order, so that a plugin which asks for them by name finds them already there. */
+/** Loads libraries in order, so that a plugin that opens them by name finds them loaded. */
 export function preload(paths: readonly string[]): void {
   for (const path of paths) loadLibrary(path, true);
 }

@@ -1,18 +1,18 @@
-// Compile options, from a friendly object to XLA's CompileOptionsProto.
+// Compile options, and their encoding as XLA's CompileOptionsProto.
 import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { encode, message } from './proto.js';
 
 export interface CompileOptions {
-  /** Copies of the program that run on different data; collectives across them are the program's own. Default 1. */
+  /** Copies of the program that run on different data; the program itself has their collectives. Default: 1. */
   readonly numReplicas?: number;
-  /** Devices one copy is split over by its shardings. Default 1. */
+  /** Devices one copy is split over by its shardings. Default: 1. */
   readonly numPartitions?: number;
-  /** The device of each replica and partition: deviceIds[replica * numPartitions + partition]. Default 0, 1, 2, ... */
+  /** The device of each replica and partition: deviceIds[replica * numPartitions + partition]. Default: 0, 1, 2, ... */
   readonly deviceIds?: readonly number[];
-  /** Let XLA partition the program by its shardings. Default: when there are several partitions. */
+  /** Let XLA partition the program by its shardings. Default: true if numPartitions > 1. */
   readonly useSpmd?: boolean;
-  /** Propagate shardings with Shardy (sdy.sharding) and not with GSPMD (mhlo.sharding). Default: with useSpmd. */
+  /** Propagate shardings with Shardy (sdy.sharding) instead of GSPMD (mhlo.sharding). Default: the value of useSpmd. */
   readonly useShardy?: boolean;
   /** Whether XLA may choose the sharding of each input or output that has none: one for all, or one for each. */
   readonly allowSpmdShardingPropagationToParameters?: readonly boolean[];
@@ -43,16 +43,16 @@ const COMPILE_OPTIONS = message({
   overrides: [7, ['map', 'string', message({ string: [1, 'string'], bool: [2, 'bool'] })]],
 });
 
-/** What a program may be split over. */
+/** The devices a program may be split over. */
 interface Available {
   readonly name: string;
   readonly devices: readonly unknown[];
 }
 
-/** XLA's own count is an i32; the largest machines have some ten thousand devices. */
+/** A sanity limit: XLA's count is an i32, and the largest machines have some ten thousand devices. */
 const MOST_DEVICES = 2 ** 20;
 
-/** The bytes PJRT_Client_Compile wants. Equal options give equal bytes, so they can be part of a cache key. */
+/** The options as bytes for PJRT_Client_Compile. Equal options give equal bytes, so they can be part of a cache key. */
 export function encodeCompileOptions(options: CompileOptions = {}, available?: Available): Uint8Array {
   const { numReplicas = 1, numPartitions = 1, deviceIds, profileVersion } = options;
   const { useSpmd = numPartitions > 1, useShardy = useSpmd } = options;
@@ -62,8 +62,8 @@ export function encodeCompileOptions(options: CompileOptions = {}, available?: A
   if (count > most) {
     const parts = numReplicas > 1 ? ` (${numReplicas} replicas x ${numPartitions} partitions)` : '';
     throw new ArgumentError(
-      `compile: the program is split over ${count} devices${parts}, and ${available?.name ?? 'XLA'} has ${most}. Change \
-mhlo.num_partitions and mhlo.num_replicas in the module, or compile it where there are as many devices`,
+      `compile: the program is split over ${count} devices${parts}, but ${available?.name ?? 'XLA'} has ${most}. Change \
+mhlo.num_partitions and mhlo.num_replicas in the module, or compile it where there are enough devices`,
     );
   }
   const devices = deviceIds ?? Array.from({ length: count }, (_, i) => i);
@@ -71,7 +71,7 @@ mhlo.num_partitions and mhlo.num_replicas in the module, or compile it where the
     const wanted = `${numReplicas} x ${numPartitions} different device ids (replicas x partitions)`;
     throw new ArgumentError(`compile: deviceIds is [${devices.join(', ')}]: give ${wanted}`);
   }
-  // A plain program on no particular device is compiled for the client's first: it has no assignment.
+  // A program for one unspecified device has no assignment: it is compiled for the client's first device.
   const deviceAssignment =
     count > 1 || deviceIds
       ? {
@@ -84,7 +84,7 @@ mhlo.num_partitions and mhlo.num_replicas in the module, or compile it where the
       : undefined;
   return encode(COMPILE_OPTIONS, {
     build: {
-      deviceOrdinal: deviceIds ? -1 : undefined, // not the first device, but those of the assignment
+      deviceOrdinal: deviceIds ? -1 : undefined, // use the devices of the assignment, not the first one
       numReplicas,
       numPartitions,
       useSpmd: useSpmd || undefined,
@@ -98,7 +98,7 @@ mhlo.num_partitions and mhlo.num_replicas in the module, or compile it where the
   });
 }
 
-/** Numbers go as text: XLA reads text by the flag's own type, and JavaScript cannot tell 1 from 1.0. */
+/** Numbers are sent as text: XLA parses text by the flag's type, and JavaScript cannot distinguish 1 from 1.0. */
 function overrides(flags: Readonly<Record<string, string | number | boolean>>) {
   const sorted = Object.entries(flags).map(([name, value]) => [name.replace(/^--/, ''), value] as const);
   sorted.sort(([a], [b]) => (a < b ? -1 : 1));

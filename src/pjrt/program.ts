@@ -1,10 +1,10 @@
-// A program as PJRT takes it.
+// Programs in the form PJRT accepts.
 import { Struct } from './struct.js';
 
-/** StableHLO: as text, or as MLIR bytecode. */
+/** StableHLO, as text or MLIR bytecode. */
 export type Program = string | Uint8Array;
 
-/** Over how many devices the module says it is split and copied. Bytecode does not tell. */
+/** The numbers of partitions and replicas in the module's attributes. Not read from bytecode. */
 export function devicesOf(program: Program): { readonly numPartitions?: number; readonly numReplicas?: number } {
   const attributes = typeof program === 'string' && /^\s*module\b[^{\n]*\battributes\s*\{([^}]*)\}/m.exec(program)?.[1];
   const count = (name: string) =>
@@ -14,7 +14,8 @@ export function devicesOf(program: Program): { readonly numPartitions?: number; 
 }
 
 export function encodeProgram(program: Program): Struct<'PJRT_Program'> {
-  const code = Buffer.from(program as string);
+  const bytes = Buffer.from(program as string);
+  const code = Buffer.concat([bytes, Buffer.of(0)]); // MLIR's parser looks for the 0 behind a text, also where a plugin made no copy
   const format = Buffer.from('mlir');
-  return new Struct('PJRT_Program', { code, code_size: code.length, format, format_size: format.length });
+  return new Struct('PJRT_Program', { code, code_size: bytes.length, format, format_size: format.length });
 }

@@ -6,14 +6,14 @@ interface Scalars {
   string: string;
   bytes: Uint8Array; // a view of the message, not a copy
   bool: boolean;
-  int: number; // any int32, int64 or enum; past 2^53 it is the nearest number, so what must be exact is 'int64'
+  int: number; // any int32, int64 or enum; rounded beyond 2^53: use 'int64' where it must be exact
   int64: bigint;
   uint64: bigint;
   float: number;
   double: number;
 }
 type Scalar = keyof Scalars;
-/** A message that contains itself names itself through a function. */
+/** A recursive message refers to itself through a function. */
 type Single = Scalar | Message<unknown> | (() => Message<unknown>);
 type Kind = Single | readonly [Single] | readonly ['map', 'string' | 'int', Single];
 type Fields = Readonly<Record<string, readonly [number, Kind]>>;
@@ -27,11 +27,11 @@ type Value<K> = K extends readonly ['map', infer A, infer B]
       ? Scalars[K]
       : One<K> | undefined;
 /**
- * What decoding gives: absent scalars are zero, absent lists and maps empty, absent messages undefined. Those values
- * are inherited: `message.name` always works, but only what was there is listed by Object.keys or copied by a spread.
+ * The result of decoding: absent scalars are zero, absent lists and maps empty, absent messages undefined. These values
+ * are inherited: `message.name` always works, but Object.keys and spreads see only fields that were present.
  */
 type Decoded<F extends Fields> = { readonly [N in keyof F]: Value<F[N][1]> };
-/** What encoding takes: any part of it. */
+/** The input of encoding: any subset of the fields. */
 type Given<T> = T extends Uint8Array
   ? T
   : T extends readonly (infer E)[]
@@ -51,11 +51,11 @@ interface Field {
 }
 export interface Message<T> {
   readonly fields: ReadonlyMap<number, Field>;
-  readonly absent: Plain; // the value of every field that is not there
+  readonly absent: Plain; // the values of absent fields
   readonly decoded?: T; // never set: carries the type
 }
 
-/** Makes a message of its table of fields. They are written in the order of the table. */
+/** Defines a message by its table of fields. They are written in the order of the table. */
 export function message<const F extends Fields>(fields: F): Message<Decoded<F>> {
   const absent: Plain = {};
   const all = Object.entries<readonly [number, Kind]>(fields).map(([name, [number, kind]]): [number, Field] => {
@@ -105,12 +105,12 @@ function read(message: Message<unknown>, r: BinaryReader, end: number): Plain {
     } else {
       const length = r.uint32();
       const limit = r.pos + length;
-      if (limit > end) throw new RangeError(`field ${number} is longer than what holds it`);
+      if (limit > end) throw new RangeError(`field ${number} is longer than the message that contains it`);
       if (!scalar) add(out, field, read(messageOf(field.kind as Exclude<Single, Scalar>), r, limit));
       else while (r.pos < limit) add(out, field, scalar.read(r)); // packed
     }
   }
-  if (r.pos > end) throw new RangeError('a field ends beyond what holds it');
+  if (r.pos > end) throw new RangeError('a field ends beyond the message that contains it');
   return out;
 }
 
@@ -125,7 +125,7 @@ function add(out: Plain, { name, shape }: Field, value: unknown): void {
   else (out[name] as Map<unknown, unknown>).set((value as Plain)['key'], (value as Plain)['value']);
 }
 
-/** Writes every field that is given, zeros too: in a oneof a given zero means something. Lists of numbers are packed. */
+/** Writes every given field, including zeros, which matter in a oneof. Lists of numbers are packed. */
 export const encode = <T>(message: Message<T>, value: Given<T>): Uint8Array =>
   write(message, value as Plain, new (library().BinaryWriter)()).finish();
 

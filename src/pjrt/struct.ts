@@ -1,4 +1,4 @@
-// C structs as bytes: fields are written and read at the offsets the header gives (layout.ts).
+// C structs as bytes: fields are written and read at the offsets of the C header (layout.ts).
 import { koffi } from '../base/packages.js';
 import { STRUCTS } from './layout.js';
 
@@ -9,7 +9,7 @@ type KindOf<S extends StructName, F extends keyof Fields<S>> = Fields<S>[F] exte
   ? K
   : never;
 
-/** The address of something: an address, or the JavaScript memory itself. */
+/** A pointer argument: an address, or JavaScript memory whose address is passed. */
 export type Pointer = bigint | ArrayBufferView | { readonly bytes: ArrayBufferView } | null;
 type In<K> = K extends 'pointer' ? Pointer : K extends 'bool' ? boolean : K extends 'struct' ? never : number | bigint;
 type Out<K> = K extends 'pointer' ? bigint : K extends 'bool' ? boolean : K extends 'struct' ? Buffer : number;
@@ -18,7 +18,7 @@ export type Values<S extends StructName> = { readonly [F in keyof Fields<S>]?: I
 
 export class Struct<S extends StructName> {
   readonly bytes: Buffer;
-  /** What the fields point at: JavaScript memory that must live as long as this struct is used. */
+  /** JavaScript memory that the fields point to: must live as long as this struct is used. */
   readonly #keep: Partial<Record<keyof Fields<S>, Pointer>> = {};
 
   constructor(
@@ -28,7 +28,7 @@ export class Struct<S extends StructName> {
   ) {
     const { size } = STRUCTS[name];
     this.bytes = bytes ?? Buffer.alloc(size);
-    this.bytes.writeBigUInt64LE(BigInt(size), 0); // every struct begins with its own size
+    this.bytes.writeBigUInt64LE(BigInt(size), 0); // every struct starts with its own size
     for (const field in values) this.set(field as keyof Fields<S>, values[field as keyof Fields<S>] as never);
   }
 
@@ -89,7 +89,7 @@ export const readInt64s = (address: bigint, count: number): number[] => {
   const bytes = readBytes(address, 8 * count);
   return Array.from({ length: count }, (_, i) => Number(bytes.readBigInt64LE(8 * i)));
 };
-/** An array of structs of one kind, as C lays it out. */
+/** Reads a C array of structs. */
 export const readStructs = <S extends StructName>(name: S, address: bigint, count: number): Struct<S>[] => {
   const { size } = STRUCTS[name];
   const bytes = readBytes(address, size * count);

@@ -1,4 +1,4 @@
-// Devices that need not be there: what a plugin can compile for.
+// Topology: devices that a plugin can compile for without having them.
 import { Api } from './api.js';
 import { DeviceDescription } from './device.js';
 import { Executable } from './executable.js';
@@ -26,7 +26,7 @@ export class Topology extends Owner {
     );
   }
 
-  /** By the plugin's own name for it, such as 'v6e:2x2'. */
+  /** Creates a topology by the plugin's own name for it, such as 'v6e:2x2'. */
   static create(plugin: Api | string, name: string, options: Options = {}): Topology {
     const api = typeof plugin === 'string' ? Api.load(plugin) : plugin;
     const list = encodeOptions(options);
@@ -40,7 +40,7 @@ export class Topology extends Owner {
     return new Topology(api, s.get('topology'), name);
   }
 
-  /** Compiles ahead of time: the executable tells memory and cost, and can be serialized, but not run here. */
+  /** Compiles ahead of time: the executable has memory and cost, and can be serialized, but not run. */
   async compile(program: Program, options: CompileOptions = {}): Promise<Executable> {
     const compile_options = encodeCompileOptions({ ...devicesOf(program), ...options }, this);
     return this.ledger.during(async () => {

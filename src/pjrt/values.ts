@@ -3,13 +3,13 @@ import { ArgumentError } from '../base/errors.js';
 import { STRUCTS } from './layout.js';
 import { readInt64s, readString, readStructs, Struct } from './struct.js';
 
-/** A whole number is an int64; write `{ float: 0.75 }` for a float. */
+/** An option's value. Whole numbers are int64; write `{ float: 0.75 }` for a float. */
 export type Option = string | boolean | number | bigint | { readonly float: number } | readonly number[];
 export type Options = Readonly<Record<string, Option>>;
 
 const TYPE = { string: 0, int64: 1, int64s: 2, float: 3, bool: 4 } as const; // PJRT_NamedValue_Type
 
-/** The list as C sees it: one block of structs. The structs keep alive what they point at, so they are given too. */
+/** The list as a C array of structs. `structs` keep the memory alive that they point to, so hold them during the call. */
 export function encodeOptions(options: Options): { bytes: Buffer; count: number; structs: readonly unknown[] } {
   const { size } = STRUCTS.PJRT_NamedValue;
   const entries = Object.entries(options);

@@ -1,4 +1,4 @@
-// What the CUDA plugin needs beside itself: NVIDIA's libraries and compiler tools, and where they are on this machine.
+// Finds the NVIDIA libraries and compiler tools that the CUDA plugin needs on this machine.
 import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readdirSync, readSync } from 'node:fs';
 import path from 'node:path';
@@ -10,7 +10,7 @@ interface CudaFile {
   readonly soname: string;
   readonly package: string; // pip's name for it
   readonly folder: string; // under nvidia/ in site-packages
-  readonly optional?: true; // loaded when there; today's plugins run without it
+  readonly optional?: true; // loaded if found; today's plugins run without it
 }
 
 /** `names` may hold several files of one package and folder. */
@@ -62,15 +62,15 @@ const DRIVER_DIRS = ['/usr/lib/x86_64-linux-gnu', '/usr/lib64', '/usr/local/nvid
 export interface CudaLibraries {
   readonly found: readonly { readonly soname: string; readonly path: string }[];
   readonly missing: readonly { readonly soname: string; readonly package: string }[];
-  /** Libraries the plugin would not find by itself: load them by these paths, in this order, before it. */
+  /** Libraries the plugin would not find by itself: load these paths, in this order, before the plugin. */
   readonly preload: readonly string[];
   /** The folder with bin/ptxas and nvvm/libdevice, for XLA's option xla_gpu_cuda_data_dir. */
   readonly dataDir?: string;
 }
 
 /**
- * Where each library the CUDA plugin needs is. A missing one must be known before the plugin is loaded: it opens them
- * when first used, and one that is not there ends the process.
+ * Locates each library the CUDA plugin needs. Missing ones must be found out before the plugin is loaded: it opens them on
+ * first use, and a missing library ends the process.
  */
 export async function findCudaLibraries(pluginPath: string): Promise<CudaLibraries> {
   const runpath = runpathOf(pluginPath);
@@ -98,7 +98,7 @@ export async function findCudaLibraries(pluginPath: string): Promise<CudaLibrari
     ...runpath.map((dir) => path.dirname(dir)),
     ...sites.map((site) => path.join(site, 'nvidia', TOOLS[major][0]!.folder)),
     ...toolkits,
-    ...(env('PATH') ?? '').split(':').map((dir) => path.dirname(dir)), // where XLA looks too, and conda puts them
+    ...(env('PATH') ?? '').split(':').map((dir) => path.dirname(dir)), // XLA looks here too; conda installs here
   ];
   const has = (root: string, tool: CudaFile) => existsSync(path.join(root, tool.soname));
   const dataDir = candidates.find((root) => TOOLS[major].every((tool) => has(root, tool)));
@@ -114,22 +114,22 @@ export async function findCudaLibraries(pluginPath: string): Promise<CudaLibrari
   };
 }
 
-/** What is missing and the command that gets it; undefined if nothing is. */
+/** What is missing and the command that installs it; undefined if nothing is. */
 export function cudaMissing({ missing }: Pick<CudaLibraries, 'missing'>): string | undefined {
   if (!missing.length) return undefined;
   const driver = missing.some((m) => m.package === DRIVER.package);
   const packages = new Set(missing.map((m) => m.package).filter((name) => name !== DRIVER.package));
-  const sentences = [`the CUDA plugin needs ${missing.map((m) => m.soname).join(', ')}, not found on this machine.`];
+  const sentences = [`the CUDA plugin needs ${missing.map((m) => m.soname).join(', ')}: not found on this machine.`];
   if (driver) {
     sentences.push('libcuda.so.1 comes with the NVIDIA driver (apt-get install nvidia-driver-580; it needs a GPU).');
   }
   if (packages.size) {
-    sentences.push(`Get ${driver ? 'the rest' : 'them'} with: python3 -m pip install ${[...packages].join(' ')}`);
+    sentences.push(`Install ${driver ? 'the rest' : 'them'} with: python3 -m pip install ${[...packages].join(' ')}`);
   }
   return sentences.join(' ');
 }
 
-/** The folders a library looks in for others by itself. The list is among its first strings, so the first bytes do. */
+/** A library's own search path (RUNPATH). It is among the first strings of the file, so reading its first bytes is enough. */
 function runpathOf(file: string): string[] {
   const head = Buffer.alloc(1 << 20);
   const fd = openSync(file, 'r');
@@ -142,7 +142,7 @@ function runpathOf(file: string): string[] {
   return [...new Set(list.map((dir) => path.normalize(dir.replace('$ORIGIN', path.dirname(file)))))];
 }
 
-/** Library names the system's loader knows, with their files. */
+/** Library names known to the system's loader, with their files. */
 async function loaderCache(): Promise<Map<string, string>> {
   const known = new Map<string, string>();
   for (const ldconfig of ['ldconfig', '/sbin/ldconfig']) {

@@ -1,4 +1,4 @@
-// Fetches a plugin: pip downloads the pinned wheel, and the library is unpacked from it.
+// Fetches a plugin: pip downloads the pinned wheel, and its library is unpacked.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -19,7 +19,7 @@ export interface FetchOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-// `python -m pip`, but it ends when its stdin does: however this process dies, even by SIGKILL, the pipe closes.
+// `python -m pip` that exits when its stdin closes: the pipe closes however this process dies, even by SIGKILL.
 const PIP = `
 import os, runpy, sys, threading
 def end_with_parent():
@@ -37,7 +37,7 @@ export async function fetchLibrary(what: Fetchable, folder: string, options: Fet
   try {
     await mkdir(download);
     const wheel = await downloadWheel(what, download, options);
-    await unpack(what, wheel, path.join(folder, library), options.signal);
+    await unpack(what, wheel, folder, options.signal);
     await rm(download, { recursive: true });
     return library;
   } catch (e) {
@@ -45,12 +45,12 @@ export async function fetchLibrary(what: Fetchable, folder: string, options: Fet
   }
 }
 
-/** The sentence for a disk that is full or cannot be written to, if that is what went wrong. */
+/** An error for a disk that is full or not writable; undefined if something else went wrong. */
 export function diskError(e: unknown, what: Fetchable, folder: string): PluginFetchError | undefined {
   const { code, syscall } = e as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT') return new PluginFetchError(noSpace(what, folder), { cause: e });
   if (code === 'EACCES' || code === 'EROFS' || code === 'EPERM' || code === 'ENOTDIR' || syscall === 'mkdir') {
-    const text = `cannot write to ${folder}: ${messageOf(e)}. Set TSXLA_CACHE_DIR to a folder that can be written to`;
+    const text = `cannot write to ${folder}: ${messageOf(e)}. Set TSXLA_CACHE_DIR to a writable folder`;
     return new PluginFetchError(text, { cause: e });
   }
   return undefined;
@@ -59,9 +59,10 @@ export function diskError(e: unknown, what: Fetchable, folder: string): PluginFe
 const title = (what: Fetchable): string => `${what.package} ${what.version}`;
 
 function noSpace(what: Fetchable, folder: string): string {
-  const { size, library } = what.wheel;
-  return `no space left on the disk of ${folder}: ${title(what)} needs ${bytes(size + library.size)} there while \
-it is installed (the wheel ${bytes(size)}, the library ${bytes(library.size)}). Free some, or set TSXLA_CACHE_DIR`;
+  const { size, library, beside = {} } = what.wheel;
+  const unpacked = [library, ...Object.values(beside)].reduce((sum, file) => sum + file.size, 0);
+  return `no space left on the disk of ${folder}: installing ${title(what)} needs ${bytes(size + unpacked)} \
+(wheel ${bytes(size)}, library ${bytes(unpacked)}). Free some space, or set TSXLA_CACHE_DIR to a folder on another disk`;
 }
 
 async function downloadWheel(what: Fetchable, download: string, { onProgress, signal }: FetchOptions): Promise<string> {
@@ -112,11 +113,11 @@ async function largestFile(folder: string): Promise<number> {
 
 /** Runs pip with the first Python that has it. */
 async function runPip(what: Fetchable, args: string[], cwd: string, TMPDIR: string, signal?: AbortSignal) {
-  const otherwise = `or set ${variableOf(what.device)} to a library you have`;
+  const otherwise = `or set ${variableOf(what.device)} to the path of a library`;
   let withoutPip: string | undefined;
   for (const python of PYTHONS) {
     const child = spawn(python, ['-c', PIP, ...args], {
-      cwd, // ours, so that no file of the user's can shadow a Python module
+      cwd, // our own folder: a file of the user's could shadow a Python module
       env: { ...process.env, TMPDIR, PIP_REQUIRE_VIRTUALENV: '0' },
       stdio: ['pipe', 'pipe', 'pipe'],
       signal,
@@ -130,11 +131,11 @@ async function runPip(what: Fetchable, args: string[], cwd: string, TMPDIR: stri
   }
   const reason = withoutPip
     ? `${withoutPip} has no pip. Install it (python3 -m ensurepip, or apt-get install python3-pip)`
-    : 'there is no Python on PATH. Install it (apt-get install python3-pip); it is used for this download only';
-  throw new PluginFetchError(`cannot fetch ${title(what)}: pip is needed to download it and ${reason}, ${otherwise}`);
+    : 'there is no Python on PATH. Install it (apt-get install python3-pip; used only for this download)';
+  throw new PluginFetchError(`cannot fetch ${title(what)}: pip is needed to download it, and ${reason}, ${otherwise}`);
 }
 
-/** How a child ended and the end of what it printed; undefined if there is no such program. */
+/** The exit code of a child and the tail of its output; undefined if there is no such program. */
 async function outcome(child: ChildProcess): Promise<{ code: number | null; output: string } | undefined> {
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
@@ -142,63 +143,74 @@ async function outcome(child: ChildProcess): Promise<{ code: number | null; outp
       output = (output + text).slice(-20_000);
     });
   }
-  child.stdin?.on('error', () => undefined); // it ended first
+  child.stdin?.on('error', () => undefined); // the child may exit first
   return new Promise((resolve, reject) => {
     child.on('error', (e: NodeJS.ErrnoException) => (e.code === 'ENOENT' ? resolve(undefined) : reject(e)));
     child.on('close', (code) => resolve({ code, output }));
   });
 }
 
-/** What pip's output means. */
+/** The error that pip's output stands for. */
 function pipError(what: Fetchable, output: string, cwd: string): Error {
   const lines = output.split('\n').filter((line) => line.trim());
   const said = (lines.findLast((line) => /ERROR|Error:/.test(line)) ?? lines.at(-1) ?? 'nothing').trim();
   const got = /Got\s+([0-9a-f]{64})/.exec(output)?.[1];
   if (got) {
     return new PluginCorruptError(
-      `the wheel of ${title(what)} that pip downloaded is not the one tsxla knows: its sha256 is ${got}, expected \
-${what.wheel.sha256}. The package index or a proxy gave another or a half-written file; nothing was installed`,
+      `the wheel of ${title(what)} that pip downloaded is not the pinned one: its sha256 is ${got}, expected \
+${what.wheel.sha256}. The package index or a proxy sent another file or only part of it; nothing was installed`,
     );
   }
   if (/Errno (28|122)\b/.test(output)) return new PluginFetchError(noSpace(what, path.dirname(cwd)));
   if (/No matching distribution|Could not find a version|ConnectionError|NewConnectionError|Max retries/.test(output)) {
     return new PluginFetchError(
       `cannot fetch ${title(what)}: pip could not reach a package index, or the index has no such package. Check the \
-network and pip's settings (pip config list), or set ${variableOf(what.device)} to a library you have. pip said: ${said}`,
+network and pip's settings (pip config list), or set ${variableOf(what.device)} to the path of a library. pip said: ${said}`,
     );
   }
   return new PluginFetchError(`cannot fetch ${title(what)}: pip failed. pip said: ${said}`);
 }
 
-async function unpack(what: Fetchable, wheel: string, target: string, signal?: AbortSignal): Promise<void> {
-  const hash = createHash('sha256');
+/** Writes the library, and what lies beside it, into the folder; throws unless each is what the table pins. */
+async function unpack(what: Fetchable, wheel: string, folder: string, signal?: AbortSignal): Promise<void> {
+  const { library, beside = {} } = what.wheel;
+  const inside = path.posix.dirname(what.member);
+  const pins = new Map([[what.member, library.sha256]]);
+  for (const [name, { sha256 }] of Object.entries(beside)) pins.set(path.posix.join(inside, name), sha256);
+  const found = new Map<string, string>();
   try {
-    const { default: yauzl } = await import('yauzl'); // not needed once the plugin is there
+    const { default: yauzl } = await import('yauzl'); // not needed once the plugin is installed
     const zip = await yauzl.openPromise(wheel, { autoClose: false });
     try {
       for await (const entry of zip.eachEntry()) {
-        if (entry.fileName !== what.member) continue;
+        if (!pins.has(entry.fileName)) continue;
+        const hash = createHash('sha256');
         const hashed = async function* (source: AsyncIterable<Buffer>) {
           for await (const chunk of source) {
             hash.update(chunk);
             yield chunk;
           }
         };
-        const out = createWriteStream(target, { highWaterMark: 1 << 20, mode: 0o644 });
+        const out = createWriteStream(path.join(folder, path.basename(entry.fileName)), {
+          highWaterMark: 1 << 20,
+          mode: 0o644,
+        });
         await pipeline(await zip.openReadStreamPromise(entry), hashed, out, signal ? { signal } : {});
-        break;
+        found.set(entry.fileName, hash.digest('hex'));
+        if (found.size === pins.size) break;
       }
     } finally {
       zip.close();
     }
   } catch (e) {
-    // Errors of the file system name the system call; the others are yauzl's or zlib's, about the zip.
+    // File system errors have a `syscall`; others come from yauzl or zlib and concern the zip.
     if ((e as NodeJS.ErrnoException).syscall || signal?.aborted) throw e;
     throw new PluginFetchError(halfWritten(what, messageOf(e)), { cause: e });
   }
-  const actual = hash.digest('hex');
-  if (actual === what.wheel.library.sha256) return;
-  throw new PluginCorruptError(
-    `${what.member} in the wheel of ${title(what)} has sha256 ${actual}, expected ${what.wheel.library.sha256}`,
-  );
+  for (const [member, expected] of pins) {
+    const actual = found.get(member);
+    if (actual === expected) continue;
+    const how = actual ? `has sha256 ${actual}, expected ${expected}` : 'is missing';
+    throw new PluginCorruptError(`${member} in the wheel of ${title(what)} ${how}`);
+  }
 }

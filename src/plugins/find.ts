@@ -1,4 +1,4 @@
-// Finds the plugin library of a device, and fetches it where there is none.
+// Finds the plugin library of a device, and fetches it if none is installed.
 import { existsSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { isInside } from '../base/folder.js';
 import { bytes } from '../base/format.js';
 import { anyObject, readJsonSync } from '../base/json.js';
 import { notice } from '../base/log.js';
-import { distrustWay } from '../base/trust.js';
+import { distrustPath } from '../base/trust.js';
 import { checkLibrary } from '../pjrt/library.js';
 import { diskError, fetchLibrary, type OnProgress } from './fetch.js';
 import { installedVersion, sitePackages } from './python.js';
@@ -19,11 +19,11 @@ import {
   entryNames,
   install,
   type Manifest,
-  mendingCommand,
   openEntry,
   pinned,
   recordFile,
   removeEntry,
+  repairCommand,
   storeDir,
 } from './store.js';
 import { DEVICE_TYPES, type DeviceType, type Fetchable, fetchable, PLUGINS, variableOf } from './table.js';
@@ -35,7 +35,7 @@ export interface FoundPlugin {
   readonly package?: string | undefined;
   readonly version?: string | undefined;
   readonly size: number;
-  /** What the library's checksum should be, where that is known. */
+  /** The expected checksum of the library, if known. */
   readonly sha256?: string | undefined;
 }
 
@@ -43,11 +43,11 @@ export interface FindOptions {
   /** false: never download anything. */
   readonly fetch?: boolean | undefined;
   readonly onProgress?: OnProgress | undefined;
-  /** As npm names it; this one unless given. */
+  /** The platform in npm's terms (linux-x64). Default: this machine's. */
   readonly platform?: string | undefined;
 }
 
-/** The plugin for a device: named by the environment, else from npm, the store or Python, else fetched. */
+/** The plugin for a device: from the environment variable, npm, the store or Python, in this order, or else fetched. */
 export async function findPlugin(device: DeviceType, options: FindOptions = {}): Promise<FoundPlugin> {
   checkDevice(device);
   const where = options.platform ?? platform();
@@ -59,23 +59,25 @@ export async function findPlugin(device: DeviceType, options: FindOptions = {}):
     (await fromPython(device)) ??
     (what && options.fetch !== false ? await fetchInto(what, options.onProgress, () => openEntry(what)) : undefined);
   if (!found) throw new PluginNotFoundError(what ? notFound(what) : noneFor(device, where));
-  checkLibrary(found.path);
+  checkLibrary(found.path, where);
   if (found.source !== 'store' && found.source !== 'fetched') checkOpenToAll(found.path);
   return found;
 }
 
 /**
- * A library that is not in the store is the user's choice, as is whose it is: an administrator's Python, a colleague's
- * environment. But nobody means to run code that every user of the machine can change.
+ * A library outside the store is the user's choice, including its owner (an administrator's Python, a colleague's environment),
+ * but one that every user of the machine can change is refused.
  */
 function checkOpenToAll(file: string): void {
   const { mode } = statSync(file);
   const isOpen = process.getuid && mode & 0o002;
   const reason = isOpen
-    ? `everybody can write to it (mode ${(mode & 0o777).toString(8)}): run chmod o-w on it`
-    : distrustWay(file);
+    ? `every user can write to it (mode ${(mode & 0o777).toString(8)}): run chmod o-w on it`
+    : distrustPath(file);
   if (reason)
-    throw new PluginCorruptError(`${file} is not loaded: ${reason}. Or copy it to a folder that only you can write to`);
+    throw new PluginCorruptError(
+      `${file} was not loaded: ${reason}. Or copy it to a folder that only you can write to`,
+    );
 }
 
 function checkDevice(device: string): void {
@@ -89,13 +91,13 @@ function noneFor(device: DeviceType, where: string): string {
   const has = [
     ...new Set(PLUGINS.filter((p) => p.device === device).flatMap((p) => Object.keys(p.fetch?.wheels ?? {}))),
   ];
-  return `there is no ${device} plugin for ${where} today (there is one for ${has.join(' and ')}). If you have built \
+  return `there is no ${device} plugin for ${where} (available for: ${has.join(', ')}). If you have built \
 one, set ${variableOf(device)} to its path`;
 }
 
 function notFound(what: Fetchable): string {
   const { device, wheel } = what;
-  return `no ${device} plugin was found, and fetching is off. Looked at ${variableOf(device)} (not set), the npm package \
+  return `no ${device} plugin was found, and fetching is turned off. Looked at ${variableOf(device)} (not set), the npm package \
 ${npmPackage(device, what.platform)}, the store ${path.join(storeDir(), entryName(what))}, and the Python packages \
 ${packagesOf(device)
   .map((p) => p.package)
@@ -108,7 +110,7 @@ function fromEnvironment(device: DeviceType): FoundPlugin | undefined {
   const file = env(variableOf(device));
   if (!file) return undefined;
   if (!existsSync(file)) {
-    throw new PluginNotFoundError(`${variableOf(device)} names ${file}, and there is no such file`);
+    throw new PluginNotFoundError(`${variableOf(device)} is ${file}, which does not exist`);
   }
   return { device, path: path.resolve(file), source: 'environment', size: statSync(file).size };
 }
@@ -122,7 +124,7 @@ async function fromNpm(device: DeviceType, where: string): Promise<FoundPlugin |
     return undefined; // not installed
   }
   const folder = path.dirname(file);
-  const error = (message: string) => new PluginCorruptError(`${message}. Mend it: ${mendNpm(folder)}`);
+  const error = (message: string) => new PluginCorruptError(`${message}. To repair it, ${npmRepair(folder)}`);
   const about = Object(readJsonSync(file, anyObject, { error })?.['tsxla']) as Partial<Manifest>;
   const { package: pkg, version, sha256, library: inside } = about;
   const what = fetchable(device, where);
@@ -136,10 +138,10 @@ async function fromNpm(device: DeviceType, where: string): Promise<FoundPlugin |
   if (size !== about.size) {
     throw error(`${library} has ${size} of ${about.size} bytes`);
   }
-  await checkHash(library, sha256, mendNpm(folder), recordFile(`npm-${device}-${where}`));
+  await checkHash(library, sha256, npmRepair(folder), recordFile(`npm-${device}-${where}`));
   return { device, path: library, source: 'npm', package: pkg, version, size, sha256 };
 }
-const mendNpm = (folder: string): string => `remove ${folder}, then run npm install`;
+const npmRepair = (folder: string): string => `remove ${folder}, then run npm install`;
 
 const fromEntry = (e: Entry, source: 'store' | 'fetched'): FoundPlugin => {
   const { device, package: pkg, version, size, sha256 } = e;
@@ -164,13 +166,13 @@ async function fromPython(device: DeviceType): Promise<FoundPlugin | undefined> 
 }
 
 export interface InstallOptions {
-  /** Fetch again, even if what is there is whole. */
+  /** Fetch again, even if the installed plugin is intact. Default: false. */
   readonly force?: boolean | undefined;
   readonly onProgress?: OnProgress | undefined;
   readonly platform?: string | undefined;
 }
 
-/** Puts the pinned plugin of a device into the store. One that is there and whole is kept; a damaged one is replaced. */
+/** Installs the pinned plugin of a device into the store. An intact one is kept; a damaged one is replaced. */
 export async function installPlugin(device: DeviceType, options: InstallOptions = {}): Promise<FoundPlugin> {
   checkDevice(device);
   const where = options.platform ?? platform();
@@ -197,7 +199,7 @@ async function fetchInto(what: Fetchable, onProgress?: OnProgress, accept?: () =
   }
 }
 
-/** Removes a device's plugins from the store, whatever their version; returns the folders removed. */
+/** Removes all versions of a device's plugins from the store; returns the removed folders. */
 export async function removePlugin(device: DeviceType): Promise<string[]> {
   checkDevice(device);
   const prefixes = packagesOf(device).map((p) => `${p.package}-`);
@@ -207,9 +209,9 @@ export async function removePlugin(device: DeviceType): Promise<string[]> {
   return Promise.all(names.map(removeEntry));
 }
 
-/** Computes the library's checksum and compares it with the one it should have, where that is known. */
+/** Computes the library's checksum and compares it with the expected one, if known. */
 export async function verifyPlugin(found: FoundPlugin): Promise<void> {
   if (!found.sha256) return;
-  const mend = found.source === 'npm' ? mendNpm(path.dirname(found.path)) : mendingCommand(found.device);
-  await checkHash(found.path, found.sha256, mend);
+  const repair = found.source === 'npm' ? npmRepair(path.dirname(found.path)) : repairCommand(found.device);
+  await checkHash(found.path, found.sha256, repair);
 }

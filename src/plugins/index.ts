@@ -1,4 +1,4 @@
-// Plugins: the libraries that bring XLA to a device. Found where they are, fetched once where they are not.
+// tsxla/plugins: the libraries with XLA for a device. Finds installed ones, fetches missing ones once.
 import { platform } from '../base/env.js';
 import { messageOf } from '../base/thrown.js';
 import { type FoundPlugin, findPlugin } from './find.js';
@@ -29,11 +29,11 @@ export interface PluginStatus {
   readonly device: DeviceType;
   /** What findPlugin would return now, without fetching. */
   readonly plugin?: FoundPlugin;
-  /** Why there is none: not installed, or something wrong with it. */
+  /** Why there is no usable plugin: not installed, or damaged. */
   readonly problem?: string;
-  /** What would be fetched. */
+  /** The package that would be fetched. */
   readonly fetchable?: Fetchable | undefined;
-  /** What the store holds for this device, of any version. */
+  /** Plugins for this device in the store, of any version. */
   readonly installed: readonly Entry[];
 }
 

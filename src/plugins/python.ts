@@ -1,4 +1,4 @@
-// The Python found on PATH: only ever asked where its packages are, and to run pip.
+// The Python found on PATH: used only to locate its packages and to run pip.
 import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -26,7 +26,7 @@ export async function sitePackages(): Promise<string[]> {
       dirs.push(...parseJson(stdout, python, list(text)));
       break;
     } catch {
-      // No Python, or one that does not run: then it holds no packages for us.
+      // No Python, or a broken one: it has no packages to use.
     }
   }
   return [...new Set(dirs)];

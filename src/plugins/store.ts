@@ -1,5 +1,5 @@
-// The store: one folder for each installed plugin, with its library and a manifest of what was put there. What is
-// loaded from it is what tsxla's own table pins, and nothing that other users can change.
+// The store: one folder for each installed plugin, with its library and a manifest. Only libraries that tsxla's own table pins
+// are loaded from it, and none that other users can change.
 import { randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { lstat, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -22,7 +22,7 @@ export interface Manifest {
   readonly library: string; // file name
   readonly sha256: string;
   readonly size: number;
-  readonly mtimeMs: number; // when it was installed; nothing depends on it
+  readonly mtimeMs: number; // time of installation; informational
 }
 
 /** An installed plugin; `path` is its library. */
@@ -33,22 +33,22 @@ export interface Entry extends Manifest {
 export const storeDir = (): string => path.join(cacheDir(), 'plugins');
 export const entryName = (p: { package: string; version: string; platform: string }): string =>
   `${p.package}-${p.version}-${p.platform}`;
-/** Where it is remembered that a library had the right content. Outside the entry: who replaces that leaves this behind. */
+/** The record of a library's verified hash. Outside the entry, so that replacing the entry does not replace it. */
 export const recordFile = (name: string): string => path.join(storeDir(), `${name}.verified`);
 
-/** Throws unless the file's SHA-256 is the expected one. `mend` is the command that puts it right. */
-export async function checkHash(file: string, expected: string, mend: string, record?: string): Promise<void> {
+/** Throws unless the file has the expected SHA-256. `repair` is the command that repairs it. */
+export async function checkHash(file: string, expected: string, repair: string, record?: string): Promise<void> {
   const actual = await (record ? rememberedSha256(file, record) : sha256Of(file));
   if (actual === expected) return;
   throw new PluginCorruptError(
-    `${file} is not the library that was installed: its sha256 is ${actual}, expected ${expected}. Mend it with: ${mend}`,
+    `${file} is not the library that was installed: its sha256 is ${actual}, expected ${expected}. Repair it with: ${repair}`,
   );
 }
 
-export const mendingCommand = (device: DeviceType): string => `tsxla plugins install ${device}`;
+export const repairCommand = (device: DeviceType): string => `tsxla plugins install ${device}`;
 const manifestFile = (name: string): string => path.join(storeDir(), name, 'manifest.json');
 
-/** The entry as its manifest tells it; undefined if there is none, or no readable one (then it is installed anew). */
+/** The entry described by its manifest; undefined if that is missing or unreadable (then it is installed again). */
 async function readEntry(name: string): Promise<Entry | undefined> {
   try {
     const manifest = (await readJson(manifestFile(name), object({ library: text }))) as Manifest | undefined;
@@ -58,7 +58,7 @@ async function readEntry(name: string): Promise<Entry | undefined> {
   }
 }
 
-/** What the manifest of a pinned plugin must say. */
+/** The expected manifest of a pinned plugin. */
 export const pinned = (what: Fetchable): Omit<Manifest, 'mtimeMs'> => ({
   device: what.device,
   package: what.package,
@@ -70,13 +70,13 @@ export const pinned = (what: Fetchable): Omit<Manifest, 'mtimeMs'> => ({
 
 /**
  * Opens the entry of a pinned plugin, or returns undefined if there is none. Throws unless it is what the table pins.
- * The content is hashed when the file has changed in any way since it was last hashed, and always with `full`.
+ * Hashes the content if the file has changed since it was last hashed, and always with `full`.
  */
 export async function openEntry(what: Fetchable, { full = false } = {}): Promise<Entry | undefined> {
   const name = entryName(what);
   const entry = await readEntry(name);
   if (!entry) return undefined;
-  const mend = mendingCommand(what.device);
+  const repair = repairCommand(what.device);
   const expected = pinned(what);
   const library = path.join(storeDir(), name, expected.library);
   const file = await lstat(library).catch(() => undefined);
@@ -85,26 +85,34 @@ export async function openEntry(what: Fetchable, { full = false } = {}): Promise
     if (said === value) continue;
     throw new PluginCorruptError(
       `${manifestFile(name)} was changed: ${key} is ${JSON.stringify(said)}, expected ${JSON.stringify(value)}. \
-Mend it with: ${mend}`,
+Repair it with: ${repair}`,
     );
   }
-  if (!file) throw new PluginCorruptError(`${library} is gone from the store. Mend it with: ${mend}`);
+  if (!file) throw new PluginCorruptError(`${library} is missing from the store. Repair it with: ${repair}`);
   checkStore();
   const reason =
     distrustFolder(path.dirname(library)) ??
     (file.isFile() ? distrust(library, file) : `${library} is not a regular file`);
-  if (reason) throw new PluginCorruptError(`${library} is not loaded: ${reason}. Mend it with: ${mend}`);
-  await checkHash(library, expected.sha256, mend, full ? undefined : recordFile(name));
+  if (reason) throw new PluginCorruptError(`${library} was not loaded: ${reason}. Repair it with: ${repair}`);
+  await checkHash(library, expected.sha256, repair, full ? undefined : recordFile(name));
+  for (const [beside, { sha256 }] of Object.entries(what.wheel.beside ?? {})) {
+    const file = path.join(path.dirname(library), beside);
+    const found = await lstat(file).catch(() => undefined);
+    if (!found?.isFile()) throw new PluginCorruptError(`${file} is missing from the store. Repair it with: ${repair}`);
+    const reason = distrust(file, found);
+    if (reason) throw new PluginCorruptError(`${library} was not loaded: ${reason}. Repair it with: ${repair}`);
+    await checkHash(file, sha256, repair, full ? undefined : recordFile(`${name}.${beside}`));
+  }
   return { ...entry, path: library };
 }
 
-/** Throws if other users can change what is in the store. The folder of all caches may be a sticky one, as /tmp is. */
+/** Throws if other users can change the store's content. The cache folder itself may be sticky, as /tmp is. */
 function checkStore(): void {
   const { uid } = statSync(cacheDir());
   const reason = distrust(cacheDir(), { uid, mode: 0 }) ?? distrustFolder(storeDir());
   if (!reason) return;
   throw new PluginCorruptError(
-    `plugins in ${storeDir()} are not loaded: ${reason}. Or set TSXLA_CACHE_DIR to a folder that only you can write to`,
+    `plugins in ${storeDir()} were not loaded: ${reason}. Or set TSXLA_CACHE_DIR to a folder that only you can write to`,
   );
 }
 
@@ -114,7 +122,7 @@ async function writeManifest(folder: string, { path: _, ...manifest }: Entry): P
   await rename(draft, path.join(folder, 'manifest.json'));
 }
 
-/** Names of the installed entries; with `unfinished`, of those too that a stopped installation left. */
+/** Names of the installed entries; with `unfinished`, also those left by an interrupted installation. */
 export async function entryNames({ unfinished = false } = {}): Promise<string[]> {
   const names = await readdir(storeDir()).catch(() => []);
   const entries = names.filter((name) => existsSync(manifestFile(name)) && !name.includes('.tmp-'));
@@ -132,26 +140,28 @@ export async function listEntries(): Promise<Entry[]> {
 // A temporary folder is its entry's name with a suffix, on the same file system, so that one rename installs it.
 const temporaryName = (name: string): string => path.join(storeDir(), `${name}.tmp-${randomUUID()}`);
 
-/** Removes what dead installations of this entry left. Only the lock's holder may call it. */
+/** Removes leftovers of dead installations of this entry. Only the lock's holder may call it. */
 async function sweep(name: string): Promise<void> {
   for (const left of await readdir(storeDir())) {
     if (left.startsWith(`${name}.tmp-`)) await rm(path.join(storeDir(), left), { recursive: true, force: true });
   }
 }
 
-/** Takes an entry out of the store by a rename, so that a kill half-way leaves no half-deleted entry. */
+/** Removes an entry by renaming it first, so that a kill half-way leaves no half-deleted entry. */
 async function discard(name: string): Promise<void> {
   const aside = temporaryName(name);
   await rename(path.join(storeDir(), name), aside).catch((e) => {
     if (e.code !== 'ENOENT') throw e;
   });
   await rm(aside, { recursive: true, force: true });
-  await rm(recordFile(name), { force: true });
+  for (const file of await readdir(storeDir()))
+    if (file === path.basename(recordFile(name)) || (file.startsWith(`${name}.`) && file.endsWith('.verified')))
+      await rm(path.join(storeDir(), file), { force: true });
 }
 
 const FOLDER = 0o755; // whatever the umask: a folder that others can write to is refused
 
-/** One process at a time works on an entry. */
+/** Takes the lock of an entry: one process at a time works on it. */
 async function lock(name: string): Promise<Lock> {
   makeFolder(storeDir(), FOLDER);
   checkStore();
@@ -165,8 +175,8 @@ async function lock(name: string): Promise<Lock> {
 type Fill = (folder: string, lost: AbortSignal) => Promise<Omit<Manifest, 'mtimeMs'>>;
 
 /**
- * Installs an entry that `fill` puts into a temporary folder, unless `accept` finds it good already.
- * However many processes call this at once, one fills and the rest find it there.
+ * Installs an entry that `fill` writes into a temporary folder, unless `accept` finds a good one already.
+ * If several processes call this at once, one fills it and the others find it installed.
  */
 export async function install(name: string, fill: Fill, accept?: () => Promise<Entry | undefined>): Promise<Entry> {
   for (;;) {
@@ -176,7 +186,7 @@ export async function install(name: string, fill: Fill, accept?: () => Promise<E
     try {
       await sweep(name);
       const present = await accept?.().catch((e) => {
-        if (!(e instanceof PluginCorruptError)) throw e; // a corrupt entry is what installing mends
+        if (!(e instanceof PluginCorruptError)) throw e; // installing repairs a corrupt entry
       });
       if (present) return present;
       await mkdir(temporary, { mode: FOLDER });
@@ -189,7 +199,7 @@ export async function install(name: string, fill: Fill, accept?: () => Promise<E
       await rename(temporary, path.join(storeDir(), name));
       return entry;
     } catch (e) {
-      // Whoever took a lost lock has swept our folder: go round again, and find what they installed.
+      // We lost the lock, and the process that took it removed our folder: try again, and find what it installed.
       if (!held.lost.aborted && !(begun && !existsSync(temporary))) throw e;
     } finally {
       await rm(temporary, { recursive: true, force: true });
@@ -198,7 +208,7 @@ export async function install(name: string, fill: Fill, accept?: () => Promise<E
   }
 }
 
-/** Removes an entry; says where it was. */
+/** Removes an entry; returns its folder. */
 export async function removeEntry(name: string): Promise<string> {
   const held = await lock(name);
   try {

@@ -1,7 +1,7 @@
-// The plugin libraries tsxla knows: which Python package ships each, and the exact wheels it fetches.
+// The table of plugin libraries: which Python package ships each, and the exact wheels that are fetched.
 import path from 'node:path';
 
-export const DEVICE_TYPES = ['cpu', 'cuda', 'tpu'] as const;
+export const DEVICE_TYPES = ['cpu', 'cuda', 'tpu', 'mps'] as const;
 export type DeviceType = (typeof DEVICE_TYPES)[number];
 
 /** One wheel, pinned. `pip` holds the tags to ask for, so that any python3 downloads this same file. */
@@ -14,7 +14,15 @@ export interface Wheel {
   };
   readonly size: number;
   readonly sha256: string;
-  readonly library: { readonly size: number; readonly sha256: string };
+  readonly library: Pinned;
+  /** Files that the library reads beside itself, by their names. They lie beside it in the wheel, too. */
+  readonly beside?: Readonly<Record<string, Pinned>>;
+}
+
+/** What the content of a file must be. */
+interface Pinned {
+  readonly size: number;
+  readonly sha256: string;
 }
 
 export interface PluginPackage {
@@ -22,7 +30,7 @@ export interface PluginPackage {
   readonly package: string;
   /** The library's path in the wheel, and so under site-packages. */
   readonly library: string;
-  /** Present if tsxla fetches this package; the others are used when a Python environment has them, at any version. */
+  /** Present if tsxla fetches this package. Others are used in any version, if a Python environment has them. */
   readonly fetch?: { readonly version: string; readonly wheels: Readonly<Record<string, Wheel>> };
 }
 
@@ -98,9 +106,35 @@ export const PLUGINS: readonly PluginPackage[] = [
       },
     },
   },
+  {
+    // Apple GPUs: macOS 14 or later on arm64. StableHLO through MLX, whose Metal kernels lie beside the library.
+    device: 'mps',
+    package: 'jax-mps',
+    library: 'jax_plugins/mps/lib/libpjrt_plugin_mps.dylib',
+    fetch: {
+      version: '0.11.1',
+      wheels: {
+        'darwin-arm64': {
+          pip: { platform: 'macosx_14_0_arm64', python: '3.12', implementation: 'py', abi: 'none' },
+          size: 44_734_365,
+          sha256: 'defef43da225b50689e72300f33772610003189377cc09b0acb0f9a1364d4e2a',
+          library: {
+            size: 31_820_024,
+            sha256: 'a0452ba826bfc89904b3776ec7b92ca52328976a1c38c70f95f979dd5ebd7a02',
+          },
+          beside: {
+            'mlx.metallib': {
+              size: 130_164_152,
+              sha256: 'f0c9a5ca57470c56195e3c8a9d3c61464970583cc5876a8349ac6bf424943d67',
+            },
+          },
+        },
+      },
+    },
+  },
 ];
 
-/** A package, its version and the wheel for one platform: all it takes to fetch a plugin. */
+/** A package, its version and the wheel for one platform: all that is needed to fetch a plugin. */
 export interface Fetchable {
   readonly device: DeviceType;
   readonly package: string;
@@ -110,7 +144,7 @@ export interface Fetchable {
   readonly wheel: Wheel;
 }
 
-/** What would be fetched for a device on a platform, if anything is. */
+/** The package to fetch for a device on a platform, if there is one. */
 export function fetchable(device: DeviceType, platform: string): Fetchable | undefined {
   for (const p of PLUGINS) {
     const wheel = p.fetch?.wheels[platform];
@@ -123,5 +157,5 @@ export function fetchable(device: DeviceType, platform: string): Fetchable | und
 /** The file name of a package's library. */
 export const libraryName = ({ member }: Pick<Fetchable, 'member'>): string => path.basename(member);
 
-/** The environment variable that names a device's library outright. */
+/** The environment variable with the path of a device's library. */
 export const variableOf = (device: DeviceType): string => `TSXLA_PLUGIN_${device.toUpperCase()}`;

@@ -1,11 +1,11 @@
-// A mesh from configuration: sizes of axes, or the environment's, checked against the devices that are there.
+// Creates meshes from configuration or the environment, checked against the available devices.
 import { sizeOf } from '../base/dtype.js';
 import { env, envFlag } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { Mesh } from '../ir/mesh.js';
 import { defaultClient } from '../runtime/value.js';
 
-/** How many devices share the work in which way. What is not said is 1; -1, once, is whatever remains. */
+/** The sizes of the axes. Default: 1. One of them may be -1: the remaining devices. */
 export interface ParallelSizes {
   readonly data?: number;
   readonly fsdp?: number;
@@ -15,7 +15,7 @@ export interface ParallelSizes {
 const AXES = ['data', 'fsdp', 'sequence', 'model'] as const;
 
 export interface SpmdConfig {
-  /** The mesh's shape, if it is given as such: it has to hold what the sizes say. */
+  /** The shape of the mesh. It must agree with the sizes. */
   readonly meshShape?: readonly number[];
   readonly dataParallelSize?: number;
   readonly modelParallelSize?: number;
@@ -23,7 +23,7 @@ export interface SpmdConfig {
   readonly sequenceParallelSize?: number;
 }
 
-/** How many devices there are, of all processes. */
+/** The number of devices of all processes. */
 export const deviceCount = async (): Promise<number> => (await defaultClient()).devices.length;
 
 /** Whether XLA_USE_SPMD asks for it. */
@@ -35,32 +35,33 @@ export function parseSizes(text: string, what: string, axes: readonly string[] =
     const [, axis, size] = /^\s*([A-Za-z]\w*)=(-1|\d+)\s*$/.exec(part) ?? [];
     if (!axis) throw new ArgumentError(`${what} ${text}: write data=2,fsdp=4`);
     if (Number(size) === 0)
-      throw new ArgumentError(`${what} ${text}: ${axis} is 0: it is a whole number from 1, or -1 for what remains`);
-    if (!axes.includes(axis))
-      throw new ArgumentError(`${what} ${text}: there is no axis ${axis}: use ${axes.join(', ')}`);
+      throw new ArgumentError(
+        `${what} ${text}: ${axis} is 0: it must be a whole number of at least 1, or -1 for the remaining devices`,
+      );
+    if (!axes.includes(axis)) throw new ArgumentError(`${what} ${text}: unknown axis ${axis}: use ${axes.join(', ')}`);
     return [axis, Number(size)] as const;
   });
   const twice = entries.find(([axis], i) => entries.findIndex(([other]) => other === axis) !== i);
-  if (twice) throw new ArgumentError(`${what} ${text}: ${twice[0]} is there twice`);
+  if (twice) throw new ArgumentError(`${what} ${text}: ${twice[0]} is given twice`);
   return Object.fromEntries(entries);
 }
 
 /**
- * A mesh of `devices` devices whose axes have these sizes, in the order data, fsdp, sequence, model; those of 1 are left out.
- * `what` asks for it, in errors; `fixed`: no setting gives more devices.
+ * A mesh of `devices` devices with axes of these sizes, in the order data, fsdp, sequence, model; axes of size 1 are omitted.
+ * `what` names the caller in errors; `fixed`: no setting can add devices.
  */
 export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf', { fixed: isFixed = false } = {}): Mesh {
   const unknown = Object.keys(sizes).find((key) => !(AXES as readonly string[]).includes(key));
-  if (unknown) throw new ArgumentError(`${what}: ${unknown} is no way of sharing work: use ${AXES.join(', ')}`);
+  if (unknown) throw new ArgumentError(`${what}: unknown axis ${unknown}: use ${AXES.join(', ')}`);
   const given = AXES.filter((axis) => sizes[axis] !== undefined);
   for (const axis of given)
     if (!(Number.isSafeInteger(sizes[axis]) && (sizes[axis]! > 0 || sizes[axis] === -1)))
       throw new ArgumentError(
-        `${what}: ${axis} is ${sizes[axis]}: it is a whole number from 1, or -1 for what remains`,
+        `${what}: ${axis} is ${sizes[axis]}: it must be a whole number of at least 1, or -1 for the remaining devices`,
       );
   const open = given.filter((axis) => sizes[axis] === -1);
   if (open.length > 1)
-    throw new ArgumentError(`${what}: ${open.join(' and ')} are both -1: only one can be what remains`);
+    throw new ArgumentError(`${what}: ${open.join(' and ')} are both -1: only one axis can take the remaining devices`);
   const fixed = given.filter((axis) => sizes[axis] !== -1);
   const product = fixed.reduce((n, axis) => n * sizes[axis]!, 1);
   if (open.length ? devices % product : devices !== product) {
@@ -79,11 +80,11 @@ export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf', {
 const thereAre = (n: number): string => (n === 1 ? 'there is 1 device' : `there are ${n} devices`);
 /** What to do where a number of devices is not the one that is there. */
 const instead = (wanted: number, devices: number): string =>
-  wanted > devices ? ` (on a CPU, CPU_NUM_DEVICES=${wanted} makes so many virtual ones)` : '';
+  wanted > devices ? ` (on a CPU, CPU_NUM_DEVICES=${wanted} makes that many virtual ones)` : '';
 
 /**
- * The mesh that a configuration means on this many devices: spec 003's names. A mesh shape and the sizes have to agree; where
- * they do not, the error has the arithmetic.
+ * The mesh of a configuration (with Ray Train's names) for this many devices. A mesh shape and sizes must agree; the error
+ * shows the arithmetic.
  */
 export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
   const { meshShape, dataParallelSize, modelParallelSize, fsdpSize, sequenceParallelSize } = config;
@@ -122,17 +123,17 @@ export function meshFromConfig(config: SpmdConfig, devices: number): Mesh {
   return new Mesh(meshShape, axes);
 }
 
-/** The same from the environment: XLA_MESH_SHAPE=2,4, XLA_DATA_PARALLEL_SIZE and its like for FSDP, MODEL_PARALLEL, SEQUENCE_PARALLEL. */
+/** The same from the environment: XLA_MESH_SHAPE=2,4, XLA_DATA_PARALLEL_SIZE, and likewise FSDP, MODEL_PARALLEL, SEQUENCE_PARALLEL. */
 export function meshFromEnv(devices: number): Mesh {
   const number = (name: string): number | undefined => {
     const text = env(name);
     if (text === undefined) return undefined;
-    if (!/^(-1|\d+)$/.test(text)) throw new ArgumentError(`${name}=${text} is no whole number`);
+    if (!/^(-1|\d+)$/.test(text)) throw new ArgumentError(`${name}=${text} is not a whole number`);
     return Number(text);
   };
   const shape = env('XLA_MESH_SHAPE');
   if (shape !== undefined && !/^\d+([,x]\d+)*$/.test(shape))
-    throw new ArgumentError(`XLA_MESH_SHAPE=${shape} is no shape: write 2,4`);
+    throw new ArgumentError(`XLA_MESH_SHAPE=${shape} is not a valid shape: write 2,4`);
   const sizes = {
     dataParallelSize: number('XLA_DATA_PARALLEL_SIZE'),
     fsdpSize: number('XLA_FSDP_SIZE'),

@@ -1,11 +1,11 @@
-// Parameters that are split to save memory (fsdp), and whole where they are used.
+// FSDP parameters: split to save memory, gathered where they are used.
 import type { Expr } from '../ir/expr.js';
 import { Mesh, Sharding } from '../ir/mesh.js';
-import { define } from '../ops/prim/define.js';
-import { constrain } from '../ops/prim/sharding.js';
+import { define, shifted } from '../ops/prim/define.js';
+import { constrain, unsplitFirst } from '../ops/prim/sharding.js';
 import { Tensor } from '../tensor/tensor.js';
 
-/** Whole along some axes; a gradient that passes is split along them again: it is reduced and scattered. */
+/** Gathers along some axes; the gradient is reduced and scattered along them. */
 const gatherOp = define<[Expr], { whole: Sharding; split: Sharding }>({
   name: 'gatherShards',
   infer: ([x]) => x,
@@ -13,6 +13,7 @@ const gatherOp = define<[Expr], { whole: Sharding; split: Sharding }>({
     e.op('sdy.sharding_constraint', [x], [out], { sharding: e.sharding(whole, out.rank) })[0]!,
   // Whole first: the rows of a table that examples of all devices touched are summed on each, not sent to where they belong.
   vjp: (g, _, { whole, split }) => [constrain(constrain(g, whole), split)],
+  batch: shifted(({ whole, split }) => ({ whole: unsplitFirst(whole), split: unsplitFirst(split) })),
 });
 
 interface Split {
@@ -24,15 +25,15 @@ interface Split {
 }
 const splits = new WeakMap<Tensor, Split>();
 
-/** From now on `gathered` makes this tensor whole along an axis. */
+/** Makes `gathered` gather this tensor along an axis. */
 export function gatherAlong(t: Tensor, { mesh, axes }: Sharding, axis: string): void {
   splits.set(t, { mesh, axes, rank: t.ndim, along: [...(splits.get(t)?.along ?? []), axis] });
 }
 
-/** From now on it is as it is. */
+/** Removes a tensor from those that are gathered. */
 export const gatherNoMore = (t: Tensor): void => void splits.delete(t);
 
-/** A parameter as it is used: whole where fsdp split it to save memory; any other tensor as it is. */
+/** Gathers a parameter that fsdp has split; returns other tensors unchanged. */
 export function gathered<T extends Tensor | null>(t: T): T | Tensor {
   const known = Mesh.exists && t ? splits.get(t) : undefined;
   if (!known || !t) return t;

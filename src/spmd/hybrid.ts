@@ -1,11 +1,11 @@
-// Meshes over several slices: fast links inside a slice, the data centre's network between them.
+// Meshes over several TPU slices: fast links (ICI) inside a slice, the data center network (DCN) between them.
 import { sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { Mesh } from '../ir/mesh.js';
 
 /**
  * A mesh of several slices: along each axis, `ici` devices of a slice for each of `dcn` slices. Devices are numbered slice by
- * slice, so neighbours along an axis are of the same slice as far as there are any.
+ * slice, so that neighbours along an axis are in the same slice where possible.
  */
 export function hybridMesh(ici: readonly number[], dcn: readonly number[], axisNames: readonly string[]): Mesh {
   if (ici.length !== dcn.length || ici.length !== axisNames.length)

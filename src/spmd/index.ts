@@ -1,4 +1,4 @@
-// Many devices: meshes of them, and how tensors are split over one. The same code runs on one chip, a host, or a pod.
+// tx.spmd: device meshes, shardings, and parallel training. The same code runs on one chip, a host, or a pod.
 export { Mesh, type MeshOptions, type PartitionSpec, Sharding } from '../ir/mesh.js';
 export {
   deviceCount,

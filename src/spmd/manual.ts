@@ -1,4 +1,4 @@
-// Manual regions: code that says itself what every device does with its part, and what devices exchange.
+// shardMap and collectives: code that states what every device does with its part and what devices exchange.
 
 import { manual } from '../autograd/manual.js';
 import { ArgumentError } from '../base/errors.js';
@@ -14,16 +14,16 @@ import { checkMesh } from './sharding.js';
 
 export interface ShardMapOptions<A extends Tensor[], R> {
   readonly mesh: Mesh;
-  /** How each argument is split; along axes that its spec leaves out, all devices have the same. */
+  /** The spec of each argument; along axes not in the spec it is replicated. */
   readonly in: { readonly [K in keyof A]: PartitionSpec };
-  /** How what the function gives is put together: one spec for a tensor, a list of them for a list of tensors. */
+  /** How the results are put together: a spec for a tensor, a list of specs for a list of tensors. */
   readonly out: R extends Tensor ? PartitionSpec : readonly PartitionSpec[];
-  /** A result that seems to differ along an axis that its spec leaves out is an error; false: it is known not to. */
+  /** Whether a result that may differ along an axis not in its spec is an error. Default: true. */
   readonly check?: boolean;
 }
 
 /**
- * A function of whole tensors that runs fn on every device of the mesh, with that device's parts. Collectives exchange
+ * Returns a function on whole tensors that runs fn on every device of the mesh with that device's parts. Collectives exchange
  * values between devices.
  */
 export function shardMap<A extends Tensor[], R extends Tensor | readonly Tensor[]>(
@@ -38,7 +38,7 @@ export function shardMap<A extends Tensor[], R extends Tensor | readonly Tensor[
     const outer = collective.openRegion();
     if (outer)
       throw new ArgumentError(
-        `shardMap: called inside the region of another, which has all axes of its mesh (${outer}): use collectives there`,
+        `shardMap: called inside another shardMap, which already uses all axes of its mesh (${outer}): use collectives there`,
       );
     const xs = exprs('argument', args);
     checkSpecs('arguments', xs.length, 'in', specs);
@@ -52,7 +52,7 @@ export function shardMap<A extends Tensor[], R extends Tensor | readonly Tensor[
         const result = callUser('shardMap', fn, ...(parts.map((p) => new Tensor(p)) as A));
         isList = Array.isArray(result);
         if (isList && !(result as readonly Tensor[]).length)
-          throw new ArgumentError('shardMap: the function gives an empty list: it must give a tensor, or several');
+          throw new ArgumentError('shardMap: the function returned an empty list: it must return at least one tensor');
         return exprs('result', (isList ? result : [result]) as readonly unknown[]);
       },
       (parts) => {
@@ -83,10 +83,10 @@ function checkSpecs(what: string, count: number, name: 'in' | 'out', specs: read
   const wrong = [...specs].find((spec) => !Array.isArray(spec));
   if (wrong !== undefined)
     throw new ArgumentError(
-      `shardMap: '${name}' has ${describe(wrong)} for a spec: each of the ${what} has a list of its own, such as ['data', null]`,
+      `shardMap: '${name}' has ${describe(wrong)} as a spec: each of the ${what} needs a list, such as ['data', null]`,
     );
   if (specs.length !== count)
-    throw new ArgumentError(`shardMap: ${count} ${what} and ${specs.length} specs in '${name}': each has one`);
+    throw new ArgumentError(`shardMap: ${count} ${what} but ${specs.length} specs in '${name}': give one for each`);
 }
 
 /** Of devices along axes that a spec leaves out, one is asked: what it has should not depend on which. */
@@ -96,7 +96,7 @@ function checkAlike(part: Expr, mesh: Mesh, { axes }: Sharding, what: string): v
   if (!differs.length) return;
   const names = differs.join(', ');
   throw new ArgumentError(
-    `${what}, parts of ${part.aval}, seems to differ along ${names}, which its spec leaves out: ` +
+    `${what}, parts of ${part.aval}, may differ along ${names}, which is not in its spec: ` +
       `allReduce or allGather it along ${names}, or name ${names} in 'out' (if it is the same on all: { check: false })`,
   );
 }
@@ -113,8 +113,8 @@ function along(what: string, axes: Axes): collective.Along {
   const list = typeof axes === 'string' ? [axes] : axes;
   list.forEach((axis, i) => {
     if (!mesh.axisNames.includes(axis))
-      throw new ArgumentError(`${what}: ${axis} is no axis of the mesh ${mesh}: it has ${mesh.axisNames.join(', ')}`);
-    if (list.indexOf(axis) !== i) throw new ArgumentError(`${what}: ${axis} is there twice in [${list.join(', ')}]`);
+      throw new ArgumentError(`${what}: unknown axis ${axis}: the mesh ${mesh} has ${mesh.axisNames.join(', ')}`);
+    if (list.indexOf(axis) !== i) throw new ArgumentError(`${what}: ${axis} is given twice in [${list.join(', ')}]`);
   });
   return { mesh, axes: list };
 }
@@ -135,25 +135,25 @@ function collectiveOf<O extends object>(
 const REDUCERS: readonly string[] = ['sum', 'mean', 'min', 'max'] satisfies collective.Reducer[];
 function checkReducer<R extends collective.Reducer>(what: string, op: R, known = REDUCERS): R {
   if (known.includes(op)) return op;
-  throw new ArgumentError(`${what}: op is ${describe(op)}: it is one of ${known.join(', ')}`);
+  throw new ArgumentError(`${what}: op is ${describe(op)}: it must be one of ${known.join(', ')}`);
 }
 
 export interface AllReduceOptions {
-  /** sum unless told; min and max have no gradient. */
+  /** Default: sum; min and max have no gradient. */
   readonly op?: collective.Reducer;
 }
-/** The sum, mean, smallest or largest of what the devices along the axes have, on each of them. */
+/** The sum, mean, minimum or maximum over the devices along the axes, on each of them. */
 export const allReduce = collectiveOf<AllReduceOptions>('allReduce', ['op'], (x, where, { op = 'sum' }) =>
   collective.allReduce(x, where, checkReducer('allReduce', op)),
 );
 
 export interface AllGatherOptions {
-  /** 0 unless told. */
+  /** Default: 0. */
   readonly dim?: number;
-  /** Joined along dim (unless told otherwise), or stacked along a new one. */
+  /** true concatenates along dim, false stacks along a new dimension. Default: true. */
   readonly tiled?: boolean;
 }
-/** What all devices along the axes have, on each of them. */
+/** The values of all devices along the axes, on each of them. */
 export const allGather = collectiveOf<AllGatherOptions>(
   'allGather',
   ['dim', 'tiled'],
@@ -161,11 +161,11 @@ export const allGather = collectiveOf<AllGatherOptions>(
 );
 
 export interface ReduceScatterOptions {
-  /** 0 unless told. */
+  /** Default: 0. */
   readonly dim?: number;
   readonly op?: 'sum' | 'mean';
 }
-/** The sum or mean of what the devices along the axes have; each gets its part of a dimension. */
+/** The sum or mean over the devices along the axes; each device gets its part of a dimension. */
 export const reduceScatter = collectiveOf<ReduceScatterOptions>(
   'reduceScatter',
   ['dim', 'op'],
@@ -177,23 +177,23 @@ export interface AllToAllOptions {
   readonly splitDim: number;
   readonly concatDim: number;
 }
-/** Each device splits splitDim, sends one part to each device along the axes, and joins what it is sent along concatDim. */
+/** Each device splits splitDim, sends one part to each device along the axes, and joins the received parts along concatDim. */
 export const allToAll = collectiveOf<AllToAllOptions>(
   'allToAll',
   ['splitDim', 'concatDim'],
   (x, where, { splitDim, concatDim }) => collective.allToAll(x, where, splitDim, concatDim),
 );
 
-/** For each pair, the second is sent what the first has; who is sent nothing has zeros. */
+/** For each pair the first device sends its value to the second; devices that receive nothing get zeros. */
 export const permute = entry((x: Tensor, axes: Axes, pairs: collective.Pairs): Tensor => {
   const where = along('permute', axes);
   return new Tensor(collective.permute(operand('permute: x', x), where, pairs));
 });
 
-/** How far along the axes the device lies: an i32. */
+/** The index of the device along the axes: an i32. */
 export const axisIndex = entry((axes: Axes): Tensor => new Tensor(collective.axisIndex(along('axisIndex', axes))));
 
-/** How many devices lie along the axes. */
+/** The number of devices along the axes. */
 export const axisSize = (axes: Axes): number => {
   const { mesh, axes: list } = along('axisSize', axes);
   return mesh.sizeOf(list);

@@ -1,21 +1,23 @@
-// Ways of training on many devices, as data: which dimension of which parameter is split along which axis. They combine: each
-// splits further what those before it left whole. XLA finds from it where to gather, scatter and reduce.
+// Data, FSDP and tensor parallelism, as shardings of parameters. They can be combined: each splits dimensions that are still
+// whole. XLA derives from the shardings where to gather, scatter and reduce.
+import { sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
 import { describe, flatten } from '../base/tree.js';
 import type { Mesh, PartitionSpec } from '../ir/mesh.js';
+import { logShardings } from '../observe/setup.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
 import { checkMesh, mark, replicate, shardingOf } from './sharding.js';
 import { BATCH_AXES, batchAxes } from './shares.js';
 
-/** A module, as far as it matters here. */
+/** The part of nn.Module that is used here. */
 export interface Splittable {
   namedParameters(): Iterable<readonly [name: string, parameter: Tensor]>;
   namedBuffers(): Iterable<readonly [name: string, buffer: Tensor]>;
 }
 
-/** Every device has the whole model and a part of the batch: gradients are summed over `axis` on their way. */
+/** Data parallelism: every device has the whole model and a part of the batch; gradients are summed over `axis`. */
 export function dataParallel<M extends Splittable>(model: M, mesh: Mesh, { axis = 'data' }: AxisOptions = {}): M {
   split('dataParallel', model, mesh, axis, (_, __, spec) => spec);
   return model;
@@ -25,19 +27,19 @@ export interface AxisOptions {
   readonly axis?: string;
 }
 export interface FsdpOptions extends AxisOptions {
-  /** Parameters with fewer elements, in one layer, stay whole: gathering them would cost more than they take. */
+  /** Parameters with fewer elements (per layer) are replicated: gathering them would cost more than the memory saved. */
   readonly minSize?: number;
 }
 
 /**
- * Every device has a part of each parameter (ZeRO-3): of its largest dimension that divides and is not split yet. It is
- * gathered where it is used, its gradient is reduced and scattered, and an optimizer's state of it lies beside it.
+ * FSDP (ZeRO-3): splits the largest divisible dimension of each parameter that is not split yet. The parameter is gathered
+ * where it is used, its gradient is reduced and scattered, and its optimizer state is split the same way.
  */
 export function fsdp<M extends Splittable>(model: M, mesh: Mesh, options: FsdpOptions = {}): M {
   const { axis = 'fsdp', minSize = 2 ** 16 } = options;
   split('fsdp', model, mesh, axis, (name, { shape, size }, spec) => {
     const isSmall = size < minSize || spec.flat().includes(axis);
-    const dim = isSmall ? -1 : largestFree(shape, spec, mesh.sizeOf(axis), isStacked(name));
+    const dim = isSmall ? -1 : largestFree(shape, spec, mesh.sizeOf(axis), stacksIn(name));
     return dim < 0 ? spec : withAxis(spec, dim, axis);
   });
   for (const t of [...model.namedParameters(), ...model.namedBuffers()].map(([, t]) => t)) {
@@ -47,11 +49,14 @@ export function fsdp<M extends Splittable>(model: M, mesh: Mesh, options: FsdpOp
   return model;
 }
 
-/** Parameters by patterns of their names (* stands for anything), and the dimension that is split; null: none is. */
+/**
+ * Patterns of parameter names (* matches anything), and the dimension to split; null: none; -1: experts, which are then
+ * computed on the device that has them.
+ */
 export type ParallelTable = Readonly<Record<string, number | null>>;
 /**
- * Each product is computed by several devices. A weight [out, in] that is split along 0 gives each of them some of the
- * outputs; one along 1 takes those, and the results are summed.
+ * Tensor parallelism: several devices compute each product. A weight [out, in] split along 0 gives each device some of the
+ * outputs; the next one, split along 1, takes these, and its results are summed.
  */
 export function tensorParallel<M extends Splittable>(
   model: M,
@@ -70,25 +75,23 @@ export function tensorParallel<M extends Splittable>(
     if (!row) return spec;
     row.used = true;
     if (row.dim === null || spec.flat().includes(axis)) return spec;
-    const dim = row.dim + (isStacked(name) ? 1 : 0);
-    if (dim >= shape.length)
+    const dim = row.dim + stacksIn(name);
+    if (dim < 0 || dim >= shape.length)
       throw new ArgumentError(
-        `tensorParallel: ${row.pattern} splits dimension ${row.dim}, and ${name} has ${shape.length}`,
+        `tensorParallel: ${row.pattern} splits dimension ${row.dim}, but ${name} has ${shape.length} dimensions`,
       );
     return withAxis(spec, dim, axis);
   });
   const idle = rows.filter((r) => !r.used).map((r) => r.pattern);
   if (idle.length === rows.length)
-    throw new ArgumentError(
-      `tensorParallel: none of ${idle.join(', ')} is the name of a parameter: it is another model's table`,
-    );
+    throw new ArgumentError(`tensorParallel: ${idle.join(', ')} match no parameter: the table is for another model`);
   return model;
 }
 
 const meshes = new WeakMap<object, Mesh>();
 /**
- * All the ways whose axes the mesh has: data, fsdp, and, by the table, model. What was split already stays so: it can be called
- * again for what was added.
+ * Applies all kinds of parallelism for which the mesh has an axis: data, fsdp and, given the table, model. Tensors that are
+ * already split are not changed, so it can be called again after adding modules.
  */
 export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: ParallelTable): M {
   checkMesh('parallelize', mesh);
@@ -96,10 +99,10 @@ export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: 
   const other = mesh.axisNames.find((axis) => ![...PARALLEL_AXES, 'sequence'].includes(axis));
   if (other)
     throw new ArgumentError(
-      `parallelize: the mesh ${mesh} has an axis ${other}, and data, fsdp, sequence and model are known: use dataParallel, fsdp and tensorParallel, which take { axis }`,
+      `parallelize: the mesh ${mesh} has an axis ${other}, but only data, fsdp, sequence and model are supported: use dataParallel, fsdp and tensorParallel, which take { axis }`,
     );
   if (has('model') && !table)
-    throw new ArgumentError('parallelize: for the axis model it takes a table, such as QWEN3_TENSOR_PARALLEL');
+    throw new ArgumentError('parallelize: the axis model needs a table, such as model.architecture.tensorParallel');
   if (has('model')) tensorParallel(model, mesh, table!);
   if (has('fsdp')) fsdp(model, mesh);
   if (!has('model') && !has('fsdp')) dataParallel(model, mesh, { axis: mesh.axisNames[0]! });
@@ -107,7 +110,7 @@ export function parallelize<M extends Splittable>(model: M, mesh: Mesh, table?: 
   return model;
 }
 
-/** A batch, split over the mesh of a model that was parallelized, if that divides it; any other as it is. */
+/** Splits a batch over the mesh of a parallelized model, if it is divisible; otherwise returns it unchanged. */
 export function batchFor<T>(model: Splittable, batch: T): T {
   const mesh = meshes.get(model);
   if (!mesh) return batch;
@@ -115,13 +118,13 @@ export function batchFor<T>(model: Splittable, batch: T): T {
   return tensorsIn(batch).every((t) => t.ndim && t.shape[0]! % shares === 0) ? shardBatch(batch, mesh) : batch;
 }
 
-/** A result that every process can read: whole on all devices of the mesh of a model that was parallelized. */
+/** Replicates a result over the mesh of a parallelized model, so that every process can read it. */
 export function readableFor(model: Splittable, result: Tensor): Tensor {
   const mesh = meshes.get(model);
   return mesh ? replicate(result, mesh) : result;
 }
 
-/** Splits tensors, in any tree, over a mesh: the batch (dimension 0) along the axes that share work, a sequence along its own. */
+/** Splits the tensors of a tree over a mesh: dimension 0 along the data axes, sequences along their own axis. */
 export function shardBatch<T>(batch: T, mesh: Mesh, { axes, sequence }: BatchOptions = {}): T {
   checkMesh('shardBatch', mesh);
   const shared = axes ?? batchAxes(mesh);
@@ -133,15 +136,15 @@ const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
 const tensorsIn = (batch: unknown): readonly Tensor[] =>
   flatten('the batch', batch, isTensor, 'a tensor, or nested arrays and objects of those').leaves;
 export interface BatchOptions {
-  /** data and fsdp, those that the mesh has, unless told. */
+  /** The axes to split the batch along. Default: data and fsdp, if the mesh has them. */
   readonly axes?: readonly string[];
   /** The axis along which sequences (dimension 1) are split. */
   readonly sequence?: string;
 }
-/** Axes along which `parallelize` or `batchFor` splits something: along a further one, devices would do the same twice. */
+/** Axes that `parallelize` or `batchFor` split along: along any other axis, devices would repeat the same work. */
 export const PARALLEL_AXES: readonly string[] = [...BATCH_AXES, 'model'];
 
-// ---- how they are found
+// ---- finding parameters
 
 function split<M extends Splittable>(
   what: string,
@@ -160,24 +163,31 @@ function split<M extends Splittable>(
   checkMesh(what, mesh);
   if (!mesh.axisNames.includes(axis))
     throw new ArgumentError(
-      `${what}: the mesh ${mesh} has no axis ${axis}: name one of its axes so, or pass { axis: '${mesh.axisNames[0]}' }`,
+      `${what}: the mesh ${mesh} has no axis ${axis}: rename one of its axes, or pass { axis: '${mesh.axisNames[0]}' }`,
     );
   for (const [name, p] of [...model.namedParameters(), ...model.namedBuffers()]) {
     const known = shardingOf(p);
     const spec = known && known.mesh.key === mesh.key ? known.spec : [];
-    const size = p.numel() / (isStacked(name) ? p.shape[0]! : 1);
+    const size = p.numel() / sizeOf(p.shape.slice(0, stacksIn(name)));
     mark(`${what}: ${name}`, p, mesh, specOf(name, { shape: p.shape, size }, spec));
   }
+  logShardings(`${what} along ${axis}`, mesh, () =>
+    [...model.namedParameters(), ...model.namedBuffers()].map(([name, t]) => ({
+      name,
+      aval: t.aval,
+      sharding: shardingOf(t),
+    })),
+  );
 }
 
-/** The parameters of a LayerStack hold those of all layers, along a first dimension that a loop goes through. */
-const isStacked = (name: string): boolean => name.split('.').includes('*');
+/** The parameters of a LayerStack hold those of all layers, along a first dimension that a loop goes through; so do experts. */
+const stacksIn = (name: string): number => name.split('.').filter((part) => part === '*').length;
 
 const isFree = (spec: PartitionSpec, dim: number): boolean => spec[dim] === undefined || spec[dim] === null;
 
-function largestFree(shape: Shape, spec: PartitionSpec, parts: number, stacked: boolean): number {
+function largestFree(shape: Shape, spec: PartitionSpec, parts: number, stacks: number): number {
   let best = -1;
-  for (let d = stacked ? 1 : 0; d < shape.length; d++)
+  for (let d = stacks; d < shape.length; d++)
     if (isFree(spec, d) && shape[d]! % parts === 0 && shape[d]! > (shape[best] ?? 1)) best = d;
   return best;
 }

@@ -1,4 +1,4 @@
-// Several processes that compute one program: which this is, and which part of each batch it has to load.
+// Several processes that run one program: the index of this one, and its part of each batch.
 
 import { blockOf } from '../base/blocks.js';
 import type { ArrayType, TypedArray } from '../base/dtype.js';
@@ -17,19 +17,19 @@ import type { BatchOptions } from './parallel.js';
 import { checkMesh, markSharding } from './sharding.js';
 import { batchAxes } from './shares.js';
 
-/** The number of this process, among those that compute together. */
+/** The index of this process among those that compute together. */
 export const processIndex = async (): Promise<number> => (await defaultClient()).processIndex;
 export const processCount = async (): Promise<number> => processesOf(await defaultClient());
 
-/** One of `count` equal parts of every batch. */
+/** The index of one of `count` equal parts of every batch. */
 export interface Share {
   readonly index: number;
   readonly count: number;
 }
 
 /**
- * The part of each batch that this process has to load, for `new DistributedSampler(size, { rank: index, world: count })`.
- * Processes whose devices work on the same examples (along axes that split the model) load the same.
+ * The part of each batch that this process must load, for `new DistributedSampler(size, { rank: index, world: count })`.
+ * Processes whose devices work on the same examples (along axes that split the model) load the same part.
  */
 export async function batchShare(mesh: Mesh, { axes }: Pick<BatchOptions, 'axes'> = {}): Promise<Share> {
   checkMesh('batchShare', mesh);
@@ -37,8 +37,8 @@ export async function batchShare(mesh: Mesh, { axes }: Pick<BatchOptions, 'axes'
 }
 
 /**
- * The tensors, in any tree, of which every process gives its own rows: dimension 0 is that of all shares together. The rows of
- * others are never here. Without a spec, rows are split along the axes data and fsdp. In one process it is shardBatch.
+ * Global tensors from a tree of local ones: every process gives its own rows, and dimension 0 of the result is that of all
+ * shares together. Default spec: rows are split along data and fsdp. In a single process the same as shardBatch.
  */
 export async function fromLocal<T>(local: T, mesh: Mesh, spec?: PartitionSpec): Promise<T> {
   checkMesh('fromLocal', mesh);
@@ -107,7 +107,7 @@ export function shareOf(mesh: Mesh, axes: readonly string[], owners: readonly nu
     [...new Set(owners.flatMap((owner, p) => (owner === process ? [mesh.along(axes, p)] : [])))].sort((a, b) => a - b);
   const mine = partsOf(me);
   if (!mine.length)
-    throw new ArgumentError(`process ${me} has no device of the mesh ${mesh}: it has no part of a batch`);
+    throw new ArgumentError(`process ${me} has no device of the mesh ${mesh}, so it has no part of the batch`);
   const size = mine.length;
   for (const process of new Set(owners)) {
     const parts = partsOf(process);

@@ -1,4 +1,4 @@
-// Saying how tensors lie on the devices of a mesh.
+// Shardings of tensors over the devices of a mesh: markSharding, shard, replicate.
 
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
@@ -13,9 +13,9 @@ import { Tensor } from '../tensor/tensor.js';
 import { gatherNoMore } from './gathered.js';
 
 /**
- * Splits a tensor over a mesh, in place: `spec` names, for each dimension, the axis it is split along, or null. A value that
- * is there is brought to its devices when it is next used; inside a step it is a wish that XLA follows. What the tensor
- * becomes later (an optimizer's update) lies the same way.
+ * Shards a tensor over a mesh, in place: `spec` has the axis to split along for each dimension, or null. An existing value is
+ * moved to its devices at the next use; inside a step it is a sharding constraint for XLA. Later values of the tensor (an
+ * optimizer's update) have the same sharding.
  */
 export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
   return mark('markSharding: the tensor', tensor, mesh, spec);
@@ -30,7 +30,7 @@ export function mark(what: string, tensor: Tensor, mesh: Mesh, spec: PartitionSp
   return tensor;
 }
 
-/** A tensor that was split lies whole on one device again, when it is next used. */
+/** Removes the sharding: the tensor is moved to one device at the next use. */
 export function unmark(tensor: Tensor): Tensor {
   gatherNoMore(tensor);
   if (!hasValue(tensor.expr)) tensor.reroute(unmarked);
@@ -38,15 +38,15 @@ export function unmark(tensor: Tensor): Tensor {
   return tensor;
 }
 
-/** A tensor of the same values, split over a mesh; gradients pass. */
+/** The same values, sharded over a mesh. Differentiable. */
 export function shard(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
   return new Tensor(constrained(tensor.expr, checked('shard: the tensor', tensor, mesh, spec)));
 }
 
-/** A tensor of the same values that every device of a mesh has whole; gradients pass. */
+/** The same values, replicated on every device of a mesh. Differentiable. */
 export const replicate = (tensor: Tensor, mesh: Mesh): Tensor => shard(tensor, mesh, []);
 
-/** [A B, ...] as A micro-batches, [A, B, ...]: where AB is split over devices, each micro-batch is. */
+/** [A B, ...] as A micro-batches, [A, B, ...]. If AB is split over devices, each micro-batch is, too. */
 export function microBatches(batch: Tensor, A: number): Tensor {
   const parts = batch.reshape([A, -1, ...batch.shape.slice(1)]);
   const now = batch.peek();
@@ -54,7 +54,7 @@ export function microBatches(batch: Tensor, A: number): Tensor {
   return sharding?.axes.length ? shard(parts, sharding.mesh, [null, ...sharding.spec]) : parts;
 }
 
-/** How a tensor lies on several devices; undefined where one has it, or it is not decided. */
+/** The sharding of a tensor; undefined if it is on one device, or not decided yet. */
 export const shardingOf = (tensor: Tensor): Sharding | undefined => tensor.cell.sharding;
 
 /** Without what was said before of how it is to lie: that may have been on other devices. */
@@ -79,6 +79,6 @@ function checked(named: string, tensor: unknown, mesh: unknown, spec: unknown): 
   if (!(tensor instanceof Tensor)) throw new ArgumentError(`${what}: takes a tensor, got ${describe(tensor)}`);
   checkMesh(what, mesh);
   if (!Array.isArray(spec))
-    throw new ArgumentError(`${what}: the spec is ${describe(spec)}: it is a list such as ['data', null]`);
+    throw new ArgumentError(`${what}: the spec is ${describe(spec)}: it must be a list such as ['data', null]`);
   return Sharding.of(mesh, spec as PartitionSpec, tensor.shape, named);
 }

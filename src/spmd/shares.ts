@@ -1,4 +1,4 @@
-// How many devices share the examples that something is computed from.
+// The number of devices that share the examples of a computation.
 
 import { collect } from '../ir/graph.js';
 import { Mesh } from '../ir/mesh.js';
@@ -12,7 +12,7 @@ export const batchAxes = (mesh: Mesh): readonly string[] => BATCH_AXES.filter((a
 /** Axes whose devices have different tokens. */
 const SHARED = [...BATCH_AXES, 'sequence'];
 
-/** On how many devices, in the mesh that a tensor is computed on, different examples lie; 1 where there is no mesh. */
+/** The number of devices with different examples, in the mesh that a tensor is computed on; 1 without a mesh. */
 export function sharesOf(t: Tensor): number {
   if (!Mesh.exists) return 1;
   for (const e of collect([t.expr]).nodes) {

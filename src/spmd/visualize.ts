@@ -1,16 +1,18 @@
-// A tensor's parts as a drawing: which devices have which rows and columns.
+// visualizeSharding: draws which devices have which rows and columns of a tensor.
 import { ArgumentError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
 import type { Sharding } from '../ir/mesh.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { shardingOf } from './sharding.js';
 
-/** The parts of a vector or a matrix as text, each with the devices that have it. */
+/** The parts of a vector or matrix as text, each with its devices. */
 export function visualizeSharding(tensor: Tensor): string {
   const sharding = shardingOf(tensor);
   if (!sharding) return `${tensor.aval}: on one device`;
   if (tensor.ndim < 1 || tensor.ndim > 2)
-    throw new ArgumentError(`visualizeSharding: ${tensor.aval} has ${tensor.ndim} dimensions: it draws one or two`);
+    throw new ArgumentError(
+      `visualizeSharding: ${tensor.aval} has ${tensor.ndim} dimensions: only 1 or 2 can be drawn`,
+    );
   return `${tensor.aval}: ${sharding}\n${drawing(sharding, tensor.shape)}`;
 }
 

@@ -1,5 +1,5 @@
-// PyTorch/XLA's torch_xla.core.xla_model, usually imported as xm, for code that comes from there: the same names in camelCase,
-// each one line onto what tsxla calls it. docs/xm.md is the table.
+// PyTorch/XLA's torch_xla.core.xla_model (usually imported as xm), for ported code: the same names in camelCase, each a thin
+// wrapper of tsxla's own function. docs/xm.md has the table.
 import { envInteger } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
@@ -13,22 +13,22 @@ import { Tensor } from '../tensor/tensor.js';
 
 /** xm.metrics_report: every metric and counter. */
 export { report as metricsReport } from '../observe/metrics.js';
-/** xm.mark_step, and spec code's xla_mark_step around it: computes what is pending and ends a step. */
+/** xm.mark_step (and the alias xla_mark_step): computes pending operations and ends the step. */
 export { type SyncOptions, sync as markStep, sync as xlaMarkStep } from '../step/sync.js';
 export { getStablehlo } from '../tensor/graph.js';
 
 // ---- the device
 
-/** Where tensors are: PyTorch/XLA's `xla:0`, whatever the hardware behind it. */
+/** The device that holds the tensors: PyTorch/XLA's `xla:0`, on any hardware. */
 export interface XlaDevice {
   readonly type: 'xla';
   readonly index: 0;
-  /** What it is: PJRT_DEVICE, or what this machine has. */
+  /** The type of hardware: PJRT_DEVICE if set, else detected on this machine. */
   readonly hardware: 'CPU' | 'CUDA' | 'TPU';
   toString(): string;
 }
 
-/** xm.xla_device. A process computes on one device; there is nothing to move to it. */
+/** xm.xla_device. A process computes on one device, so tensors never have to be moved to it. */
 export function xlaDevice(n = 0): XlaDevice {
   if (n !== 0) throw new ArgumentError(`xlaDevice: there is no xla:${n}: a process computes on one device, xla:0`);
   const hardware = chooseDevice().device.toUpperCase() as XlaDevice['hardware'];
@@ -40,12 +40,12 @@ export const isXlaDevice = (device: unknown): boolean => String(device).toLowerC
 
 export interface MemoryInfo {
   readonly bytesUsed: number;
-  /** undefined where the plugin does not tell (the CPU's). */
+  /** undefined if the plugin does not report it (CPU). */
   readonly bytesLimit: number | undefined;
   readonly peakBytesUsed: number | undefined;
 }
 
-/** xm.get_memory_info: the device's own figures; where the plugin has none (the CPU's), the bytes of all live buffers. */
+/** xm.get_memory_info: as reported by the device; if the plugin reports nothing (CPU), the bytes of all live buffers. */
 export async function getMemoryInfo(device: XlaDevice | string = xlaDevice()): Promise<MemoryInfo> {
   if (!/^xla(:0)?$/.test(String(device)))
     throw new ArgumentError(`getMemoryInfo: there is no device ${device}: use xlaDevice()`);
@@ -61,11 +61,11 @@ export async function getMemoryInfo(device: XlaDevice | string = xlaDevice()): P
 // ---- steps
 
 export interface OptimizerStepOptions {
-  /** Also computes what is pending and ends the step, as markStep: for loops without step, compile or a device loader. */
+  /** Also computes pending operations and ends the step, like markStep. Needed in loops without step, compile or a device loader. */
   readonly barrier?: boolean;
 }
 
-/** xm.optimizer_step: calls the optimizer's step() and gives what that gives; with `barrier`, after what it changed is computed. */
+/** xm.optimizer_step: calls the optimizer's step() and returns its result; with `barrier`, once its changes are computed. */
 export function optimizerStep<R>(optimizer: { step(): R }, options?: { readonly barrier?: false }): R;
 export function optimizerStep<R>(optimizer: { step(): R }, options: OptimizerStepOptions): Promise<Awaited<R>>;
 export function optimizerStep<R>(optimizer: { step(): R }, { barrier = false }: OptimizerStepOptions = {}) {
@@ -75,20 +75,20 @@ export function optimizerStep<R>(optimizer: { step(): R }, { barrier = false }: 
   return barrier ? Promise.resolve(result).then((value) => sync().then(() => value)) : result;
 }
 
-/** xm.add_step_closure: calls it with these arguments when the step's results are there, without holding the loop up. */
+/** xm.add_step_closure: calls a function with these arguments when the step's results are ready, without blocking the loop. */
 export const addStepClosure = <A extends unknown[]>(
   closure: (...args: A) => unknown,
   args: readonly [...A] = [] as unknown as [...A],
 ): void => afterStep(closure, ...(args as A));
 
-/** xm.wait_device_ops: waits until the device is done with all that was asked for before. */
+/** xm.wait_device_ops: waits until the device has finished all work requested before. */
 export const waitDeviceOps = (): Promise<void> => inTurn(allDone);
 
 // ---- random numbers
 
 /** xm.get_rng_state: the key and the counter of the default generator, u32[4], for setRngState. */
 export const getRngState = (): Tensor => defaultGenerator.getState();
-/** xm.set_rng_state: a seed, or what getRngState gave. */
+/** xm.set_rng_state: takes a seed, or a state from getRngState. */
 export function setRngState(state: number | bigint | Tensor): void {
   if (state instanceof Tensor) defaultGenerator.setState(state);
   else manualSeed(state);
@@ -96,13 +96,13 @@ export function setRngState(state: number | bigint | Tensor): void {
 
 // ---- processes
 
-/** xr.world_size: how many processes work on this machine's task, PJRT_LOCAL_PROCESS_COUNT. */
+/** xr.world_size: the number of processes of this job on this machine (PJRT_LOCAL_PROCESS_COUNT). */
 export const worldSize = (): number => envInteger('PJRT_LOCAL_PROCESS_COUNT', 1, 1);
-/** xm.xrt_world_size: its old name. */
+/** xm.xrt_world_size: the old name of worldSize. */
 export const xrtWorldSize = worldSize;
-/** xm.get_ordinal: the number of this process among them, PJRT_LOCAL_PROCESS_RANK. */
+/** xm.get_ordinal: the rank of this process among them (PJRT_LOCAL_PROCESS_RANK). */
 export const getOrdinal = (): number => envInteger('PJRT_LOCAL_PROCESS_RANK', 0, 0);
-/** xm.is_master_ordinal: whether it is the first. */
+/** xm.is_master_ordinal: whether this process has rank 0. */
 export const isMasterOrdinal = (): boolean => getOrdinal() === 0;
 
 /** xm.master_print: console.log on the first process only. */
@@ -110,13 +110,13 @@ export function masterPrint(...args: unknown[]): void {
   if (isMasterOrdinal()) console.log(...args);
 }
 
-/** xm.rendezvous: ends the step, waits for all processes and gives the payload of each. Here there is one. */
+/** xm.rendezvous: ends the step and returns the payload of each process. Only one process is supported. */
 export async function rendezvous(tag: string, payload: Uint8Array = new Uint8Array()): Promise<Uint8Array[]> {
   if (!(payload instanceof Uint8Array))
     throw new ArgumentError(`rendezvous ${tag}: the payload is ${describe(payload)}: it must be a Uint8Array`);
   if (worldSize() > 1)
     throw new ArgumentError(
-      `rendezvous ${tag}: this is one of ${worldSize()} processes (PJRT_LOCAL_PROCESS_COUNT), and they do not talk to each other: ` +
+      `rendezvous ${tag}: this is one of ${worldSize()} processes (PJRT_LOCAL_PROCESS_COUNT), and they cannot communicate: ` +
         'run one process',
     );
   await sync({ wait: true });
