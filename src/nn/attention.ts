@@ -1,4 +1,4 @@
-// Attention with several heads, with its own projections, as torch.nn.MultiheadAttention.
+// MultiheadAttention, as in torch: attention with several heads and input and output projections.
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { scaledDotProductAttention } from '../tensor/attention.js';
@@ -9,48 +9,51 @@ import { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Linear } from './linear.js';
 import { Module, Parameter } from './module.js';
-import { checkCount, checkProbability, type Given, optionsInOrder, optionsOf, showOptions } from './options.js';
+import { checkCount, checkProbability, type Given, optionsInOrder, showOptions } from './options.js';
 
 export interface MultiheadAttentionOptions {
-  /** Of the weights of attention, while training. */
+  /** The dropout probability of the attention weights in train mode. Default: 0. */
   readonly dropout?: number;
   readonly bias?: boolean;
-  /** A key and a value that are learned, after those that are given. */
+  /** Whether to append a learned key and value. Default: false. */
   readonly addBiasKv?: boolean;
-  /** A key and a value of zeros, after all others: nothing to attend to. */
+  /** Whether to append a key and a value of zeros. Default: false. */
   readonly addZeroAttn?: boolean;
-  /** The widths of keys and values; embedDim unless told. */
-  readonly kdim?: number;
-  readonly vdim?: number;
-  /** Whether tensors are [N, L, E], not [L, N, E]. */
+  /** The widths of keys and values. Default: embedDim. */
+  readonly kdim?: number | null;
+  readonly vdim?: number | null;
+  /** Whether tensors are [N, L, E] instead of [L, N, E]. Default: false. */
   readonly batchFirst?: boolean;
 }
+type MadeWith = Required<Omit<MultiheadAttentionOptions, 'kdim' | 'vdim'>> &
+  Pick<MultiheadAttentionOptions, 'kdim' | 'vdim'>;
 const ORDER = ['dropout', 'bias', 'addBiasKv', 'addZeroAttn', 'kdim', 'vdim', 'batchFirst'] as const;
 export interface AttendOptions {
-  /** [N, S]: true (or -infinity, if floats) for keys that nobody attends to. */
+  /** [N, S]: true (or -infinity for floats) for keys to ignore. */
   readonly keyPaddingMask?: Tensor | null;
-  /** [L, S] or [N * heads, L, S]: true for pairs that do not attend; floats are added to the scores. */
+  /** [L, S] or [N * heads, L, S]: true for pairs to mask; floats are added to the scores. */
   readonly attnMask?: Tensor | null;
-  /** Each position attends to those up to itself. In torch a hint about attnMask; here it is the mask. */
+  /** Whether each position attends only to itself and those before. In torch a hint about attnMask; here it is the mask. */
   readonly isCausal?: boolean;
-  /** Whether the weights are a result too. */
+  /** Whether to return the attention weights too. Default: true. */
   readonly needWeights?: boolean;
-  /** Their mean over the heads, not those of each head. */
+  /** Whether to average the weights over the heads. Default: true. */
   readonly averageAttnWeights?: boolean;
 }
+const ATTEND = ['keyPaddingMask', 'needWeights', 'attnMask', 'averageAttnWeights', 'isCausal'] as const;
 type Projected = [q: Tensor, k: Tensor, v: Tensor];
 type Attended = [output: Tensor, weights: Tensor | null];
 
-/** Attention with several heads and projections of its own: forward(query, key, value). */
+/** Multi-head attention with projections: forward(query, key, value). */
 export class MultiheadAttention extends Module {
-  readonly inProjWeight: Parameter | null;
-  /** Instead of it, where keys or values have widths of their own. */
-  readonly qProjWeight: Parameter | null;
-  readonly kProjWeight: Parameter | null;
-  readonly vProjWeight: Parameter | null;
-  readonly inProjBias: Parameter | null;
-  readonly biasK: Parameter | null;
-  readonly biasV: Parameter | null;
+  inProjWeight: Parameter | null;
+  /** Used instead of inProjWeight if keys or values have other widths. */
+  qProjWeight: Parameter | null;
+  kProjWeight: Parameter | null;
+  vProjWeight: Parameter | null;
+  inProjBias: Parameter | null;
+  biasK: Parameter | null;
+  biasV: Parameter | null;
   readonly outProj: Linear;
   readonly kdim: number;
   readonly vdim: number;
@@ -65,7 +68,7 @@ export class MultiheadAttention extends Module {
   ) {
     super();
     const name = 'MultiheadAttention';
-    const given = optionsInOrder<Required<MultiheadAttentionOptions>>(
+    const given = optionsInOrder<MadeWith>(
       name,
       ORDER,
       {
@@ -73,8 +76,8 @@ export class MultiheadAttention extends Module {
         bias: true,
         addBiasKv: false,
         addZeroAttn: false,
-        kdim: embedDim,
-        vdim: embedDim,
+        kdim: undefined,
+        vdim: undefined,
         batchFirst: false,
       },
       options,
@@ -82,9 +85,9 @@ export class MultiheadAttention extends Module {
     checkCount(`${name}: embedDim`, embedDim);
     checkCount(`${name}: numHeads`, numHeads);
     if (embedDim % numHeads)
-      throw new ArgumentError(`${name}: ${numHeads} heads do not divide embedDim, which is ${embedDim}`);
-    this.kdim = checkCount(`${name}: kdim`, given.kdim);
-    this.vdim = checkCount(`${name}: vdim`, given.vdim);
+      throw new ArgumentError(`${name}: numHeads ${numHeads} does not divide embedDim ${embedDim}`);
+    this.kdim = checkCount(`${name}: kdim`, given.kdim ?? embedDim);
+    this.vdim = checkCount(`${name}: vdim`, given.vdim ?? embedDim);
     this.dropout = checkProbability(`${name}: dropout`, given.dropout);
     this.batchFirst = given.batchFirst;
     this.addZeroAttn = given.addZeroAttn;
@@ -102,17 +105,23 @@ export class MultiheadAttention extends Module {
     this.biasV = extra();
   }
 
-  /** What each query finds in the values, and how much it looked at each (null unless asked for). */
-  override forward(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions = {}): Attended {
-    const given = optionsOf<AttendOptions>(
+  /** Returns [output, weights]; the weights are null unless needWeights is set. */
+  override forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ...options: Given<AttendOptions, typeof ATTEND>
+  ): Attended {
+    const given = optionsInOrder<AttendOptions>(
       'MultiheadAttention.forward',
+      ATTEND,
       { keyPaddingMask: null, attnMask: null, isCausal: false, needWeights: true, averageAttnWeights: true },
       options,
     );
     for (const [name, x] of Object.entries({ query, key, value }))
       if (!(x instanceof Tensor))
         throw new ArgumentError(
-          `MultiheadAttention.forward: ${name} is ${describe(x)}: it takes query, key and value: attention to itself is forward(x, x, x)`,
+          `MultiheadAttention.forward: ${name} is ${describe(x)}: it takes query, key and value: for self-attention write forward(x, x, x)`,
         );
     if (query.ndim !== 3 && query.ndim !== 2)
       throw new ShapeError(
@@ -122,16 +131,16 @@ export class MultiheadAttention extends Module {
     const arrange = (x: Tensor) => (!batched ? x.unsqueeze(0) : this.batchFirst ? x : x.transpose(0, 1)); // [N, L, E]
     const same = key === query && value === query;
     const [q, k, v] = same
-      ? this.#projectOne(arrange(query))
-      : this.#project(arrange(query), arrange(key), arrange(value));
-    const [heads, others] = [this.#split(q), this.#extend(k, v)];
+      ? this.projectOne(arrange(query))
+      : this.project(arrange(query), arrange(key), arrange(value));
+    const [heads, others] = [this.split(q), this.extend(k, v)];
     const { k: keys, v: values, added } = others;
     const dropoutP = this.training ? this.dropout : 0;
-    // Causal alone needs no mask, where the weights are not asked for.
+    // isCausal alone needs no mask, unless the weights are returned.
     const isCausal = Boolean(
       given.isCausal && !given.needWeights && !given.attnMask && !given.keyPaddingMask && !added,
     );
-    const mask = isCausal ? null : this.#mask(given, heads, others.length, added, batched);
+    const mask = isCausal ? null : this.maskOf(given, heads, others.length, added, batched);
     const { found, weights } = given.needWeights
       ? attendWithWeights(heads, keys, values, mask, dropoutP)
       : {
@@ -146,31 +155,31 @@ export class MultiheadAttention extends Module {
   }
 
   /** Queries, keys and values of one input: one product. */
-  #projectOne(x: Tensor): Projected {
-    if (!this.inProjWeight) return this.#project(x, x, x);
+  private projectOne(x: Tensor): Projected {
+    if (!this.inProjWeight) return this.project(x, x, x);
     return linear(x, this.inProjWeight, this.inProjBias).chunk(3, { dim: -1 }) as Projected;
   }
-  #project(...xs: Projected): Projected {
+  private project(...xs: Projected): Projected {
     const weights = this.inProjWeight?.chunk(3) ?? [this.qProjWeight!, this.kProjWeight!, this.vProjWeight!];
     const biases = this.inProjBias?.chunk(3);
     return xs.map((x, i) => linear(x, weights[i]!, biases?.[i] ?? null)) as Projected;
   }
   /** [N, L, E] to [N, heads, L, E / heads]. */
-  #split(x: Tensor): Tensor {
+  private split(x: Tensor): Tensor {
     const [n, length] = x.shape as [number, number];
     return x.reshape([n, length, this.numHeads, this.embedDim / this.numHeads]).transpose(1, 2);
   }
-  /** Keys and values with those that are added to what is given: how many are given, and how many added. */
-  #extend(k: Tensor, v: Tensor): { k: Tensor; v: Tensor; length: number; added: number } {
+  /** Keys and values with those that are appended; and the numbers of given and appended ones. */
+  private extend(k: Tensor, v: Tensor): { k: Tensor; v: Tensor; length: number; added: number } {
     const [n, length] = k.shape as [number, number];
     const learned = (x: Tensor, more: Tensor | null) =>
       more ? cat([x, more.to(x.dtype).expand([n, 1, this.embedDim])], 1) : x;
-    const [keys, values] = [this.#split(learned(k, this.biasK)), this.#split(learned(v, this.biasV))];
+    const [keys, values] = [this.split(learned(k, this.biasK)), this.split(learned(v, this.biasV))];
     const zero = (x: Tensor) => (this.addZeroAttn ? pad(x, [0, 0, 0, 1]) : x);
     return { k: zero(keys), v: zero(values), length, added: Number(this.biasK !== null) + Number(this.addZeroAttn) };
   }
-  /** What is added to the scores [N, heads, L, S + added]; what is added to keys is never masked. */
-  #mask(
+  /** Both masks as one that is added to the scores [N, heads, L, S + added]; appended keys are never masked. */
+  private maskOf(
     { keyPaddingMask, attnMask, isCausal }: AttendOptions,
     heads: Tensor,
     keys: number,
@@ -215,11 +224,11 @@ export class MultiheadAttention extends Module {
   }
 }
 
-/** A mask as what is added to scores: true is never. */
+/** A mask as numbers that are added to scores: -infinity for true. */
 const additive = (mask: Tensor, like: Tensor): Tensor =>
   mask.dtype === 'bool' ? where(mask, Number.NEGATIVE_INFINITY, zeros([], { dtype: like.dtype })) : mask.to(like.dtype);
 
-/** scaledDotProductAttention, of which the weights are seen. */
+/** scaledDotProductAttention that also returns the weights. */
 function attendWithWeights(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | null, dropoutP: number) {
   const scores = matmul(q.mul(1 / Math.sqrt(q.size(-1))), k.adjoint());
   const weights = dropout(softmax(mask ? scores.add(mask) : scores, -1), dropoutP);

@@ -10,32 +10,35 @@ import * as init from './init.js';
 import { Module, Parameter } from './module.js';
 import { checkCount, type Given, optionsInOrder, showOptions } from './options.js';
 
+// Symbols, and no private names: a copy of a module (clone) has them, too.
+const COMPUTE = Symbol('compute');
+
 export type PaddingMode = 'zeros' | 'reflect' | 'replicate' | 'circular';
 export interface ConvLayerOptions {
   readonly stride?: Sizes;
-  /** On both sides; 'same' keeps the size (stride 1 only), 'valid' is none. */
+  /** Padding on both sides; 'same' keeps the size (stride 1 only), 'valid' is no padding. Default: 0. */
   readonly padding?: Sizes | 'same' | 'valid';
   readonly dilation?: Sizes;
   readonly groups?: number;
   readonly bias?: boolean;
-  /** What stands in the padding. */
+  /** The values of the padding. Default: 'zeros'. */
   readonly paddingMode?: PaddingMode;
 }
 export interface ConvTransposeLayerOptions {
   readonly stride?: Sizes;
   readonly padding?: Sizes;
-  /** Added to one side of the result's size. */
+  /** Added to one side of the output size. Default: 0. */
   readonly outputPadding?: Sizes;
   readonly groups?: number;
   readonly bias?: boolean;
   readonly dilation?: Sizes;
 }
 
-/** What both kinds are: a weight, a bias, and sizes for each of n dimensions of space. */
+/** The base of both kinds: a weight, a bias, and sizes for each of n spatial dimensions. */
 class ConvNd extends Module {
   readonly kernelSize: Shape;
-  readonly weight: Parameter;
-  readonly bias: Parameter | null;
+  weight: Parameter;
+  bias: Parameter | null;
   constructor(
     readonly inChannels: number,
     readonly outChannels: number,
@@ -52,7 +55,7 @@ class ConvNd extends Module {
     checkCount(`${name}: groups`, groups);
     if (inChannels % groups || outChannels % groups)
       throw new ArgumentError(
-        `${name}: ${groups} groups divide not both: ${inChannels} channels in, ${outChannels} channels out`,
+        `${name}: groups ${groups} must divide inChannels ${inChannels} and outChannels ${outChannels}`,
       );
     const [first, second] = transposed ? [inChannels, outChannels] : [outChannels, inChannels];
     this.weight = new Parameter(empty([first, second / groups, ...kernelSize]));
@@ -67,10 +70,11 @@ class ConvNd extends Module {
   }
 }
 
+// The signature with named options is last: TypeScript reports errors against it when neither matches.
 const ORDER = ['stride', 'padding', 'dilation', 'groups', 'bias', 'paddingMode'] as const;
 type Space = 1 | 2 | 3;
 const CONVOLUTIONS = { 1: f.conv1d, 2: f.conv2d, 3: f.conv3d };
-type ConvArguments = [
+export type ConvArguments = [
   inChannels: number,
   outChannels: number,
   kernelSize: Sizes,
@@ -81,7 +85,7 @@ class Convolution extends ConvNd {
   readonly padding: Shape | 'same' | 'valid';
   readonly dilation: Shape;
   readonly paddingMode: PaddingMode;
-  readonly #compute: typeof f.conv1d;
+  readonly [COMPUTE]: typeof f.conv1d;
   constructor(n: Space, ...[inChannels, outChannels, kernelSize, ...given]: ConvArguments) {
     const { name } = new.target;
     const { stride, padding, dilation, groups, bias, paddingMode } = optionsInOrder<Required<ConvLayerOptions>>(
@@ -91,7 +95,7 @@ class Convolution extends ConvNd {
       given,
     );
     super(inChannels, outChannels, sizesOf(name, 'kernelSize', kernelSize, n, 1), groups, bias, false);
-    this.#compute = CONVOLUTIONS[n];
+    this[COMPUTE] = CONVOLUTIONS[n];
     this.stride = sizesOf(name, 'stride', stride, n, 1);
     this.dilation = sizesOf(name, 'dilation', dilation, n, 1);
     this.padding = typeof padding === 'string' ? padding : sizesOf(name, 'padding', padding, n, 0);
@@ -106,11 +110,11 @@ class Convolution extends ConvNd {
   override forward(x: Tensor): Tensor {
     const { weight, bias, stride, padding, dilation, groups, paddingMode } = this;
     const options = { bias, stride, dilation, groups };
-    if (paddingMode === 'zeros') return this.#compute(x, weight, { ...options, padding });
-    return this.#compute(f.pad(x, this.#sides(), { mode: paddingMode }), weight, options);
+    if (paddingMode === 'zeros') return this[COMPUTE](x, weight, { ...options, padding });
+    return this[COMPUTE](f.pad(x, this.sides(), { mode: paddingMode }), weight, options);
   }
   /** Before and after each dimension, the last first, as pad takes them. */
-  #sides(): number[] {
+  private sides(): number[] {
     return range(this.kernelSize.length)
       .reverse()
       .flatMap((d) => {
@@ -132,26 +136,32 @@ class Convolution extends ConvNd {
 }
 /** [N, inChannels, L] to [N, outChannels, L']. */
 export class Conv1d extends Convolution {
-  constructor(...args: ConvArguments) {
-    super(1, ...args);
+  constructor(...args: ConvArguments);
+  constructor(inChannels: number, outChannels: number, kernelSize: Sizes, options?: ConvLayerOptions);
+  constructor(...args: unknown[]) {
+    super(1, ...(args as ConvArguments));
   }
 }
 /** [N, inChannels, H, W] to [N, outChannels, H', W']. */
 export class Conv2d extends Convolution {
-  constructor(...args: ConvArguments) {
-    super(2, ...args);
+  constructor(...args: ConvArguments);
+  constructor(inChannels: number, outChannels: number, kernelSize: Sizes, options?: ConvLayerOptions);
+  constructor(...args: unknown[]) {
+    super(2, ...(args as ConvArguments));
   }
 }
 /** [N, inChannels, D, H, W] to [N, outChannels, D', H', W']. */
 export class Conv3d extends Convolution {
-  constructor(...args: ConvArguments) {
-    super(3, ...args);
+  constructor(...args: ConvArguments);
+  constructor(inChannels: number, outChannels: number, kernelSize: Sizes, options?: ConvLayerOptions);
+  constructor(...args: unknown[]) {
+    super(3, ...(args as ConvArguments));
   }
 }
 
 const TRANSPOSED_ORDER = ['stride', 'padding', 'outputPadding', 'groups', 'bias', 'dilation'] as const;
 const TRANSPOSED = { 1: f.convTranspose1d, 2: f.convTranspose2d, 3: f.convTranspose3d };
-type TransposedArguments = [
+export type TransposedArguments = [
   inChannels: number,
   outChannels: number,
   kernelSize: Sizes,
@@ -162,7 +172,7 @@ class TransposedConvolution extends ConvNd {
   readonly padding: Shape;
   readonly outputPadding: Shape;
   readonly dilation: Shape;
-  readonly #compute: typeof f.convTranspose1d;
+  readonly [COMPUTE]: typeof f.convTranspose1d;
   constructor(n: Space, ...[inChannels, outChannels, kernelSize, ...given]: TransposedArguments) {
     const { name } = new.target;
     const options = optionsInOrder<Required<ConvTransposeLayerOptions>>(
@@ -172,19 +182,19 @@ class TransposedConvolution extends ConvNd {
       given,
     );
     super(inChannels, outChannels, sizesOf(name, 'kernelSize', kernelSize, n, 1), options.groups, options.bias, true);
-    this.#compute = TRANSPOSED[n];
+    this[COMPUTE] = TRANSPOSED[n];
     this.stride = sizesOf(name, 'stride', options.stride, n, 1);
     this.padding = sizesOf(name, 'padding', options.padding, n, 0);
     this.outputPadding = sizesOf(name, 'outputPadding', options.outputPadding, n, 0);
     this.dilation = sizesOf(name, 'dilation', options.dilation, n, 1);
   }
-  /** @param outputSize of space, where several fit: it takes the place of outputPadding */
+  /** @param outputSize the spatial output size, as several are possible: used instead of outputPadding */
   override forward(x: Tensor, outputSize?: Shape): Tensor {
     const { weight, bias, stride, padding, dilation, groups } = this;
-    const outputPadding = outputSize ? this.#paddingFor(x, outputSize) : this.outputPadding;
-    return this.#compute(x, weight, { bias, stride, padding, outputPadding, groups, dilation });
+    const outputPadding = outputSize ? this.paddingFor(x, outputSize) : this.outputPadding;
+    return this[COMPUTE](x, weight, { bias, stride, padding, outputPadding, groups, dilation });
   }
-  #paddingFor(x: Tensor, outputSize: Shape): Shape {
+  private paddingFor(x: Tensor, outputSize: Shape): Shape {
     const n = this.kernelSize.length;
     const space = x.shape.slice(-n);
     const least = space.map((s, d) => {
@@ -195,7 +205,7 @@ class TransposedConvolution extends ConvNd {
     if (outputSize.length < n || extra.some((e, d) => !(e >= 0 && e < this.stride[d]!))) {
       const most = least.map((size, d) => size + this.stride[d]! - 1);
       throw new ShapeError(
-        `${this.constructor.name}: outputSize is ${showShape(outputSize)}: for ${x.aval} it is ${showShape(least)} to ${showShape(most)}`,
+        `${this.constructor.name}: outputSize is ${showShape(outputSize)}: for ${x.aval} it must be ${showShape(least)} to ${showShape(most)}`,
       );
     }
     return extra;
@@ -211,19 +221,25 @@ class TransposedConvolution extends ConvNd {
     });
   }
 }
-/** What goes back from [N, outChannels, ...] to [N, inChannels, ...] in a convolution, as a layer of its own. */
+/** Transposed convolutions: the gradient of a convolution with respect to its input, as a layer. */
 export class ConvTranspose1d extends TransposedConvolution {
-  constructor(...args: TransposedArguments) {
-    super(1, ...args);
+  constructor(...args: TransposedArguments);
+  constructor(inChannels: number, outChannels: number, kernelSize: Sizes, options?: ConvTransposeLayerOptions);
+  constructor(...args: unknown[]) {
+    super(1, ...(args as TransposedArguments));
   }
 }
 export class ConvTranspose2d extends TransposedConvolution {
-  constructor(...args: TransposedArguments) {
-    super(2, ...args);
+  constructor(...args: TransposedArguments);
+  constructor(inChannels: number, outChannels: number, kernelSize: Sizes, options?: ConvTransposeLayerOptions);
+  constructor(...args: unknown[]) {
+    super(2, ...(args as TransposedArguments));
   }
 }
 export class ConvTranspose3d extends TransposedConvolution {
-  constructor(...args: TransposedArguments) {
-    super(3, ...args);
+  constructor(...args: TransposedArguments);
+  constructor(inChannels: number, outChannels: number, kernelSize: Sizes, options?: ConvTransposeLayerOptions);
+  constructor(...args: unknown[]) {
+    super(3, ...(args as TransposedArguments));
   }
 }

@@ -1,55 +1,146 @@
-// Tables of rows that are learned.
+// Embedding layers: learned tables of rows.
 import { ArgumentError, ShapeError } from '../base/errors.js';
+import { describe, shown } from '../base/tree.js';
 import { gathered } from '../spmd/gathered.js';
-import { noGrad } from '../tensor/autograd.js';
-import { arange, empty, full, tensor, zeros } from '../tensor/create.js';
-import { embedding, isneginf, searchsorted, where } from '../tensor/functions.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { customVjp, noGrad } from '../tensor/autograd.js';
+import { arange, empty, full, ones, tensor, zeros } from '../tensor/create.js';
+import { embedding, isneginf, searchsorted, vectorNorm, where } from '../tensor/functions.js';
+import { Tensor } from '../tensor/tensor.js';
 import * as init from './init.js';
 import { Module, Parameter } from './module.js';
-import { checkCount, type Given, optionsInOrder, optionsOf, showOptions } from './options.js';
+import { checkCount, type Given, optionsInOrder, showOptions } from './options.js';
 
-export interface EmbeddingOptions {
-  /** The index whose row is 0 and learns nothing. */
-  readonly paddingIdx?: number;
+interface TableOptions {
+  /** The index whose row is 0 and is not trained. */
+  readonly paddingIdx?: number | null | undefined;
+  /** Used rows with a larger norm are first scaled down to it, in place, as in torch. */
+  readonly maxNorm?: number | null | undefined;
+  /** The p of the norm for maxNorm. Default: 2. */
+  readonly normType?: number;
+  /** Whether to divide the gradient of each row by the count of its index in the batch. Default: false. */
+  readonly scaleGradByFreq?: boolean;
+  /** Unlike torch: no effect. Gradients are dense. */
+  readonly sparse?: boolean;
 }
+export type EmbeddingOptions = TableOptions;
+interface Made {
+  readonly paddingIdx: number | undefined;
+  readonly maxNorm: number | undefined;
+  readonly normType: number;
+  readonly scaleGradByFreq: boolean;
+  readonly sparse: boolean;
+}
+const NORMALLY: { readonly [K in keyof Made]: Made[K] } = {
+  paddingIdx: undefined,
+  maxNorm: undefined,
+  normType: 2,
+  scaleGradByFreq: false,
+  sparse: false,
+};
 /** What both have: the table, and an index that stands for nothing. */
 class Table extends Module {
-  readonly weight: Parameter;
+  weight: Parameter;
   readonly paddingIdx: number | undefined;
+  readonly maxNorm: number | undefined;
+  readonly normType: number;
+  readonly scaleGradByFreq: boolean;
   constructor(
     readonly numEmbeddings: number,
     readonly embeddingDim: number,
-    paddingIdx: number | undefined,
+    { paddingIdx, maxNorm, normType, scaleGradByFreq }: Made,
   ) {
     super();
     const { name } = new.target;
     checkCount(`${name}: numEmbeddings`, numEmbeddings);
     checkCount(`${name}: embeddingDim`, embeddingDim);
     if (paddingIdx !== undefined && !(paddingIdx >= -numEmbeddings && paddingIdx < numEmbeddings))
-      throw new ArgumentError(`${name}: paddingIdx is ${paddingIdx}: there are ${numEmbeddings} rows`);
+      throw new ArgumentError(
+        `${name}: paddingIdx is ${paddingIdx}: it must be a row, of which there are ${numEmbeddings}`,
+      );
+    if (maxNorm !== undefined && !(maxNorm > 0))
+      throw new ArgumentError(`${name}: maxNorm is ${shown(maxNorm)}: it must be a number above 0`);
     this.paddingIdx = paddingIdx === undefined || paddingIdx >= 0 ? paddingIdx : paddingIdx + numEmbeddings;
+    this.maxNorm = maxNorm;
+    this.normType = normType;
+    this.scaleGradByFreq = scaleGradByFreq;
     this.weight = init.normal_(new Parameter(empty([numEmbeddings, embeddingDim])));
     const row = this.paddingIdx;
     if (row !== undefined) noGrad(() => this.weight.indexFill_(0, tensor([row]), 0));
   }
   protected rows(indices: Tensor): Tensor {
-    const { paddingIdx } = this;
-    return embedding(indices, gathered(this.weight), paddingIdx === undefined ? {} : { paddingIdx });
+    const { paddingIdx, maxNorm } = this;
+    if (maxNorm !== undefined) this.shorten(indices, maxNorm);
+    const found = embedding(indices, gathered(this.weight), paddingIdx === undefined ? {} : { paddingIdx });
+    if (!this.scaleGradByFreq) return found;
+    const often = this.counts(indices)
+      .indexSelect(0, indices.flatten())
+      .reshape([...indices.shape, 1]);
+    return dividedGradient(found, often);
+  }
+  /** How often each row is used. */
+  private counts(indices: Tensor): Tensor {
+    const { dtype } = this.weight;
+    const flat = indices.flatten();
+    return zeros([this.numEmbeddings], { dtype }).scatterAdd(0, flat, ones(flat.shape, { dtype }));
+  }
+  private shorten(indices: Tensor, maxNorm: number): void {
+    noGrad(() => {
+      const norms = vectorNorm(this.weight, { p: this.normType, dim: -1, keepdim: true });
+      const long = norms.gt(maxNorm).logicalAnd(this.counts(indices).gt(0).unsqueeze(-1));
+      this.weight.copy_(where(long, this.weight.mul(norms.add(1e-7).reciprocal().mul(maxNorm)), this.weight));
+    });
   }
   override extraRepr(): string {
-    const padding = this.paddingIdx === undefined ? '' : `, paddingIdx=${this.paddingIdx}`;
-    return `${this.numEmbeddings}, ${this.embeddingDim}${padding}`;
+    const { paddingIdx, maxNorm, scaleGradByFreq } = this;
+    const more = showOptions({ paddingIdx, maxNorm, ...(scaleGradByFreq && { scaleGradByFreq }) });
+    return `${this.numEmbeddings}, ${this.embeddingDim}${more && `, ${more}`}`;
   }
 }
+/** x, whose gradient is divided by these numbers. */
+const dividedGradient = customVjp((x: Tensor, _by: Tensor) => x, {
+  backward: ({ inputs: [, by] }, g: Tensor) => [g.div(by), null],
+});
 
-/** A table of rows: whole numbers become rows of it. */
+export interface PretrainedEmbeddingOptions extends TableOptions {
+  /** Whether the weights are frozen. Default: true. */
+  readonly freeze?: boolean;
+}
+function checkPretrained(name: string, weights: Tensor): [rows: number, width: number] {
+  if (!(weights instanceof Tensor) || weights.ndim !== 2)
+    throw new ShapeError(
+      `${name}.fromPretrained: takes a table [rows, features], got ${weights instanceof Tensor ? weights.aval : describe(weights)}`,
+    );
+  return weights.shape as unknown as [number, number];
+}
+/** A table with these weights. */
+function filled<T extends Table>(made: T, weights: Tensor, freeze: boolean): T {
+  made.weight = new Parameter(weights, { requiresGrad: !freeze });
+  return made;
+}
+
+const EMBEDDING = ['paddingIdx', 'maxNorm', 'normType', 'scaleGradByFreq', 'sparse'] as const;
+/** A lookup table: replaces integers by rows of its weight. */
 export class Embedding extends Table {
-  constructor(numEmbeddings: number, embeddingDim: number, ...options: Given<EmbeddingOptions, ['paddingIdx']>) {
-    super(
-      numEmbeddings,
-      embeddingDim,
-      optionsInOrder<EmbeddingOptions>('Embedding', ['paddingIdx'], { paddingIdx: undefined }, options).paddingIdx,
+  constructor(numEmbeddings: number, embeddingDim: number, ...options: Given<EmbeddingOptions, typeof EMBEDDING>) {
+    super(numEmbeddings, embeddingDim, optionsInOrder<Made>('Embedding', EMBEDDING, NORMALLY, options));
+  }
+  /** A table with these weights [rows, features], frozen unless freeze is false. */
+  static fromPretrained(
+    weights: Tensor,
+    ...options: Given<PretrainedEmbeddingOptions, ['freeze', ...typeof EMBEDDING]>
+  ): Embedding {
+    const [rows, width] = checkPretrained('Embedding', weights);
+    const order = ['freeze', ...EMBEDDING] as const;
+    const { freeze, ...rest } = optionsInOrder<Made & { readonly freeze: boolean }>(
+      'Embedding.fromPretrained',
+      order,
+      { ...NORMALLY, freeze: true },
+      options,
+    );
+    return filled(
+      init.skipInit(() => new Embedding(rows, width, rest)),
+      weights,
+      freeze,
     );
   }
   override forward(indices: Tensor): Tensor {
@@ -57,43 +148,74 @@ export class Embedding extends Table {
   }
 }
 
-export interface EmbeddingBagOptions extends EmbeddingOptions {
-  readonly mode?: 'sum' | 'mean' | 'max';
+type Mode = 'sum' | 'mean' | 'max';
+export interface EmbeddingBagOptions extends TableOptions {
+  readonly mode?: Mode;
+  /** Whether offsets have one more entry, the end of the last bag. */
+  readonly includeLastOffset?: boolean;
 }
+interface MadeBag extends Made {
+  readonly mode: Mode;
+  readonly includeLastOffset: boolean;
+}
+const NORMAL_BAG: { readonly [K in keyof MadeBag]: MadeBag[K] } = {
+  ...NORMALLY,
+  mode: 'mean',
+  includeLastOffset: false,
+};
+const BAG = ['maxNorm', 'normType', 'scaleGradByFreq', 'mode', 'sparse', 'includeLastOffset', 'paddingIdx'] as const;
 export interface BagOptions {
-  /** Where each bag begins in a list of indices. */
+  /** The start of each bag in a vector of indices. */
   readonly offsets?: Tensor | null;
-  /** What each row is multiplied with; for sums only. */
+  /** A factor for each row; for mode 'sum' only. */
   readonly perSampleWeights?: Tensor | null;
 }
-/** Rows of a table, added up, averaged or their greatest for each bag: [N, L], or a list of indices with offsets [N]. */
+/** The sum, mean or maximum of the rows of each bag: bags [N, L], or a vector of indices with offsets [N]. */
 export class EmbeddingBag extends Table {
-  readonly mode: 'sum' | 'mean' | 'max';
-  constructor(numEmbeddings: number, embeddingDim: number, options: EmbeddingBagOptions = {}) {
-    const { mode, paddingIdx } = optionsOf<EmbeddingBagOptions>(
-      'EmbeddingBag',
-      { mode: 'mean', paddingIdx: undefined },
+  readonly mode: Mode;
+  readonly includeLastOffset: boolean;
+  constructor(numEmbeddings: number, embeddingDim: number, ...options: Given<EmbeddingBagOptions, typeof BAG>) {
+    const { mode, includeLastOffset, ...given } = optionsInOrder<MadeBag>('EmbeddingBag', BAG, NORMAL_BAG, options);
+    if (!['sum', 'mean', 'max'].includes(mode))
+      throw new ArgumentError(`EmbeddingBag: mode is '${mode}': use 'sum', 'mean' or 'max'`);
+    super(numEmbeddings, embeddingDim, given);
+    this.mode = mode;
+    this.includeLastOffset = includeLastOffset;
+  }
+  /** Bags with these weights [rows, features], frozen unless freeze is false. */
+  static fromPretrained(
+    weights: Tensor,
+    ...options: Given<EmbeddingBagOptions & { readonly freeze?: boolean }, ['freeze', ...typeof BAG]>
+  ): EmbeddingBag {
+    const [rows, width] = checkPretrained('EmbeddingBag', weights);
+    const { freeze, ...rest } = optionsInOrder<MadeBag & { readonly freeze: boolean }>(
+      'EmbeddingBag.fromPretrained',
+      ['freeze', ...BAG],
+      { ...NORMAL_BAG, freeze: true },
       options,
     );
-    if (!['sum', 'mean', 'max'].includes(mode!))
-      throw new ArgumentError(`EmbeddingBag: mode is '${mode}': use 'sum', 'mean' or 'max'`);
-    super(numEmbeddings, embeddingDim, paddingIdx);
-    this.mode = mode!;
+    return filled(
+      init.skipInit(() => new EmbeddingBag(rows, width, rest)),
+      weights,
+      freeze,
+    );
   }
-  override forward(indices: Tensor, options: BagOptions = {}): Tensor {
-    const { offsets, perSampleWeights } = optionsOf<BagOptions>(
+  override forward(indices: Tensor, ...options: Given<BagOptions, ['offsets', 'perSampleWeights']>): Tensor {
+    const { offsets: given, perSampleWeights } = optionsInOrder<BagOptions>(
       'EmbeddingBag.forward',
+      ['offsets', 'perSampleWeights'],
       { offsets: null, perSampleWeights: null },
       options,
     );
+    const offsets = given && this.includeLastOffset ? given.narrow(0, 0, given.size(0) - 1) : given;
     const { mode, paddingIdx } = this;
     if (indices.ndim !== (offsets ? 1 : 2))
       throw new ShapeError(`EmbeddingBag: takes bags [N, L], or a list with offsets, got ${indices.aval}`);
     if (perSampleWeights && mode !== 'sum')
-      throw new ArgumentError(`EmbeddingBag: perSampleWeights are for mode 'sum', this is '${mode}'`);
+      throw new ArgumentError(`EmbeddingBag: perSampleWeights are for mode 'sum', but the mode is '${mode}'`);
     const least = mode === 'max' ? Number.NEGATIVE_INFINITY : 0;
     const pooled = offsets ? inBags(offsets, indices.size(0)) : inRows;
-    const counts = paddingIdx === undefined ? null : indices.ne(paddingIdx).unsqueeze(-1); // padding counts for nothing
+    const counts = paddingIdx === undefined ? null : indices.ne(paddingIdx).unsqueeze(-1); // padding is ignored
     const all = this.rows(indices);
     const weighed = perSampleWeights ? all.mul(perSampleWeights.unsqueeze(-1)) : all;
     const found = pooled(counts ? where(counts, weighed, least) : weighed, mode === 'max');

@@ -15,7 +15,7 @@ import type { Module } from './module.js';
 
 /** A number in a module's weights that is NaN or inf. */
 export interface Nonfinite {
-  /** Of the tensor, as state dicts have it. */
+  /** The name of the tensor in state dicts. */
   readonly name: string;
   readonly index: readonly number[];
   readonly value: number;
@@ -42,8 +42,8 @@ async function firstIn(module: Module, { tensor, names, stacked }: StateEntry): 
   const numbers = decodeFloats(tensor.dtype, await read(() => rows().narrow(0, row, 1)));
   const column = numbers.findIndex((x) => !Number.isFinite(x));
   const index = unravel(row * width + column, tensor.shape);
-  const [layer, ...rest] = stacked ? index : [0, ...index];
-  return { name: names[layer!]!, index: rest, value: Number(numbers[column]) };
+  const which = index.slice(0, stacked).reduce((row, at, d) => row * tensor.shape[d]! + at, 0);
+  return { name: names[which]!, index: index.slice(stacked), value: Number(numbers[column]) };
 }
 
 export const nonfiniteText = ({ name, index, value }: Nonfinite): string =>
@@ -51,7 +51,7 @@ export const nonfiniteText = ({ name, index, value }: Nonfinite): string =>
 /** NaN, inf or -inf, as the field writes them. */
 export const showNonfinite = (x: number): string => (Number.isNaN(x) ? 'NaN' : x > 0 ? 'inf' : '-inf');
 
-/** Throws if a weight is NaN or inf. `what`: who found it, and which model it is of. */
+/** Throws if a weight is NaN or inf. `what`: the caller and the model, for the error. */
 export async function checkFinite(what: string, module: Module): Promise<void> {
   const found = await firstNonfinite(module);
   if (found) throw new DataError(`${what}: ${nonfiniteText(found)}: ${REPAIR}`);

@@ -1,13 +1,14 @@
-// Initial values, as torch.nn.init: each fills a tensor in place and gives it back.
+// torch.nn.init: functions that fill a tensor in place with initial values and return it.
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { noGrad } from '../tensor/autograd.js';
 import { eye } from '../tensor/create.js';
 import { erfinv } from '../tensor/functions.js';
 import { type DrawOptions, rand, randn } from '../tensor/random.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { type Given, optionsInOrder } from './options.js';
 
 let skipping = false;
-/** Makes modules without drawing their initial values, which are zeros then: for weights that are loaded or drawn otherwise. */
+/** Creates modules with zeros instead of random initial values: for weights that are loaded or drawn later. */
 export function skipInit<T>(make: () => T): T {
   const before = skipping;
   skipping = true;
@@ -18,21 +19,54 @@ export function skipInit<T>(make: () => T): T {
   }
 }
 
-export const uniform_ = <T extends Tensor>(t: T, a = 0, b = 1, options: DrawOptions = {}): T =>
-  skipping ? t : noGrad(() => t.uniform_(a, b, options));
-export const normal_ = <T extends Tensor>(t: T, mean = 0, std = 1, options: DrawOptions = {}): T =>
-  skipping ? t : noGrad(() => t.normal_(mean, std, options));
+/** Options by position in torch's order or as one object, and the generator. */
+function givenTo<O extends object>(
+  op: string,
+  defaults: Required<O>,
+  given: readonly unknown[],
+): [Required<O>, DrawOptions] {
+  const order = Object.keys(defaults) as (keyof O & string)[];
+  const { generator, ...rest } = optionsInOrder<Required<O> & DrawOptions>(
+    op,
+    order as never,
+    { ...defaults, generator: undefined } as never,
+    given,
+  ) as Required<O> & DrawOptions;
+  return [rest as unknown as Required<O>, generator ? { generator } : {}];
+}
+
+export interface UniformOptions {
+  readonly a?: number;
+  readonly b?: number;
+}
+export function uniform_<T extends Tensor>(t: T, ...options: Given<UniformOptions & DrawOptions, ['a', 'b']>): T {
+  const [{ a, b }, how] = givenTo<UniformOptions>('uniform_', { a: 0, b: 1 }, options);
+  return skipping ? t : noGrad(() => t.uniform_(a, b, how));
+}
+export interface NormalOptions {
+  readonly mean?: number;
+  readonly std?: number;
+}
+export function normal_<T extends Tensor>(t: T, ...options: Given<NormalOptions & DrawOptions, ['mean', 'std']>): T {
+  const [{ mean, std }, how] = givenTo<NormalOptions>('normal_', { mean: 0, std: 1 }, options);
+  return skipping ? t : noGrad(() => t.normal_(mean, std, how));
+}
 export const constant_ = <T extends Tensor>(t: T, value: number): T => noGrad(() => t.fill_(value) as T);
 export const zeros_ = <T extends Tensor>(t: T): T => constant_(t, 0);
 export const ones_ = <T extends Tensor>(t: T): T => constant_(t, 1);
 
-/** Normal, drawn again outside of [a, b], by the inverse of its distribution. */
-export function truncNormal_<T extends Tensor>(t: T, mean = 0, std = 1, a = -2, b = 2, options: DrawOptions = {}): T {
+/** Normal, truncated to [a, b], by the inverse of its distribution function. */
+export function truncNormal_<T extends Tensor>(
+  t: T,
+  ...options: Given<NormalOptions & UniformOptions & DrawOptions, ['mean', 'std', 'a', 'b']>
+): T {
+  const normally = { mean: 0, std: 1, a: -2, b: 2 };
+  const [{ mean, std, a, b }, how] = givenTo<NormalOptions & UniformOptions>('truncNormal_', normally, options);
   if (!(a < b) || !(std > 0))
     throw new ArgumentError(`truncNormal_: a is ${a}, b is ${b}, std is ${std}: a must be below b and std above 0`);
   return noGrad(() => {
     const [low, high] = [a, b].map((x) => erf((x - mean) / (std * Math.SQRT2)));
-    const u = rand(t.shape, options)
+    const u = rand(t.shape, how)
       .mul(high! - low!)
       .add(low!);
     return t.copy_(
@@ -49,12 +83,16 @@ export function eye_<T extends Tensor>(t: T): T {
   return noGrad(() => t.copy_(eye(t.shape[0]!, t.shape[1]!, { dtype: t.dtype })) as T);
 }
 
-/** Rows (or columns, where there are fewer of them) that are orthogonal and of length `gain`. */
-export function orthogonal_<T extends Tensor>(t: T, gain = 1, options: DrawOptions = {}): T {
+export interface GainOptions {
+  readonly gain?: number;
+}
+/** Orthogonal rows (or columns, if there are fewer of them) of norm `gain`. */
+export function orthogonal_<T extends Tensor>(t: T, ...options: Given<GainOptions & DrawOptions, ['gain']>): T {
+  const [{ gain }, how] = givenTo<GainOptions>('orthogonal_', { gain: 1 }, options);
   checkDims('orthogonal_', t, 2);
   const [rows, cols] = [t.shape[0]!, t.numel() / t.shape[0]!];
   return noGrad(() => {
-    const { Q: q, R: r } = randn([Math.max(rows, cols), Math.min(rows, cols)], options).qr();
+    const { Q: q, R: r } = randn([Math.max(rows, cols), Math.min(rows, cols)], how).qr();
     const even = q.mul(r.diagonal().sign()); // else the distribution would not be uniform
     return t.copy_((rows < cols ? even.t() : even).mul(gain).reshape(t.shape)) as T;
   });
@@ -78,7 +116,7 @@ const GAINS = {
   selu: 3 / 4,
 };
 export type Nonlinearity = keyof typeof GAINS;
-/** How much a layer's values shrink behind this activation: what its weights make up for. */
+/** The recommended gain of weights before this activation. */
 export function calculateGain(nonlinearity: Nonlinearity, param = 0.01): number {
   const gain = GAINS[nonlinearity];
   if (gain === undefined)
@@ -86,14 +124,16 @@ export function calculateGain(nonlinearity: Nonlinearity, param = 0.01): number 
   return typeof gain === 'number' ? gain : gain(param);
 }
 
-export const xavierUniform_ = <T extends Tensor>(t: T, gain = 1, options: DrawOptions = {}): T => {
+export const xavierUniform_ = <T extends Tensor>(t: T, ...options: Given<GainOptions & DrawOptions, ['gain']>): T => {
+  const [{ gain }, how] = givenTo<GainOptions>('xavierUniform_', { gain: 1 }, options);
   const { fanIn, fanOut } = fansOf('xavierUniform_', t);
   const bound = gain * Math.sqrt(6 / (fanIn + fanOut));
-  return uniform_(t, -bound, bound, options);
+  return uniform_(t, -bound, bound, how);
 };
-export const xavierNormal_ = <T extends Tensor>(t: T, gain = 1, options: DrawOptions = {}): T => {
+export const xavierNormal_ = <T extends Tensor>(t: T, ...options: Given<GainOptions & DrawOptions, ['gain']>): T => {
+  const [{ gain }, how] = givenTo<GainOptions>('xavierNormal_', { gain: 1 }, options);
   const { fanIn, fanOut } = fansOf('xavierNormal_', t);
-  return normal_(t, 0, gain * Math.sqrt(2 / (fanIn + fanOut)), options);
+  return normal_(t, 0, gain * Math.sqrt(2 / (fanIn + fanOut)), how);
 };
 
 export interface KaimingOptions extends DrawOptions {
@@ -104,12 +144,17 @@ export interface KaimingOptions extends DrawOptions {
 }
 const kaimingStd = (op: string, t: Tensor, { a = 0, mode = 'fanIn', nonlinearity = 'leakyRelu' }: KaimingOptions) =>
   calculateGain(nonlinearity, a) / Math.sqrt(fansOf(op, t)[mode]);
-export const kaimingUniform_ = <T extends Tensor>(t: T, options: KaimingOptions = {}): T => {
-  const bound = Math.sqrt(3) * kaimingStd('kaimingUniform_', t, options);
-  return uniform_(t, -bound, bound, options);
+const KAIMING = { a: 0, mode: 'fanIn', nonlinearity: 'leakyRelu' } as const;
+type GivenKaiming = Given<KaimingOptions, ['a', 'mode', 'nonlinearity']>;
+export const kaimingUniform_ = <T extends Tensor>(t: T, ...options: GivenKaiming): T => {
+  const [given, how] = givenTo<KaimingOptions>('kaimingUniform_', KAIMING as never, options);
+  const bound = Math.sqrt(3) * kaimingStd('kaimingUniform_', t, given);
+  return uniform_(t, -bound, bound, how);
 };
-export const kaimingNormal_ = <T extends Tensor>(t: T, options: KaimingOptions = {}): T =>
-  normal_(t, 0, kaimingStd('kaimingNormal_', t, options), options);
+export const kaimingNormal_ = <T extends Tensor>(t: T, ...options: GivenKaiming): T => {
+  const [given, how] = givenTo<KaimingOptions>('kaimingNormal_', KAIMING as never, options);
+  return normal_(t, 0, kaimingStd('kaimingNormal_', t, given), how);
+};
 
 function checkDims(op: string, t: Tensor, least: number, most = Number.POSITIVE_INFINITY): void {
   if (t.ndim < least || t.ndim > most)

@@ -3,6 +3,8 @@ import * as f from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type * as options from '../tensor/types.js';
 import { layer } from './layer.js';
+import type { Lengths } from './packed.js';
+import { type TripletDistance, tripletMarginWithDistanceLoss } from './triplet.js';
 
 const MEAN = { reduction: 'mean' } as const;
 const { weight, none } = { weight: undefined, none: [] as const };
@@ -11,64 +13,64 @@ const { weight, none } = { weight: undefined, none: [] as const };
 export class MSELoss extends layer(none, MEAN, (o: options.LossOptions, x: Tensor, y: Tensor) => f.mseLoss(x, y, o)) {}
 /** The mean of absolute differences. */
 export class L1Loss extends layer(none, MEAN, (o: options.LossOptions, x: Tensor, y: Tensor) => f.l1Loss(x, y, o)) {}
-/** Squared where the difference is below beta, else absolute. */
+/** Squared for differences below beta, otherwise absolute. */
 export class SmoothL1Loss extends layer(
   none,
   { ...MEAN, beta: 1 },
   (o: options.LossOptions & { readonly beta: number }, x: Tensor, y: Tensor) => f.smoothL1Loss(x, y, o),
 ) {}
-/** Squared where the difference is below delta, else delta times the absolute one. */
+/** Squared for differences below delta, otherwise delta times the absolute difference. */
 export class HuberLoss extends layer(
   none,
   { ...MEAN, delta: 1 },
   (o: options.LossOptions & { readonly delta: number }, x: Tensor, y: Tensor) => f.huberLoss(x, y, o),
 ) {}
-/** Logits [N, C, ...] against classes [N, ...] or the probability of each: -log softmax. */
+/** The cross entropy of logits [N, C, ...] and classes [N, ...] or the probability of each class. */
 export class CrossEntropyLoss extends layer(
   ['weight'],
   { weight, ignoreIndex: undefined, ...MEAN, labelSmoothing: 0 },
   (o: options.CrossEntropyOptions & { readonly labelSmoothing: number }, x: Tensor, y: Tensor) =>
     f.crossEntropy(x, y, o),
 ) {}
-/** Logarithms of probabilities [N, C, ...] against classes [N, ...]. */
+/** The negative log likelihood of classes [N, ...], given log probabilities [N, C, ...]. */
 export class NLLLoss extends layer(
   ['weight'],
   { weight, ignoreIndex: undefined, ...MEAN },
   (o: options.CrossEntropyOptions, x: Tensor, y: Tensor) => f.nllLoss(x, y, o),
 ) {}
-/** Probabilities against 0 and 1; of logits use BCEWithLogitsLoss. */
+/** The binary cross entropy of probabilities and targets from 0 to 1. For logits use BCEWithLogitsLoss. */
 export class BCELoss extends layer(
   ['weight'],
   { weight, ...MEAN },
   (o: options.BinaryCrossEntropyOptions, x: Tensor, y: Tensor) => f.binaryCrossEntropy(x, y, o),
 ) {}
-/** Logits against 0 and 1: a sigmoid and BCELoss, without overflow. */
+/** The binary cross entropy of logits and targets from 0 to 1: a sigmoid and BCELoss, without overflow. */
 export class BCEWithLogitsLoss extends layer(
   ['weight'],
   { weight, ...MEAN, posWeight: undefined },
   (o: options.BinaryCrossEntropyOptions & { readonly posWeight?: Tensor }, x: Tensor, y: Tensor) =>
     f.binaryCrossEntropyWithLogits(x, y, o),
 ) {}
-/** The Kullback-Leibler divergence of logarithms of probabilities from a target. */
+/** The Kullback-Leibler divergence of log probabilities from target probabilities. */
 export class KLDivLoss extends layer(
   none,
   { ...MEAN, logTarget: false },
   (o: options.KlDivOptions, x: Tensor, y: Tensor) => f.klDiv(x, y, o),
 ) {}
-/** Counts that are Poisson distributed, against their rate or its logarithm. */
+/** The negative log likelihood of Poisson counts, given their rate or its logarithm. */
 export class PoissonNLLLoss extends layer(
   ['logInput', 'full'],
   { logInput: true, full: false, eps: 1e-8, ...MEAN },
   (o: options.PoissonNllLossOptions, x: Tensor, y: Tensor) => f.poissonNllLoss(x, y, o),
 ) {}
-/** Means and variances of normal distributions against values. */
+/** The negative log likelihood of values, given means and variances of normal distributions. */
 export class GaussianNLLLoss extends layer(
   none,
   { full: false, eps: 1e-6, ...MEAN },
   (o: options.GaussianNllLossOptions, x: Tensor, y: Tensor, variance: Tensor | number) =>
     f.gaussianNllLoss(x, y, variance, o),
 ) {}
-/** Distances against 1 (alike) and -1 (not): the latter should exceed the margin. */
+/** Distances with targets 1 (similar) and -1 (dissimilar): the latter should exceed the margin. */
 export class HingeEmbeddingLoss extends layer(
   ['margin'],
   { margin: 1, ...MEAN },
@@ -78,19 +80,19 @@ export class HingeEmbeddingLoss extends layer(
 export class SoftMarginLoss extends layer(none, MEAN, (o: options.LossOptions, x: Tensor, y: Tensor) =>
   f.softMarginLoss(x, y, o),
 ) {}
-/** Which of two is to be the greater: 1 the first, -1 the second. */
+/** Ranks two inputs: with target 1 the first should be greater, with -1 the second. */
 export class MarginRankingLoss extends layer(
   ['margin'],
   { margin: 0, ...MEAN },
   (o: options.MarginLossOptions, x1: Tensor, x2: Tensor, y: Tensor) => f.marginRankingLoss(x1, x2, y, o),
 ) {}
-/** The angle of two vectors against 1 (alike) and -1 (not). */
+/** The cosine of the angle of two vectors, with targets 1 (similar) and -1 (dissimilar). */
 export class CosineEmbeddingLoss extends layer(
   ['margin'],
   { margin: 0, ...MEAN },
   (o: options.MarginLossOptions, x1: Tensor, x2: Tensor, y: Tensor) => f.cosineEmbeddingLoss(x1, x2, y, o),
 ) {}
-/** An anchor is to be nearer to the positive than to the negative, by the margin. */
+/** An anchor should be nearer to the positive than to the negative, by the margin. */
 export class TripletMarginLoss extends layer(
   ['margin', 'p', 'eps', 'swap'],
   { margin: 1, p: 2, eps: 1e-6, swap: false, ...MEAN },
@@ -98,7 +100,51 @@ export class TripletMarginLoss extends layer(
     f.tripletMarginLoss(anchor, positive, negative, o),
 ) {}
 
-// ---- likeness and distance, which are not reduced
+interface Ctc extends options.LossOptions {
+  readonly blank: number;
+  readonly zeroInfinity: boolean;
+}
+/**
+ * Connectionist temporal classification (Graves et al., 2006): log probabilities [T, N, C] and unaligned labels, as rows
+ * [N, S] or concatenated. Lengths are numbers or tensors.
+ */
+export class CTCLoss extends layer(
+  ['blank', 'reduction', 'zeroInfinity'],
+  { blank: 0, ...MEAN, zeroInfinity: false },
+  (o: Ctc, logProbs: Tensor, targets: Tensor, inputLengths: Lengths, targetLengths: Lengths) =>
+    f.ctcLoss(logProbs, targets, inputLengths, targetLengths, o),
+) {}
+
+interface MultiMargin extends options.LossOptions {
+  readonly p: number;
+  readonly margin: number;
+  readonly weight?: Tensor;
+}
+/** Scores [N, C] and a class for each row: its score should exceed all others by the margin. */
+export class MultiMarginLoss extends layer(
+  ['p', 'margin', 'weight'],
+  { p: 1, margin: 1, weight, ...MEAN },
+  (o: MultiMargin, x: Tensor, y: Tensor) => f.multiMarginLoss(x, y, o),
+) {}
+/** Scores [N, C] and several classes for each row, -1 after the last: their scores should exceed all others by 1. */
+export class MultiLabelMarginLoss extends layer(none, MEAN, (o: options.LossOptions, x: Tensor, y: Tensor) =>
+  f.multilabelMarginLoss(x, y, o),
+) {}
+/** Scores [N, C] and 0 or 1 for each class: the mean over classes of binary cross entropies. */
+export class MultiLabelSoftMarginLoss extends layer(
+  ['weight'],
+  { weight, ...MEAN },
+  (o: options.BinaryCrossEntropyOptions, x: Tensor, y: Tensor) => f.multilabelSoftMarginLoss(x, y, o),
+) {}
+/** An anchor should be nearer to the positive than to the negative, by the margin, with a custom distance function. */
+export class TripletMarginWithDistanceLoss extends layer(
+  none,
+  { distanceFunction: undefined, margin: 1, swap: false, ...MEAN },
+  (options: TripletDistance, anchor: Tensor, positive: Tensor, negative: Tensor): Tensor =>
+    tripletMarginWithDistanceLoss(anchor, positive, negative, options),
+) {}
+
+// ---- similarity and distance, which are not reduced
 
 /** The cosine of the angle between two tensors along a dimension. */
 export class CosineSimilarity extends layer(
@@ -115,5 +161,5 @@ interface Distance {
 export class PairwiseDistance extends layer(
   ['p', 'eps', 'keepdim'],
   { p: 2, eps: 1e-6, keepdim: false },
-  ({ p, eps, keepdim }: Distance, x1: Tensor, x2: Tensor) => f.vectorNorm(x1.sub(x2).add(eps), { p, dim: -1, keepdim }),
+  ({ p, eps, keepdim }: Distance, x1: Tensor, x2: Tensor) => f.pairwiseDistance(x1, x2, { p, eps, keepdim }),
 ) {}

@@ -1,4 +1,4 @@
-// Where in a model something was computed, for tx.debug.nans(): while it is on, each module's methods record whose code runs.
+// Finds the module that computed a value, for tx.debug.nans(): while it is on, methods of modules record which module runs.
 import { insideModule } from '../ir/source.js';
 import { type ModuleNames, nameModules } from '../observe/module-names.js';
 import { Tensor } from '../tensor/tensor.js';

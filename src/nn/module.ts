@@ -1,5 +1,6 @@
-// A module: parameters, buffers and other modules as fields of a class. Nothing is registered: a module's fields are its
-// members, and a field's name in torch's spelling (qProj: q_proj) is its name in state dicts.
+// Module: parameters, buffers and other modules as fields of a class. There is no registration: fields are members, and a
+// field's name in torch's spelling (qProj: q_proj) is its name in state dicts.
+
 import { inspect } from 'node:util';
 import { DTYPES, type DType, dtypeMistake, TORCH } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
@@ -7,14 +8,28 @@ import { bytes, spelled } from '../base/format.js';
 import { checkOptions } from '../base/options.js';
 import { isFloat } from '../base/promote.js';
 import { describe, isPlain } from '../base/tree.js';
+import type { Handle } from '../ir/hooks.js';
 import { device, deviceNamed } from '../runtime/device.js';
+import { memberRead, membersListed, memberWritten, moduleMade } from '../tensor/members.js';
 import { dependOn } from '../tensor/scope.js';
-import { type LoadedKeys, loadTensors, type StateDict, type StateEntry } from '../tensor/state.js';
+import { type LoadedKeys, loadTensors, partOf, type StateDict, type StateEntry } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
+import { copyOf, refuseBound, refusePrivate } from './clone.js';
+import {
+  addHook,
+  type BackwardHook,
+  type BackwardPreHook,
+  copyModuleHooks,
+  type ForwardHook,
+  type ForwardPreHook,
+  type HookOptions,
+  ownForward,
+  putForward,
+} from './hooks.js';
 import { noteClass, registerModules } from './module-paths.js';
 
 let made = 0;
-/** How often modules, parameters and buffers were made, or put into lists and dicts: those are seen from outside as fields are not. */
+/** Counts created modules, parameters and buffers and those put into lists and dicts, which field reads do not show. */
 export const membersMade = (): number => made;
 export const memberPut = (): void => void made++;
 
@@ -25,7 +40,7 @@ function checkTensor(what: string, data: unknown): Tensor {
 
 export { checkState } from '../tensor/state.js';
 
-/** A tensor that a module learns. */
+/** A trainable tensor of a module. */
 export class Parameter extends Tensor {
   constructor(data: Tensor, options: { readonly requiresGrad?: boolean } = {}) {
     super(checkTensor('Parameter', data).detach().expr);
@@ -36,9 +51,9 @@ export class Parameter extends Tensor {
   }
 }
 
-/** A tensor that belongs to a module's state and is not learned: running statistics, tables. */
+/** A tensor of a module's state that is not trained: running statistics, tables. */
 export class Buffer extends Tensor {
-  /** Whether it is part of state dicts. */
+  /** Whether it is part of state dicts. Default: true. */
   readonly persistent: boolean;
   constructor(data: Tensor, options: { readonly persistent?: boolean } = {}) {
     super(checkTensor('Buffer', data).detach().expr);
@@ -49,32 +64,72 @@ export class Buffer extends Tensor {
   }
 }
 
-/** Which parameters: all whose name the pattern finds. In a text, * stands for anything; it must fit the whole name. */
+/** Selects parameters by name. In a string, * matches anything, and it must match the whole name. */
 export type Pattern = string | RegExp | ((name: string, parameter: Parameter) => boolean);
 
 export type Member = Parameter | Buffer | Module;
 export const isMember = (x: unknown): x is Member =>
   x instanceof Parameter || x instanceof Buffer || x instanceof Module;
 
-/** What networks are made of: fields that hold parameters, buffers and modules, and forward(). Extend it. */
-export class Module {
+/** Checks values when they are assigned to fields, as in torch. Reports reads and changes of fields to traces. */
+const ASSIGNING: ProxyHandler<object> = {
+  get(target, key, receiver) {
+    memberRead(target, key);
+    return Reflect.get(target, key, receiver);
+  },
+  ownKeys(target) {
+    membersListed(target);
+    return Reflect.ownKeys(target);
+  },
+  // Also called for every assignment.
+  defineProperty(target, key, property) {
+    memberWritten(target, key);
+    return Reflect.defineProperty(target, key, property);
+  },
+  deleteProperty(target, key) {
+    memberWritten(target, key);
+    return Reflect.deleteProperty(target, key);
+  },
+  set(target, key, value: unknown, receiver) {
+    const was: unknown = Object.getOwnPropertyDescriptor(target, key)?.value;
+    if (was instanceof Buffer && value instanceof Tensor && !isMember(value))
+      return Reflect.set(target, key, new Buffer(value, { persistent: was.persistent }), receiver);
+    if (was instanceof Parameter && value != null && !isMember(value))
+      throw new ArgumentError(
+        `cannot assign ${value instanceof Tensor ? value.aval : describe(value)} as parameter '${String(key)}' of ${target.constructor.name} (nn.Parameter or null expected): write new nn.Parameter(...), or change its values: tx.noGrad(() => p.copy_(values))`,
+      );
+    return Reflect.set(target, key, value, receiver);
+  },
+};
+/** The constructor returns a proxy, so that fields of subclasses are set on the proxy. */
+class Assigned {
+  constructor() {
+    moduleMade(this);
+    // biome-ignore lint/correctness/noConstructorReturn: the proxy is the module
+    return new Proxy(this, ASSIGNING);
+  }
+}
+
+/** The base class of all layers and models: fields with parameters, buffers and modules, and forward(). */
+export class Module extends Assigned {
   #training = true;
   constructor() {
+    super();
     made++;
     noteClass(new.target);
   }
 
-  /** What it computes. */
+  /** Computes the result. Implemented by subclasses. */
   forward(..._args: never[]): unknown {
     throw new ArgumentError(`${this.constructor.name} has no forward: write forward(x: Tensor): Tensor in the class`);
   }
 
-  /** Whether it is being trained: dropout drops, batch norm learns its statistics. A compiled function notices changes. */
+  /** Whether the module is in train mode: dropout drops, batch norm updates its statistics. A compiled function notices changes. */
   get training(): boolean {
     return dependOn(this, () => this.#training);
   }
 
-  /** The module and all inside it are trained from now on; `train(false)` is eval(). */
+  /** Puts this module and all modules inside into train mode; `train(false)` is eval(). */
   train(on = true): this {
     for (const module of this.modules()) module.#training = on;
     return this;
@@ -83,9 +138,9 @@ export class Module {
     return this.train(false);
   }
 
-  // ---- what is in it
+  // ---- members
 
-  /** Its own members, by name, in the order of its fields. Lists of members count as theirs: layers.0, layers.1. */
+  /** The direct members by name, in the order of the fields. Elements of lists are included: layers.0, layers.1. */
   *members(): Generator<[name: string, member: Member]> {
     const walk = function* (name: string, x: unknown): Generator<[string, Member]> {
       if (isMember(x)) yield [name, x];
@@ -98,7 +153,7 @@ export class Module {
         const other = fields.get(name);
         if (other !== undefined)
           throw new ArgumentError(
-            `${this.constructor.name} has ${other} and ${field}, which are both ${name} in state dicts: rename one of them`,
+            `${this.constructor.name}: fields ${other} and ${field} are both ${name} in state dicts: rename one of them`,
           );
         fields.set(name, field);
         yield [name, member];
@@ -106,7 +161,7 @@ export class Module {
     }
   }
 
-  /** All modules with their names, itself first, each once. */
+  /** All modules with their names, this one first, each once. */
   *namedModules(prefix = '', seen = new Set<Module>()): Generator<[name: string, module: Module]> {
     if (seen.has(this)) return;
     seen.add(this);
@@ -123,7 +178,7 @@ export class Module {
     return [...this.namedChildren()].map(([, m]) => m);
   }
 
-  /** All its tensors with their names: one that is in two places has both, in the order of the fields. */
+  /** All tensors with their names, in the order of the fields: a shared one appears with each name. */
   *#tensors(prefix = ''): Generator<[name: string, tensor: Parameter | Buffer]> {
     const nested: [string, Module][] = [];
     for (const [name, m] of this.members()) {
@@ -173,24 +228,54 @@ export class Module {
     put(this);
   }
 
-  // ---- what is done to it
+  // ---- changes
 
-  /** Calls fn with every module in it, innermost first. */
+  /** Calls fn with this module and every module inside, innermost first. */
   apply(fn: (module: Module) => void): this {
     for (const child of new Set(this.children())) child.apply(fn);
     fn(this);
     return this;
   }
 
+  /**
+   * A deep copy: parameters, buffers and all modules inside, with their modes and hooks. Shared members (tied weights) are
+   * shared in the copy. Gradients are not copied, as in torch.
+   */
+  clone(): this {
+    return copyOf(this, {
+      module: (x) => {
+        if (!(x instanceof Module)) return undefined;
+        const type = Object.getPrototypeOf(x).constructor as typeof Module;
+        refusePrivate(type, Module);
+        const copy = Reflect.construct(Module, [], type) as Module;
+        copy.#training = x.#training;
+        copyModuleHooks(x, copy);
+        return copy;
+      },
+      forward: (from, to) => {
+        const own = from instanceof Module ? ownForward(from) : (from as Module).forward;
+        if (!own) return; // that of hooks alone, which the copy has
+        if (to instanceof Module) {
+          refuseBound(own, from.constructor.name);
+          putForward(to, own);
+        } else Object.assign(to, { forward: own });
+      },
+      member: (x, value) => {
+        if (x instanceof Parameter) return new Parameter(value, { requiresGrad: x.requiresGrad });
+        return x instanceof Buffer ? new Buffer(value, { persistent: x.persistent }) : undefined;
+      },
+    });
+  }
+
   requiresGrad_(on = true): this {
     for (const p of this.parameters()) p.requiresGrad_(on);
     return this;
   }
-  /** These parameters are not learned from now on. Default: all. */
+  /** Freezes these parameters: sets requiresGrad to false. Default: all. */
   freeze(pattern: Pattern = /(?:)/): this {
     return this.#learn('freeze', pattern, false);
   }
-  /** These parameters are learned from now on. */
+  /** Unfreezes these parameters: sets requiresGrad to true. Default: all. */
   unfreeze(pattern: Pattern = /(?:)/): this {
     return this.#learn('unfreeze', pattern, true);
   }
@@ -200,7 +285,7 @@ export class Module {
     if (!found.length) {
       const some = all.slice(0, 6).map(([name]) => name);
       throw new ArgumentError(
-        `${op}: no parameter of ${this.constructor.name} fits ${String(pattern)}; some are ${some.join(', ')}`,
+        `${op}: no parameter of ${this.constructor.name} matches ${String(pattern)}: its parameters include ${some.join(', ')}`,
       );
     }
     for (const [, p] of found) p.requiresGrad_(on);
@@ -210,8 +295,8 @@ export class Module {
     for (const p of this.parameters()) p.grad = null;
   }
 
-  /** Converts its floating point parameters and buffers; or asks for a device (tx.device), of which a process has one. */
-  to(target: DType | 'cpu' | 'cuda' | 'tpu' | { toString(): string }): this {
+  /** Converts floating point parameters and buffers to a dtype, or checks the device: a process computes on one (tx.device). */
+  to(target: DType | 'cpu' | 'cuda' | 'tpu' | 'mps' | { toString(): string }): this {
     const name = String(target);
     if (!(name in DTYPES)) {
       if (/^xla(:0)?$/.test(name)) return this;
@@ -227,7 +312,9 @@ export class Module {
     }
     const dtype = name as DType;
     if (!isFloat(dtype))
-      throw new ArgumentError(`${this.constructor.name}.to: parameters are floats, they cannot be ${name}`);
+      throw new ArgumentError(
+        `${this.constructor.name}.to: parameters cannot be converted to ${name}: it must be a float dtype`,
+      );
     for (const t of new Set([...this.#tensors()].map(([, t]) => t))) {
       if (!isFloat(t.dtype) || t.dtype === dtype) continue;
       t.become(t.detach().to(dtype).expr);
@@ -248,29 +335,52 @@ export class Module {
     return this.to('bf16');
   }
 
+  // ---- hooks: called in the order in which they were added; a change traces a compiled function again
+
+  /** Calls `hook` with the arguments before each forward; a returned value replaces them. */
+  registerForwardPreHook<M extends Module>(this: M, hook: ForwardPreHook<M>, options: HookOptions = {}): Handle {
+    checkOptions('registerForwardPreHook', ['prepend'], options);
+    return addHook('registerForwardPreHook', this, 'forwardPre', hook, options.prepend);
+  }
+  /** Calls `hook` with the arguments and the result of each forward; a returned value replaces the result. */
+  registerForwardHook<M extends Module>(this: M, hook: ForwardHook<M>, options: HookOptions = {}): Handle {
+    checkOptions('registerForwardHook', ['prepend'], options);
+    return addHook('registerForwardHook', this, 'forward', hook, options.prepend);
+  }
+  /** Calls `hook` with the gradients of the results; a returned value replaces them. */
+  registerFullBackwardPreHook<M extends Module>(this: M, hook: BackwardPreHook<M>, options: HookOptions = {}): Handle {
+    checkOptions('registerFullBackwardPreHook', ['prepend'], options);
+    return addHook('registerFullBackwardPreHook', this, 'backwardPre', hook, options.prepend);
+  }
+  /** Calls `hook` with the gradients of the arguments and of the results; a returned value replaces the former. */
+  registerFullBackwardHook<M extends Module>(this: M, hook: BackwardHook<M>, options: HookOptions = {}): Handle {
+    checkOptions('registerFullBackwardHook', ['prepend'], options);
+    return addHook('registerFullBackwardHook', this, 'backward', hook, options.prepend);
+  }
+
   // ---- state dicts
 
-  /** The tensors of its state dict: a module's own first, as torch. */
+  /** The tensors of the state dict: a module's own before those of modules inside, as in torch. */
   *stateEntries(prefix = ''): Generator<StateEntry> {
     const members = [...this.members()];
     for (const [name, m] of members) {
       if (m instanceof Module || (m instanceof Buffer && !m.persistent)) continue;
-      yield { tensor: m, names: [prefix + name], stacked: false };
+      yield { tensor: m, names: [prefix + name], stacked: 0 };
     }
     for (const [name, m] of members) if (m instanceof Module) yield* m.stateEntries(`${prefix}${name}.`);
   }
 
-  /** Its parameters and persistent buffers by name: the tensors themselves. */
+  /** Parameters and persistent buffers by name: the tensors themselves, not copies. */
   stateDict(): Map<string, Tensor> {
     const state = new Map<string, Tensor>();
     for (const { tensor, names, stacked } of this.stateEntries())
-      names.forEach((name, i) => void state.set(name, stacked ? tensor.detach().select(0, i) : tensor));
+      names.forEach((name, i) => void state.set(name, stacked ? partOf(tensor.detach(), stacked, i) : tensor));
     return state;
   }
 
   /**
-   * Takes the values of a state dict, in its own dtypes. Whatever does not fit is listed in one error, before anything is
-   * changed; with `strict: false` names may be missing or left over. A tensor with two names (tied weights) needs one of them.
+   * Copies the values of a state dict, converted to the module's dtypes. All mismatches are listed in one error, before any
+   * change; with `strict: false` names may be missing or unused. A tensor with two names (tied weights) needs one of them.
    */
   loadStateDict(state: StateDict, options: { readonly strict?: boolean } = {}): LoadedKeys {
     checkOptions('loadStateDict', ['strict'], options);
@@ -278,13 +388,13 @@ export class Module {
     return loadTensors(this.constructor.name, [...this.stateEntries()], state, strict);
   }
 
-  // ---- what it looks like
+  // ---- printing
 
-  /** What stands between the brackets when it is printed: its sizes and options. */
+  /** The text between the brackets when the module is printed: sizes and options. */
   extraRepr(): string {
     return '';
   }
-  toString(): string {
+  override toString(): string {
     const parameters = this.parameters();
     const count = (list: readonly Parameter[]) => list.reduce((n, p) => n + p.numel(), 0);
     const size = parameters.reduce((n, p) => n + p.numel() * DTYPES[p.dtype].bytes, 0);
@@ -326,7 +436,7 @@ export function fitsName(pattern: string | RegExp, name: string): boolean {
   return new RegExp(`^${parts.join('.*')}$`).test(name);
 }
 
-/** Members in a place where nobody looks for them would silently not be learned. */
+/** Rejects members in fields that are not searched, as they would silently not be trained. */
 function checkField(module: Module, field: string, x: unknown): void {
   if (x === null || typeof x !== 'object' || isMember(x)) return;
   const tensors = (Array.isArray(x) ? x : [x]).filter(
@@ -334,13 +444,13 @@ function checkField(module: Module, field: string, x: unknown): void {
   );
   if (tensors.length)
     throw new ArgumentError(
-      `${module.constructor.name}.${field} is a tensor that wants gradients, and no parameter: wrap it in nn.Parameter, or detach() it`,
+      `${module.constructor.name}.${field} is a tensor that requires a gradient but is not a parameter: wrap it in nn.Parameter, or detach() it`,
     );
   if (Array.isArray(x) || x instanceof Tensor) return;
   const inside = x instanceof Map || x instanceof Set ? [...x.values()] : isPlain(x) ? Object.values(x) : [];
   if (inside.some(isMember))
     throw new ArgumentError(
-      `${module.constructor.name}.${field} holds modules or parameters in a ${x.constructor?.name ?? 'object'}, where they are not found: use an array, nn.ModuleList or nn.ModuleDict`,
+      `${module.constructor.name}.${field} holds modules or parameters in a ${x.constructor?.name ?? 'object'}, which is not searched: use an array, nn.ModuleList or nn.ModuleDict`,
     );
 }
 

@@ -9,6 +9,10 @@ import { layer } from './layer.js';
 import { Buffer, Module, Parameter } from './module.js';
 import { checkCount, type Given, optionsInOrder, showOptions } from './options.js';
 
+// Symbols, and no private names: a copy of a module (clone) has them, too.
+const RANKS = Symbol('ranks');
+const SPACE = Symbol('space');
+
 const listOf = (sizes: number | Shape): Shape => (typeof sizes === 'number' ? [sizes] : sizes);
 
 export interface LayerNormLayerOptions {
@@ -17,12 +21,12 @@ export interface LayerNormLayerOptions {
   readonly bias?: boolean;
 }
 const LAYERNORM = ['eps', 'elementwiseAffine', 'bias'] as const;
-/** The last dimensions at mean 0 and variance 1, then scaled and moved by what is learned. */
+/** Normalizes the last dimensions to mean 0 and variance 1, then applies a learned scale and offset. */
 export class LayerNorm extends Module {
   readonly normalizedShape: Shape;
-  readonly eps: number;
-  readonly weight: Parameter | null;
-  readonly bias: Parameter | null;
+  eps: number;
+  weight: Parameter | null;
+  bias: Parameter | null;
   constructor(normalizedShape: number | Shape, ...options: Given<LayerNormLayerOptions, typeof LAYERNORM>) {
     super();
     const { eps, elementwiseAffine, bias } = optionsInOrder<Required<LayerNormLayerOptions>>(
@@ -45,16 +49,16 @@ export class LayerNorm extends Module {
 }
 
 export interface RMSNormLayerOptions {
-  /** The dtype's precision unless told. */
+  /** Default: the dtype's precision. */
   readonly eps?: number | null;
   readonly elementwiseAffine?: boolean;
 }
 const RMSNORM = ['eps', 'elementwiseAffine'] as const;
-/** The last dimensions divided by the root of the mean of their squares, then scaled by what is learned. */
+/** Divides the last dimensions by their root mean square, then applies a learned scale. */
 export class RMSNorm extends Module {
   readonly normalizedShape: Shape;
-  readonly eps: number | null;
-  readonly weight: Parameter | null;
+  eps: number | null;
+  weight: Parameter | null;
   constructor(normalizedShape: number | Shape, ...options: Given<RMSNormLayerOptions, typeof RMSNORM>) {
     super();
     const { eps, elementwiseAffine } = optionsInOrder<Required<RMSNormLayerOptions>>(
@@ -78,26 +82,34 @@ export class RMSNorm extends Module {
 export interface GroupNormLayerOptions {
   readonly eps?: number;
   readonly affine?: boolean;
+  /** With affine: whether there is an offset besides the scale. Default: true. */
+  readonly bias?: boolean;
 }
-/** The channels of [N, C, ...] in groups, each group of a sample at mean 0 and variance 1, then scaled and moved. */
+const GROUPNORM = ['eps', 'affine', 'bias'] as const;
+/** Normalizes groups of channels of each sample of [N, C, ...] to mean 0 and variance 1, then applies scale and offset. */
 export class GroupNorm extends Module {
-  readonly eps: number;
-  readonly weight: Parameter | null;
-  readonly bias: Parameter | null;
+  eps: number;
+  weight: Parameter | null;
+  bias: Parameter | null;
   constructor(
     readonly numGroups: number,
     readonly numChannels: number,
-    ...options: Given<GroupNormLayerOptions, ['eps', 'affine']>
+    ...options: Given<GroupNormLayerOptions, typeof GROUPNORM>
   ) {
     super();
-    const { eps, affine } = optionsInOrder('GroupNorm', ['eps', 'affine'], { eps: 1e-5, affine: true }, options);
+    const { eps, affine, bias } = optionsInOrder(
+      'GroupNorm',
+      GROUPNORM,
+      { eps: 1e-5, affine: true, bias: true },
+      options,
+    );
     checkCount('GroupNorm: numGroups', numGroups);
     checkCount('GroupNorm: numChannels', numChannels);
     if (numChannels % numGroups)
-      throw new ArgumentError(`GroupNorm: ${numGroups} groups do not divide ${numChannels} channels`);
+      throw new ArgumentError(`GroupNorm: numGroups ${numGroups} does not divide numChannels ${numChannels}`);
     this.eps = eps;
     this.weight = affine ? new Parameter(ones([numChannels])) : null;
-    this.bias = affine ? new Parameter(zeros([numChannels])) : null;
+    this.bias = affine && bias ? new Parameter(zeros([numChannels])) : null;
   }
   override forward(x: Tensor): Tensor {
     return groupNorm(x, this.numGroups, { weight: this.weight, bias: this.bias, eps: this.eps });
@@ -120,22 +132,24 @@ export class LocalResponseNorm extends layer(
 
 export interface StatisticsLayerOptions {
   readonly eps?: number;
-  /** How much the running statistics take of each batch's; null: they are the mean over all batches. */
+  /** The weight of each batch in the running statistics; null: they are the mean over all batches. Default: 0.1. */
   readonly momentum?: number | null;
   readonly affine?: boolean;
   readonly trackRunningStats?: boolean;
+  /** With affine: whether there is an offset besides the scale. Default: true. */
+  readonly bias?: boolean;
 }
-const STATISTICS = ['eps', 'momentum', 'affine', 'trackRunningStats'] as const;
+const STATISTICS = ['eps', 'momentum', 'affine', 'trackRunningStats', 'bias'] as const;
 type GivenStatistics = Given<StatisticsLayerOptions, typeof STATISTICS>;
-/** What batch and instance norms are: statistics of channels, their running means, a scale and an offset. */
+/** The base of batch and instance norms: channel statistics, their running means, a scale and an offset. */
 class ChannelNorm extends Module {
-  readonly eps: number;
-  readonly momentum: number | null;
-  readonly weight: Parameter | null;
-  readonly bias: Parameter | null;
-  readonly runningMean: Buffer | null;
-  readonly runningVar: Buffer | null;
-  readonly numBatchesTracked: Buffer | null;
+  eps: number;
+  momentum: number | null;
+  weight: Parameter | null;
+  bias: Parameter | null;
+  runningMean: Buffer | null;
+  runningVar: Buffer | null;
+  numBatchesTracked: Buffer | null;
   constructor(
     readonly numFeatures: number,
     options: GivenStatistics,
@@ -143,12 +157,13 @@ class ChannelNorm extends Module {
   ) {
     super();
     const { name } = new.target;
-    const { eps, momentum, affine, trackRunningStats } = optionsInOrder(name, STATISTICS, normally, options);
+    const given = optionsInOrder(name, STATISTICS, normally, options);
+    const { eps, momentum, affine, trackRunningStats, bias } = given;
     const sizes = [checkCount(`${name}: numFeatures`, numFeatures)];
     this.eps = eps;
     this.momentum = momentum;
     this.weight = affine ? new Parameter(ones(sizes)) : null;
-    this.bias = affine ? new Parameter(zeros(sizes)) : null;
+    this.bias = affine && bias ? new Parameter(zeros(sizes)) : null;
     this.runningMean = trackRunningStats ? new Buffer(zeros(sizes)) : null;
     this.runningVar = trackRunningStats ? new Buffer(ones(sizes)) : null;
     this.numBatchesTracked = trackRunningStats ? new Buffer(tensor(0, { dtype: 'i64' })) : null;
@@ -170,13 +185,13 @@ class ChannelNorm extends Module {
 }
 
 class BatchNorm extends ChannelNorm {
-  readonly #ranks: readonly number[];
+  readonly [RANKS]: readonly number[];
   constructor(ranks: readonly number[], numFeatures: number, options: GivenStatistics) {
-    super(numFeatures, options, { eps: 1e-5, momentum: 0.1, affine: true, trackRunningStats: true });
-    this.#ranks = ranks;
+    super(numFeatures, options, { eps: 1e-5, momentum: 0.1, affine: true, trackRunningStats: true, bias: true });
+    this[RANKS] = ranks;
   }
   override forward(x: Tensor): Tensor {
-    this.checkInput(x, this.#ranks);
+    this.checkInput(x, this[RANKS]);
     const { weight, bias, eps, runningMean, runningVar, numBatchesTracked, momentum } = this;
     const learning = this.training;
     if (learning) numBatchesTracked?.add_(1);
@@ -189,19 +204,19 @@ class BatchNorm extends ChannelNorm {
     });
   }
 }
-/** Each channel of [N, C] or [N, C, L] at mean 0 and variance 1 over the batch; of the running statistics in eval mode. */
+/** Normalizes each channel of [N, C] or [N, C, L] by the statistics of the batch, or by the running ones in eval mode. */
 export class BatchNorm1d extends BatchNorm {
   constructor(numFeatures: number, ...options: GivenStatistics) {
     super([2, 3], numFeatures, options);
   }
 }
-/** The same of [N, C, H, W]. */
+/** The same for [N, C, H, W]. */
 export class BatchNorm2d extends BatchNorm {
   constructor(numFeatures: number, ...options: GivenStatistics) {
     super([4], numFeatures, options);
   }
 }
-/** The same of [N, C, D, H, W]. */
+/** The same for [N, C, D, H, W]. */
 export class BatchNorm3d extends BatchNorm {
   constructor(numFeatures: number, ...options: GivenStatistics) {
     super([5], numFeatures, options);
@@ -209,13 +224,13 @@ export class BatchNorm3d extends BatchNorm {
 }
 
 class InstanceNorm extends ChannelNorm {
-  readonly #space: number;
+  readonly [SPACE]: number;
   constructor(space: number, numFeatures: number, options: GivenStatistics) {
-    super(numFeatures, options, { eps: 1e-5, momentum: 0.1, affine: false, trackRunningStats: false });
-    this.#space = space;
+    super(numFeatures, options, { eps: 1e-5, momentum: 0.1, affine: false, trackRunningStats: false, bias: true });
+    this[SPACE] = space;
   }
   override forward(x: Tensor): Tensor {
-    const batched = this.#space + 2;
+    const batched = this[SPACE] + 2;
     this.checkInput(x, [batched - 1, batched]);
     const { weight, bias, eps, runningMean, runningVar, momentum } = this;
     const useInputStats = this.training || !runningMean;
@@ -223,7 +238,7 @@ class InstanceNorm extends ChannelNorm {
     return x.ndim === batched ? instanceNorm(x, options) : squeeze(instanceNorm(unsqueeze(x, 0), options), { dim: 0 });
   }
 }
-/** Each channel of each sample of [N, C, L] at mean 0 and variance 1. */
+/** Normalizes each channel of each sample of [N, C, L] to mean 0 and variance 1. */
 export class InstanceNorm1d extends InstanceNorm {
   constructor(numFeatures: number, ...options: GivenStatistics) {
     super(1, numFeatures, options);

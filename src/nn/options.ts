@@ -1,4 +1,4 @@
-// What layers are made with: options by name, or by place in torch's order.
+// Reads the options of layers: by name, or by position in torch's order.
 import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
@@ -17,12 +17,15 @@ export function checkProbability(what: string, p: number): number {
 /** A number of something. */
 export const checkCount = (what: string, n: number, least = 1): number => checkWhole(what, n, least);
 
-/** One for each option; undefined where an option that is left out has a meaning of its own. */
+/** The default of each option; undefined if leaving the option out has a separate meaning. */
 export type Defaults<O> = { readonly [K in keyof O]-?: O[K] | undefined };
 /** Options over their defaults, all of which are named there; one that is not is an error. */
 export function optionsOf<O extends object>(layer: string, defaults: Defaults<O>, given: object): O {
   checkOptions<object>(layer, Object.keys(defaults) as never[], given);
-  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  // null, torch's None, means "left out" where that has a separate meaning.
+  const isLeftOut = (key: string, value: unknown) =>
+    value === undefined || (value === null && defaults[key as keyof O] === undefined);
+  const set = Object.entries(given).filter(([key, value]) => !isLeftOut(key, value));
   return { ...defaults, ...Object.fromEntries(set) } as O;
 }
 

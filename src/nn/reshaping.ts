@@ -1,4 +1,4 @@
-// Layers that move values, and compute nothing or little.
+// Layers that rearrange values: reshaping, shuffling, padding, resizing.
 import type { Shape } from '../base/shape.js';
 import * as f from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -6,7 +6,7 @@ import type { Im2colOptions, InterpolateOptions, Sizes } from '../tensor/types.j
 import { layer } from './layer.js';
 import { Module } from './module.js';
 
-/** What it is given. */
+/** Returns its argument. */
 export class Identity extends Module {
   override forward(x: Tensor): Tensor {
     return x;
@@ -42,6 +42,11 @@ export class PixelUnshuffle extends layer(
   ['downscaleFactor'],
   {},
   (o: { readonly downscaleFactor: number }, x: Tensor) => f.pixelUnshuffle(x, o.downscaleFactor),
+) {}
+
+/** Shuffles the channels of [N, C, ...] across groups. */
+export class ChannelShuffle extends layer(['groups'], {}, (o: { readonly groups: number }, x: Tensor) =>
+  f.channelShuffle(x, o.groups),
 ) {}
 
 const COLUMNS = { dilation: 1, padding: 0, stride: 1 };

@@ -1,29 +1,33 @@
-// Equal layers as one: their parameters are stacked, and one loop in the program goes through them. Compile time does not
-// grow with the number of layers, and neither does the number of arrays that an optimizer updates.
+// Stacks of equal layers: their parameters are stacked, and one loop in the program runs them. Compile time and the number
+// of arrays that an optimizer updates do not grow with the number of layers.
 import { ArgumentError } from '../base/errors.js';
 import { insideModule } from '../ir/source.js';
 import { checkpoint as checkpointed } from '../tensor/autograd.js';
 import { scan } from '../tensor/control.js';
 import { stack } from '../tensor/functions.js';
 import { Tensor } from '../tensor/tensor.js';
+import { refuseHooks } from './hooks.js';
 import { Module } from './module.js';
 import { LayerLoop } from './module-paths.js';
 
-/** A layer that passes on what it is given, changed: its result has its argument's dtype and shape. */
+// Symbols, and no private names: a copy of a module (clone) has them, too.
+const LAYER = Symbol('layer');
+
+/** A layer whose result has the dtype and shape of its first argument. */
 export interface Block<A extends readonly unknown[] = readonly never[]> extends Module {
   forward(x: Tensor, ...others: A): Tensor;
 }
 
 export interface ScanLayersOptions {
-  /** Keep only each layer's input for the gradient, and compute the rest of it again. */
+  /** Whether to keep only each layer's input for the gradient and recompute the rest. Default: false. */
   readonly checkpoint?: boolean;
-  /** How many layers one pass of the loop goes through. */
+  /** The number of layers per iteration of the loop. Default: 1. */
   readonly unroll?: number;
 }
 
 /**
- * Layers, one after the other: x goes through all, the other arguments are the same for each. As one loop over their
- * parameters, stacked. To keep them stacked from step to step, use a LayerStack: it copies nothing.
+ * Runs layers one after the other as one loop over their stacked parameters; the arguments after x are the same for each
+ * layer. A LayerStack keeps the parameters stacked and avoids the copy.
  */
 export function scanLayers<A extends readonly unknown[]>(
   layers: LayerStack<Block<A>> | Iterable<Block<A>>,
@@ -33,33 +37,35 @@ export function scanLayers<A extends readonly unknown[]>(
 ): Tensor {
   if (layers instanceof LayerStack) return layers.scan(x, (x, layer) => layer.forward(x, ...others), options);
   const list = [...layers];
+  refuseHooks('scanLayers', list);
   const tensors = tensorsOf(list);
   return scanRows(tensors[0]!, stackRows(tensors), x, (x) => list[0]!.forward(x, ...others), options, list);
 }
 
-/** Equal layers, called 0, 1, 2 and so on in state dicts, and * as parameters: each holds those of all layers. */
+/** Equal layers, named 0, 1, 2 and so on in state dicts, and * as parameters: each is stacked for all layers. */
 export class LayerStack<M extends Block<never>> extends Module {
-  readonly #layer: M;
+  readonly [LAYER]: M;
   readonly length: number;
-  /** What forward does unless told. */
+  /** The default of forward. */
   options: ScanLayersOptions;
 
-  /** The layers are used up: their parameters become the stack's. */
+  /** Consumes the layers: their parameters become the stack's. */
   constructor(layers: Iterable<M>, options: ScanLayersOptions = {}) {
     super();
     const list = [...layers];
+    refuseHooks('LayerStack', list);
     const tensors = tensorsOf(list);
     const rows = stackRows(tensors);
-    this.#layer = list[0]!;
+    this[LAYER] = list[0]!;
     this.length = list.length;
     this.options = options;
     tensors[0]!.forEach((t, i) => void t.become(rows[i]!.expr));
-    for (const t of tensors.slice(1).flat()) t.dispose(); // or they would be computed, too, with whatever is computed next
+    for (const t of tensors.slice(1).flat()) t.dispose(); // otherwise the next program would compute them, too
   }
 
   /** The one that stands for all: its parameters are stacked. */
   get layer(): M {
-    return this.#layer;
+    return this[LAYER];
   }
 
   override forward(x: Tensor, ...others: M extends Block<infer A> ? A : never): Tensor {
@@ -67,28 +73,36 @@ export class LayerStack<M extends Block<never>> extends Module {
   }
   /** The loop itself, for what is carried from layer to layer beside x. In each pass `layer` has the parameters of the next. */
   scan<C>(init: C, step: (carry: C, layer: M) => C, options: ScanLayersOptions = {}): C {
-    const [own] = tensorsOf([this.#layer], false);
-    return scanRows(own!, own!, init, (carry) => step(carry, this.#layer), { ...this.options, ...options });
+    const [own] = tensorsOf([this[LAYER]], false);
+    return scanRows(own!, own!, init, (carry) => step(carry, this[LAYER]), { ...this.options, ...options });
   }
 
   override *members(): ReturnType<Module['members']> {
-    yield ['*', this.#layer];
+    yield ['*', this[LAYER]];
   }
   override *stateEntries(prefix = ''): ReturnType<Module['stateEntries']> {
-    for (const { tensor, names } of this.#layer.stateEntries()) {
-      if (names.length > 1)
-        throw new ArgumentError('LayerStack: its layers hold a LayerStack: nest them the other way');
-      yield {
-        tensor,
-        names: Array.from({ length: this.length }, (_, i) => `${prefix}${i}.${names[0]}`),
-        stacked: true,
-      };
-    }
+    yield* stackedEntries(this[LAYER], this.length, prefix);
   }
   override extraRepr(): string {
     return `${this.length} layers${this.options.checkpoint ? ', checkpoint' : ''}`;
   }
 }
+
+/** The state of equal modules of which one holds all: its tensors have a dimension more, and names for each. */
+export function* stackedEntries(one: Module, length: number, prefix: string): ReturnType<Module['stateEntries']> {
+  for (const { tensor, names, stacked } of one.stateEntries())
+    yield {
+      tensor,
+      names: Array.from({ length }, (_, i) => names.map((name) => `${prefix}${i}.${name}`)).flat(),
+      stacked: stacked + 1,
+    };
+}
+/** A path with numbers in place of each *, for the given counts: all of them, the last * counting fastest. */
+export const numbered = (path: string, counts: readonly number[]): string[] =>
+  counts.reduce(
+    (paths, n) => paths.flatMap((path) => Array.from({ length: n }, (_, i) => path.replace('*', String(i)))),
+    [path],
+  );
 
 /** The loop: each row of the stacked tensors in place of the layer's own. */
 function scanRows<C>(
@@ -116,7 +130,7 @@ const stackRows = (tensors: readonly (readonly Tensor[])[]): Tensor[] =>
 /** The parameters and buffers of each layer, in the same order; an error if the layers differ. */
 function tensorsOf(layers: readonly Module[], compare = true): Tensor[][] {
   const [first] = layers;
-  if (!first) throw new ArgumentError('scanLayers: there are no layers');
+  if (!first) throw new ArgumentError('scanLayers: the list of layers is empty');
   const all = layers.map((layer) => [...layer.namedParameters(), ...layer.namedBuffers()]);
   if (!all[0]!.length) throw new ArgumentError('scanLayers: the layers have no parameters: write an ordinary loop');
   const form = (i: number) =>
@@ -129,7 +143,7 @@ function tensorsOf(layers: readonly Module[], compare = true): Tensor[][] {
     const k = a.findIndex((line, j) => line !== b[j]);
     if (k >= 0 || a.length !== b.length)
       throw new ArgumentError(
-        `scanLayers: layer ${i} differs from layer 0: ${b[k]?.trim()} where that has ${a[k]?.trim()}: run them one by one`,
+        `scanLayers: layer ${i} differs from layer 0: it has ${b[k]?.trim()}, layer 0 has ${a[k]?.trim()}: run them one by one`,
       );
   }
   return all.map((tensors) => tensors.map(([, t]) => t));

@@ -1,16 +1,22 @@
-// Transformers as torch has them (Vaswani et al., 2017): names and order of computation are torch's.
-import { ArgumentError } from '../base/errors.js';
-import { checkOptions } from '../base/options.js';
-import { describe } from '../base/tree.js';
+// torch's Transformer modules (Vaswani et al., 2017), with the same names and order of computation.
+import type { DType } from '../base/dtype.js';
+import { ArgumentError, ShapeError } from '../base/errors.js';
+import { describe, shown } from '../base/tree.js';
+import { full } from '../tensor/create.js';
 import { gelu, relu } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type AttendOptions, MultiheadAttention } from './attention.js';
 import { ModuleList } from './containers.js';
 import { Dropout } from './dropout.js';
+import * as init from './init.js';
 import { Linear } from './linear.js';
 import { Module } from './module.js';
 import { LayerNorm } from './norm.js';
-import { checkCount, type Given, optionsInOrder, optionsOf } from './options.js';
+import { checkCount, type Given, optionsInOrder } from './options.js';
+
+// Symbols, and no private names: a copy of a module (clone) has them, too.
+const ACTIVATION = Symbol('activation');
+const GIVEN = Symbol('given');
 
 export interface TransformerLayerOptions {
   readonly dimFeedforward?: number;
@@ -18,7 +24,7 @@ export interface TransformerLayerOptions {
   readonly activation?: 'relu' | 'gelu' | ((x: Tensor) => Tensor);
   readonly layerNormEps?: number;
   readonly batchFirst?: boolean;
-  /** Norms before attention and feedforward, not after. */
+  /** Whether norms come before attention and feedforward instead of after. Default: false. */
   readonly normFirst?: boolean;
   readonly bias?: boolean;
 }
@@ -33,14 +39,14 @@ const NORMALLY: Required<TransformerLayerOptions> = {
 };
 const ORDER = ['dimFeedforward', 'dropout', 'activation', 'layerNormEps', 'batchFirst', 'normFirst', 'bias'] as const;
 type GivenLayer = Given<TransformerLayerOptions, typeof ORDER>;
-type Mask = Tensor | null;
+type Mask = Tensor | null | undefined;
 export interface EncoderLayerMasks {
-  /** Who does not attend to whom: as MultiheadAttention's attnMask. */
+  /** The same as MultiheadAttention's attnMask. */
   readonly srcMask?: Mask;
-  /** Who is not attended to: as its keyPaddingMask. */
+  /** The same as MultiheadAttention's keyPaddingMask. */
   readonly srcKeyPaddingMask?: Mask;
-  /** Each position attends to those up to itself. */
-  readonly isCausal?: boolean;
+  /** Whether each position attends only to itself and those before. A given mask is used instead. Default: false. */
+  readonly isCausal?: boolean | null;
 }
 export interface EncoderMasks extends Omit<EncoderLayerMasks, 'srcMask'> {
   readonly mask?: Mask;
@@ -50,8 +56,8 @@ export interface DecoderMasks {
   readonly memoryMask?: Mask;
   readonly tgtKeyPaddingMask?: Mask;
   readonly memoryKeyPaddingMask?: Mask;
-  readonly tgtIsCausal?: boolean;
-  readonly memoryIsCausal?: boolean;
+  readonly tgtIsCausal?: boolean | null;
+  readonly memoryIsCausal?: boolean | null;
 }
 
 const DECODER_MASKS = [
@@ -62,10 +68,23 @@ const DECODER_MASKS = [
   'tgtIsCausal',
   'memoryIsCausal',
 ] as const;
+const ENCODER_LAYER_MASKS = ['srcMask', 'srcKeyPaddingMask', 'isCausal'] as const;
+const ENCODER_MASKS = ['mask', 'srcKeyPaddingMask', 'isCausal'] as const;
+/** Masks by place or by name: what was not given is null. */
+function masksOf<O extends object>(
+  what: string,
+  order: readonly (keyof O & string)[],
+  given: readonly unknown[],
+): { readonly [K in keyof O]-?: NonNullable<O[K]> | null } {
+  const none = Object.fromEntries(order.map((name) => [name, null]));
+  return optionsInOrder(what, order as never, none as never, given);
+}
 
-/** What layers of both kinds have: attention to itself, two linear layers, and norms around them. */
+/** The base of both kinds of layers: self-attention, two linear layers, and norms. */
 class TransformerLayer extends Module {
   readonly selfAttn: MultiheadAttention;
+  /** A decoder's attention to the encoder. Declared here, as optimizers' state dicts depend on the order of fields. */
+  readonly multiheadAttn?: MultiheadAttention;
   readonly linear1: Linear;
   readonly dropout: Dropout;
   readonly linear2: Linear;
@@ -74,8 +93,8 @@ class TransformerLayer extends Module {
   readonly dropout1: Dropout;
   readonly dropout2: Dropout;
   readonly normFirst: boolean;
-  readonly #activation: (x: Tensor) => Tensor;
-  readonly #given: Required<TransformerLayerOptions>;
+  readonly [ACTIVATION]: (x: Tensor) => Tensor;
+  readonly [GIVEN]: Required<TransformerLayerOptions>;
 
   constructor(
     readonly dModel: number,
@@ -85,7 +104,7 @@ class TransformerLayer extends Module {
     super();
     const given = optionsInOrder<Required<TransformerLayerOptions>>(new.target.name, ORDER, NORMALLY, options);
     const { activation, bias } = given;
-    this.#given = given;
+    this[GIVEN] = given;
     this.selfAttn = this.attention();
     this.linear1 = new Linear(dModel, given.dimFeedforward, { bias });
     this.dropout = new Dropout(given.dropout);
@@ -95,18 +114,22 @@ class TransformerLayer extends Module {
     this.dropout1 = new Dropout(given.dropout);
     this.dropout2 = new Dropout(given.dropout);
     this.normFirst = given.normFirst;
-    this.#activation =
+    if (typeof activation !== 'function' && activation !== 'relu' && activation !== 'gelu')
+      throw new ArgumentError(
+        `${new.target.name}: activation is ${shown(activation)}: use 'relu', 'gelu' or a function of a tensor`,
+      );
+    this[ACTIVATION] =
       typeof activation === 'function' ? activation : activation === 'gelu' ? (x) => gelu(x) : (x) => relu(x);
   }
   protected attention(): MultiheadAttention {
-    const { dropout, bias, batchFirst } = this.#given;
+    const { dropout, bias, batchFirst } = this[GIVEN];
     return new MultiheadAttention(this.dModel, this.nhead, { dropout, bias, batchFirst });
   }
   protected norm(): LayerNorm {
-    const { layerNormEps: eps, bias } = this.#given;
+    const { layerNormEps: eps, bias } = this[GIVEN];
     return new LayerNorm(this.dModel, { eps, bias });
   }
-  /** x with what `part` makes of it added, and a norm before or after. */
+  /** A residual connection: x plus `part` of it, with a norm before or after. */
   protected residual(x: Tensor, norm: LayerNorm, part: (x: Tensor) => Tensor): Tensor {
     return this.normFirst ? x.add(part(norm.forward(x))) : norm.forward(x.add(part(x)));
   }
@@ -114,26 +137,30 @@ class TransformerLayer extends Module {
     return this.dropout1.forward(this.selfAttn.forward(x, x, x, { ...masks, needWeights: false })[0]);
   }
   protected feedForward(x: Tensor): Tensor {
-    return this.linear2.forward(this.dropout.forward(this.#activation(this.linear1.forward(x))));
+    return this.linear2.forward(this.dropout.forward(this[ACTIVATION](this.linear1.forward(x))));
   }
 }
 
-/** Attention to itself, then feedforward: [L, N, dModel] to the same ([N, L, dModel] with batchFirst). */
+/** Self-attention, then feedforward: [L, N, dModel] to the same ([N, L, dModel] with batchFirst). */
 export class TransformerEncoderLayer extends TransformerLayer {
   constructor(dModel: number, nhead: number, ...options: GivenLayer) {
     super(dModel, nhead, options);
   }
-  override forward(src: Tensor, masks: EncoderLayerMasks = {}): Tensor {
-    checkOptions('TransformerEncoderLayer.forward', ['srcMask', 'srcKeyPaddingMask', 'isCausal'], masks);
-    const { srcMask: attnMask = null, srcKeyPaddingMask: keyPaddingMask = null, isCausal = false } = masks;
-    const x = this.residual(src, this.norm1, (y) => this.attendToSelf(y, { attnMask, keyPaddingMask, isCausal }));
+  override forward(src: Tensor, ...masks: Given<EncoderLayerMasks, typeof ENCODER_LAYER_MASKS>): Tensor {
+    const given = masksOf<EncoderLayerMasks>('TransformerEncoderLayer.forward', ENCODER_LAYER_MASKS, masks);
+    const attention = {
+      attnMask: given.srcMask,
+      keyPaddingMask: given.srcKeyPaddingMask,
+      isCausal: given.isCausal ?? false,
+    };
+    const x = this.residual(src, this.norm1, (y) => this.attendToSelf(y, attention));
     return this.residual(x, this.norm2, (y) => this.dropout2.forward(this.feedForward(y)));
   }
 }
 
-/** Attention to itself, to what the encoder made (memory), then feedforward. */
+/** Self-attention, attention to the encoder's output (memory), then feedforward. */
 export class TransformerDecoderLayer extends TransformerLayer {
-  readonly multiheadAttn: MultiheadAttention;
+  declare readonly multiheadAttn: MultiheadAttention;
   readonly norm3: LayerNorm;
   readonly dropout3: Dropout;
   constructor(dModel: number, nhead: number, ...options: GivenLayer) {
@@ -142,18 +169,19 @@ export class TransformerDecoderLayer extends TransformerLayer {
     this.norm3 = this.norm();
     this.dropout3 = new Dropout(this.dropout.p);
   }
-  override forward(tgt: Tensor, memory: Tensor, masks: DecoderMasks = {}): Tensor {
-    checkOptions('TransformerDecoderLayer.forward', DECODER_MASKS, masks);
-    const { tgtMask = null, tgtKeyPaddingMask = null, tgtIsCausal = false } = masks;
-    const { memoryMask = null, memoryKeyPaddingMask = null, memoryIsCausal = false } = masks;
-    const x = this.residual(tgt, this.norm1, (y) =>
-      this.attendToSelf(y, { attnMask: tgtMask, keyPaddingMask: tgtKeyPaddingMask, isCausal: tgtIsCausal }),
-    );
+  override forward(tgt: Tensor, memory: Tensor, ...masks: Given<DecoderMasks, typeof DECODER_MASKS>): Tensor {
+    const given = masksOf<DecoderMasks>('TransformerDecoderLayer.forward', DECODER_MASKS, masks);
+    const own = {
+      attnMask: given.tgtMask,
+      keyPaddingMask: given.tgtKeyPaddingMask,
+      isCausal: given.tgtIsCausal ?? false,
+    };
+    const x = this.residual(tgt, this.norm1, (y) => this.attendToSelf(y, own));
     const seen = this.residual(x, this.norm2, (y) => {
       const [found] = this.multiheadAttn.forward(y, memory, memory, {
-        attnMask: memoryMask,
-        keyPaddingMask: memoryKeyPaddingMask,
-        isCausal: memoryIsCausal,
+        attnMask: given.memoryMask,
+        keyPaddingMask: given.memoryKeyPaddingMask,
+        isCausal: given.memoryIsCausal ?? false,
         needWeights: false,
       });
       return this.dropout2.forward(found);
@@ -164,46 +192,166 @@ export class TransformerDecoderLayer extends TransformerLayer {
 export interface StackOptions {
   readonly norm?: LayerNorm | null;
 }
-function layersOf<M extends Module>(name: string, makeLayer: () => M, numLayers: number): ModuleList<M> {
-  if (typeof makeLayer !== 'function')
-    throw new ArgumentError(
-      `${name}: takes a function that makes a layer, got ${describe(makeLayer)}: write new ${name}(() => new ${name}Layer(...), ${numLayers})`,
-    );
-  checkCount(`${name}: numLayers`, numLayers);
-  return new ModuleList(Array.from({ length: numLayers }, () => makeLayer()));
+export interface EncoderStackOptions extends StackOptions {
+  /** Accepted as in torch, without effect: there are no nested tensors. */
+  readonly enableNestedTensor?: boolean;
+  readonly maskCheck?: boolean;
 }
-/**
- * Layers one after the other, and a norm after the last. Unlike torch: takes a function that makes a layer, so that each has
- * its own initial values.
- */
+/** Copies of a layer with its values, as in torch; or layers created by a function, each with its own values. */
+function layersOf<M extends Module>(name: string, layer: M | (() => M), numLayers: number): ModuleList<M> {
+  checkCount(`${name}: numLayers`, numLayers);
+  if (!(layer instanceof Module) && typeof layer !== 'function')
+    throw new ArgumentError(
+      `${name}: takes a layer, or a function that makes one, got ${describe(layer)}: write new ${name}(new ${name}Layer(...), ${numLayers})`,
+    );
+  const make = layer instanceof Module ? () => layer.clone() : layer;
+  return new ModuleList(Array.from({ length: numLayers }, make));
+}
+/** A stack of encoder layers and a final norm. Pass a function instead of a layer to give each its own initial values. */
 export class TransformerEncoder extends Module {
   readonly layers: ModuleList<TransformerEncoderLayer>;
   readonly norm: LayerNorm | null;
-  constructor(makeLayer: () => TransformerEncoderLayer, numLayers: number, options: StackOptions = {}) {
+  constructor(
+    encoderLayer: TransformerEncoderLayer | (() => TransformerEncoderLayer),
+    numLayers: number,
+    ...options: Given<EncoderStackOptions, ['norm', 'enableNestedTensor', 'maskCheck']>
+  ) {
     super();
-    this.layers = layersOf('TransformerEncoder', makeLayer, numLayers);
-    this.norm = optionsOf<Required<StackOptions>>('TransformerEncoder', { norm: null }, options).norm;
+    this.layers = layersOf('TransformerEncoder', encoderLayer, numLayers);
+    this.norm = optionsInOrder<Required<EncoderStackOptions>>(
+      'TransformerEncoder',
+      ['norm', 'enableNestedTensor', 'maskCheck'],
+      { norm: null, enableNestedTensor: true, maskCheck: true },
+      options,
+    ).norm;
   }
-  override forward(src: Tensor, given: EncoderMasks = {}): Tensor {
-    checkOptions('TransformerEncoder.forward', ['mask', 'srcKeyPaddingMask', 'isCausal'], given);
-    const { mask = null, ...masks } = given;
+  override forward(src: Tensor, ...masks: Given<EncoderMasks, typeof ENCODER_MASKS>): Tensor {
+    const { mask, ...rest } = masksOf<EncoderMasks>('TransformerEncoder.forward', ENCODER_MASKS, masks);
     let x = src;
-    for (const layer of this.layers) x = layer.forward(x, { srcMask: mask, ...masks });
+    for (const layer of this.layers) x = layer.forward(x, { srcMask: mask, ...rest });
     return this.norm?.forward(x) ?? x;
   }
 }
-/** The same of decoder layers, all of which attend to the same memory. */
+/** A stack of decoder layers, which all attend to the same memory. */
 export class TransformerDecoder extends Module {
   readonly layers: ModuleList<TransformerDecoderLayer>;
   readonly norm: LayerNorm | null;
-  constructor(makeLayer: () => TransformerDecoderLayer, numLayers: number, options: StackOptions = {}) {
+  constructor(
+    decoderLayer: TransformerDecoderLayer | (() => TransformerDecoderLayer),
+    numLayers: number,
+    ...options: Given<StackOptions, ['norm']>
+  ) {
     super();
-    this.layers = layersOf('TransformerDecoder', makeLayer, numLayers);
-    this.norm = optionsOf<Required<StackOptions>>('TransformerDecoder', { norm: null }, options).norm;
+    this.layers = layersOf('TransformerDecoder', decoderLayer, numLayers);
+    this.norm = optionsInOrder<Required<StackOptions>>('TransformerDecoder', ['norm'], { norm: null }, options).norm;
   }
-  override forward(tgt: Tensor, memory: Tensor, masks: DecoderMasks = {}): Tensor {
+  override forward(tgt: Tensor, memory: Tensor, ...masks: Given<DecoderMasks, typeof DECODER_MASKS>): Tensor {
+    const given = masksOf<DecoderMasks>('TransformerDecoder.forward', DECODER_MASKS, masks);
     let x = tgt;
-    for (const layer of this.layers) x = layer.forward(x, memory, masks);
+    for (const layer of this.layers) x = layer.forward(x, memory, given);
     return this.norm?.forward(x) ?? x;
+  }
+}
+
+export interface TransformerOptions extends TransformerLayerOptions {
+  readonly dModel?: number;
+  readonly nhead?: number;
+  readonly numEncoderLayers?: number;
+  readonly numDecoderLayers?: number;
+  /** Custom modules: forward(src, masks) for the encoder, forward(tgt, memory, masks) for the decoder. */
+  readonly customEncoder?: Encoding | null;
+  readonly customDecoder?: Decoding | null;
+}
+export interface Encoding extends Module {
+  forward(src: Tensor, masks: EncoderMasks): Tensor;
+}
+export interface Decoding extends Module {
+  forward(tgt: Tensor, memory: Tensor, masks: DecoderMasks): Tensor;
+}
+export interface TransformerMasks extends DecoderMasks {
+  readonly srcMask?: Mask;
+  readonly srcKeyPaddingMask?: Mask;
+  readonly srcIsCausal?: boolean | null;
+}
+const TRANSFORMER = [
+  'dModel',
+  'nhead',
+  'numEncoderLayers',
+  'numDecoderLayers',
+  'dimFeedforward',
+  'dropout',
+  'activation',
+  'customEncoder',
+  'customDecoder',
+  'layerNormEps',
+  'batchFirst',
+  'normFirst',
+  'bias',
+] as const;
+const TRANSFORMER_MASKS = [
+  'srcMask',
+  'tgtMask',
+  'memoryMask',
+  'srcKeyPaddingMask',
+  'tgtKeyPaddingMask',
+  'memoryKeyPaddingMask',
+  'srcIsCausal',
+  'tgtIsCausal',
+  'memoryIsCausal',
+] as const;
+/** An encoder and a decoder that attends to its output: forward(src, tgt), both [L, N, dModel] ([N, L, dModel] with batchFirst). */
+export class Transformer extends Module {
+  readonly encoder: Encoding;
+  readonly decoder: Decoding;
+  readonly dModel: number;
+  readonly nhead: number;
+  readonly batchFirst: boolean;
+  constructor(...options: Given<TransformerOptions, typeof TRANSFORMER>) {
+    super();
+    const given = optionsInOrder<Required<TransformerOptions>>(
+      'Transformer',
+      TRANSFORMER,
+      {
+        ...NORMALLY,
+        dModel: 512,
+        nhead: 8,
+        numEncoderLayers: 6,
+        numDecoderLayers: 6,
+        customEncoder: null,
+        customDecoder: null,
+      },
+      options,
+    );
+    const { dModel, nhead, numEncoderLayers, numDecoderLayers, customEncoder, customDecoder, ...rest } = given;
+    const norm = () => new LayerNorm(dModel, { eps: rest.layerNormEps, bias: rest.bias });
+    const layer = { encoder: () => new TransformerEncoderLayer(dModel, nhead, rest) };
+    this.encoder = customEncoder ?? new TransformerEncoder(layer.encoder, numEncoderLayers, { norm: norm() });
+    this.decoder =
+      customDecoder ??
+      new TransformerDecoder(() => new TransformerDecoderLayer(dModel, nhead, rest), numDecoderLayers, {
+        norm: norm(),
+      });
+    for (const p of this.parameters()) if (p.ndim > 1) init.xavierUniform_(p);
+    [this.dModel, this.nhead, this.batchFirst] = [dModel, nhead, rest.batchFirst];
+  }
+  override forward(src: Tensor, tgt: Tensor, ...masks: Given<TransformerMasks, typeof TRANSFORMER_MASKS>): Tensor {
+    const given = masksOf<TransformerMasks>('Transformer.forward', TRANSFORMER_MASKS, masks);
+    const { srcMask, srcKeyPaddingMask, srcIsCausal, ...decoderMasks } = given;
+    const batch = this.batchFirst ? 0 : 1;
+    if (src.ndim !== tgt.ndim || (src.ndim === 3 && src.size(batch) !== tgt.size(batch)))
+      throw new ShapeError(`Transformer: the batch sizes of src ${src.aval} and tgt ${tgt.aval} differ`);
+    for (const [name, x] of Object.entries({ src, tgt }))
+      if (x.size(-1) !== this.dModel)
+        throw new ShapeError(`Transformer: ${name} is ${x.aval}: its last dimension must be dModel, ${this.dModel}`);
+    const memory = this.encoder.forward(src, { mask: srcMask, srcKeyPaddingMask, isCausal: srcIsCausal });
+    return this.decoder.forward(tgt, memory, decoderMasks);
+  }
+  /** The causal mask [size, size]: -infinity above the diagonal, otherwise 0. */
+  static generateSquareSubsequentMask(size: number, options: { readonly dtype?: DType } = {}): Tensor {
+    checkCount('generateSquareSubsequentMask: size', size);
+    return full([size, size], Number.NEGATIVE_INFINITY, { dtype: options.dtype ?? 'f32' }).triu(1);
+  }
+  generateSquareSubsequentMask(size: number, options: { readonly dtype?: DType } = {}): Tensor {
+    return Transformer.generateSquareSubsequentMask(size, options);
   }
 }

@@ -1,5 +1,6 @@
-// The running average of parameters, which is often better than the parameters themselves: updated inside the step, swapped in
-// for evaluation.
+// EMA: the exponential moving average of parameters, which often evaluates better than the parameters. It is updated inside
+// the step and swapped in for evaluation.
+import { checkList } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { wideType } from '../base/promote.js';
@@ -12,29 +13,28 @@ import { tensor, zeros } from '../tensor/create.js';
 import { dependOn } from '../tensor/scope.js';
 import { loadTensors } from '../tensor/state.js';
 import { beside, Tensor } from '../tensor/tensor.js';
-import { checkList } from './optimizer.js';
 
 export interface EMAOptions {
-  /** How much of the average stays in each update. */
+  /** The fraction of the average that is kept in each update. */
   readonly decay?: number;
-  /** Early averages follow the parameters faster: the decay of update n is at most (1 + n) / (10 + n). */
+  /** Whether early averages follow the parameters faster: the decay of update n is at most (1 + n) / (10 + n). */
   readonly warmup?: boolean;
 }
 
-/** A running average of parameters: update() inside the step, swap() it in to evaluate. */
+/** A moving average of parameters: call update() inside the step, and swap() to evaluate. */
 export class EMA {
   readonly params: readonly Tensor[];
   /** The averages, in the order of the parameters; f32 for bf16 and f16. */
   readonly averages: readonly Tensor[];
-  /** How many updates there were, and 1 - decay: on the device. */
+  /** The number of updates, and 1 - decay: on the device. */
   readonly #updates: Tensor;
   readonly #rest: Tensor;
   readonly #warmup: boolean;
   readonly #names: readonly string[];
   #decay: number;
-  /** Whether update() was described: before, the averages are nothing. */
+  /** Whether update() was called: before that there are no averages. */
   #begun = false;
-  /** What the parameters were, while the averages are in their place. */
+  /** The parameters' values while the averages are swapped in. */
   #kept: readonly Tensor[] | undefined;
 
   constructor(params: Iterable<Tensor | readonly [name: string, parameter: Tensor]>, options: EMAOptions = {}) {
@@ -44,7 +44,7 @@ export class EMA {
     const entries = [...params].map((x, i) => (x instanceof Tensor ? ([String(i), x] as const) : x));
     this.params = entries.map(([name, p]) => checkTensor('EMA', name, p));
     this.#names = entries.map(([name]) => name);
-    if (!this.params.length) throw new ArgumentError('EMA: there are no parameters: pass model.parameters()');
+    if (!this.params.length) throw new ArgumentError('EMA: the list of parameters is empty: pass model.parameters()');
     this.averages = this.params.map((p) => beside(p, zeros(p.shape, { dtype: wideType(p.dtype) })));
     this.#updates = zeros([], { dtype: 'f32' });
     this.#decay = checkDecay(decay);
@@ -61,7 +61,7 @@ export class EMA {
     this.#rest.copy_(1 - decay);
   }
 
-  /** The averages follow the parameters. The first update copies them. */
+  /** Updates the averages. The first update copies the parameters. */
   update(): void {
     this.#checkOwn('update');
     this.#begun = true;
@@ -76,7 +76,7 @@ export class EMA {
     this.#updates.rebind(add(n, 1));
   }
 
-  /** Puts the averages into other tensors (the parameters of a copy of the model), in the same order. */
+  /** Copies the averages into other tensors (the parameters of a copy of the model), in the same order. */
   applyTo(targets: Iterable<Tensor>): void {
     this.#checkBegun('applyTo');
     const list = [...targets];
@@ -86,12 +86,12 @@ export class EMA {
       throw new ArgumentError(
         wrong === true
           ? `EMA: applyTo: ${list.length} tensors for ${this.params.length} averages`
-          : `EMA: applyTo: ${wrong.aval} is not of its average's shape: pass parameters in the order of the EMA's own`,
+          : `EMA: applyTo: ${wrong.aval} has another shape than its average: pass the parameters in the EMA's order`,
       );
     list.forEach((t, i) => t.rebind(convert(this.averages[i]!.expr, t.dtype)));
   }
 
-  /** Puts the averages in the parameters' place; the next call puts the parameters back. */
+  /** Replaces the parameters by the averages; the next call restores the parameters. */
   swap(): void {
     if (this.#kept) {
       this.params.forEach((p, i) => p.rebind(this.#kept![i]!.expr));
@@ -105,25 +105,26 @@ export class EMA {
   }
 
   #checkBegun(method: string): void {
-    if (!this.#begun) throw new ArgumentError(`EMA: ${method}() before any update(): there are no averages yet`);
+    if (!this.#begun)
+      throw new ArgumentError(`EMA: ${method}() was called before the first update(): there are no averages yet`);
   }
 
   /** A compiled function notices, too. */
   #checkOwn(method: string): void {
     if (dependOn(this, () => this.#kept !== undefined))
-      throw new ArgumentError(`EMA: ${method}() while the averages are swapped in: swap() back first`);
+      throw new ArgumentError(`EMA: ${method}() was called while the averages are swapped in: call swap() first`);
   }
 
-  /** Its tensors by name: the parameters' names, where it was given those, or numbers. */
+  /** The averages by name: the parameters' names if they were given, otherwise numbers. */
   stateDict(): Map<string, Tensor> {
-    this.#checkOwn('stateDict'); // what is saved beside it would be the averages, not the parameters
+    this.#checkOwn('stateDict'); // the parameters saved with it would be the averages
     return new Map([
       ['updates', this.#updates],
       ...this.averages.map((t, i) => [`averages.${this.#names[i]}`, t] as const),
     ]);
   }
   loadStateDict(state: object): void {
-    const entries = [...this.stateDict()].map(([name, tensor]) => ({ tensor, names: [name], stacked: false }));
+    const entries = [...this.stateDict()].map(([name, tensor]) => ({ tensor, names: [name], stacked: 0 }));
     loadTensors('EMA', entries, state);
     this.#begun = true;
   }

@@ -1,28 +1,14 @@
-// The optimizers: each is a table of options and one update rule, from simple to hard. The formulas are torch's, the order of
-// operations too, so that numbers agree to the last digits.
+// The optimizers SGD, Lion, RMSprop, Adam, AdamW, Adafactor: each is a table of options and an update rule. Formulas and order of
+// operations are torch's, so that numbers agree to the last digits.
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
 import { square } from '../ops/math.js';
 import { reduceSum } from '../ops/prim/broadcast.js';
 import { reshape } from '../ops/prim/move.js';
-import {
-  add,
-  div,
-  eq,
-  expm1,
-  lt,
-  maximum,
-  minimum,
-  mul,
-  neg,
-  rsqrt,
-  sign,
-  sqrt,
-  sub,
-  where,
-} from '../ops/prim/pointwise.js';
+import { add, div, eq, lt, maximum, minimum, mul, rsqrt, sign, sqrt, sub, where } from '../ops/prim/pointwise.js';
 import { pow } from '../ops/prim/power.js';
-import { Optimizer, type Params } from './optimizer.js';
+import { correction, left, log, meanSquare, towards } from './formulas.js';
+import { type Given, Optimizer, type Params } from './optimizer.js';
 import {
   atLeastOne,
   COMMON,
@@ -31,24 +17,17 @@ import {
   finite,
   flag,
   fractions,
+  type KernelOptions,
+  kernels,
   notNegative,
   notPositive,
   type Rule,
+  rate,
 } from './rule.js';
-
-/** From a towards b; for weights that are scalars of the program. */
-const towards = (a: Expr, b: Expr, weight: Expr): Expr => add(a, mul(weight, sub(b, a)));
-/** The running mean of squares. */
-const meanSquare = (v: Expr, g: Expr, keep: Expr, rest: Expr): Expr => add(mul(v, keep), mul(mul(g, g), rest));
-const log = (beta: number): number => Math.log(beta); // -Infinity for 0, whose powers are then 0
-/** 1 - beta^t, from log(beta): all digits, where beta is near 1. */
-const correction = (t: Expr, logBeta: Expr): Expr => neg(expm1(mul(t, logBeta)));
-/** What weight decay that is apart from the gradient leaves. */
-const left = (lr: number, weightDecay: number): number => 1 - lr * weightDecay;
 
 // ---- stochastic gradient descent
 
-export interface SGDOptions extends CommonOptions {
+export interface SGDOptions extends CommonOptions, Omit<KernelOptions, 'capturable'> {
   lr?: number;
   momentum?: number;
   dampening?: number;
@@ -58,20 +37,26 @@ export interface SGDOptions extends CommonOptions {
 const sgd: Rule<SGDOptions> = {
   name: 'SGD',
   options: {
-    lr: notNegative(1e-3),
+    lr: rate(1e-3),
     momentum: notNegative(0),
     dampening: finite(0),
     weightDecay: notNegative(0),
     nesterov: flag(),
     ...COMMON,
+    ...kernels('foreach', 'fused', 'differentiable'),
   },
   check: ({ nesterov, momentum, dampening }) => {
     if (nesterov && (momentum <= 0 || dampening !== 0))
       throw new ArgumentError(
-        `SGD: nesterov with momentum ${momentum} and dampening ${dampening}: it needs a momentum and no dampening`,
+        `SGD: nesterov with momentum ${momentum} and dampening ${dampening}: it needs a momentum above 0 and no dampening`,
       );
   },
-  numbers: ({ lr, momentum, dampening, weightDecay }) => ({ lr, momentum, weightDecay, fresh: 1 - dampening }),
+  numbers: ({ lr, momentum, dampening, weightDecay }) => ({
+    lr,
+    momentum,
+    weightDecay,
+    fresh: momentum ? 1 - dampening : 1,
+  }),
   state: (shape, { momentum }) => (momentum ? { momentumBuffer: shape } : {}) as Record<string, typeof shape>,
   begin: ({ lr, momentum, weightDecay, fresh, t }, { nesterov }) => {
     const part = where(eq(t!, 1), 1, fresh!); // the first gradient starts the buffer, undamped
@@ -83,9 +68,9 @@ const sgd: Rule<SGDOptions> = {
     };
   },
 };
-/** Stochastic gradient descent, with momentum where told. */
+/** SGD: stochastic gradient descent, optionally with momentum. */
 export class SGD extends Optimizer<SGDOptions> {
-  constructor(params: Params<SGDOptions>, options: SGDOptions = {}) {
+  constructor(params: Params<SGDOptions>, options: Given<SGDOptions> = {}) {
     super(sgd, params, options);
   }
 }
@@ -99,9 +84,9 @@ export interface LionOptions extends CommonOptions {
 }
 const lion: Rule<LionOptions> = {
   name: 'Lion',
-  options: { lr: notNegative(1e-4), betas: fractions([0.9, 0.99]), weightDecay: notNegative(0), ...COMMON },
+  options: { lr: rate(1e-4), betas: fractions([0.9, 0.99]), weightDecay: notNegative(0), ...COMMON },
   numbers: ({ lr, betas: [b1, b2], weightDecay }) => ({
-    ...{ lr, kept: left(lr, weightDecay) },
+    ...{ lr, weightDecay, kept: left(lr, weightDecay) },
     ...{ beta1: b1, beta2: b2, rest1: 1 - b1, rest2: 1 - b2 },
   }),
   state: (shape) => ({ expAvg: shape }),
@@ -113,16 +98,16 @@ const lion: Rule<LionOptions> = {
     });
   },
 };
-/** The sign of a mean of gradients (Chen et al., 2023): half of Adam's state. */
+/** Lion: steps by the sign of a mean of gradients (Chen et al., 2023), with half of Adam's state. */
 export class Lion extends Optimizer<LionOptions> {
-  constructor(params: Params<LionOptions>, options: LionOptions = {}) {
+  constructor(params: Params<LionOptions>, options: Given<LionOptions> = {}) {
     super(lion, params, options);
   }
 }
 
 // ---- the root of a mean square
 
-export interface RMSpropOptions extends CommonOptions {
+export interface RMSpropOptions extends CommonOptions, Omit<KernelOptions, 'fused'> {
   lr?: number;
   alpha?: number;
   eps?: number;
@@ -133,13 +118,14 @@ export interface RMSpropOptions extends CommonOptions {
 const rmsprop: Rule<RMSpropOptions> = {
   name: 'RMSprop',
   options: {
-    lr: notNegative(1e-2),
+    lr: rate(1e-2),
     alpha: notNegative(0.99),
     eps: notNegative(1e-8),
     weightDecay: notNegative(0),
     momentum: notNegative(0),
     centered: flag(),
     ...COMMON,
+    ...kernels('foreach', 'capturable', 'differentiable'),
   },
   numbers: ({ lr, alpha, eps, weightDecay, momentum }) => ({ lr, alpha, eps, weightDecay, momentum, rest: 1 - alpha }),
   state: (shape, { momentum, centered }) => ({
@@ -163,38 +149,46 @@ const rmsprop: Rule<RMSpropOptions> = {
       };
     },
 };
-/** Gradients divided by the root of their mean square (Hinton, 2012). */
+/** RMSprop: gradients divided by their root mean square (Hinton, 2012). */
 export class RMSprop extends Optimizer<RMSpropOptions> {
-  constructor(params: Params<RMSpropOptions>, options: RMSpropOptions = {}) {
+  constructor(params: Params<RMSpropOptions>, options: Given<RMSpropOptions> = {}) {
     super(rmsprop, params, options);
   }
 }
 
 // ---- Adam, and AdamW, whose weight decay is apart from the gradient
 
-export interface AdamOptions extends CommonOptions {
+export interface AdamOptions extends CommonOptions, KernelOptions {
   lr?: number;
   betas?: readonly [number, number];
   eps?: number;
   weightDecay?: number;
   amsgrad?: boolean;
+  /** Whether weight decay is decoupled from the gradient, as in AdamW. Default: false. */
+  decoupledWeightDecay?: boolean;
 }
-const adamLike = (name: string, weightDecay: number, decoupled: boolean): Rule<AdamOptions> => ({
+const adamLike = (name: string, weightDecay: number, decoupledWeightDecay: boolean): Rule<AdamOptions> => ({
   name,
   options: {
-    lr: notNegative(1e-3),
+    lr: rate(1e-3),
     betas: fractions([0.9, 0.999]),
     eps: notNegative(1e-8),
     weightDecay: notNegative(weightDecay),
     amsgrad: flag(),
+    decoupledWeightDecay: flag(decoupledWeightDecay),
     ...COMMON,
+    ...kernels('foreach', 'fused', 'capturable', 'differentiable'),
+  },
+  check: ({ decoupledWeightDecay: isApart }) => {
+    if (name === 'AdamW' && !isApart)
+      throw new ArgumentError('AdamW: decoupledWeightDecay is false: AdamW always decouples it: use Adam');
   },
   numbers: ({ lr, betas: [b1, b2], eps, weightDecay }) => ({
     ...{ lr, eps, weightDecay, beta2: b2, kept: left(lr, weightDecay) },
     ...{ rest1: 1 - b1, rest2: 1 - b2, log1: log(b1), log2: log(b2) },
   }),
   state: (shape, { amsgrad }) => ({ expAvg: shape, expAvgSq: shape, ...(amsgrad && { maxExpAvgSq: shape }) }),
-  begin: (s) => {
+  begin: (s, { decoupledWeightDecay: decoupled }) => {
     const size = div(s.lr!, correction(s.t!, s.log1!));
     const root = sqrt(correction(s.t!, s.log2!));
     return ({ p, g, expAvg, expAvgSq, maxExpAvgSq }) => {
@@ -213,27 +207,27 @@ const adamLike = (name: string, weightDecay: number, decoupled: boolean): Rule<A
   },
 });
 const [adam, adamW] = [adamLike('Adam', 0, false), adamLike('AdamW', 1e-2, true)];
-/** Means of gradients and of their squares (Kingma and Ba, 2014); weight decay is part of the gradient. */
+/** Adam: means of gradients and of their squares (Kingma and Ba, 2014); weight decay is added to the gradient. */
 export class Adam extends Optimizer<AdamOptions> {
-  constructor(params: Params<AdamOptions>, options: AdamOptions = {}) {
+  constructor(params: Params<AdamOptions>, options: Given<AdamOptions> = {}) {
     super(adam, params, options);
   }
 }
-/** Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2017). */
+/** AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, 2017). */
 export class AdamW extends Optimizer<AdamOptions> {
-  constructor(params: Params<AdamOptions>, options: AdamOptions = {}) {
+  constructor(params: Params<AdamOptions>, options: Given<AdamOptions> = {}) {
     super(adamW, params, options);
   }
 }
 
 // ---- mean squares of rows and columns instead of all elements (Shazeer and Stern, 2018)
 
-export interface AdafactorOptions extends CommonOptions {
+export interface AdafactorOptions extends CommonOptions, Pick<KernelOptions, 'foreach'> {
   lr?: number;
   beta2Decay?: number;
   /** Of squares (null: the dtype's own), and of the size of parameters. */
   eps?: readonly [number | null, number];
-  /** Updates with a larger root mean square are scaled down to it. */
+  /** Updates with a larger root mean square are scaled down to it. Default: 1. */
   d?: number;
   weightDecay?: number;
 }
@@ -246,19 +240,22 @@ const meanOf = (x: Expr, dim: number): Expr => {
 };
 const adafactor: Rule<AdafactorOptions> = {
   name: 'Adafactor',
+  realOnly: true,
   options: {
-    lr: notNegative(1e-2),
+    lr: rate(1e-2),
     beta2Decay: notPositive(-0.8),
     eps: epsilons([null, 1e-3]),
     d: atLeastOne(1),
     weightDecay: notNegative(0),
     ...COMMON,
+    ...kernels('foreach'),
   },
   numbers: ({ lr, beta2Decay, eps, d, weightDecay }) => ({
     lr,
     beta2Decay,
     eps2: eps[1],
     d,
+    weightDecay,
     kept: left(lr, weightDecay),
   }),
   state: (shape): Record<string, typeof shape> =>
@@ -280,9 +277,9 @@ const adafactor: Rule<AdafactorOptions> = {
     };
   },
 };
-/** Adam with the squares as rows and columns (Shazeer and Stern, 2018): little state. */
+/** Adafactor: Adam with mean squares factored into rows and columns (Shazeer and Stern, 2018), for little state. */
 export class Adafactor extends Optimizer<AdafactorOptions> {
-  constructor(params: Params<AdafactorOptions>, options: AdafactorOptions = {}) {
+  constructor(params: Params<AdafactorOptions>, options: Given<AdafactorOptions> = {}) {
     super(adafactor, params, options);
   }
 }

@@ -1,5 +1,5 @@
-// Losses in f16 are scaled up so that small gradients are not lost, and gradients scaled down again. Whether a step overflowed is
-// decided on the device: nothing is read.
+// GradScaler: scales f16 losses up so that small gradients are not lost, and gradients down again. Overflows are detected on
+// the device: nothing is read.
 import { ArgumentError, DTypeError } from '../base/errors.js';
 import { checkOptions as checkNames } from '../base/options.js';
 import { wideType } from '../base/promote.js';
@@ -21,7 +21,7 @@ export interface GradScalerOptions {
   readonly growthFactor?: number;
   readonly backoffFactor?: number;
   readonly growthInterval?: number;
-  /** false: everything passes unchanged. */
+  /** false: losses and gradients are not scaled. Default: true. */
   readonly enabled?: boolean;
 }
 /** torch's names. */
@@ -35,7 +35,7 @@ export interface GradScalerState {
 // biome-ignore lint/suspicious/noExplicitAny: an optimizer of any options
 type AnyOptimizer = Optimizer<any>;
 
-/** How far an optimizer is since the last update(), in the step that is being described. */
+/** The progress of an optimizer since the last update(), in the step that is being described. */
 interface Progress {
   readonly step: StepScope | undefined;
   readonly found: Tensor;
@@ -69,16 +69,16 @@ export class GradScaler {
   }
   /** Unlike torch: asynchronous. */
   async getScale(): Promise<number> {
-    return this.#options.enabled ? Number(await this.#scale.item()) : 1;
+    return this.#options.enabled ? await this.#scale.item() : 1;
   }
 
-  /** A loss, scaled: call backward() on it. Unlike torch: an f16 loss is scaled in f32, where it cannot overflow. */
+  /** Scales a loss: call backward() on the result. Unlike torch: an f16 loss is scaled in f32, where it cannot overflow. */
   scale(loss: Tensor): Tensor {
     if (!this.#options.enabled) return loss;
     return new Tensor(mul(convert(loss.expr, wideType(loss.dtype)), this.#scale.expr));
   }
 
-  /** Scales the gradients of an optimizer's parameters down, to see them before step() (clipGradNorm). */
+  /** Scales the gradients of an optimizer's parameters down, to use them before step() (clipGradNorm). */
   unscale_(optimizer: AnyOptimizer): void {
     if (!this.#options.enabled) return;
     const before = this.#of(optimizer);
@@ -107,20 +107,17 @@ export class GradScaler {
     this.#progress.set(optimizer, { step: currentStep(), found: new Tensor(logicalNot(fine)), stepped: false });
   }
 
-  /** The optimizer's step, which changes nothing where a gradient is not finite. */
-  step(optimizer: AnyOptimizer): void {
-    if (!this.#options.enabled) {
-      optimizer.step();
-      return;
-    }
+  /** Calls the optimizer's step, which changes nothing if a gradient is not finite. */
+  step(optimizer: AnyOptimizer): PromiseLike<void> {
+    if (!this.#options.enabled) return optimizer.step();
     if (!this.#of(optimizer)) this.unscale_(optimizer);
     const progress = this.#of(optimizer)!;
     if (progress.stepped) throw new ArgumentError('step() has already been called since the last update()');
-    optimizer.step({ skipIf: progress.found });
     progress.stepped = true;
+    return optimizer.step({ skipIf: progress.found });
   }
 
-  /** A smaller scale after an overflow, a larger one after many steps without; or the one that is given, from the host. */
+  /** Decreases the scale after an overflow, and increases it after many steps without; or sets a given scale from the host. */
   update(newScale?: number): void {
     if (!this.#options.enabled) return;
     const { growthFactor, backoffFactor, growthInterval } = dependOn(this, () => this.#options);
@@ -131,7 +128,7 @@ export class GradScaler {
       return;
     }
     if (!seen.length)
-      throw new ArgumentError('GradScaler: update() before any step() or unscale_(): there is nothing to learn from');
+      throw new ArgumentError('GradScaler: update() was called before step() or unscale_(): call it after the step');
     const found = seen.map((p) => p.found.expr).reduce((a, b) => logicalOr(a, b));
     const [scale, tracker] = [this.#scale.expr, add(this.#tracker.expr, 1)];
     const isLong = eq(tracker, growthInterval);
@@ -141,7 +138,7 @@ export class GradScaler {
     this.#tracker.rebind(where(logicalOr(found, isLong), full([], 0, 'i32'), tracker));
   }
 
-  /** What was done for an optimizer, unless that was in another step. */
+  /** The progress of an optimizer in the current step. */
   #of(optimizer: AnyOptimizer): Progress | undefined {
     const progress = this.#progress.get(optimizer);
     return progress?.step === currentStep() ? progress : undefined;
@@ -158,7 +155,7 @@ export class GradScaler {
       _growth_tracker: this.#tracker,
     };
   }
-  /** Takes a state dict of its own or of torch's. */
+  /** Loads a state dict of tsxla or torch. */
   loadStateDict(state: object): void {
     if (!this.#options.enabled) return;
     const { growth_factor, backoff_factor, growth_interval, scale, _growth_tracker } = state as GradScalerState;
@@ -169,8 +166,8 @@ export class GradScaler {
     loadTensors(
       'GradScaler',
       [
-        { tensor: this.#scale, names: ['scale'], stacked: false },
-        { tensor: this.#tracker, names: ['_growth_tracker'], stacked: false },
+        { tensor: this.#scale, names: ['scale'], stacked: 0 },
+        { tensor: this.#tracker, names: ['_growth_tracker'], stacked: 0 },
       ],
       { scale: asTensor(scale), _growth_tracker: asTensor(_growth_tracker) },
     );

@@ -1,256 +1,225 @@
-// Learning rates that change from step to step. A schedule is a function of the step's number, so it can be asked about any
-// step and resumed exactly; its step() sets the optimizer's scalars from the host, and the program stays the same.
+// The base class of schedules: learning rates as a function of the step number. at(n) works for any step, and schedules resume
+// exactly. step() sets the optimizer's scalars from the host; the program stays the same.
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
-import { shown } from '../base/tree.js';
+import { describe, isPlain, shown } from '../base/tree.js';
+import { Tensor } from '../tensor/tensor.js';
 import type { Group, Optimizer } from './optimizer.js';
 
-interface Rates {
+export interface Rates {
   lr: number;
   momentum?: number;
   betas?: readonly [number, number];
 }
-/** What a schedule sets, of one group. */
-type Setting = Readonly<Rates>;
+/** The options of a group that a schedule sets. */
+export type Setting = Readonly<Rates>;
 // biome-ignore lint/suspicious/noExplicitAny: an optimizer of any options
-type AnyOptimizer = Pick<Optimizer<any>, 'paramGroups'>;
+export type AnyOptimizer = Pick<Optimizer<any>, 'paramGroups'>;
 export interface ScheduleState {
   readonly step: number;
   readonly baseLrs: readonly number[];
+  /** The rates that were set last. They differ from at(step) if several schedules, or the user, have changed them. */
+  readonly lastLr?: readonly number[];
 }
 
-/** Learning rates by the number of the step: call step() on the host after each step of the optimizer. */
+/** A group's options in step n, given those when the schedule was created. */
+export type ScheduleRule = (n: number, base: Setting, group: number) => Setting;
+/**
+ * The rate of step n from the current rate, so that schedules can be chained. In the first call n is 0 and `isInitial`
+ * is true.
+ */
+export type ChainRule = (n: number, lr: number, base: Setting, group: number, isInitial: boolean) => number;
+export interface ScheduleForm {
+  readonly chain?: ChainRule;
+  /** Whether step(n) also uses the chain rule, as torch has no closed form. */
+  readonly onlyChain?: boolean;
+  /** The last step that was done, to resume with an optimizer that had a schedule before. Default: -1, a new start. */
+  readonly lastEpoch?: number | undefined;
+  /** Initial rates. Default: the optimizer's. */
+  readonly base?: (group: number) => number;
+}
+
+/** The rates of groups before any schedule: as in torch, later schedules of the same optimizer start from them. */
+const initialRates = new WeakMap<object, number>();
+export const groupsOf = (optimizer: AnyOptimizer): readonly (Group<Rates> & Rates)[] =>
+  optimizer.paramGroups as readonly Group<Rates>[];
+export const initialRate = (group: object): number => initialRates.get(group)!;
+
+export function checkOptimizer(kind: string, optimizer: unknown): asserts optimizer is AnyOptimizer {
+  if (!Array.isArray((optimizer as AnyOptimizer | null)?.paramGroups))
+    throw new ArgumentError(`${kind}: the optimizer is ${describe(optimizer)}: it must be an optimizer of tx.optim`);
+  for (const { lr } of groupsOf(optimizer as AnyOptimizer) as readonly { lr: unknown }[])
+    if (lr instanceof Tensor)
+      throw new ArgumentError(
+        `${kind}: the optimizer's lr is a tensor, ${lr.aval}: schedules compute on the host: pass a number as lr`,
+      );
+}
+
+/** Sets learning rates by step number: call step() on the host after each step of the optimizer. */
 export class Schedule {
   #step = 0;
   #base: readonly Setting[];
+  #last: readonly number[] = [];
+  /** Whether no other code changed the rates: then each is computed from the initial one, without accumulated rounding. */
+  #isAlone = true;
+  readonly #form: ScheduleForm;
 
-  /** `rule` gives what a group's options are in step n, from what they were when the schedule was made. */
+  /** `rule` computes a group's options in step n from those when the schedule was created. */
   constructor(
     readonly optimizer: AnyOptimizer,
-    readonly rule: (n: number, base: Setting, group: number) => Setting,
+    readonly rule: ScheduleRule,
+    form: ScheduleForm = {},
   ) {
-    this.#base = this.#groups.map(
-      ({ lr, momentum, betas }) => ({ lr, ...(betas ? { betas } : { momentum }) }) as Setting,
-    );
-    this.#apply();
+    checkOptimizer(this.constructor.name, optimizer);
+    this.#form = form;
+    const { lastEpoch = -1 } = form;
+    if (!(Number.isInteger(lastEpoch) && lastEpoch >= -1))
+      throw new ArgumentError(`${this.constructor.name}: lastEpoch is ${shown(lastEpoch)}: it must be -1 or more`);
+    this.#base = this.#groups.map((group, i) => {
+      if (lastEpoch >= 0 && !initialRates.has(group))
+        throw new ArgumentError(
+          `${this.constructor.name}: lastEpoch is ${lastEpoch}, but this optimizer had no schedule before: load the state dict of the schedule instead`,
+        );
+      if (form.base) group.lr = form.base(i);
+      if (!initialRates.has(group)) initialRates.set(group, group.lr);
+      const { momentum, betas } = group;
+      const lr = form.base ? form.base(i) : initialRate(group);
+      return { lr, ...(betas ? { betas } : { momentum }) } as Setting;
+    });
+    this.restart(lastEpoch + 1);
   }
   get #groups(): readonly (Group<Rates> & Rates)[] {
-    return this.optimizer.paramGroups as readonly Group<Rates>[];
+    return groupsOf(this.optimizer);
   }
 
-  /** The learning rates of all groups in step n, counted from 0. */
+  /** The number of steps done. */
+  get lastEpoch(): number {
+    return Math.floor(this.#step);
+  }
+  /** The learning rates of all groups in step n, counted from 0, if no other schedule changes them. */
   at(n: number): number[] {
     return this.#base.map((base, i) => this.rule(n, base, i).lr);
   }
-  /** The learning rates now. */
+  /** The current learning rates. */
   getLastLr(): number[] {
-    return this.at(this.#step);
+    return [...this.#last];
   }
-  /** Call it on the host, after each step of the optimizer. */
-  step(): void {
-    this.#apply(this.#step + 1);
-    this.#step++;
+  /** Call it on the host after each step of the optimizer. With a number it jumps to that step. */
+  step(epoch?: number | null): void {
+    if (epoch !== undefined && epoch !== null && !(typeof epoch === 'number' && epoch >= 0))
+      throw new ArgumentError(`${this.constructor.name}.step: epoch is ${shown(epoch)}: it must be 0 or more`);
+    const { chain, onlyChain } = this.#form;
+    const next = epoch ?? this.#step + 1;
+    const isOther = this.#groups.some((g, i) => g.lr !== this.#last[i]);
+    if (isOther) this.#isAlone = false;
+    const isGiven = typeof epoch === 'number';
+    if (isGiven && !onlyChain) this.#isAlone = true;
+    const isChained = chain && (isGiven ? onlyChain : !this.#isAlone || onlyChain);
+    this.#apply(next, isChained ? (i) => chain(next, this.#groups[i]!.lr, this.#base[i]!, i, false) : undefined);
+    this.#step = next;
   }
-  #apply(step = this.#step): void {
-    this.#base.forEach((base, i) => {
-      const group = this.#groups[i]!;
-      for (const [name, value] of Object.entries(this.rule(step, base, i))) group[name as 'lr'] = value as number;
+  /** Sets the rates of step 0, as the constructor does. */
+  restart(step = 0): void {
+    const { chain } = this.#form;
+    const first = this.#groups.map((g, i) =>
+      chain && step === 0 ? chain(0, g.lr, this.#base[i]!, i, true) : undefined,
+    );
+    const closed = this.at(step);
+    this.#isAlone = first.every((lr, i) => lr === undefined || lr === closed[i]);
+    this.#apply(step, (i) => first[i] ?? closed[i]!);
+    this.#step = step;
+  }
+  #apply(step: number, lrOf?: (group: number) => number): void {
+    const settings = this.#base.map((base, i) => ({ ...this.rule(step, base, i), ...(lrOf && { lr: lrOf(i) }) }));
+    settings.forEach((setting, i) => {
+      for (const [name, value] of Object.entries(setting)) this.#groups[i]![name as 'lr'] = value as number;
     });
+    this.#last = settings.map(({ lr }) => lr);
   }
 
-  /** All that resuming needs. state() and load() are the same, as loaders have them. */
+  /** The state to resume from. state() and load() are aliases, as for data loaders. */
   stateDict(): ScheduleState {
-    return { step: this.#step, baseLrs: this.#base.map((b) => b.lr) };
+    return { step: this.#step, baseLrs: this.#base.map((b) => b.lr), lastLr: this.getLastLr() };
   }
-  loadStateDict({ step, baseLrs }: ScheduleState): void {
-    if (!Number.isInteger(step) || step < 0)
-      throw new ArgumentError(`schedule: the state's step is ${step}: it must be a whole number, 0 or more`);
+  /** Loads a state dict of tsxla or torch, and sets the rates. */
+  loadStateDict(state: ScheduleState | object): void {
+    const { step, baseLrs, lastLr } = scheduleState(state);
+    if (!(typeof step === 'number' && step >= 0))
+      throw new ArgumentError(`schedule: the state's step is ${shown(step)}: it must be a number, 0 or more`);
     if (baseLrs?.length !== this.#base.length)
       throw new ArgumentError(
-        `schedule: the state has ${baseLrs?.length} learning rates, the optimizer ${this.#base.length} groups`,
+        `schedule: the state has ${baseLrs?.length} learning rates, but the optimizer has ${this.#base.length} groups`,
       );
     this.#step = step;
     this.#base = this.#base.map((base, i) => ({ ...base, lr: baseLrs[i]! }));
-    this.#apply();
+    const rates = lastLr ?? this.at(step);
+    this.#isAlone = String(rates) === String(this.at(step));
+    this.#apply(step, (i) => rates[i]!);
   }
   state(): ScheduleState {
     return this.stateDict();
   }
-  load(state: ScheduleState): void {
+  load(state: ScheduleState | object): void {
     this.loadStateDict(state);
   }
 }
 
-/** A schedule whose learning rate is a factor of the one it began with. */
-const byFactor =
-  (factor: (n: number) => number) =>
-  (n: number, { lr }: Setting) => ({ lr: lr * factor(n) });
-/** From a to b, as x goes from 0 to 1. */
-const linear = (a: number, b: number, x: number): number => a + (b - a) * x;
-const cosine = (a: number, b: number, x: number): number => b + ((a - b) / 2) * (1 + Math.cos(Math.PI * x));
-
-function positive(kind: string, options: Readonly<Record<string, number>>): void {
-  for (const [name, value] of Object.entries(options))
-    if (!(typeof value === 'number' && value > 0))
-      throw new ArgumentError(`${kind}: ${name} is ${shown(value)}: it must be more than 0`);
-}
-/** Options that must have this one. */
-function required<O extends object>(kind: string, name: keyof O & string, given: O): O {
-  if (given?.[name] !== undefined) return given;
-  throw new ArgumentError(`${kind}: ${name} is missing: write new ${kind}(optimizer, { ${name}: ... })`);
-}
-const notMore = (kind: string, name: string, value: number, most: number): void => {
-  if (!(typeof value === 'number' && value >= 0 && value <= most))
-    throw new ArgumentError(`${kind}: ${name} is ${shown(value)}: it must be from 0 to ${most}`);
-};
-
-/** A factor of one's own for each step. */
-export class LambdaLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, factor: ((n: number) => number) | readonly ((n: number) => number)[]) {
-    super(optimizer, (n, { lr }, i) => ({ lr: lr * (typeof factor === 'function' ? factor : factor[i]!)(n) }));
-  }
+/** Reads a schedule's state with tsxla's or torch's names. */
+export function scheduleState(state: object): ScheduleState {
+  const given = (state instanceof Map ? Object.fromEntries(state) : state) as Record<string, unknown>;
+  return {
+    step: given.step ?? given.last_epoch,
+    baseLrs: given.baseLrs ?? given.base_lrs,
+    lastLr: given.lastLr ?? given._last_lr,
+  } as ScheduleState;
 }
 
-/** `factor` of the learning rate for `totalIters` steps, then all of it. */
-export class ConstantLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, options: { readonly factor?: number; readonly totalIters?: number } = {}) {
-    checkOptions('ConstantLR', ['factor', 'totalIters'], options);
-    const { factor = 1 / 3, totalIters = 5 } = options;
-    notMore('ConstantLR', 'factor', factor, 1);
-    super(
-      optimizer,
-      byFactor((n) => (n < totalIters ? factor : 1)),
-    );
-  }
+/** Reads arguments by position, by name in one object at the end, or both. */
+export type Arguments<O, Places extends readonly unknown[]> = readonly [O] | Places | Mixed<O, Required<Places>>;
+type Mixed<O, Places extends readonly unknown[], Before extends readonly unknown[] = []> = Places extends readonly [
+  infer First,
+  ...infer Rest,
+]
+  ? readonly [...Before, First, Partial<O>] | Mixed<O, Rest, [...Before, First]>
+  : never;
+export function readArguments<O extends object>(
+  kind: string,
+  names: readonly (keyof O & string)[],
+  given: readonly unknown[],
+  required: readonly (keyof O & string)[] = [],
+): O {
+  const last = given.at(-1);
+  const [places, options] = isPlain(last) ? [given.slice(0, -1), last] : [given, {}];
+  checkOptions(kind, [...names, 'lastEpoch'], options as object as Record<string, unknown>);
+  if (places.length > names.length)
+    throw new ArgumentError(`${kind}: ${places.length} arguments: it takes ${names.join(', ')}`);
+  const all: Record<string, unknown> = { ...options };
+  places.forEach((value, i) => {
+    const name = names[i]!;
+    if (value === undefined) return;
+    if (all[name] !== undefined) throw new ArgumentError(`${kind}: ${name} is given twice, by position and by name`);
+    all[name] = value;
+  });
+  const missing = required.find((name) => all[name] === undefined);
+  if (missing)
+    throw new ArgumentError(`${kind}: ${missing} is missing: write new ${kind}(optimizer, { ${missing}: ... })`);
+  return all as O;
+}
+export interface Resumable {
+  /** The last step that was done. Default: -1, a new start. */
+  readonly lastEpoch?: number;
 }
 
-/** `gamma` times the learning rate every `stepSize` steps. */
-export class StepLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, options: { readonly stepSize: number; readonly gamma?: number }) {
-    checkOptions('StepLR', ['stepSize', 'gamma'], options);
-    const { stepSize, gamma = 0.1 } = required('StepLR', 'stepSize', options);
-    positive('StepLR', { stepSize });
-    super(
-      optimizer,
-      byFactor((n) => gamma ** Math.floor(n / stepSize)),
-    );
-  }
-}
-
-export interface LinearLROptions {
-  readonly startFactor?: number;
-  readonly endFactor?: number;
-  readonly totalIters?: number;
-}
-/** A factor that goes from `startFactor` to `endFactor` in `totalIters` steps. */
-export class LinearLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, options: LinearLROptions = {}) {
-    checkOptions('LinearLR', ['startFactor', 'endFactor', 'totalIters'], options);
-    const { startFactor = 1 / 3, endFactor = 1, totalIters = 5 } = options;
-    positive('LinearLR', { startFactor, totalIters });
-    notMore('LinearLR', 'startFactor', startFactor, 1);
-    notMore('LinearLR', 'endFactor', endFactor, 1);
-    super(
-      optimizer,
-      byFactor((n) => linear(startFactor, endFactor, Math.min(1, n / totalIters))),
-    );
-  }
-}
-
-export interface CosineLROptions {
-  /** With the warm-up. */
-  readonly totalSteps: number;
-  /** Steps in which the learning rate grows from 0. */
-  readonly warmup?: number;
-  /** The learning rate at the end, and after it. */
-  readonly floor?: number;
-}
-/** Half a cosine wave from the learning rate down to the floor, after a linear warm-up; then the floor. */
-export class CosineLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, options: CosineLROptions) {
-    checkOptions('CosineLR', ['totalSteps', 'warmup', 'floor'], options);
-    const { totalSteps, warmup = 0, floor = 0 } = required('CosineLR', 'totalSteps', options);
-    positive('CosineLR', { totalSteps });
-    notMore('CosineLR', 'warmup', warmup, totalSteps - 1);
-    super(optimizer, (n, { lr }) => ({
-      lr: n < warmup ? lr * (n / warmup) : cosine(lr, floor, Math.min(1, (n - warmup) / (totalSteps - warmup))),
-    }));
-  }
-}
-
-export interface OneCycleLROptions {
-  /** The learning rate at the top, or one for each group. */
-  readonly maxLr: number | readonly number[];
-  readonly totalSteps: number;
-  /** The part of the steps in which it goes up. */
-  readonly pctStart?: number;
-  readonly annealStrategy?: 'cos' | 'linear';
-  /** Momentum (or the first beta) goes the other way. */
-  readonly cycleMomentum?: boolean;
-  readonly baseMomentum?: number;
-  readonly maxMomentum?: number;
-  readonly divFactor?: number;
-  readonly finalDivFactor?: number;
-  readonly threePhase?: boolean;
-}
-const ONE_CYCLE = [
-  'maxLr',
-  'totalSteps',
-  'pctStart',
-  'annealStrategy',
-  'cycleMomentum',
-  'baseMomentum',
-  'maxMomentum',
-  'divFactor',
-  'finalDivFactor',
-  'threePhase',
-] as const;
-/** Up to maxLr, and down far below where it began (Smith and Topin, 2018). */
-export class OneCycleLR extends Schedule {
-  constructor(optimizer: AnyOptimizer, options: OneCycleLROptions) {
-    checkOptions('OneCycleLR', ONE_CYCLE, required('OneCycleLR', 'maxLr', options));
-    const { maxLr, totalSteps, pctStart = 0.3, annealStrategy = 'cos', cycleMomentum = true } = options;
-    const {
-      baseMomentum = 0.85,
-      maxMomentum = 0.95,
-      divFactor = 25,
-      finalDivFactor = 1e4,
-      threePhase = false,
-    } = options;
-    positive('OneCycleLR', { totalSteps });
-    notMore('OneCycleLR', 'pctStart', pctStart, 1);
-    if (Array.isArray(maxLr) && maxLr.length !== optimizer.paramGroups.length)
-      throw new ArgumentError(`OneCycleLR: ${maxLr.length} values of maxLr for ${optimizer.paramGroups.length} groups`);
-    if (cycleMomentum && !optimizer.paramGroups.every((g) => g.momentum || g.betas))
-      throw new ArgumentError('OneCycleLR: the optimizer has no momentum to cycle: pass cycleMomentum: false');
-    const between = annealStrategy === 'linear' ? linear : cosine;
-    /** Where each phase ends, and what it leads from and to, in lr and in momentum. */
-    const phases = (top: number) => {
-      const [low, least, up] = [top / divFactor, top / divFactor / finalDivFactor, pctStart * totalSteps - 1];
-      const climb = { end: up, lr: [low, top], momentum: [maxMomentum, baseMomentum] };
-      const last = { end: totalSteps - 1, lr: [top, least], momentum: [baseMomentum, maxMomentum] };
-      if (!threePhase) return [climb, last];
-      const back = { end: 2 * up, lr: [top, low], momentum: [baseMomentum, maxMomentum] };
-      return [climb, back, { ...last, lr: [low, least], momentum: [maxMomentum, maxMomentum] }];
-    };
-    super(optimizer, (n, { betas }, i) => {
-      if (n > totalSteps)
-        throw new ArgumentError(
-          `OneCycleLR: step ${n} of ${totalSteps}: its cycle is over: make it as long as the training`,
-        );
-      const all = phases(typeof maxLr === 'number' ? maxLr : maxLr[i]!);
-      const k = Math.max(
-        0,
-        all.findIndex(({ end }, j) => n <= end || j === all.length - 1),
-      );
-      const { end, lr, momentum } = all[k]!;
-      const begin = k ? all[k - 1]!.end : 0;
-      const at = ([a, b]: readonly number[]) => between(a!, b!, Math.min(1, (n - begin) / (end - begin)));
-      const moment = at(momentum);
-      return {
-        lr: at(lr),
-        ...(cycleMomentum && (betas ? { betas: [moment, betas[1]] as const } : { momentum: moment })),
-      };
-    });
-  }
+/** One value for each group. */
+export function perGroup<T>(
+  kind: string,
+  name: string,
+  optimizer: AnyOptimizer,
+  value: T | readonly T[],
+): readonly T[] {
+  checkOptimizer(kind, optimizer);
+  const { length } = optimizer.paramGroups;
+  if (!Array.isArray(value)) return Array.from({ length }, () => value as T);
+  if (value.length === length) return value;
+  throw new ArgumentError(`${kind}: ${name} has ${value.length} values for ${length} groups: give one for each`);
 }

@@ -1,4 +1,4 @@
-// State dicts in torch's layout, so that a torch optimizer's file can be loaded, and ours by torch.
+// Optimizer state dicts in torch's layout, so that files can be exchanged with torch in both directions.
 import { isHostArray } from '../base/dtype.js';
 import { decodeFloats } from '../base/float.js';
 import { spelled } from '../base/format.js';
@@ -6,13 +6,13 @@ import { isPlain } from '../base/tree.js';
 import { isStateValue, refuse, setTensor, sizeMismatch } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { ParameterGroup } from './optimizer.js';
-import { COMMON, type Rule } from './rule.js';
+import { COMMON, type Option, type Rule } from './rule.js';
 
 export interface OptimizerState {
   readonly state: Readonly<Record<string, Readonly<Record<string, Tensor>>>>;
   readonly param_groups: readonly Readonly<Record<string, unknown>>[];
 }
-/** A state dict as it may be given: objects or maps, tensors or arrays of files. */
+/** An accepted state dict: objects or maps, with tensors or arrays of files. */
 export type GivenState = object;
 
 /** What torch's groups have besides, for its own kernels and schedules. */
@@ -30,9 +30,9 @@ const TORCH_ONLY = new Set(
 export function saveState<O extends object>(groups: readonly ParameterGroup<O>[]): OptimizerState {
   const state: Record<string, Record<string, Tensor>> = {};
   let number = 0;
-  const param_groups = groups.map(({ params, names, options, step, state: own }) => {
+  const param_groups = groups.map(({ params, names, options, step, shared, state: own }) => {
     const numbers = params.map((_, i) => {
-      const entries = Object.entries(own[i]!).map(([name, t]) => [spelled(name), t] as const);
+      const entries = Object.entries({ ...own[i]!, ...shared }).map(([name, t]) => [spelled(name), t] as const);
       if (entries.length) state[number] = { step, ...Object.fromEntries(entries) };
       return number++;
     });
@@ -80,18 +80,17 @@ export function loadState<O extends object>(
       return;
     }
     const options: Record<string, unknown> = {};
-    for (const [name, option] of Object.entries(rule.options) as [
-      string,
-      { fits(x: unknown): boolean; must: string },
-    ][]) {
+    for (const [name, option] of Object.entries(rule.options) as [string, Option<unknown>][]) {
       const value = from[spelled(name)];
       const own = group.options[name as keyof O];
+      if (option.ignored) continue;
       if (value === undefined) {
-        if (!(name in COMMON)) missing.push(`${at}.${spelled(name)}`);
+        if (!(name in COMMON) && name !== 'decoupledWeightDecay') missing.push(`${at}.${spelled(name)}`);
       } else if (!option.fits(value)) wrong(`${at}.${spelled(name)}`, `${String(value)}: it must be ${option.must}`);
-      else if (typeof value === 'boolean' && value !== own && name !== 'masterWeights')
-        wrong(`${at}.${spelled(name)}`, `${value} in the state dict, ${own} here`);
-      else if (typeof value !== 'boolean') options[name] = value;
+      else if (option.fixed) {
+        if (value !== own && name !== 'masterWeights')
+          wrong(`${at}.${spelled(name)}`, `${value} in the state dict, ${own} here`);
+      } else options[name] = value;
     }
     const known = new Set(Object.keys(rule.options).map(spelled));
     unexpected.push(
@@ -100,17 +99,19 @@ export function loadState<O extends object>(
         .map((k) => `${at}.${k}`),
     );
 
+    group.grow({ ...group.options, ...options }); // a momentum that was 0 here
     const steps: unknown[] = [];
+    const initial = rule.initial?.(group.options) ?? {};
     numbers.forEach((id, i) => {
       const entries = recordOf(states[id]); // none: a parameter that never had a gradient
-      const own = group.state[i]!;
+      const own = { ...group.state[i]!, ...group.shared };
       const names = new Map(Object.keys(own).map((name) => [spelled(name), name]));
       const isNew = !entries || Object.values(entries).every((x) => x === null || x === undefined);
       for (const [key, name] of names) {
         const t = own[name]!;
         const value = entries?.[key];
         const path = `state.${id}.${key}`;
-        if (isNew || (value === undefined && name === 'master')) changes.push(() => t.zero_());
+        if (isNew || (value === undefined && name === 'master')) changes.push(() => t.fill_(initial[name] ?? 0));
         else if (!isStateValue(value)) missing.push(path);
         else if (String(value.shape) !== String(t.shape))
           misfits.push([path, sizeMismatch(path, value.shape, t.shape)]);
@@ -129,7 +130,7 @@ export function loadState<O extends object>(
     if (counts.size > 1 && !counts.has(undefined))
       wrong(
         `${at}: step`,
-        `${[...counts].join(', ')}: the parameters of a group have one count: put those that began later in a group of their own`,
+        `${[...counts].join(', ')}: the parameters of a group share one count: put those with another count in a separate group`,
       );
     const [first] = steps;
     if (first instanceof Tensor && first.numel() === 1) changes.push(() => setTensor(group.step, first.reshape([])));
@@ -146,7 +147,7 @@ export function loadState<O extends object>(
   for (const change of changes) change();
 }
 
-/** A count that the host knows. */
+/** A count as a number. */
 function numberOf(step: unknown): number | undefined {
   if (typeof step === 'number') return step;
   return isHostArray(step) && step.data.length === 1 ? Number(decodeFloats(step.dtype, step.data)[0]) : undefined;

@@ -1,4 +1,4 @@
-// What several workers know of their gradients (src/train): nobody shall change one's own before all are one.
+// Gradients of several workers (src/train): do not modify them until they have been averaged.
 import type { Tensor } from '../tensor/tensor.js';
 
 /** Parameters whose optimizer averages gradients in its step, and gradients that are means already. */

@@ -1,4 +1,5 @@
-// Gradients that are too large, made smaller: torch's clip_grad_norm_ and clip_grad_value_, described inside the step.
+// Gradient clipping: torch's clip_grad_norm_ and clip_grad_value_, computed inside the step.
+import { checkList } from '../base/check.js';
 import { ArgumentError, NonfiniteGradientError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { wideType } from '../base/promote.js';
@@ -15,13 +16,12 @@ import { reduceMax } from '../ops/prim/reduce.js';
 import { detach } from '../ops/prim/variable.js';
 import { afterStep } from '../step/closures.js';
 import { Tensor } from '../tensor/tensor.js';
-import { checkList } from './optimizer.js';
 import { shared } from './shared.js';
 
 export interface ClipOptions {
-  /** The order of the norm; Infinity for the largest element. */
+  /** The order of the norm; Infinity for the largest element. Default: 2. */
   readonly normType?: number;
-  /** A norm that is not finite is an error: thrown by the next step or sync(), as nothing is known before. */
+  /** Whether a norm that is not finite is an error: thrown by the next step or sync(), when the value is known. Default: false. */
   readonly errorIfNonfinite?: boolean;
 }
 type Given = Tensor | Iterable<Tensor>;
@@ -31,14 +31,14 @@ const gradsOf = (params: Given): Tensor[] =>
     if (!p.grad) return [];
     if (shared.parameters.has(p) && !shared.means.has(p.grad))
       throw new ArgumentError(
-        "clipping: these gradients are this worker's own, and are averaged later, by optimizer.step(): " +
-          'await averageGradients(model) before, outside of the program that computes them',
+        "clipping: these gradients are this worker's own and are averaged only in optimizer.step(): call " +
+          'await averageGradients(model) first, outside of the compiled function that computes them',
       );
     return [p.grad];
   });
 const wide = (x: Tensor): Expr => convert(detach(x.expr), wideType(x.dtype));
 
-/** The norm of all of a list, as if they were one vector. */
+/** The norm of all tensors of a list, as one vector. */
 function totalNorm(xs: readonly Expr[], order: number): Expr {
   if (order === Number.POSITIVE_INFINITY) return xs.map((x) => reduceMax(abs(x))).reduce((a, b) => maximum(a, b));
   const total = (power: (x: Expr) => Expr) => xs.map((x) => reduceSum(power(x))).reduce((a, b) => add(a, b));
@@ -52,7 +52,7 @@ function totalNorm(xs: readonly Expr[], order: number): Expr {
 }
 
 /**
- * Scales all gradients down, together, where their norm is larger than maxNorm; gives that norm as it was. Unlike torch: the
+ * Scales all gradients down together if their total norm exceeds maxNorm; returns the norm before scaling. Unlike torch: the
  * norm of bf16 and f16 gradients is f32.
  */
 export const clipGradNorm = entry((params: Given, maxNorm: number, options: ClipOptions = {}): Tensor => {
@@ -81,7 +81,7 @@ async function checkNorm(norm: Tensor): Promise<void> {
     );
 }
 
-/** Limits every element of the gradients to -clipValue and clipValue. */
+/** Clamps every element of the gradients to [-clipValue, clipValue]. */
 export const clipGradValue = entry((params: Given, clipValue: number): void => {
   if (!(typeof clipValue === 'number' && clipValue >= 0))
     throw new ArgumentError(`clipGradValue: clipValue is ${shown(clipValue)}: it must be 0 or more`);
