@@ -1,5 +1,5 @@
-// Adapters alone in files: in PEFT's layout, a folder, or under the names of state dicts, as the original of recovery LoRA
-// has them, a file. With them goes whatever else of the model is trained.
+// Saves and loads adapters without the model: as a folder in PEFT's layout, or as a file with the names of state dicts, as the
+// original of recovery LoRA does. Other trained parameters of the model are saved with them.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import * as v from 'valibot';
@@ -10,8 +10,16 @@ import { type Shape, showShape } from '../base/shape.js';
 import type { ReadLater } from '../io/array.js';
 import { stateArrays } from '../io/entries.js';
 import { openOutput, readSet, replaceFiles, type WriteFile } from '../io/file.js';
-import { type HostArray, openSafetensors, readTorch, type SafetensorsFile, writeSafetensors } from '../io/index.js';
+import {
+  type HostArray,
+  openSafetensors,
+  readTorch,
+  resolveFile,
+  type SafetensorsFile,
+  writeSafetensors,
+} from '../io/index.js';
 import { readAll, safetensors } from '../io/safetensors.js';
+import { DecoderForCausalLM } from '../models/decoder.js';
 import { type Module, Parameter } from '../nn/module.js';
 import type { Projection } from '../nn/projection.js';
 import { processIndex, replicate, shardingOf } from '../spmd/index.js';
@@ -23,11 +31,11 @@ import { type AdapterOptions, isAdaptable, type LoraLinear } from './linear.js';
 
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
-/** In the metadata of our files. */
+/** The key in the metadata of files that saveAdapters writes. */
 const ALPHA = 'lora_alpha';
 const isAdapter = (name: string): boolean => /(^|\.)lora_[AB]$/.test(name);
 
-/** What belongs to the adapters, and whatever else is trained; tied weights once. */
+/** The entries of adapters and of other trained parameters; tied weights once. */
 function adapterEntries(model: Module): StateEntry[] {
   const found = new Map<Tensor, StateEntry>();
   for (const entry of model.stateEntries())
@@ -36,7 +44,7 @@ function adapterEntries(model: Module): StateEntry[] {
   return [...found.values()];
 }
 
-/** The names of tensors that have several (tied weights), those of adapterEntries first. */
+/** The names of each tensor that has several (tied weights). */
 function tiedNames(model: Module): string[][] {
   const names = new Map<Tensor, string[]>();
   for (const { tensor, names: own, stacked } of model.stateEntries())
@@ -44,26 +52,30 @@ function tiedNames(model: Module): string[][] {
   return [...names.values()].filter((all) => all.length > 1);
 }
 
-/** The adapters, and whatever else is trained, by their names in the model's state dict: the tensors themselves. */
+/** The adapters and other trained parameters, by their names in the model's state dict. The tensors are not copied. */
 export function loraStateDict(model: Module): Map<string, Tensor> {
   const names = new Set(adapterEntries(model).flatMap((e) => e.names));
   return new Map([...model.stateDict()].filter(([name]) => names.has(name)));
 }
 
-// ---- PEFT's names: base_model.model.NAME.lora_A.weight, and base_model.model.NAME for whatever else is trained
+// ---- PEFT's names: base_model.model.NAME.lora_A.weight, and base_model.model.NAME for other trained parameters
 
 const PREFIX = 'base_model.model.';
 const toPeft = (name: string): string => `${PREFIX}${name}${isAdapter(name) ? '.weight' : ''}`;
 const fromPeft = (name: string): string =>
   name.slice(name.startsWith(PREFIX) ? PREFIX.length : 0).replace(/(lora_[AB])\.weight$/, '$1');
 
-/** Short names where these mean the adapted layers and no others, else whole ones. */
+/** Last parts of names if these match only adapted layers, else full names. */
 function targetModules(model: Module, adapted: ReadonlySet<string>): string[] {
   const short = new Set([...adapted].map(lastOf));
   const others = [...model.namedModules()].filter(([name, m]) => isAdaptable(m) && !name.endsWith('.base_layer'));
   const clear = others.every(([name]) => !short.has(lastOf(name)));
   return clear ? [...short] : [...adapted].flatMap((name) => namesOf(model, name));
 }
+
+/** Whether transformers implements the linears as Conv1D, for which PEFT sets fan_in_fan_out. The adapters are the same. */
+const isConv1D = (model: Module): boolean =>
+  model instanceof DecoderForCausalLM && model.architecture.stored?.isTransposed !== undefined;
 
 function peftConfig(model: Module, adapters: ReadonlyMap<string, LoraLinear>, base: string | null) {
   const [{ rank, alpha, dropout }] = [...adapters.values()] as [LoraLinear];
@@ -80,9 +92,9 @@ function peftConfig(model: Module, adapters: ReadonlyMap<string, LoraLinear>, ba
     lora_dropout: dropout,
     target_modules: targetModules(model, new Set(adapters.keys())),
     modules_to_save: modules.size ? [...modules] : null,
-    ...(isTied && { ensure_weight_tying: true }), // without it PEFT trains and loads a copy of one of them
+    ...(isTied && { ensure_weight_tying: true }), // otherwise PEFT trains and loads a copy of one of them
     bias: 'none',
-    fan_in_fan_out: false,
+    fan_in_fan_out: isConv1D(model),
     inference_mode: true,
     init_lora_weights: true,
     use_dora: false,
@@ -91,17 +103,17 @@ function peftConfig(model: Module, adapters: ReadonlyMap<string, LoraLinear>, ba
 }
 
 export interface SaveOptions {
-  /** The model that the adapters are for, by its name on the hub or its folder: PEFT reads it. */
+  /** The base model of the adapters, by its name on the hub or its folder, for PEFT. */
   readonly baseModel?: string;
 }
 /**
- * Writes the adapters alone: to a folder as PEFT does, or to a file NAME.safetensors under the names of the state dict, as
- * the original of recovery LoRA has them. Of several processes all call it, and the first writes.
+ * Saves the adapters: to a folder in PEFT's layout, or to a file NAME.safetensors with the names of the state dict, as the
+ * original of recovery LoRA does. With several processes all must call it; the first one writes.
  */
 export async function saveAdapters(model: Module, to: string, { baseModel }: SaveOptions = {}): Promise<void> {
   const adapters = adaptersOf(model);
   if (!adapters.size)
-    throw new FileError(`saveAdapters: ${model.constructor.name} has no adapters: addLora makes them`);
+    throw new FileError(`saveAdapters: ${model.constructor.name} has no adapters: add some with addLora`);
   const entries = adapterEntries(model).map((entry) => ({ ...entry, tensor: unsplit(entry.tensor) }));
   await compute('saveAdapters', ...entries.map((e) => e.tensor));
   if (await processIndex()) return;
@@ -126,7 +138,7 @@ export async function saveAdapters(model: Module, to: string, { baseModel }: Sav
   );
 }
 
-/** What is split between devices, whole on each of them: others may be another process's. */
+/** Replicates a sharded tensor, because other shards may be in another process. */
 function unsplit(t: Tensor): Tensor {
   const sharding = shardingOf(t);
   return !sharding || sharding.isReplicated ? t : replicate(t.detach(), sharding.mesh);
@@ -138,27 +150,31 @@ type AdapterState = ReadonlyMap<string, HostArray>;
 interface Saved {
   readonly state: AdapterState;
   readonly options: AdapterOptions;
-  /** Whether weights that are one here were one there: not known of files that do not say it. */
+  /** Whether tied weights were also tied in training; undefined if the files do not say it. */
   readonly isTied?: boolean | undefined;
 }
 
 /**
- * Takes adapters from PEFT's folder, from a file that saveAdapters wrote, or from another's file of a state dict
- * (.safetensors, or torch's .pt), of which only adapters are read. A model without adapters is given those that the files tell of; `alpha` is for files that do not tell it.
+ * Loads adapters from a folder in PEFT's layout, from a file that saveAdapters wrote, or from another file with a state dict
+ * (.safetensors, or torch's .pt), of which only adapters are read. If the model has no adapters, they are added as the files
+ * describe them; `alpha` is for files without it.
  */
 export async function loadAdapters(
   model: Module,
-  from: string,
+  name: string,
   options: Pick<AdapterOptions, 'alpha' | 'dropout'> = {},
 ): Promise<void> {
+  const from = await resolveFile(name);
   const isFile = /\.(safetensors|pt|pth|bin)$/.test(from);
-  const { state, options: saved, isTied } = isFile ? await readFile(from) : await readPeft(from);
+  const { state, options: saved, isTied } = isFile ? await readFile(from) : await readPeft(from, isConv1D(model));
   const [own] = adaptersOf(model).values();
   if (own) {
     const there = described(saved.rank!, saved.alpha ?? own.alpha, layersOf(state));
     const here = described(own.rank, own.alpha, [...adaptersOf(model).keys()]);
     if (there !== here)
-      throw new FileError(`${from} has adapters of ${there}, the model those of ${here}: give it the same`);
+      throw new FileError(
+        `${from} has adapters of ${there}, but the model has adapters of ${here}: they must be the same`,
+      );
   }
   const wrong = differences(model, state, saved.rank!);
   if (wrong.length) {
@@ -171,15 +187,15 @@ export async function loadAdapters(
 }
 
 /**
- * Gives a model without adapters those of a state dict. In a LayerStack all layers have adapters: those that the state dict
- * has none for are given zeros. Zeros add nothing, and have no gradients: such layers stay as they are in training, too.
+ * Adds the adapters of a state dict to a model without adapters. In a LayerStack all layers get adapters: those missing in the
+ * state dict are zeros, which add nothing and have no gradients, so such layers do not change in training.
  */
 export function putAdapters(model: Module, state: AdapterState, options: Omit<LoraOptions, 'targets'>): void {
   const layers = new Set(layersOf(state));
   const stacks = [...model.namedModules()].map(([name]) => namesOf(model, name));
   const all = new Set(stacks.filter((names) => names.some((n) => layers.has(n))).flat());
   const adapters = addLora(model, { ...options, targets: [(name) => all.has(name)] });
-  // What else was trained belongs to the adapters: it is trained on, and saved with them again.
+  // Other parameters in the state dict were trained with the adapters: they are trained further, and saved with them again.
   for (const { tensor, names } of model.stateEntries())
     if (tensor instanceof Parameter && names.some((name) => state.has(name))) tensor.requiresGrad_();
   const missing = new Map<string, HostArray>();
@@ -192,7 +208,7 @@ export function putAdapters(model: Module, state: AdapterState, options: Omit<Lo
   model.loadStateDict(new Map([...state, ...missing]), { strict: false });
 }
 
-/** Weights that are one here must not be two in a file: one of them would be lost. */
+/** Throws if weights that are tied in the model differ in the file: one of them would be lost. */
 function checkTying(model: Module, from: string, state: AdapterState, isTied: boolean | undefined): void {
   for (const names of tiedNames(model)) {
     const [first, ...others] = names.flatMap((name) => state.get(name) ?? []);
@@ -200,7 +216,7 @@ function checkTying(model: Module, from: string, state: AdapterState, isTied: bo
     const isOne = others.length ? others.every((other) => isSame(first, other)) : isTied !== false;
     if (!isOne)
       throw new FileError(
-        `${from}: ${names.join(' and ')} were trained apart (ensure_weight_tying is not true), here they are one tensor: load the base model with tie_word_embeddings: false in its config.json and a weight for each, or train with ensure_weight_tying`,
+        `${from}: ${names.join(' and ')} were trained separately (ensure_weight_tying is not true), but are one tensor in this model: load the base model with tie_word_embeddings: false in its config.json and a weight for each, or train with ensure_weight_tying`,
       );
   }
 }
@@ -211,14 +227,14 @@ const lastOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
 const described = (rank: number, alpha: number, layers: readonly string[]): string =>
   `rank ${rank} and alpha ${alpha} on ${[...new Set(layers.map(lastOf))].sort().join(', ')}`;
 
-/** What of the files does not fit the model, with its adapters or without. */
+/** The differences between the tensors of files and those of the model, with or without adapters. */
 function differences(model: Module, state: AdapterState, rank: number): string[] {
   const adapters = [...adaptersOf(model)].flatMap(([name, a]) => namesOf(model, name).map((n) => [n, a] as const));
   const modules = [...model.namedModules()].flatMap(([name, m]) => namesOf(model, name).map((n) => [n, m] as const));
   const layers = new Map([...modules.filter(([, m]) => isAdaptable(m)), ...adapters] as [string, Projection][]);
   const wanted = new Map<string, Shape>();
   for (const { tensor, names, stacked } of model.stateEntries())
-    for (const name of names) wanted.set(name, stacked ? tensor.shape.slice(1) : tensor.shape);
+    for (const name of names) wanted.set(name, tensor.shape.slice(stacked));
   for (const name of adapters.length ? [] : layersOf(state)) {
     const layer = layers.get(name);
     if (layer) wanted.set(`${name}.lora_A`, [rank, layer.inFeatures]).set(`${name}.lora_B`, [layer.outFeatures, rank]);
@@ -231,14 +247,14 @@ function differences(model: Module, state: AdapterState, rank: number): string[]
     ...[...state].flatMap(([name, { shape }]) => {
       const want = wanted.get(name);
       if (!want) return [`the model has no ${isAdapter(name) ? `layer for ${name}` : name}`];
-      return String(want) === String(shape) ? [] : [`${name} is ${showShape(shape)}, here ${showShape(want)}`];
+      return String(want) === String(shape) ? [] : [`${name} is ${showShape(shape)}, in the model ${showShape(want)}`];
     }),
   ];
 }
 const layersOf = (state: AdapterState): string[] => [
   ...new Set([...state.keys()].filter(isAdapter).map((name) => name.replace(/\.lora_[AB]$/, ''))),
 ];
-/** The halves of adapters whose other half is there. */
+/** The missing halves of adapters. */
 const half = (state: AdapterState): string[] =>
   layersOf(state).flatMap((name) => [`${name}.lora_A`, `${name}.lora_B`].filter((n) => !state.has(n)));
 
@@ -246,12 +262,12 @@ async function readFile(file: string): Promise<Saved> {
   const isTorch = !file.endsWith('.safetensors');
   await using opened = isTorch ? null : await openSafetensors(file);
   const alpha = Number(opened?.metadata.get(ALPHA)) || undefined;
-  const isWanted = (name: unknown) => typeof name === 'string' && (alpha !== undefined || isAdapter(name)); // ours: all
+  const isWanted = (name: unknown) => typeof name === 'string' && (alpha !== undefined || isAdapter(name)); // all of a file with alpha: saveAdapters wrote it
   const all = opened ? await readSome(opened, isWanted) : await readTorch(file);
-  if (!(all instanceof Map)) throw new FileError(`${file} is no state dict: it must have arrays by name`);
+  if (!(all instanceof Map)) throw new FileError(`${file} is not a state dict: it must have arrays by name`);
   const state = new Map([...all].filter(([name]) => isWanted(name)) as [string, HostArray][]);
   const first = [...state].find(([name]) => name.endsWith('lora_A'));
-  if (!first) throw new FileError(`${file} has no adapters: none of its names ends with lora_A`);
+  if (!first) throw new FileError(`${file} has no adapters: no name ends with lora_A`);
   return { state, options: { rank: first[1].shape[0]!, ...(alpha && { alpha }) } };
 }
 async function readSome(file: SafetensorsFile, isWanted: (name: string) => boolean): Promise<Map<string, HostArray>> {
@@ -261,7 +277,7 @@ async function readSome(file: SafetensorsFile, isWanted: (name: string) => boole
 }
 
 const isBelow1 = v.check<number, string>((x) => x >= 0 && x < 1, 'a number from 0 to below 1');
-/** What is read of adapter_config.json: what makes the adapters, and what would make them mean something else. */
+/** The fields of adapter_config.json that are read: those of the adapters, and those that would change their meaning. */
 const PeftSchema = object({
   peft_type: text,
   r: whole(1, 2 ** 31 - 1),
@@ -281,7 +297,7 @@ const PeftSchema = object({
   layer_replication: optional(list(v.unknown())),
 });
 
-async function readPeft(folder: string): Promise<Saved> {
+async function readPeft(folder: string, isTransposed: boolean): Promise<Saved> {
   const file = path.join(folder, CONFIG);
   const opened = await readSet(
     folder,
@@ -289,9 +305,7 @@ async function readPeft(folder: string): Promise<Saved> {
       const isFolder = (await fs.stat(folder).catch(() => undefined))?.isDirectory();
       const config = isFolder && (await readJson(file, PeftSchema));
       if (!config)
-        throw new FileError(
-          `${folder} has no ${CONFIG}: it is not a folder of adapters, nor a .safetensors or .pt file`,
-        );
+        throw new FileError(`${folder} has no ${CONFIG}: give a folder of adapters, or a .safetensors or .pt file`);
       return { config, weights: await openSafetensors(path.join(folder, WEIGHTS)) };
     },
     ({ weights }) => weights.close(),
@@ -305,18 +319,18 @@ async function readPeft(folder: string): Promise<Saved> {
   const refused = [
     ...(config.peft_type === 'LORA' ? [] : ['peft_type']),
     ...((config.bias ?? 'none') === 'none' ? [] : ['bias']),
-    ...UNSUPPORTED.filter(isSet),
+    ...UNSUPPORTED.filter((key) => isSet(key) && !(isTransposed && key === 'fan_in_fan_out')),
   ][0];
   if (refused)
     throw new FileError(
-      `${file}: ${refused} is ${JSON.stringify(config[refused as keyof typeof config])}: LoRA of one rank and alpha, without bias, is read`,
+      `${file}: ${refused} is ${JSON.stringify(config[refused as keyof typeof config])}: only LoRA with one rank and alpha, without bias, is supported`,
     );
   const state = new Map([...stored].map(([name, array]) => [fromPeft(name), array]));
   if (!layersOf(state).length) throw new FileError(`${folder} has no adapters: no name in ${WEIGHTS} has lora_A`);
   const { r: rank, lora_alpha: alpha, lora_dropout: dropout = 0, ensure_weight_tying: isTied } = config;
   return { state, options: { rank, alpha, dropout }, isTied };
 }
-/** Options of PEFT under which the same arrays compute something else. */
+/** Options of PEFT that change what the arrays compute. */
 const UNSUPPORTED = [
   'use_dora',
   'use_rslora',

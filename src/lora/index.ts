@@ -1,5 +1,5 @@
-// Low-rank adapters: on layers of any model, trained alone, saved alone, merged.
-import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+// `tsxla/lora`: low-rank adapters for layers of any model: training, saving, merging.
+import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export {
   adaptersOf,

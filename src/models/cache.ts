@@ -1,4 +1,4 @@
-// The keys and values of the tokens so far, of a fixed size, so that every step of a generation is the same program.
+// The key-value cache of a generation. Its size is fixed, so that every step is the same program.
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Expr } from '../ir/expr.js';
@@ -14,26 +14,26 @@ export interface CacheSizes {
   readonly headDim: number;
 }
 
-/** Takes new keys and values, [B, G, T, d], of one layer, and gives all that its queries are to see, [B, G, S, d]. */
+/** Appends keys and values, [B, G, T, d], of one layer. Returns those that its queries see, [B, G, S, d]. */
 export type Append = (k: Tensor, v: Tensor) => readonly [keys: Tensor, values: Tensor];
 
 /**
- * Room for S tokens of each of B sequences: any number of tokens is added behind those that are there. Prompts are aligned at
- * their ends (padded on the left), so that all sequences write to the same slot. A compiled function changes it in place:
- * nothing is copied. How many slots are filled only the device knows: adding more than there are is not noticed.
+ * A cache of S slots for each of B sequences, filled from the front. Prompts are right-aligned (padded on the left), so that all
+ * sequences write to the same slot. Compiled functions update it in place, without a copy. Only the device knows how many slots
+ * are filled: adding more tokens than there are slots is not detected.
  */
 export class KeyValueCache {
   /**
-   * [B * G, S, d], one for each layer; or, stacked, one [L, B * G, S, d] for all, for a model whose layers are a loop. In
-   * the shape that products take: where XLA has to reshape what was written, it writes twice, and copies.
+   * [B * G, S, d] for each layer; or, stacked, one [L, B * G, S, d], for a model whose layers are a loop. This is the shape of
+   * the matrix products: if XLA had to reshape after writing, it would copy.
    */
   readonly keys: readonly Tensor[];
   readonly values: readonly Tensor[];
   /** i32[B]: the slot of each sequence's first token. */
   readonly starts: Tensor;
-  /** i32[]: how many slots are filled. */
+  /** i32[]: the number of filled slots. */
   readonly filled: Tensor;
-  /** The start of the step in which it was emptied, if nothing was added since: elsewhere only the device knows. */
+  /** The start of the step in which the cache was emptied, if nothing was added since; in other steps this is unknown. */
   #emptiedIn = -1;
 
   constructor(
@@ -55,8 +55,8 @@ export class KeyValueCache {
   }
 
   /**
-   * Forgets all tokens. `starts` says how much of each prompt that comes next is padding. A prompt that is added in the same
-   * step looks at itself alone, and not at all slots.
+   * Removes all tokens. `starts` is the padding of each prompt that is added next. A prompt that is added in the same step attends
+   * only to itself, not to all slots.
    */
   reset(starts?: Tensor): void {
     if (starts) this.starts.copy_(starts);
@@ -64,33 +64,33 @@ export class KeyValueCache {
     this.filled.zero_();
     this.#emptiedIn = stepStart();
   }
-  /** Known inside the step that empties it, which does so in every call; code around steps does not see what those add. */
+  /** Known only inside the step that empties the cache: code outside does not see what steps add. */
   get #isEmpty(): boolean {
     return this.#emptiedIn >= 0 && this.#emptiedIn === stepStart();
   }
 
-  /** The slots that T new tokens take, i32[T]. */
+  /** The slots of T new tokens, i32[T]. */
   slotsOf(T: number): Tensor {
     return arange(T, { dtype: 'i32' }).add(this.filled);
   }
-  /** Where in its sequence each of them is, i32[B, T]; padding counts as the first. */
+  /** The positions of T new tokens in their sequences, i32[B, T]; 0 for padding. */
   positionsOf(T: number): Tensor {
     return this.slotsOf(T).sub(this.starts.unsqueeze(1)).clamp({ min: 0 });
   }
-  /** The slots they can see, i32[S], and which of those are no padding, bool[B, S]. */
+  /** The slots that T new tokens can see, i32[S], and which of those are not padding, bool[B, S]. */
   seenBy(T: number): { readonly slots: Tensor; readonly kept: Tensor } {
     const slots = arange(this.#isEmpty ? T : this.slots, { dtype: 'i32' });
     return { slots, kept: slots.ge(this.starts.unsqueeze(1)) };
   }
 
-  /** For layer i, by itself. */
+  /** The Append of layer i, for separate layers. */
   layer(i: number): Append {
     return (k, v) => {
       const put = (all: Tensor, x: Tensor) => this.#seen(all.rebind(this.#written(all, x)), x);
       return [put(this.keys[i]!, k), put(this.values[i]!, v)];
     };
   }
-  /** For layer i, a number of the device's, of stacked keys and values, which are not changed: `after` gets those with the new ones. */
+  /** The Append of layer i, a tensor, for stacked keys and values. These do not change: `after` receives the new ones. */
   row(i: Tensor, keys: Tensor, values: Tensor, after: (keys: Tensor, values: Tensor) => void): Append {
     return (k, v) => {
       const put = (all: Tensor, x: Tensor) => new Tensor(this.#written(all, x, i.expr));
@@ -100,21 +100,52 @@ export class KeyValueCache {
       return [own(all[0], k), own(all[1], v)];
     };
   }
-  /** All slots with x, [B, G, T, d], among them. */
+  /** All slots after writing x, [B, G, T, d]. */
   #written(all: Tensor, x: Tensor, ...lead: Expr[]): Expr {
     const T = x.size(2);
-    if (T > this.slots) throw new ArgumentError(`${T} tokens do not fit the ${this.slots} slots of the cache`);
+    if (T > this.slots) throw new ArgumentError(`${T} tokens do not fit into the ${this.slots} slots of the cache`);
     const zero = full([], 0, 'i32');
     const update = x.to(all.dtype).reshape([...lead.map(() => 1), -1, T, x.size(3)]);
     return dynamicUpdateSlice(all.expr, update.expr, [...lead, zero, this.filled.expr, zero]);
   }
-  /** What x sees of all slots, [B, G, S, d]. */
+  /** The slots that x sees, [B, G, S, d]. */
   #seen(all: Tensor, x: Tensor): Tensor {
     const [B, G, , d] = x.shape as [number, number, number, number];
     return this.#isEmpty ? x : all.reshape([B, G, this.slots, d]);
   }
 
-  /** After all layers have appended T tokens. */
+  /** Copies a cache of fewer slots, with each sequence repeated `times` times. */
+  copyFrom(other: KeyValueCache, times = 1): void {
+    const zero = full([], 0, 'i32');
+    const copy = (all: Tensor, part: Tensor) => {
+      const update = this.#byRow(part, other, (x) => x.repeatInterleave(times, { dim: -3 }));
+      all.rebind(dynamicUpdateSlice(all.expr, update.to(all.dtype).expr, Array(all.ndim).fill(zero)));
+    };
+    for (const [i, all] of this.keys.entries()) copy(all, other.keys[i]!);
+    for (const [i, all] of this.values.entries()) copy(all, other.values[i]!);
+    this.starts.copy_(other.starts.repeatInterleave(times));
+    this.filled.copy_(other.filled);
+    this.#emptiedIn = -1;
+  }
+  /** Reorders the sequences by index, i32[B]; indices may repeat. */
+  reorder(index: Tensor): void {
+    for (const all of [...this.keys, ...this.values])
+      all.rebind(this.#byRow(all, this, (x) => x.indexSelect(x.ndim - 3, index)).expr);
+    this.starts.copy_(this.starts.indexSelect(0, index));
+  }
+  /** Applies f to keys or values reshaped to [..., B, G, S d], with or without leading layers. */
+  #byRow(all: Tensor, { starts, slots }: KeyValueCache, f: (x: Tensor) => Tensor): Tensor {
+    const lead = all.shape.slice(0, -3);
+    const [B, d] = [starts.size(0), all.size(-1)];
+    const G = all.size(-3) / B;
+    return f(all.reshape([...lead, B, G, slots * d])).reshape([...lead, -1, slots, d]);
+  }
+  /** Removes all but the first n (i32[]) tokens of each sequence, including padding. */
+  rewind(n: Tensor): void {
+    this.filled.copy_(n);
+  }
+
+  /** Called after all layers have appended T tokens. */
   advance(T: number): void {
     this.filled.add_(T);
     this.#emptiedIn = -1;

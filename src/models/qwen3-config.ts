@@ -1,33 +1,32 @@
-// The sizes of a Qwen3, as config.json tells them, and those that were published.
-import * as v from 'valibot';
+// The configuration of Qwen3: config.json, and the published sizes.
 import { checkWhole } from '../base/check.js';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError, FileError } from '../base/errors.js';
 import { checkJson, flag, list, object, optional, real, text, whole } from '../base/json.js';
 import { checkOptions } from '../base/options.js';
 import { describe } from '../base/tree.js';
+import {
+  brief,
+  type DecoderConfig,
+  dtypeOf,
+  type Json,
+  layerCount,
+  modelTypeOf,
+  positive,
+  refuser,
+  size,
+  TORCH_NAMES,
+  tokenId,
+  tokenIds,
+} from './config.js';
+import { type RopeParameters, readRope, writeRope } from './rope.js';
 
-export interface Qwen3Config {
-  readonly vocabSize: number;
-  readonly hiddenSize: number;
-  readonly intermediateSize: number;
-  readonly numHiddenLayers: number;
-  readonly numAttentionHeads: number;
-  readonly numKeyValueHeads: number;
-  /** The width of one head: it need not be hiddenSize / numAttentionHeads. */
-  readonly headDim: number;
-  readonly maxPositionEmbeddings: number;
+export interface Qwen3Config extends DecoderConfig {
   readonly ropeTheta: number;
+  /** Scaled rotary positions for texts longer than in training. Default: unscaled, with ropeTheta. */
+  readonly rope?: RopeParameters;
   readonly rmsNormEps: number;
-  readonly initializerRange: number;
-  /** Whether the last layer's weight is the table of the first. */
-  readonly tieWordEmbeddings: boolean;
   readonly attentionBias: boolean;
-  /** What published weights are stored in. */
-  readonly dtype: DType;
-  readonly bosTokenId: number | null;
-  readonly eosTokenId: number | readonly number[] | null;
-  readonly padTokenId: number | null;
 }
 
 const COMMON: Omit<Qwen3Config, 'hiddenSize' | 'intermediateSize' | 'numHiddenLayers' | 'numAttentionHeads'> = {
@@ -61,7 +60,7 @@ const sizes = (
   tieWordEmbeddings,
 });
 
-/** The dense Qwen3 models that were published. */
+/** The published dense Qwen3 models. */
 export const QWEN3 = {
   //            hidden   MLP  layers heads tied
   '0.6B': sizes(1024, 3072, 28, 16, true),
@@ -72,7 +71,7 @@ export const QWEN3 = {
   '32B': sizes(5120, 25600, 64, 64, false),
 } as const satisfies Readonly<Record<string, Qwen3Config>>;
 
-/** A configuration from parts of one: checked, what is not said as in the published models. */
+/** A checked configuration; missing fields are those of the published models. */
 export function qwen3Config(
   given: Partial<Qwen3Config> &
     Pick<Qwen3Config, 'hiddenSize' | 'intermediateSize' | 'numHiddenLayers' | 'numAttentionHeads'>,
@@ -83,15 +82,15 @@ export function qwen3Config(
   for (const [name, least] of COUNTS) checkWhole(`Qwen3: ${name}`, config[name], least);
   if (heads % groups)
     throw new ArgumentError(
-      `Qwen3: ${heads} attention heads cannot share ${groups} key-value heads: they do not divide`,
+      `Qwen3: numAttentionHeads is ${heads}, which is not divisible by numKeyValueHeads, ${groups}`,
     );
   if (config.headDim % 2)
-    throw new ArgumentError(`Qwen3: headDim is ${config.headDim}: positions turn pairs, so it must be even`);
+    throw new ArgumentError(`Qwen3: headDim is ${config.headDim}: it must be even, because RoPE rotates pairs`);
   for (const name of ['ropeTheta', 'rmsNormEps', 'initializerRange'] as const)
     if (!(config[name] > 0)) throw new ArgumentError(`Qwen3: ${name} is ${describe(config[name])}: it must be above 0`);
   return config;
 }
-const CONFIG = Object.keys(sizes(1, 1, 1, 1, true)) as (keyof Qwen3Config)[];
+const CONFIG = ['rope', 'modelType', ...Object.keys(sizes(1, 1, 1, 1, true))] as (keyof Qwen3Config)[];
 const COUNTS = [
   ['vocabSize', 1],
   ['hiddenSize', 1],
@@ -103,43 +102,16 @@ const COUNTS = [
   ['maxPositionEmbeddings', 1],
 ] as const;
 
-type Json = Readonly<Record<string, unknown>>;
-const brief = (name: string): string => (name.length > 60 ? `${name.slice(0, 57)}...` : name);
-
-const size = whole(1, 2 ** 31 - 1);
-const positive = v.pipe(
-  real,
-  v.check((x) => x > 0, 'a number above 0'),
-);
-const givenId = whole(-1, 2 ** 31 - 1);
-/** Some files have -1 for none, which transformers reads. */
-const tokenId = v.pipe(
-  givenId,
-  v.transform((id) => (id < 0 ? undefined : id)),
-);
-/** The ids that end a text. */
-export const tokenIds = v.pipe(
-  v.union([givenId, list(givenId)], 'a token id or a list of token ids'),
-  v.transform((ids) => {
-    const known = [ids].flat().filter((id) => id >= 0);
-    return Array.isArray(ids) ? known : known[0];
-  }),
-);
-const rope = object({ rope_type: optional(text), type: optional(text), rope_theta: optional(positive) });
-
-/** What is read of a config.json. Other keys are left alone. */
+/** The fields of config.json that are read. */
 const Qwen3ConfigSchema = object({
   vocab_size: size,
   hidden_size: size,
   intermediate_size: size,
-  num_hidden_layers: whole(1, 10_000), // each is an object in memory before a weight is looked for
+  num_hidden_layers: layerCount,
   num_attention_heads: size,
   num_key_value_heads: optional(size),
   head_dim: optional(whole(2, 2 ** 31 - 1)),
   max_position_embeddings: optional(size),
-  rope_parameters: optional(rope),
-  rope_scaling: optional(rope),
-  rope_theta: optional(positive),
   rms_norm_eps: optional(positive),
   initializer_range: optional(positive),
   tie_word_embeddings: optional(flag),
@@ -154,26 +126,19 @@ const Qwen3ConfigSchema = object({
   eos_token_id: optional(tokenIds),
   pad_token_id: optional(tokenId),
 });
-const KindSchema = object({ model_type: optional(text), architectures: optional(list(text)) });
 
-/** What a config.json says, of transformers 4 or 5. `where` names it in errors. */
+/** Reads a config.json of transformers 4 or 5. `where` names it in errors. */
 export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Config {
-  const { model_type, architectures } = checkJson(json, where, KindSchema);
-  const kind = model_type ?? architectures?.[0];
+  const kind = modelTypeOf(json, where);
   if (kind !== 'qwen3')
     throw new FileError(
-      `${where} is of another architecture: ${brief(kind ?? 'it has no model_type')}; this reads dense Qwen3 models (qwen3)`,
+      `${where}: ${kind === undefined ? 'model_type is missing' : `the architecture is ${brief(kind)}`}; Qwen3ForCausalLM loads only dense Qwen3 models (qwen3)`,
     );
   const given = checkJson(json, where, Qwen3ConfigSchema);
-  const refuse = (what: string): never => {
-    throw new FileError(`${where}: ${what}`);
-  };
-
-  // transformers 5 has rope_parameters; 4 had rope_theta and, for longer texts, rope_scaling.
-  const positions = given.rope_parameters ?? given.rope_scaling ?? {};
-  const ropeType = positions.rope_type ?? positions.type ?? 'default';
-  if (ropeType !== 'default')
-    refuse(`positions of kind ${brief(ropeType)} are not supported, only default: leave rope_scaling out`);
+  const refuse = refuser(where);
+  const maxPositionEmbeddings = given.max_position_embeddings ?? 32768;
+  const headDim = given.head_dim ?? 128;
+  const rope = readRope(json as Json, where, { headDim, maxPositionEmbeddings });
   if (given.use_sliding_window || given.layer_types?.some((t) => t !== 'full_attention'))
     refuse('sliding windows are not supported: every layer must have full_attention');
   const act = given.hidden_act ?? 'silu';
@@ -182,7 +147,7 @@ export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Conf
 
   const { vocab_size: tokens, pad_token_id: pad } = given;
   if (pad !== undefined && pad >= tokens)
-    refuse(`pad_token_id is ${pad}, vocab_size ${tokens}: a token id is below the size of the vocabulary`);
+    refuse(`pad_token_id is ${pad}, vocab_size is ${tokens}: token ids must be less than vocab_size`);
   return named(where, {
     vocabSize: given.vocab_size,
     hiddenSize: given.hidden_size,
@@ -190,9 +155,10 @@ export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Conf
     numHiddenLayers: given.num_hidden_layers,
     numAttentionHeads: given.num_attention_heads,
     numKeyValueHeads: given.num_key_value_heads ?? given.num_attention_heads,
-    headDim: given.head_dim ?? 128,
-    maxPositionEmbeddings: given.max_position_embeddings ?? 32768,
-    ropeTheta: positions.rope_theta ?? given.rope_theta ?? 10000,
+    headDim,
+    maxPositionEmbeddings,
+    ropeTheta: rope.theta,
+    ...(rope.type !== 'default' && { rope }),
     rmsNormEps: given.rms_norm_eps ?? 1e-6,
     initializerRange: given.initializer_range ?? 0.02,
     tieWordEmbeddings: given.tie_word_embeddings ?? false,
@@ -204,7 +170,7 @@ export function readQwen3Config(json: unknown, where = 'config.json'): Qwen3Conf
   });
 }
 
-/** What is wrong between two sizes is in the file, too. */
+/** Runs the checks of sizes with the name of the file in errors. */
 function named(where: string, given: Qwen3Config): Qwen3Config {
   try {
     return qwen3Config(given);
@@ -213,7 +179,7 @@ function named(where: string, given: Qwen3Config): Qwen3Config {
   }
 }
 
-/** The same as config.json has it. */
+/** The config.json of a configuration. */
 export const writeQwen3Config = (c: Qwen3Config, dtype: DType): Json => ({
   architectures: ['Qwen3ForCausalLM'],
   attention_bias: c.attentionBias,
@@ -233,8 +199,8 @@ export const writeQwen3Config = (c: Qwen3Config, dtype: DType): Json => ({
   num_key_value_heads: c.numKeyValueHeads,
   pad_token_id: c.padTokenId,
   rms_norm_eps: c.rmsNormEps,
-  rope_parameters: { rope_theta: c.ropeTheta, rope_type: 'default' },
-  rope_scaling: null,
+  rope_parameters: c.rope ? writeRope(c.rope) : { rope_theta: c.ropeTheta, rope_type: 'default' },
+  rope_scaling: c.rope ? writeRope(c.rope) : null,
   rope_theta: c.ropeTheta,
   tie_word_embeddings: c.tieWordEmbeddings,
   torch_dtype: TORCH_NAMES[dtype],
@@ -242,18 +208,3 @@ export const writeQwen3Config = (c: Qwen3Config, dtype: DType): Json => ({
   use_sliding_window: false,
   vocab_size: c.vocabSize,
 });
-
-const TORCH_NAMES: Partial<Record<DType, string>> = {
-  f32: 'float32',
-  f64: 'float64',
-  f16: 'float16',
-  bf16: 'bfloat16',
-};
-function dtypeOf(torch: string, where: string): DType {
-  const found = Object.entries(TORCH_NAMES).find(([, name]) => name === torch);
-  if (!found)
-    throw new FileError(
-      `${where}: weights in ${brief(torch)} are not supported: ${Object.values(TORCH_NAMES).join(', ')}`,
-    );
-  return found[0] as DType;
-}

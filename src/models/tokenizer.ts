@@ -1,5 +1,6 @@
-// Text to tokens and back, with Hugging Face's own libraries, which are loaded when first needed.
+// Tokenizers: text to tokens and back, with Hugging Face's libraries, which are loaded when first needed.
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import type { Template } from '@huggingface/jinja';
@@ -11,6 +12,7 @@ import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
 import { describe } from '../base/tree.js';
 import { readSet } from '../io/file.js';
+import { decodePieces, type PieceDecoder, type PieceOf, pieceDecoder, TextStream } from './pieces.js';
 
 export interface ChatMessage {
   readonly role: string;
@@ -18,14 +20,14 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 export interface ChatOptions {
-  /** Ends with the beginning of an answer: true unless told, unlike transformers. `add_generation_prompt` is the same. */
+  /** Append the beginning of an answer. Default: true, unlike transformers. Alias: `add_generation_prompt`. */
   readonly addGenerationPrompt?: boolean;
   readonly tools?: readonly unknown[];
-  /** Whatever else a template knows (enable_thinking), by the names it uses. */
+  /** Other variables of the template, such as enable_thinking. */
   readonly [variable: string]: unknown;
 }
 
-/** The largest id of a token: the library makes an array of as many. Vocabularies have some 100,000 tokens. */
+/** The largest token id. Limited because the library allocates an array of this size; vocabularies have some 100,000 tokens. */
 const LARGEST_ID = 2 ** 24 - 1;
 const id = whole(0, LARGEST_ID);
 const TokenizerSchema = object({
@@ -51,23 +53,28 @@ const TokenizerConfigSchema = object({
 });
 type TokenizerConfig = Read<typeof TokenizerConfigSchema>;
 
-/** Text to tokens and back, and conversations to text, as the files in a model's folder say. */
+/** The tokenizer of a model: text to tokens and back, and conversations to text. */
 export class Tokenizer {
   readonly #library: Library;
   readonly #special: ReadonlySet<number>;
   readonly #added: ReadonlyMap<number, string>;
   readonly #template: Template | undefined;
-  /** bos_token, eos_token and so on, as templates call them. */
+  readonly #decoder: PieceDecoder;
+  /** bos_token, eos_token and so on, by their names in templates. */
   readonly specialTokens: Readonly<Record<string, string>>;
 
   private constructor(
     library: Library,
     config: TokenizerConfig,
     template: Template | undefined,
+    decoder: PieceDecoder,
+    /** The template of conversations (chat_template in transformers). */
+    readonly chatTemplate: string | undefined,
     /** tokenizer.json, for errors. */
     readonly file: string,
   ) {
     this.#library = library;
+    this.#decoder = decoder;
     const added = [...library.get_added_tokens_decoder()];
     this.#added = new Map(added.map(([id, t]) => [id, t.content]));
     this.#special = new Set(added.filter(([, t]) => t.special).map(([id]) => id));
@@ -77,7 +84,7 @@ export class Tokenizer {
     this.specialTokens = Object.fromEntries(named.flatMap(([name, t]) => (text(t) ? [[name, text(t)!]] : [])));
   }
 
-  /** From a folder with tokenizer.json; its chat template from chat_template.jinja or tokenizer_config.json. */
+  /** Loads tokenizer.json from a folder, and the chat template from chat_template.jinja or tokenizer_config.json. */
   static async fromPretrained(folder: string): Promise<Tokenizer> {
     const file = path.join(folder, 'tokenizer.json');
     const [json, config, own] = await readSet(folder, async () => [
@@ -85,21 +92,27 @@ export class Tokenizer {
       (await readJson(path.join(folder, 'tokenizer_config.json'), TokenizerConfigSchema)) ?? {},
       await fs.readFile(path.join(folder, 'chat_template.jinja'), 'utf8').catch(() => undefined),
     ]);
-    if (!json) throw new ArgumentError(`${folder} has no tokenizer.json: give token ids instead of text`);
-    if (!JSON.stringify(Object(json).decoder ?? null).includes('"ByteLevel"'))
-      throw new ArgumentError(`${folder}: this reads byte-level tokenizers, as Qwen's; its decoder is another`);
+    if (!json) throw new ArgumentError(withoutTokenizer(folder));
+    const decoder = pieceDecoder(json, file);
     checkVocabulary(file, checkJson(json, file, TokenizerSchema).model.vocab);
     const template = own ?? templateOf(config.chat_template);
     const { Tokenizer: Library } = await import('@huggingface/tokenizers');
     const { Template } = await import('@huggingface/jinja');
     try {
-      return new Tokenizer(new Library(json, config), config, template ? new Template(template) : undefined, file);
+      return new Tokenizer(
+        new Library(json, config),
+        config,
+        template ? new Template(template) : undefined,
+        decoder,
+        template,
+        file,
+      );
     } catch (e) {
       throw new ArgumentError(`the tokenizer of ${folder} cannot be used: ${messageOf(e)}`, { cause: e });
     }
   }
 
-  /** The same for tokenizers whose token ids mean the same texts, however their files are written. */
+  /** A hash of the vocabulary: equal for tokenizers with the same token ids, however their files are written. */
   get hash(): string {
     const tokens = [...this.#library.get_vocab(true)].sort(([, a], [, b]) => a - b);
     return createHash('sha256').update(JSON.stringify(tokens)).digest('hex');
@@ -108,7 +121,9 @@ export class Tokenizer {
   encode(text: string, options: { readonly addSpecialTokens?: boolean } = {}): number[] {
     checkOptions('Tokenizer.encode', ['addSpecialTokens'], options);
     if (typeof text !== 'string')
-      throw new ArgumentError(`Tokenizer.encode: takes a text, got ${describe(text)}: of several, encode each`);
+      throw new ArgumentError(
+        `Tokenizer.encode: expected a string, got ${describe(text)}. For several strings call encode for each`,
+      );
     const { addSpecialTokens = true } = options;
     const { ids, tokens } = this.#encoded(text, addSpecialTokens);
     const unknown = ids.findIndex((id: number | undefined) => id === undefined);
@@ -121,20 +136,19 @@ export class Tokenizer {
   decode(ids: readonly number[], options: { readonly skipSpecialTokens?: boolean } = {}): string {
     checkOptions('Tokenizer.decode', ['skipSpecialTokens'], options);
     const { skipSpecialTokens = true } = options;
-    const stream = new TextStream((id) => this.#bytesOf(id, skipSpecialTokens));
-    return ids.map((id) => stream.push(id)).join('') + stream.end();
+    return decodePieces(this.#decoder, this.#pieces(skipSpecialTokens), ids);
   }
-  /** Text token by token, in whole characters. */
+  /** Decodes token by token, in whole characters. */
   stream(options: { readonly skipSpecialTokens?: boolean } = {}): TextStream {
     checkOptions('Tokenizer.stream', ['skipSpecialTokens'], options);
     const { skipSpecialTokens = true } = options;
-    return new TextStream((id) => this.#bytesOf(id, skipSpecialTokens));
+    return new TextStream(this.#decoder, this.#pieces(skipSpecialTokens));
   }
 
-  /** The text of a conversation, as the model was trained on it. */
+  /** The text of a conversation, in the format that the model was trained on. */
   applyChatTemplate(messages: readonly ChatMessage[], options: ChatOptions = {}): string {
     if (!this.#template)
-      throw new ArgumentError('applyChatTemplate: the model has no chat template: it continues plain text');
+      throw new ArgumentError('applyChatTemplate: the model has no chat template: pass plain text to generate');
     const { add_generation_prompt: asInPython = true, addGenerationPrompt = asInPython, ...variables } = options;
     try {
       return this.#template.render({
@@ -155,39 +169,15 @@ export class Tokenizer {
       throw new ArgumentError(`Tokenizer.encode: ${this.file} cannot be used: ${messageOf(e)}`, { cause: e });
     }
   }
-  #bytesOf(id: number, skipSpecial: boolean): Uint8Array {
-    if (skipSpecial && this.#special.has(id)) return NOTHING;
-    const added = this.#added.get(id);
-    if (added !== undefined) return new TextEncoder().encode(added);
-    return Uint8Array.from([...(this.#library.id_to_token(id) ?? '')], (c) => BYTES.get(c) ?? 0);
+  #pieces(skipSpecial: boolean): PieceOf {
+    return (id) => {
+      if (skipSpecial && this.#special.has(id)) return null;
+      const added = this.#added.get(id);
+      return { piece: added ?? this.#library.id_to_token(id) ?? '', isAdded: added !== undefined };
+    };
   }
 }
-const NOTHING = new Uint8Array();
-
-/** Half a character is kept until the rest of it comes. */
-export class TextStream {
-  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  readonly #bytesOf: (id: number) => Uint8Array;
-  constructor(bytesOf: (id: number) => Uint8Array) {
-    this.#bytesOf = bytesOf;
-  }
-  push(id: number): string {
-    return this.#decoder.decode(this.#bytesOf(id), { stream: true });
-  }
-  /** What is left: half a character becomes U+FFFD. */
-  end(): string {
-    return this.#decoder.decode();
-  }
-}
-
-/** Byte-level vocabularies write each byte as a printable character: itself where it is one, else one from U+0100 on. */
-const BYTES: ReadonlyMap<string, number> = (() => {
-  const printable = (b: number) => (b >= 33 && b <= 126) || (b >= 161 && b <= 255 && b !== 173);
-  let next = 256;
-  return new Map(Array.from({ length: 256 }, (_, b) => [String.fromCharCode(printable(b) ? b : next++), b]));
-})();
-
-/** Every token has an id that an array can have as an index. */
+/** Throws unless all ids are valid indices of an array. */
 function checkVocabulary(file: string, vocabulary: object): void {
   for (const [token, id] of Object.entries(vocabulary))
     if (!Number.isInteger(id) || id < 0 || id > LARGEST_ID)
@@ -196,6 +186,18 @@ function checkVocabulary(file: string, vocabulary: object): void {
       );
 }
 const brief = (x: unknown): string => (JSON.stringify(x) ?? String(x)).slice(0, 60);
+
+/** Files of tokenizers in other formats. */
+const OTHER_FORMS = ['tokenizer.model', 'tekken.json', 'vocab.json'];
+/** The error for a folder without tokenizer.json. */
+export function withoutTokenizer(folder: string): string {
+  const other = OTHER_FORMS.find((name) => existsSync(path.join(folder, name)));
+  if (!other) return `${folder} has no tokenizer.json: pass token ids instead of text`;
+  return (
+    `${folder} has ${other} but no tokenizer.json, the only supported format: write one with transformers, ` +
+    `python -c "from transformers import AutoTokenizer as T; T.from_pretrained('${folder}').save_pretrained('${folder}')"`
+  );
+}
 
 /** tokenizer_config.json has one template, or several with names. */
 function templateOf(given: TokenizerConfig['chat_template']): string | undefined {

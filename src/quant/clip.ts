@@ -1,18 +1,18 @@
-// Where the levels of a matrix should end, as a share of its largest weight: few weights beyond, small steps below.
+// Chooses the clipping point of a matrix, as a fraction of its largest weight: few weights are clipped, and steps are small.
 
 import { compute } from '../step/sync.js';
 import { slice } from '../tensor/indexing.js';
 import type { Tensor } from '../tensor/tensor.js';
 
-/** Whole numbers from least to most are codes, and the levels lie half a step below them. */
+/** The range of codes; levels are half a step below them. */
 export interface CodeRange {
   readonly least: number;
   readonly most: number;
 }
 export type ClipMethod = 'newton' | 'percentile' | 'grid';
 
-const SAMPLES = 65536; // about: every n-th weight, where there are more
-const START = 99.5; // per cent of the weights lie below
+const SAMPLES = 65536; // approximate number of weights that are sampled, every n-th
+const START = 99.5; // percentile
 const GRID = [99, 99.3, 99.5, 99.7, 99.9, 100];
 const ITERATIONS = 4;
 
@@ -27,14 +27,14 @@ async function sample(weights: Tensor): Promise<Sample> {
   const some = weights.index(slice(null, null, Math.max(1, Math.floor(weights.numel() / SAMPLES))));
   const most = weights.abs().max();
   await compute('quantize', some, most);
-  const largest = Math.max(Number(await most.item()), 1e-8);
+  const largest = Math.max(await most.item(), 1e-8);
   const read = (await some.data()) as Float32Array;
   return { weights: read, sizes: read.map(Math.abs).sort(), largest };
 }
 const percentile = (sizes: Float32Array, percent: number): number =>
   sizes[Math.min(Math.max(1, Math.floor((percent / 100) * sizes.length)), sizes.length) - 1]!;
 
-/** The mean square error of weights whose levels end at clip. */
+/** The mean squared error of weights that are clipped at `clip`. */
 function errorAt(clip: number, { weights }: Sample, { least, most }: CodeRange): number {
   const step = clip / most;
   let sum = 0;
@@ -45,7 +45,7 @@ function errorAt(clip: number, { weights }: Sample, { least, most }: CodeRange):
   return sum / weights.length;
 }
 
-/** Newton's method on the error from the 99.5th percentile on; the best place that it comes by. */
+/** Newton's method on the error, starting at the 99.5th percentile. Returns the best point found. */
 function newton(of: Sample, range: CodeRange): number {
   const within = (c: number) => Math.min(Math.max(c, 1e-6), of.largest);
   const error = (c: number) => errorAt(within(c), of, range);
@@ -55,7 +55,7 @@ function newton(of: Sample, range: CodeRange): number {
     const eps = Math.max(1e-6, 0.01 * c);
     const [below, here, above] = [error(c - eps), error(c), error(c + eps)];
     const [slope, bend] = [(above - below) / (2 * eps), (above - 2 * here + below) / eps ** 2];
-    const step = bend > 0 ? slope / bend : Math.sign(slope) * c; // where it bends down, Newton would climb
+    const step = bend > 0 ? slope / bend : Math.sign(slope) * c; // with negative curvature Newton's step would climb
     c = within(c - Math.min(Math.max(step, -c / 4), c / 4));
     const now = error(c);
     if (now < best.error) best = { c, error: now };
@@ -73,7 +73,7 @@ const clips: Readonly<Record<ClipMethod, (of: Sample, range: CodeRange) => numbe
 };
 export const CLIP_METHODS = Object.keys(clips) as ClipMethod[];
 
-/** Where the levels of these weights [n] should end, as a share of the largest. */
+/** The clipping point of weights [n], as a fraction of the largest. */
 export async function clipShare(method: ClipMethod, weights: Tensor, range: CodeRange): Promise<number> {
   const of = await sample(weights);
   return Math.max(clips[method](of, range) / of.largest, 1e-4);

@@ -1,6 +1,6 @@
-// V2 of the original: codes that stay, and scales of low rank whose directions and magnitudes are learned apart.
+// FactoredLinear, V2 of the original: fixed codes, and low-rank scales whose directions and magnitudes are learned separately.
 //   W = levels[codes] * ((a * g) @ b)     a [out, r] with columns of length 1, g [r], b [r, in] with rows of length 1
-// The original computes sum over k of g_k a_k * (Q (b_k * x)), with r products where this has one: it is the same sum.
+// The original computes the same as the sum over k of g_k a_k * (Q (b_k * x)), with r products instead of one.
 import { ArgumentError } from '../base/errors.js';
 import type { Linear } from '../nn/linear.js';
 import { Buffer, Parameter } from '../nn/module.js';
@@ -13,16 +13,20 @@ import { type Parts, QuantLinear, weightOf } from './linear.js';
 import { bitsOf, gapLogits, nearest, roundF16, symmetricLut, toF16, uniformLut } from './lut.js';
 import { checkInit, factorize, groupScales, type LevelOptions } from './scales.js';
 
+// Symbols instead of private names, so that copies of a module (clone) have them too.
+const LEVELS = Symbol('levels');
+const SOURCE = Symbol('source');
+
 export interface FactoredOptions extends LevelOptions {
   readonly scaleRank?: number;
-  /** The levels are learned: symmetric and in order, up to lutMaxAbs. */
+  /** Learn the levels: symmetric and in order, up to lutMaxAbs. Default: false. */
   readonly learnableLut?: boolean;
   readonly lutMaxAbs?: number;
-  /** No scale may be negative: the directions' absolute values are used, or softplus of them. */
+  /** Make scales positive by the absolute values or softplus of their factors. Default: false. */
   readonly positive?: false | 'abs' | 'softplus';
-  /** What makes a magnitude of its parameter. */
+  /** The function from parameters to magnitudes. Default: 'identity'. */
   readonly magnitude?: 'identity' | 'abs' | 'softplus';
-  /** Everything is rounded to f16, as devices with f16 alone would; gradients go straight through. */
+  /** Round everything to f16, as devices that only have f16 do, with straight-through gradients. Default: false. */
   readonly f16?: boolean;
 }
 const DEFAULTS: Required<Omit<FactoredOptions, 'init'>> & { readonly init: undefined } = {
@@ -50,19 +54,19 @@ export class FactoredLinear extends QuantLinear {
   readonly scaleA: Parameter;
   readonly scaleB: Parameter;
   readonly rankMagnitude: Parameter;
-  /** [..., L]; where levels are learned, those it began with. */
+  /** Levels [..., L]; if levels are learned, the initial ones. */
   readonly lut: Buffer;
-  /** [..., L / 2], of which the levels are made where they are learned. */
+  /** [..., L / 2], the parameters of learned levels. */
   readonly lutRawDeltas: Parameter | null;
   /** u8 [..., out, in] */
   readonly indices: Buffer;
   readonly options: Required<FactoredOptions>;
-  /** scaleA and scaleB are used as they are: an exported file of the original has lengths and magnitudes in them. */
+  /** Whether scaleA and scaleB are used without normalization, as in exported files of the original. */
   scalesBaked = false;
-  readonly #levels: readonly number[]; // that it begins with
-  #source: Tensor | null;
+  readonly [LEVELS]: readonly number[]; // the initial levels
+  [SOURCE]: Tensor | null;
 
-  /** In place of a linear. Its codes and scales are set by fit(), or by loading them. */
+  /** Replaces a linear. Codes and scales are set by fit(), or by loading them. */
   constructor(linear: Linear, options: FactoredOptions = {}) {
     super(linear);
     const given = optionsOf<Required<FactoredOptions>>('FactoredLinear', DEFAULTS, options);
@@ -73,11 +77,13 @@ export class FactoredLinear extends QuantLinear {
     checkInit('FactoredLinear', this.options.init);
     bitsOf(lutSize);
     if (learnableLut && (lutSize % 2 || includeZero))
-      throw new ArgumentError('FactoredLinear: levels that are learned are symmetric, an even number without 0');
+      throw new ArgumentError(
+        'FactoredLinear: learnableLut needs an even lutSize without includeZero, because learned levels are symmetric',
+      );
     const lead = linear.weight.shape.slice(0, -2);
     const [out, width] = [this.outFeatures, this.inFeatures];
     const levels = uniformLut(lutSize, { includeZero }).map((x) => x * lutMaxAbs);
-    this.#levels = levels;
+    this[LEVELS] = levels;
     const each = (values: readonly number[]) => tensor(values, { dtype: 'f32' }).expand([...lead, values.length]);
     this.scaleA = new Parameter(zeros([...lead, out, scaleRank]));
     this.scaleB = new Parameter(zeros([...lead, scaleRank, width]));
@@ -85,16 +91,16 @@ export class FactoredLinear extends QuantLinear {
     this.lut = new Buffer(each(levels));
     this.lutRawDeltas = learnableLut ? new Parameter(each(gapLogits(levels, lutMaxAbs))) : null;
     this.indices = new Buffer(zeros([...lead, out, width], { dtype: 'u8' }));
-    this.#source = linear.weight.detach();
+    this[SOURCE] = linear.weight.detach();
   }
 
   override async fit(): Promise<void> {
-    const weight = this.#source;
+    const weight = this[SOURCE];
     if (!weight)
-      throw new ArgumentError('FactoredLinear.fit: it has been fitted, and keeps no weight: use requantize_');
-    this.#source = null;
+      throw new ArgumentError('FactoredLinear.fit: the layer is already fitted and keeps no weight: use requantize_');
+    this[SOURCE] = null;
     const { scaleRank: rank, groupSize, init, positive, magnitude } = this.options;
-    const groups = await groupScales(weight, groupSize, this.#levels, init);
+    const groups = await groupScales(weight, groupSize, this[LEVELS], init);
     const parts = Array.from({ length: groups.layers }, (_, i) => factorize(groups, i, rank, positive !== false));
     const inverse = (y: number) => toF16(ACTIVATIONS[magnitude].inverse(Math.max(y - MAGNITUDE_OFFSET, 0)));
     const undo = (x: number) => (positive === 'softplus' ? ACTIVATIONS.softplus.inverse(Math.max(x, 1e-12)) : x);
@@ -122,7 +128,7 @@ export class FactoredLinear extends QuantLinear {
   levels(): Tensor {
     return this.lutRawDeltas ? symmetricLut(this.lutRawDeltas, this.options.lutMaxAbs) : this.lut;
   }
-  #scale(): { left: Tensor; right: Tensor } {
+  private scaleNow(): { left: Tensor; right: Tensor } {
     const { positive, magnitude, f16 } = this.options;
     const rounded = (x: Tensor) => (f16 ? roundF16(x) : x);
     if (this.scalesBaked)
@@ -145,7 +151,7 @@ export class FactoredLinear extends QuantLinear {
   override parts(): Parts {
     const { lutSize, f16 } = this.options;
     const levels = f16 ? roundF16(this.levels()) : this.levels();
-    return { bits: bitsOf(lutSize), codes: this.indices, levels, scale: this.#scale(), f16 };
+    return { bits: bitsOf(lutSize), codes: this.indices, levels, scale: this.scaleNow(), f16 };
   }
   override effectiveWeight(): Tensor {
     return weightOf(this.parts());
@@ -156,10 +162,10 @@ export class FactoredLinear extends QuantLinear {
   }
   /** The scales, [..., out, in]. */
   scales(): Tensor {
-    const { left, right } = this.#scale();
+    const { left, right } = this.scaleNow();
     return left.matmul(right);
   }
-  /** Codes for this weight under the scales and levels as they are now: the original's tighten_q. */
+  /** Computes codes of a weight with the current scales and levels, as the original's tighten_q. */
   override requantize_(weight: Tensor): void {
     const codes = noGrad(() => nearest(weight.detach().to(this.scaleA.dtype).div(this.scales()), this.levels()));
     this.indices.become(codes.expr);

@@ -1,4 +1,4 @@
-// Quantized linears, and models made of them.
+// `tsxla/quant`: quantized linears, quantization of models, and their files.
 import '../nn/index.js';
 
 export { CLIP_METHODS, type ClipMethod } from './clip.js';

@@ -1,6 +1,7 @@
-// What all quantized linears share: one product with the weight that their levels and scales stand for.
+// QuantLinear, the base class of quantized linears: a product with the dequantized weight.
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
+import { groupedProduct } from '../nn/grouped.js';
 import type { Linear } from '../nn/linear.js';
 import { Buffer, Module, type Parameter } from '../nn/module.js';
 import { gathered } from '../spmd/gathered.js';
@@ -8,6 +9,10 @@ import { linear } from '../tensor/functions.js';
 import { dependOn } from '../tensor/scope.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { lookup, roundF16 } from './lut.js';
+
+// Symbols instead of private names, so that copies of a module (clone) have them too.
+const KEPT = Symbol('kept');
+const DIMS = Symbol('dims');
 
 /** A quantized weight in parts: levels[codes] times scale, or times left @ right. */
 export interface Parts {
@@ -20,12 +25,12 @@ export interface Parts {
   /** Whether the weight is rounded to f16. */
   readonly f16: boolean;
 }
-/** One for all [..., 1, 1], one for each weight [..., out, in], or a product of [..., out, r] and [..., r, in]; at least `least`. */
+/** A scale for all weights [..., 1, 1], for each weight [..., out, in], or a product of [..., out, r] and [..., r, in]; at least `least`. */
 export type Scale =
   | { readonly whole: Tensor; readonly least?: number }
   | { readonly left: Tensor; readonly right: Tensor; readonly least?: number };
 
-/** Its names in state dicts, where they are not the spelling of its fields: those of the original. */
+/** The original's names in state dicts, where they differ from the fields' names. */
 const NAMES: Readonly<Record<string, string>> = {
   scale_a: 'scale_A',
   scale_b: 'scale_B',
@@ -36,18 +41,18 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /**
- * x times the transpose of a quantized weight, plus a bias: in place of a Linear. In a LayerStack its tensors have a
- * leading dimension that counts the layers.
+ * Replaces a Linear: x times the transpose of a quantized weight, plus a bias. In a LayerStack its tensors have a leading
+ * dimension for the layers.
  */
 export abstract class QuantLinear extends Module {
   abstract readonly kind: string;
   readonly inFeatures: number;
   readonly outFeatures: number;
   readonly bias: Parameter | null;
-  /** The effective weight, while it is kept. */
+  /** The dequantized weight, if it is kept (materialize). */
   effective: Buffer | null = null;
-  readonly #kept = {};
-  #dims = 0; // of the weight that is kept
+  readonly [KEPT] = {};
+  [DIMS] = 0; // number of dimensions of `effective`
 
   constructor({ inFeatures, outFeatures, bias }: Pick<Linear, 'inFeatures' | 'outFeatures' | 'bias'>) {
     super();
@@ -56,49 +61,50 @@ export abstract class QuantLinear extends Module {
     this.bias = bias;
   }
 
-  /** [..., out, in]: what its levels and scales stand for, with gradients to all that is trained. */
+  /** The dequantized weight [..., out, in], with gradients to all trained parameters. */
   abstract effectiveWeight(): Tensor;
-  /** The same in parts, as they are stored. */
+  /** The weight as codes, levels and scales. */
   abstract parts(): Parts;
-  /** Sets the scales, and then the codes, from the weight of the linear it was made of. */
+  /** Computes the scales, and then the codes, from the weight of the original linear. */
   abstract fit(): Promise<void>;
-  /** Other codes (and where there are such, weights) for this weight [..., out, in]; the scales stay. */
+  /** Computes the codes (and latent weights, if there are any) of a weight [..., out, in] with the current scales. */
   abstract requantize_(weight: Tensor): void;
 
   override forward(x: Tensor): Tensor {
-    const kept = dependOn(this.#kept, () => this.effective);
-    // In the loop of a LayerStack, where it has a dimension less, all is computed from variables, trained or not.
-    if (kept?.ndim === this.#dims) this.#checkFrozen();
+    const kept = dependOn(this[KEPT], () => this.effective);
+    // In the loop of a LayerStack the tensors are variables with one dimension less: the trained check does not apply.
+    if (kept?.ndim === this[DIMS]) this.checkFrozen();
     return this.product(x, kept ?? this.effectiveWeight());
   }
   protected product(x: Tensor, weight: Tensor): Tensor {
-    return linear(x, gathered(weight).to(x.dtype), this.bias?.to(x.dtype));
+    const [w, bias] = [gathered(weight).to(x.dtype), this.bias?.to(x.dtype)];
+    return groupedProduct(x, w, bias) ?? linear(x, w, bias);
   }
 
   /**
-   * Computes the weight now, once, instead of in every step; its scales and levels are not trained any more. It is kept in
-   * this dtype: as it was before, or else as its levels are, unless told.
+   * Dequantizes the weight once instead of in every step; its scales and levels are no longer trained. It is kept in `dtype`.
+   * Default: that of a previous call, else that of the weight.
    */
   materialize(dtype?: DType): this {
-    for (const p of this.#own()) p.requiresGrad_(false);
+    for (const p of this.ownParameters()) p.requiresGrad_(false);
     const weight = this.effectiveWeight();
     this.effective = new Buffer(weight.to(dtype ?? this.effective?.dtype ?? weight.dtype), { persistent: false });
-    this.#dims = this.effective.ndim;
+    this[DIMS] = this.effective.ndim;
     return this;
   }
-  /** The weight is computed in every step again; `requiresGrad_()` what is to be trained. */
+  /** Dequantizes the weight in every step again. Call `requiresGrad_()` on the parameters to train. */
   dematerialize(): this {
     this.effective?.dispose();
     this.effective = null;
     return this;
   }
-  #own(): Parameter[] {
+  private ownParameters(): Parameter[] {
     return this.parameters().filter((p) => p !== this.bias);
   }
-  #checkFrozen(): void {
-    if (this.#own().some((p) => p.requiresGrad))
+  private checkFrozen(): void {
+    if (this.ownParameters().some((p) => p.requiresGrad))
       throw new ArgumentError(
-        `${this.constructor.name}: its scales are to be trained, but its weight is materialized: call dematerialize() first`,
+        `${this.constructor.name}: its scales require gradients, but its weight is materialized: call dematerialize() first`,
       );
   }
 
@@ -111,7 +117,7 @@ export function scaleOf(scale: Scale): Tensor {
   const each = 'left' in scale ? scale.left.matmul(scale.right) : scale.whole;
   return scale.least === undefined ? each : each.clamp({ min: scale.least });
 }
-/** What the parts stand for. */
+/** The dequantized weight of parts. */
 export function weightOf({ levels, codes, scale, f16 }: Parts): Tensor {
   const weight = lookup(levels, codes).mul(scaleOf(scale));
   return f16 ? roundF16(weight) : weight;

@@ -1,5 +1,5 @@
-// V1 of the original: a table of levels, and a scale for each weight, which is a product of low rank. The codes follow weight
-// and scales in every step; the weights are learned through the rounding, the scales and the table exactly.
+// LutLinear, V1 of the original: a table of levels, and low-rank scales for each weight. Codes are recomputed from weights and
+// scales in every step; weights are trained with a straight-through estimator, scales and table with exact gradients.
 import type { Linear } from '../nn/linear.js';
 import { Buffer, Parameter } from '../nn/module.js';
 import { checkCount, optionsOf } from '../nn/options.js';
@@ -10,7 +10,7 @@ import { bitsOf, nearest, snap, uniformLut } from './lut.js';
 import { checkInit, factorize, groupScales, type LevelOptions } from './scales.js';
 
 export interface LutOptions extends LevelOptions {
-  /** Of the scales; 0: one for each weight. */
+  /** The rank of the scales; 0: one scale for each weight. Default: 4. */
   readonly scaleRank?: number;
   readonly learnableLut?: boolean;
 }
@@ -30,13 +30,13 @@ export class LutLinear extends QuantLinear {
   /** [..., out, r] and [..., r, in], where in is rounded up to whole groups, as in the original's files. */
   readonly scaleA: Parameter | null;
   readonly scaleB: Parameter | null;
-  /** Instead of them, [..., out, in]. */
+  /** Scales [..., out, in] without low rank, instead of scaleA and scaleB. */
   readonly fullScales: Parameter | null;
   /** [..., L] */
   readonly lut: Parameter | Buffer;
   readonly options: Required<LutOptions>;
 
-  /** In place of a linear, whose weight it takes over. */
+  /** Replaces a linear and takes over its weight. */
   constructor(linear: Linear, options: LutOptions = {}) {
     super(linear);
     const given = optionsOf<Required<LutOptions>>('LutLinear', DEFAULTS, options);
@@ -84,25 +84,25 @@ export class LutLinear extends QuantLinear {
       );
   }
 
-  #scale(): Scale {
-    const within = (t: Tensor) => t.narrow(-1, 0, this.inFeatures); // what pads a group scales nothing
+  private scaleNow(): Scale {
+    const within = (t: Tensor) => t.narrow(-1, 0, this.inFeatures); // without the padding of the last group
     return this.scaleA
       ? { left: this.scaleA, right: within(this.scaleB!), least: LEAST_SCALE }
       : { whole: within(this.fullScales!), least: LEAST_SCALE };
   }
   /** The weight in units of its scales, without gradients. */
-  #relative(scale: Tensor): Tensor {
+  private relative(scale: Tensor): Tensor {
     return this.weight.detach().to(scale.dtype).div(scale.detach());
   }
   override parts(): Parts {
-    const scale = this.#scale();
-    const codes = nearest(this.#relative(scaleOf(scale)), this.lut);
+    const scale = this.scaleNow();
+    const codes = nearest(this.relative(scaleOf(scale)), this.lut);
     return { bits: bitsOf(this.options.lutSize), codes, levels: this.lut, scale, f16: false };
   }
   override effectiveWeight(): Tensor {
-    const scale = scaleOf(this.#scale());
-    const quantized = snap(this.#relative(scale), this.lut).mul(scale);
-    // Adds 0, and the gradient of the quantized weight to that of the weight: straight through.
+    const scale = scaleOf(this.scaleNow());
+    const quantized = snap(this.relative(scale), this.lut).mul(scale);
+    // Straight-through estimator: adds 0, and passes the gradient of the quantized weight to the weight.
     return this.weight.requiresGrad ? quantized.add(this.weight.sub(this.weight.detach())) : quantized;
   }
   override requantize_(weight: Tensor): void {

@@ -1,5 +1,5 @@
-// Tables of levels (LUTs), and rounding whose gradient goes straight through.
-//   L levels, sorted; a leading dimension, where there is one, counts the layers of a LayerStack
+// Tables of levels (LUTs), and rounding with straight-through gradients.
+//   L levels, sorted; an optional leading dimension is that of the layers of a LayerStack
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
 import { customVjp } from '../tensor/autograd.js';
@@ -10,11 +10,11 @@ import type { Tensor } from '../tensor/tensor.js';
 const F16_MAX = 65504;
 export const toF16 = (x: number): number => Number(decodeFloats('f16', encodeNumbers('f16', [x]))[0]);
 
-/** x in the precision of f16, saturated, in its own dtype; the gradient is that of x itself. */
+/** Rounds x to f16 precision, saturated, in x's dtype. Straight-through gradient. */
 export const roundF16 = customVjp((x: Tensor) => x.clamp(-F16_MAX, F16_MAX).to('f16').to(x.dtype), {
   backward: (_, g: Tensor) => [g],
 });
-/** The nearest whole number, the even one of two; the gradient is that of x itself. */
+/** Rounds half to even. Straight-through gradient. */
 export const roundThrough = customVjp((x: Tensor) => x.round(), { backward: (_, g: Tensor) => [g] });
 
 /** Levels from -1 to 1 in f16, as torch.linspace(-1, 1, size, dtype=torch.float16) rounds them. */
@@ -29,14 +29,14 @@ function linspace(start: number, end: number, size: number): number[] {
   );
 }
 
-/** How many bits an index into so many levels takes in a byte: 1, 2, 4 or 8. */
+/** The number of bits of an index into a table of lutSize levels: 1, 2, 4 or 8. */
 export function bitsOf(lutSize: number): number {
   const bits = [1, 2, 4, 8].find((b) => 2 ** b >= lutSize);
   if (Number.isInteger(lutSize) && lutSize >= 2 && bits) return bits;
-  throw new ArgumentError(`a table of ${lutSize} levels: it must have 2 to 256, and 4 (2 bits) or 16 (4 bits) usually`);
+  throw new ArgumentError(`lutSize is ${lutSize}: it must be from 2 to 256, usually 4 (2 bits) or 16 (4 bits)`);
 }
 
-/** lut [..., L] at codes u8 [..., out, in]. As selects, which devices do as fast as they read; a gather of single numbers they do not. */
+/** lut [..., L] at codes u8 [..., out, in]. Computed by selects, which run at memory speed; gathers of single numbers do not. */
 export function lookup(lut: Tensor, codes: Tensor): Tensor {
   const level = (k: number) => lut.select(-1, k).unsqueeze(-1).unsqueeze(-1); // [..., 1, 1]
   let found = level(0).expand(codes.shape);
@@ -44,7 +44,7 @@ export function lookup(lut: Tensor, codes: Tensor): Tensor {
   return found;
 }
 
-/** For each x [..., out, in] what belongs to the level nearest to it, the lower one of two: values(k) for level k. */
+/** For each x [..., out, in], values(k) of the nearest level k; of two equally near, the lower one. */
 function atNearest(x: Tensor, lut: Tensor, values: (k: number) => Tensor): Tensor {
   const L = lut.size(-1);
   const middles = lut
@@ -73,11 +73,11 @@ export const nearest = (x: Tensor, lut: Tensor): Tensor => atNearest(x, lut, (k)
 export const snap = (x: Tensor, lut: Tensor): Tensor =>
   atNearest(x, lut, (k) => lut.select(-1, k).unsqueeze(-1).unsqueeze(-1));
 
-/** No two levels may fall together in f16, and none on 0: the least distance between them, relative to nothing. */
+/** The least distance between levels, absolute, so that no two levels are equal in f16 and none is 0. */
 export const leastGap = (maxAbs: number): number =>
   Math.max(2 * 2 ** (Math.ceil(Math.log2(Math.max(maxAbs, 1e-6))) - 10), 1e-4);
 
-/** Levels that are learned: symmetric, increasing, without 0, up to maxAbs, from logits [..., L / 2] of the gaps between them. */
+/** Learned levels: symmetric, increasing, without 0, up to maxAbs, from logits [..., L / 2] of the gaps between them. */
 export function symmetricLut(logits: Tensor, maxAbs: number): Tensor {
   const least = leastGap(maxAbs);
   const gaps = softmax(logits, -1)
@@ -86,7 +86,7 @@ export function symmetricLut(logits: Tensor, maxAbs: number): Tensor {
   const upper = gaps.cumsum(-1);
   return roundF16(cat([upper.flip([-1]).neg(), upper], -1));
 }
-/** The logits that give these levels. */
+/** The inverse of symmetricLut: the logits of these levels. */
 export function gapLogits(lut: readonly number[], maxAbs: number): number[] {
   const upper = lut.slice(lut.length / 2);
   const least = leastGap(maxAbs);

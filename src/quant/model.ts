@@ -1,10 +1,12 @@
-// Whole models: their linears replaced by quantized ones, and what that costs and saves.
+// Quantizes models: replaces their linears by quantized ones and reports errors and sizes.
+
 import { DTYPES, type DType } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { columns, bytes as showBytes } from '../base/format.js';
 import { checkFinite, showNonfinite } from '../nn/finite.js';
 import { Linear } from '../nn/linear.js';
 import { fits, type Module, type Pattern } from '../nn/module.js';
+import { numbered } from '../nn/stack.js';
 import { compute } from '../step/sync.js';
 import { noGrad } from '../tensor/autograd.js';
 import { where } from '../tensor/functions.js';
@@ -16,27 +18,27 @@ import { presetRules, type QuantRule, quantLinear } from './rules.js';
 
 export interface QuantizeOptions {
   readonly preset?: Preset;
-  /** Options over the preset's. */
+  /** Options that override those of the preset. */
   readonly options?: FactoredOptions;
-  /** Instead of a preset. */
+  /** Rules, instead of a preset. */
   readonly rules?: readonly QuantRule[];
-  /** Only those linears of them. Default: all. */
+  /** Quantize only the linears that match. Default: all that the rules select. */
   readonly targets?: Pattern;
-  /** Compute each weight now and keep it, for a model whose scales are not trained. */
+  /** Dequantize each weight once and keep it, for a model whose scales are not trained. Default: false. */
   readonly materialize?: boolean;
   readonly onLayer?: (report: LayerReport, done: number, total: number) => void;
 }
 
-/** What became of a linear. */
+/** The result of quantizing one linear. */
 export interface LayerReport {
   readonly name: string;
   readonly kind: string;
   readonly bits: number;
   readonly shape: readonly [outFeatures: number, inFeatures: number];
-  /** Of its weight before, and of its codes, levels and scales, packed. */
+  /** Bytes of the weight before; `bytes` is that of packed codes, levels and scales. */
   readonly bytesBefore: number;
   readonly bytes: number;
-  /** The length of the weight's change, relative to that of the weight. */
+  /** The norm of the weight's change, relative to the norm of the weight. */
   readonly error: number;
 }
 export class QuantReport {
@@ -67,25 +69,24 @@ export class QuantReport {
   }
 }
 
-/** All quantized linears of a model by their names; in a LayerStack one stands for all layers, with * for their number. */
+/** All quantized linears of a model, by name; in a LayerStack one stands for all layers, with * as the index. */
 export function* quantLinears(model: Module): Generator<[name: string, layer: QuantLinear]> {
   for (const [name, m] of model.namedModules()) if (m instanceof QuantLinear) yield [name, m];
 }
-/** Computes the weight now, and keeps it. One after the other: beside the model there is then one of them in the making. */
+/** Dequantizes a weight and keeps it. Called one layer at a time, so that only one weight is computed at once. */
 export async function keepWeight(layer: QuantLinear, dtype: DType): Promise<void> {
   noGrad(() => layer.materialize(dtype));
   await compute('weights', layer.effective!);
 }
 /**
- * The names in state dicts of the layers that one stands for: one, or, where its tensors have a leading dimension, several. One
- * that has an adapter has the name that it had without.
+ * The names in state dicts of the layers that a module stands for: several if its tensors have a leading dimension. A layer with an
+ * adapter keeps its name.
  */
 export function namesOf(path: string, lead: readonly number[]): string[] {
-  const name = path.replace(/\.base_layer$/, '');
-  return lead.length ? Array.from({ length: lead[0]! }, (_, i) => name.replace('*', String(i))) : [name];
+  return numbered(path.replace(/\.base_layer$/, ''), lead);
 }
 
-/** Which linears the rules find, each with its own. */
+/** The linears that match the rules, each with its rule. */
 export function linearsFor(
   model: Module,
   rules: readonly QuantRule[],
@@ -101,21 +102,21 @@ export function linearsFor(
   if (plan.size) return plan;
   const some = linears.slice(0, 6).map(([name]) => name);
   throw new ArgumentError(
-    `quantize: no linear of ${model.constructor.name} fits ${[targets ?? rules.map((r) => r.targets)].flat().map(String).join(' or ')}; ${
-      some.length ? `some are ${some.join(', ')}` : 'it has none'
+    `quantize: no linear of ${model.constructor.name} matches ${[targets ?? rules.map((r) => r.targets)].flat().map(String).join(' or ')}; ${
+      some.length ? `its linears include ${some.join(', ')}` : 'it has no linears'
     }`,
   );
 }
-/** The linear of this name is another from now on. */
+/** Replaces a linear by its name. */
 export function replace(model: Module, name: string, layer: QuantLinear): void {
   layer.train((model.getSubmodule(name) as Linear).training);
   model.setSubmodule(name, layer);
 }
 
-/** Quantizes the linears of a model in place, one after the other: beside the model there is never more than one of them. */
+/** Quantizes the linears of a model in place, one at a time: only one additional layer is in memory. */
 export async function quantizeModel(model: Module, options: QuantizeOptions): Promise<QuantReport> {
   const { preset, rules, targets, materialize = false, onLayer } = options;
-  if (!preset === !rules) throw new ArgumentError('quantizeModel: give either a preset or rules');
+  if (!preset === !rules) throw new ArgumentError('quantizeModel: pass either preset or rules');
   const plan = linearsFor(model, rules ?? presetRules(preset!, options.options), targets);
   await checkFinite('quantize', model);
   const reports: LayerReport[] = [];
@@ -125,7 +126,7 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
     const layer = quantLinear(linear, rule);
     await compute('quantize', weight);
     await layer.fit();
-    await compute('quantize', ...layer.parameters(), ...layer.buffers()); // the codes, before they are used
+    await compute('quantize', ...layer.parameters(), ...layer.buffers()); // codes first, so that they are not computed twice
     const error = noGrad(() => relativeError(layer.effectiveWeight().float(), weight.float()));
     if (materialize) layer.materialize();
     await compute('quantize', error, ...layer.parameters(), ...layer.buffers());
@@ -134,7 +135,7 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
     const bad = errors.findIndex((e) => !Number.isFinite(e));
     if (bad >= 0)
       throw new DataError(
-        `quantize: the error of ${names[bad]}.weight is ${showNonfinite(errors[bad]!)}, though all its weights are finite: they are too large or too small for ${layer.kind} levels: leave it out with targets`,
+        `quantize: the error of ${names[bad]}.weight is ${showNonfinite(errors[bad]!)}, though all its weights are finite: they are too large or too small for ${layer.kind} levels: exclude this layer with targets`,
       );
     replace(model, name, layer);
     if (!layer.parameters().includes(linear.weight)) linear.weight.dispose();
@@ -157,14 +158,14 @@ export async function quantizeModel(model: Module, options: QuantizeOptions): Pr
   return new QuantReport(reports);
 }
 
-/** The length of each layer's change relative to that of its weight; that of a weight of zeros is not relative. */
+/** The norm of each layer's change relative to that of its weight; absolute for a weight of zeros. */
 function relativeError(made: Tensor, weight: Tensor): Tensor {
   const sum = (x: Tensor) => x.square().sum([-2, -1]).reshape([-1]);
   const [change, size] = [sum(made.sub(weight)), sum(weight)];
   return change.div(where(size.eq(0), 1, size)).sqrt();
 }
 
-/** What the parts of one of so many layers take, packed. */
+/** The packed size in bytes of one of `layers` stacked layers. */
 export function packedBytes({ bits, codes, levels, scale }: Parts, layers: number): number {
   const size = (t: Tensor) => (t.numel() * DTYPES[t.dtype].bytes) / layers;
   const scales = 'left' in scale ? size(scale.left) + size(scale.right) : size(scale.whole);

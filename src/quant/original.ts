@@ -1,4 +1,5 @@
-// Files of the original (Anemll's qwen3 2-bit QAT recipe): its state dicts and its config.json, both ways.
+// Reads and writes files of the original (Anemll's qwen3 2-bit QAT recipe): its state dicts and config.json.
+
 import type { ArrayType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
@@ -13,6 +14,7 @@ import { sync } from '../step/sync.js';
 import { noGrad } from '../tensor/autograd.js';
 import { zeros } from '../tensor/create.js';
 import type { StateDict, StateValue } from '../tensor/state.js';
+import { partOf } from '../tensor/state.js';
 import { Tensor } from '../tensor/tensor.js';
 import { FactoredLinear } from './factored.js';
 import { lookup } from './lut.js';
@@ -20,7 +22,7 @@ import { namesOf, quantLinears, replace } from './model.js';
 import { ATTENTION, MLP, PRESETS } from './presets.js';
 import { type LayerOptions, quantLinear } from './rules.js';
 
-/** What its config.json says, in its spelling. */
+/** The original's config.json. */
 export interface OriginalConfig {
   readonly version?: string;
   readonly model_id?: string;
@@ -34,20 +36,20 @@ export interface OriginalConfig {
   readonly group_size?: number;
   readonly force_positive_scales?: boolean;
   readonly magnitude_activation?: string;
-  /** Those of adapters (recovery_r, lora_alpha, mlp_only) and others. */
+  /** Fields of adapters (recovery_r, lora_alpha, mlp_only) and others. */
   readonly [key: string]: unknown;
 }
 
 export interface Imported {
-  /** How many linears became quantized ones. */
+  /** Number of linears that were replaced by quantized ones. */
   readonly layers: number;
-  /** Its adapters, which belong to no module yet: lora_A and lora_B by their names. */
+  /** The adapters in the file (lora_A and lora_B by name), which are not added to the model. */
   readonly adapters: ReadonlyMap<string, HostArray>;
 }
 
 /**
- * Takes a state dict of the original, or arrays of its file, which are read one by one. Which linears are quantized, and how, is
- * read from its names and shapes (its config.json is not always right about ranks); what they do not tell, from its config.json.
+ * Loads a state dict of the original, or arrays of its file, which are read one at a time. Which linears are quantized, and how, is
+ * derived from names and shapes (config.json is not always right about ranks); only the rest is taken from config.json.
  */
 export async function importOriginal(
   model: Module,
@@ -75,19 +77,19 @@ export async function importOriginal(
   }
   if (!layers)
     throw new ArgumentError(
-      `importOriginal: the state dict has no quantized linears of ${model.constructor.name}: names end in scale_A or _f_param there`,
+      `importOriginal: the state dict has no quantized linears of ${model.constructor.name}: no linear has a tensor lut or _qat_nbits`,
     );
   await loadArrays(model, { entries: rest, read: (name) => rest.get(name)!.read() });
   return { layers, adapters };
 }
 
-/** An array that is read when it is needed. */
+/** An array that is read lazily. */
 interface Later extends ArrayType {
   read(): Promise<HostArray>;
 }
 const isSource = (state: object): state is ArraySource => 'read' in state && typeof state.read === 'function';
 
-/** The arrays of a state dict, also of one inside of `model_state_dict`. */
+/** The arrays of a state dict, which may be nested under `model_state_dict`. */
 async function sourceOf(state: StateDict | ReadonlyMap<string, unknown>): Promise<ArraySource> {
   const outer: ReadonlyMap<string, unknown> = state instanceof Map ? state : new Map(Object.entries(state));
   const entries = (outer.get('model_state_dict') ?? outer) as ReadonlyMap<string, StateValue>;
@@ -103,7 +105,7 @@ async function sourceOf(state: StateDict | ReadonlyMap<string, unknown>): Promis
 
 const numberIn = async (array: Later): Promise<number> => Number((await array.read()).data[0]);
 
-/** What kind of linear a state dict has under a name. */
+/** The kind and options of the quantized linear under a name; undefined if it is not quantized. */
 async function optionsIn(
   state: ReadonlyMap<string, Later>,
   name: string,
@@ -120,7 +122,7 @@ async function optionsIn(
   if (!get('rank_magnitude')) {
     const width = (get('scale_B') ?? get('full_scales'))?.shape.at(-1);
     const weight = get('weight');
-    // The width is rounded up to whole groups: one that is not says how large they are at least.
+    // The width is rounded up to whole groups: if it differs from the weight's, one group of that width fits it.
     const groupSize = config.group_size ?? (width === weight?.shape.at(-1) ? 1 : width!);
     return { kind: 'lut', lutSize, scaleRank, groupSize };
   }
@@ -139,7 +141,7 @@ function magnitudeIn({ magnitude_activation: name = 'identity' }: OriginalConfig
   throw new ArgumentError(`config.json: magnitude_activation is '${name}': it must be identity, abs or softplus`);
 }
 
-/** The original keeps codes as i64, levels at the codes as floats, and the weights: ours is the codes alone. */
+/** Reduces the tensors of an original layer to codes: it also stores levels at the codes (_Q) and latent weights. */
 async function adapt(layer: FactoredLinear, names: readonly string[], state: Map<string, Later>): Promise<void> {
   const baked = new Set<number>();
   for (const name of names) {
@@ -154,17 +156,19 @@ async function adapt(layer: FactoredLinear, names: readonly string[], state: Map
     if (state.has(`${name}._indices`)) continue;
     if (!q)
       throw new ArgumentError(
-        `importOriginal: ${name} has neither _indices nor _Q${weight ? ': call freeze_Q there before it is saved' : ''}`,
+        `importOriginal: ${name} has neither _indices nor _Q${weight ? ': call freeze_Q in the original before saving' : ''}`,
       );
     const lut = state.get(`${name}.lut`)!;
     const read = async () => codesOf(await q.read(), await lut.read());
     state.set(`${name}._indices`, { dtype: 'u8', shape: q.shape, read });
   }
   if (baked.size > 1)
-    throw new ArgumentError(`importOriginal: of ${names[0]} and its like some are baked: load them without scanLayers`);
+    throw new ArgumentError(
+      `importOriginal: the scales of some layers of ${names[0]} are baked, and of others not: load them without scanLayers`,
+    );
   layer.scalesBaked = baked.has(1);
 }
-/** Of each number the nearest of the levels, which are sorted. */
+/** The code of the nearest level for each number. Levels are sorted. */
 function codesOf({ shape, ...q }: HostArray, lut: HostArray): HostArray {
   const levels = Array.from(decodeFloats(lut.dtype, lut.data), Number);
   const middles = levels.slice(1).map((level, i) => (level + levels[i]!) / 2);
@@ -176,22 +180,24 @@ function codesOf({ shape, ...q }: HostArray, lut: HostArray): HostArray {
   return { dtype: 'u8', shape, data };
 }
 
-/** A tensor of its state dict, made when it is needed; a stacked one has several names. */
+/** A tensor of the original's state dict, computed lazily; a stacked one has several names. */
 interface Made {
   readonly names: readonly string[];
-  readonly stacked: boolean;
+  readonly stacked: number;
   make(): Tensor;
 }
 function* originalEntries(model: Module): Generator<Made> {
-  const ours = new Set<Tensor>(); // which the original has otherwise
+  const ours = new Set<Tensor>(); // tensors that the original stores in another form
   for (const [name, layer] of quantLinears(model)) {
     if (layer.kind === 'packed')
-      throw new ArgumentError(`exportOriginal: ${name} is packed, which the original has not: export before packModel`);
+      throw new ArgumentError(
+        `exportOriginal: ${name} is packed, which the original does not support: export before packModel`,
+      );
     if (!(layer instanceof FactoredLinear)) continue;
     for (const t of [layer.lut, layer.indices]) ours.add(t);
     const lead = layer.indices.shape.slice(0, -2);
     const made: Record<string, () => Tensor> = {
-      weight: () => layer.effectiveWeight(), // the reference is gone; of this one the original finds the same codes
+      weight: () => layer.effectiveWeight(), // the latent weight is lost; from this one the original computes the same codes
       lut: () => layer.levels(),
       _Q: () => lookup(layer.levels(), layer.indices),
       _indices: () => layer.indices.to('i16'),
@@ -199,37 +205,37 @@ function* originalEntries(model: Module): Generator<Made> {
     };
     for (const [key, make] of Object.entries(made)) {
       const names = namesOf(name, lead).map((of) => `${of}.${key}`);
-      yield { names, stacked: lead.length > 0, make: () => noGrad(make).detach() };
+      yield { names, stacked: lead.length, make: () => noGrad(make).detach() };
     }
   }
   for (const { tensor, names, stacked } of model.stateEntries())
     if (!ours.has(tensor)) yield { names, stacked, make: () => tensor.detach() };
 }
 
-/** The state dict that the original would have of this model, adapters included. */
+/** The original's state dict of this model, including adapters. */
 export function exportOriginal(model: Module): Map<string, Tensor> {
   const state = new Map<string, Tensor>();
   for (const { names, stacked, make } of originalEntries(model)) {
     const t = make();
-    names.forEach((name, i) => void state.set(name, stacked ? t.select(0, i) : t));
+    names.forEach((name, i) => void state.set(name, stacked ? partOf(t, stacked, i) : t));
   }
   return state;
 }
-/** The same as a file of torch's, of which one array at a time is in memory. */
+/** Writes the original's state dict as a torch file, with one array at a time in memory. */
 export async function saveOriginal(path: string, model: Module): Promise<void> {
   await replaceFiles(new Map([[path, await originalFile(model)]]));
 }
-/** What writes such a file, for a set with others. */
+/** The writer of such a file, to be written together with other files. */
 export async function originalFile(model: Module): Promise<WriteFile> {
-  const { expr } = model.parameters()[0]!; // is there: so nothing is computed before it is its turn
+  const { expr } = model.parameters()[0]!; // already computed, so that nothing is computed before it is written
   const arrays = [...originalEntries(model)].flatMap(({ names, stacked, make }) => {
     const { dtype, shape } = make();
-    return readLater(names, { dtype, shape: stacked ? shape.slice(1) : shape }, expr, () => make().data());
+    return readLater(names, { dtype, shape: shape.slice(stacked) }, expr, () => make().data());
   });
   return torchFile(new Map(arrays));
 }
 
-/** Its config.json for this model. */
+/** The original's config.json for this model. */
 export function originalConfig(model: Module, { modelId = '' }: { readonly modelId?: string } = {}): OriginalConfig {
   const factored = [...quantLinears(model)].filter(
     (e): e is [string, FactoredLinear] => e[1] instanceof FactoredLinear,

@@ -1,4 +1,4 @@
-// Codes of 2 or 4 bits, packed into bytes: in memory, and in safetensors files.
+// PackedLinear: quantized linears with codes packed into bytes, in memory and in safetensors files.
 
 import { stat } from 'node:fs/promises';
 import * as v from 'valibot';
@@ -28,7 +28,7 @@ const shifts = (bits: number) =>
     { dtype: 'u8' },
   );
 
-/** u8 codes [..., n] to bytes [..., ceil(n * bits / 8)], the first in the lowest bits. */
+/** Packs u8 codes [..., n] into bytes [..., ceil(n * bits / 8)], the first code in the lowest bits. */
 export function pack(codes: Tensor, bits: number): Tensor {
   const [n, per] = [codes.size(-1), 8 / bits];
   const whole = pad(codes, [0, (per - (n % per)) % per]);
@@ -37,20 +37,20 @@ export function pack(codes: Tensor, bits: number): Tensor {
     .bitwiseLeftShift(shifts(bits))
     .sum({ dim: -1, dtype: 'u8' });
 }
-/** The other way: the first n codes. */
+/** Unpacks the first n codes. */
 export function unpack(packed: Tensor, bits: number, n: number): Tensor {
   const mask = tensor(2 ** bits - 1, { dtype: 'u8' });
   const codes = packed.unsqueeze(-1).bitwiseRightShift(shifts(bits)).bitwiseAnd(mask);
   return codes.reshape([...packed.shape.slice(0, -1), -1]).narrow(-1, 0, n);
 }
 
-/** What a PackedLinear is beside its tensors. */
+/** The description of a PackedLinear in files. */
 export interface PackedForm {
   readonly bits: number;
   readonly inFeatures: number;
   readonly outFeatures: number;
   readonly levels: number;
-  /** Of the scales' product; 0: they are one for each weight; -1: one for all. */
+  /** The rank of the scales; 0: one scale for each weight; -1: one for all. */
   readonly rank: number;
   readonly least?: number;
   readonly f16: boolean;
@@ -59,7 +59,7 @@ export interface PackedForm {
   readonly scaleDtype: DType;
 }
 
-/** A linear with packed codes, whatever made them: it cannot be trained, but adapters beside it can. */
+/** A linear with packed codes of any quantization. It cannot be trained, but adapters on it can. */
 export class PackedLinear extends QuantLinear {
   readonly kind = 'packed';
   /** u8 [..., out, bytes] */
@@ -122,7 +122,7 @@ export class PackedLinear extends QuantLinear {
     return weightOf(this.parts());
   }
   override fit(): Promise<void> {
-    throw new ArgumentError('PackedLinear: its codes are given, it cannot be fitted');
+    throw new ArgumentError('PackedLinear: its codes are fixed: fit the layer before packing it');
   }
   override requantize_(weight: Tensor): void {
     const { scale, levels, bits } = this.parts();
@@ -135,7 +135,7 @@ export class PackedLinear extends QuantLinear {
   }
 }
 
-/** Replaces every quantized linear by its packed form. The latent weights of those that have some are given up. */
+/** Replaces every quantized linear by a PackedLinear. Latent weights are lost. */
 export function packModel(model: Module, { scaleDtype }: { readonly scaleDtype?: DType } = {}): void {
   for (const [name, layer] of [...quantLinears(model)])
     if (!(layer instanceof PackedLinear)) replace(model, name, PackedLinear.of(layer, scaleDtype));
@@ -143,13 +143,13 @@ export function packModel(model: Module, { scaleDtype }: { readonly scaleDtype?:
 
 const KEY = 'tsxla_quant';
 export interface PackedFile {
-  /** Of the file. */
+  /** Size of the file. */
   readonly bytes: number;
   readonly layers: number;
 }
 /**
- * Writes a model with its quantized linears packed, and all else as it is. Scales keep their dtype, and what is read back is
- * the same to the bit; with `scaleDtype: 'f16'` they take half of f32's room and are rounded.
+ * Writes a model with its quantized linears packed, and all other tensors unchanged. Scales keep their dtype and are restored bit
+ * for bit; `scaleDtype: 'f16'` halves their size and rounds them.
  */
 export async function savePacked(
   path: string,
@@ -161,14 +161,14 @@ export async function savePacked(
   return { bytes: (await stat(path)).size, layers };
 }
 
-/** What writes such a file, for a set with others. */
+/** The writer of such a file, to be written together with other files. */
 export async function packedFile(
   model: Module,
   { scaleDtype }: { readonly scaleDtype?: DType } = {},
 ): Promise<{ readonly layers: number; readonly write: WriteFile }> {
   const forms: Record<string, PackedForm> = {};
   const entries: StateEntry[] = [];
-  const unpacked = new Set<Tensor>(); // what the packed form replaces
+  const unpacked = new Set<Tensor>(); // tensors that the packed ones replace
   for (const [name, layer] of quantLinears(model)) {
     const packed = layer instanceof PackedLinear ? layer : PackedLinear.of(layer, scaleDtype);
     const lead = packed.packed.shape.slice(0, -2);
@@ -177,7 +177,7 @@ export async function packedFile(
     for (const { tensor } of layer.stateEntries()) if (tensor !== layer.bias) unpacked.add(tensor);
     for (const { tensor, names: keys } of packed.stateEntries())
       if (tensor !== layer.bias)
-        entries.push({ tensor, names: names.map((of) => `${of}.${keys[0]}`), stacked: lead.length > 0 });
+        entries.push({ tensor, names: names.map((of) => `${of}.${keys[0]}`), stacked: lead.length });
   }
   for (const entry of model.stateEntries()) if (!unpacked.has(entry.tensor)) entries.push(entry);
   if (!Object.keys(forms).length)
@@ -205,17 +205,17 @@ const FormSchema = object({
   scaleDtype: v.picklist(Object.keys(DTYPES) as DType[], 'the name of a dtype'),
 });
 
-/** Reads such a file into a model whose linears are still plain: those that the file has packed become PackedLinears. */
+/** Loads a file of savePacked into a model with plain linears: those that the file has packed become PackedLinears. */
 export async function loadPacked(model: Module, path: string): Promise<void> {
   await using file = await openSafetensors(path);
   await loadPackedArrays(model, file);
 }
 
-/** The same from a file that is open. */
+/** Loads an open file of savePacked. */
 export async function loadPackedArrays(model: Module, file: TensorFile): Promise<void> {
   const { path } = file;
   const json = file.metadata.get(KEY);
-  if (!json) throw new FileError(`${path} has no packed linears: write it with savePacked`);
+  if (!json) throw new FileError(`${path} was not written by savePacked: it has no packed linears`);
   const forms = new Map(Object.entries(parseJson(json, `${path}, ${KEY}`, record(FormSchema)))) as ReadonlyMap<
     string,
     PackedForm
@@ -232,7 +232,7 @@ export async function loadPackedArrays(model: Module, file: TensorFile): Promise
       );
     if (form.inFeatures !== m.inFeatures || form.outFeatures !== m.outFeatures)
       throw new ArgumentError(
-        `loadPacked: ${name} is ${m.inFeatures} to ${m.outFeatures}, in ${path} it is ${form.inFeatures} to ${form.outFeatures}: it is of another model`,
+        `loadPacked: ${name} is ${m.inFeatures} to ${m.outFeatures}, in ${path} it is ${form.inFeatures} to ${form.outFeatures}: the file belongs to another model`,
       );
     replace(model, name, new PackedLinear(m, form, lead));
     m.weight.dispose();

@@ -1,10 +1,10 @@
-// The original's presets: which linears of a model are quantized, and how. A table alone, so that the command line can list it
-// without loading tensors.
+// The original's quantization presets. Only a table, so that the command line can list them without loading tensors.
 
-export const MLP = /(^|\.)mlp\.(gate|up|down)_proj$/;
-export const ATTENTION = /(^|\.)self_attn\.(q|k|v|o)_proj$/;
+/** Names of linears in MLPs (including experts) and in attention, of all decoders. */
+export const MLP = /(^|\.)(mlp|block_sparse_moe)\.(experts\.[\d*]+\.)?(\w+_proj|c_\w+|w[123])$/;
+export const ATTENTION = /(^|\.)(self_attn|attn)\.(\w+_proj|c_\w+)$/;
 
-/** Levels and rank of the MLPs' scales, and of attention's. */
+/** The number of levels and the rank of scales, for MLPs and for attention. */
 export const PRESETS = {
   q2a4: { mlp: [4, 32], attention: [16, 8] },
   q4a4: { mlp: [16, 4], attention: [16, 4] },

@@ -1,4 +1,4 @@
-// Rules: which linears of a model are quantized, and each how; a preset is two of them.
+// Rules that select the linears of a model and how each is quantized. A preset is a list of two rules.
 import { ArgumentError } from '../base/errors.js';
 import type { Linear } from '../nn/linear.js';
 import type { Pattern } from '../nn/module.js';
@@ -12,19 +12,19 @@ export type LayerOptions =
   | ({ readonly kind: 'symmetric' } & SymmetricOptions)
   | ({ readonly kind: 'lut' } & LutOptions)
   | ({ readonly kind: 'factored' } & FactoredOptions);
-/** Linears whose names fit are quantized so; of several rules the first that fits counts. */
+/** How linears whose names match are quantized. The first rule that matches is used. */
 export type QuantRule = { readonly targets: Pattern } & LayerOptions;
 
 const KINDS = { symmetric: SymmetricLinear, lut: LutLinear, factored: FactoredLinear } as const;
 
-/** A quantized linear in place of another, not fitted yet. */
+/** Creates a quantized linear from a linear, without fitting it. */
 export function quantLinear(linear: Linear, { kind, ...options }: LayerOptions): QuantLinear {
   const made = KINDS[kind] as (new (linear: Linear, options: object) => QuantLinear) | undefined;
   if (made) return new made(linear, options);
-  throw new ArgumentError(`quantize: there is no kind '${kind}': it must be ${Object.keys(KINDS).join(', ')}`);
+  throw new ArgumentError(`quantize: there is no kind '${kind}': it must be one of ${Object.keys(KINDS).join(', ')}`);
 }
 
-/** The rules of a preset, with other options over its own. */
+/** The rules of a preset. `options` override those of the preset. */
 export function presetRules(name: Preset, options: FactoredOptions = {}): QuantRule[] {
   const preset = PRESETS[name];
   if (!preset)

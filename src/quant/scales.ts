@@ -1,6 +1,6 @@
-// Scales of low rank: one for each group of weights along the inputs, and the nearest product of two thin matrices.
-// A group's scale is repeated over its members, so the large matrix is never decomposed: the small one of groups is, with
-// each column weighted by the square root of its group's size. On the host, in f64: it is done once.
+// Low-rank scales: computes one scale for each group of weights along the inputs, and the nearest product of two thin matrices.
+// A group's scale is repeated over its members, so only the small matrix of groups is decomposed, with each column weighted by the
+// square root of its group's size. Runs once, on the host, in f64.
 import { ArgumentError } from '../base/errors.js';
 import { compute } from '../step/sync.js';
 import { foriLoop } from '../tensor/control.js';
@@ -18,24 +18,25 @@ export interface GroupScales {
   readonly sizes: readonly number[];
 }
 
-/** max: the largest weight of a group gets the outermost level. best: the scale with the least error, found from there. */
+/** max: the largest weight of a group gets the outermost level. best: the scale with the least error, searched from there. */
 export type ScaleInit = 'max' | 'best';
-/** What quantizing by a table of levels takes, whatever becomes of the scales. */
+/** The options of quantization with a table of levels. */
 export interface LevelOptions {
-  /** Levels: 4 (2 bits) or 16 (4 bits). */
+  /** Number of levels: 4 (2 bits) or 16 (4 bits). Default: 16. */
   readonly lutSize?: number;
-  /** How many weights along the inputs share a scale at first. */
+  /** Number of weights along the inputs that initially share a scale. */
   readonly groupSize?: number;
   /**
-   * Which: that with the least error, or that of the largest of them, as in the original. The former for 4 levels, the
-   * latter for more, unless told: which measured better.
+   * How the initial scale is chosen: 'best' has the least error, 'max' fits the largest weight, as in the original. Default:
+   * 'best' up to 4 levels, 'max' for more, which measured better.
    */
   readonly init?: ScaleInit;
-  /** Whether 0 is a level. */
+  /** Whether 0 is a level. Default: false. */
   readonly includeZero?: boolean;
 }
 export function checkInit(layer: string, init: ScaleInit): void {
-  if (init !== 'max' && init !== 'best') throw new ArgumentError(`${layer}: init is '${init}': it must be best or max`);
+  if (init !== 'max' && init !== 'best')
+    throw new ArgumentError(`${layer}: init is '${init}': it must be 'best' or 'max'`);
 }
 const ROUNDS = 12;
 
@@ -51,7 +52,7 @@ export async function groupScales(
   const sizes = Array.from({ length: groups }, (_, g) => Math.min(groupSize, width - g * groupSize));
   const grouped = (t: Tensor) => pad(t, [0, groups * groupSize - width]).reshape([-1, t.size(-2), groups, groupSize]);
   const w = grouped(weight.detach().float()); // [layers, out, G, groupSize]
-  const real = grouped(ones([1, width])); // what pads the last group has no say
+  const real = grouped(ones([1, width])); // 0 for the padding of the last group
   const most = Math.max(...levels.map(Math.abs));
   const start = w.abs().amax(-1, true).div(most).clamp({ min: LEAST });
   const lut = tensor(levels, { dtype: 'f32' });
@@ -74,7 +75,7 @@ export interface Factors {
   readonly right: Float32Array;
 }
 
-/** The nearest product of a rank to one layer's scales; with `positive`, the nearest found of which no factor is negative. */
+/** The nearest product of the given rank to one layer's scales; with `positive`, a near one without negative factors. */
 export function factorize({ values, out, sizes }: GroupScales, layer: number, rank: number, positive = false): Factors {
   const G = sizes.length;
   const width = sizes.reduce((a, b) => a + b);
@@ -84,7 +85,7 @@ export function factorize({ values, out, sizes }: GroupScales, layer: number, ra
   const left = new Float32Array(out * rank);
   const right = new Float32Array(rank * width);
   for (let k = 0; k < rank; k++) {
-    // Ranks that the scales do not need have no magnitude, which can be learned, and a direction for when it has been.
+    // Ranks that the scales do not need start with magnitude 0, which can be learned, and an arbitrary direction.
     const spare = !(s[k]! > 1e-7 * s[0]!);
     if (spare) s[k] = 0;
     for (let i = 0; i < out; i++) left[i * rank + k] = spare ? wave(k, i, out) : u[k]![i]!;
@@ -94,18 +95,18 @@ export function factorize({ values, out, sizes }: GroupScales, layer: number, ra
   }
   return { left, magnitudes: s, right };
 }
-/** A cosine of length 1: for any two numbers k < n another direction. */
+/** A cosine of length 1; the directions of different k < n differ. */
 const wave = (k: number, i: number, n: number): number =>
   Math.sqrt((k % n === 0 ? 1 : 2) / n) * Math.cos((Math.PI * (k % n) * (i + 0.5)) / n);
 
 interface Decomposed {
-  /** rank vectors of length out. */
+  /** `rank` vectors of length out. */
   readonly u: readonly Float64Array[];
   readonly s: Float64Array;
-  /** rank vectors of length G. */
+  /** `rank` vectors of length G. */
   readonly v: readonly Float64Array[];
 }
-/** Singular values and vectors of m [rows, n], the largest first, by way of the eigenvectors of m' m. */
+/** Singular values and vectors of m [rows, n], largest first, computed from the eigenvectors of m' m. */
 function singular(m: Float64Array, rows: number, n: number, rank: number): Decomposed {
   const gram = new Float64Array(n * n);
   for (let r = 0; r < rows; r++)

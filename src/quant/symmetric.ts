@@ -1,5 +1,5 @@
-// V0 of the original, after Apple's report: levels at halves (2 bits: -1.5, -0.5, 0.5, 1.5), one learned scale for a matrix,
-// and weights that are learned through the rounding.
+// SymmetricLinear, V0 of the original, after Apple's report: levels at halves (2 bits: -1.5, -0.5, 0.5, 1.5), one learned scale
+// per matrix, and weights trained with a straight-through estimator.
 import { ArgumentError } from '../base/errors.js';
 import type { Linear } from '../nn/linear.js';
 import { Buffer, Parameter } from '../nn/module.js';
@@ -13,31 +13,31 @@ import { type Parts, QuantLinear } from './linear.js';
 import { roundThrough } from './lut.js';
 
 export interface SymmetricOptions {
-  /** 2 or 4. */
+  /** 2 or 4. Default: 2. */
   readonly bits?: number;
-  /** Where the largest level lies at first: by Newton's method on the error, at a percentile, or at the best of six. */
+  /** How the initial largest level is chosen: by Newton's method on the error, a percentile, or the best of six. Default: 'newton'. */
   readonly init?: ClipMethod;
 }
 
 const LEAST = 1e-8; // of weights and shares
-const OFFSET = 0.5; // codes are whole numbers, levels lie between them
+const OFFSET = 0.5; // codes are integers, levels are halfway between them
 
 export class SymmetricLinear extends QuantLinear {
   readonly kind = 'symmetric';
   readonly weight: Parameter;
-  /** softplus of it is the share of the largest weight at which levels end: [...]. */
+  /** softplus of it is the largest level as a fraction of the largest weight: [...]. */
   readonly fParam: Parameter;
-  /** Part of state dicts, so that a file cannot be taken for one of other bits. */
+  /** In state dicts, so that a file of another number of bits is not accepted. */
   readonly qatNbits: Buffer;
   readonly bits: number;
   readonly init: ClipMethod;
 
-  /** In place of a linear, whose weight it takes over. */
+  /** Replaces a linear and takes over its weight. */
   constructor(linear: Linear, options: SymmetricOptions = {}) {
     super(linear);
     const defaults = { bits: 2, init: 'newton' } as const;
     const { bits, init } = optionsOf<Required<SymmetricOptions>>('SymmetricLinear', defaults, options);
-    if (bits !== 2 && bits !== 4) throw new ArgumentError(`SymmetricLinear: ${bits} bits: it has 2 or 4`);
+    if (bits !== 2 && bits !== 4) throw new ArgumentError(`SymmetricLinear: bits is ${bits}: it must be 2 or 4`);
     if (!CLIP_METHODS.includes(init))
       throw new ArgumentError(`SymmetricLinear: init is '${init}': it must be one of ${CLIP_METHODS.join(', ')}`);
     const lead = linear.weight.shape.slice(0, -2);
@@ -67,25 +67,25 @@ export class SymmetricLinear extends QuantLinear {
   }
 
   /** The distance between levels, [..., 1, 1]. */
-  #step(): Tensor {
+  private stepNow(): Tensor {
     const share = softplus(this.fParam).add(LEAST).unsqueeze(-1).unsqueeze(-1);
-    return share.to(this.weight.dtype).mul(this.#largest()).div(this.most);
+    return share.to(this.weight.dtype).mul(this.largest()).div(this.most);
   }
-  /** A constant: f is what is learned. */
-  #largest(): Tensor {
+  /** The largest weight, without gradients: only fParam is learned. */
+  private largest(): Tensor {
     return this.weight.detach().abs().amax([-2, -1], true).clamp({ min: LEAST });
   }
-  /** least to most; weights beyond them get no gradient. */
-  #codes(step: Tensor): Tensor {
+  /** Codes from least to most; weights beyond them get no gradient. */
+  private codesFor(step: Tensor): Tensor {
     return roundThrough(this.weight.div(step).add(OFFSET)).clamp(this.least, this.most);
   }
   override effectiveWeight(): Tensor {
-    const step = this.#step();
-    return this.#codes(step).sub(OFFSET).mul(step);
+    const step = this.stepNow();
+    return this.codesFor(step).sub(OFFSET).mul(step);
   }
   override parts(): Parts {
-    const step = this.#step();
-    const codes = this.#codes(step).sub(this.least).to('u8');
+    const step = this.stepNow();
+    const codes = this.codesFor(step).sub(this.least).to('u8');
     const levels = arange(2 ** this.bits, { dtype: this.weight.dtype }).add(this.least - OFFSET);
     return {
       bits: this.bits,
@@ -97,10 +97,10 @@ export class SymmetricLinear extends QuantLinear {
   }
   override requantize_(weight: Tensor): void {
     noGrad(() => {
-      const step = this.#step();
+      const step = this.stepNow();
       this.weight.become(weight.detach().to(this.weight.dtype).expr);
-      // The levels stay where they are, whatever the largest weight is now: softplus of f is another share of it.
-      const share = step.mul(this.most).div(this.#largest()).sub(LEAST).clamp({ min: LEAST });
+      // Keeps the levels although the largest weight has changed: fParam is adjusted to the new fraction.
+      const share = step.mul(this.most).div(this.largest()).sub(LEAST).clamp({ min: LEAST });
       this.fParam.become(
         share.add(share.neg().expm1().neg().log()).reshape(this.fParam.shape).to(this.fParam.dtype).expr,
       );
