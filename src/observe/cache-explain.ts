@@ -1,14 +1,14 @@
-// Why two programs have different keys.
+// Explains why two cached programs have different keys.
 import type { Stored } from '../runtime/cache-store.js';
 
 export interface Difference {
-  /** Of what: `options.numPartitions`, `flags.XLA_FLAGS`, `plugin.sha256`. */
+  /** The name of what differs: `options.numPartitions`, `flags.XLA_FLAGS`, `plugin.sha256`. */
   readonly of: string;
   readonly a: string;
   readonly b: string;
 }
 
-/** All that differs between the ingredients of two programs, and the first line in which their texts do. */
+/** All differences between the ingredients of two programs, and the first line where their texts differ. */
 export function differences(a: Stored, b: Stored): Difference[] {
   const { program: _a, ...first } = a.header.ingredients;
   const { program: _b, ...second } = b.header.ingredients;
@@ -29,7 +29,7 @@ function compare(of: string, a: unknown, b: unknown): Difference[] {
   return [{ of, a: print(a), b: print(b) }];
 }
 
-/** The flags that only the first list has; all of them where the lists differ but in the order of equal names. */
+/** The flags only in the first list; all of them if the lists differ only in the order of equal names. */
 function only(a: unknown, b: unknown): string {
   const [mine, theirs] = [a ?? [], b ?? []] as [string[], string[]];
   return mine.filter((flag) => !theirs.includes(flag)).join(' ') || mine.join(' ') || '(none)';

@@ -1,5 +1,5 @@
-// PT_XLA_DEBUG: what is compiled and run, and why, in PyTorch/XLA's words and layout, so that scripts which read those read
-// these. What we add stands where such scripts do not look: after the number of outputs, and under the computation's hash.
+// PT_XLA_DEBUG: prints what is compiled and run, and why, in PyTorch/XLA's format, so that scripts for PyTorch/XLA's output can
+// read it. Additions of ours are in places such scripts ignore: after the number of outputs, and below the computation's hash.
 import { env, envFlag, envInteger, isFirstProcess } from '../base/env.js';
 import { bytes, duration, seconds } from '../base/format.js';
 import { appendTo, say } from '../base/log.js';
@@ -7,24 +7,24 @@ import type { Frame } from '../ir/source.js';
 import type { MemoryStats } from '../pjrt/index.js';
 import type { Cause } from '../runtime/program.js';
 import { counter, report } from './metrics.js';
-import { findMetric, type MetricName } from './registry.js';
+import { compiles, findMetric, type MetricName } from './registry.js';
 
-/** Why a program is compiled or run. PyTorch/XLA guesses it from the stack; here the call that did it says so. */
+/** Why a program is compiled or run. PyTorch/XLA guesses it from the stack; here the call itself reports it. */
 export const CAUSES: Readonly<Record<Cause, string>> = {
   sync: 'user torch_xla.sync',
+  step: "an optimizer's step(), which ends a step of a plain loop",
   compile: 'torch_xla.compile',
   pending: 'torch_xla.compile clear the pending graph prior calling the target function',
   loader: 'torch_xla.sync in parallel loader at step end',
-  stepTrace: 'torch_xla.sync when exiting a profiler StepTrace region',
   read: 'most likely user code trying to access tensor value before torch_xla.sync',
 };
 
-/** What is printed beyond PyTorch/XLA: each is a line if it is there. */
+/** Lines beyond PyTorch/XLA's output, each printed if present. */
 interface Additions {
-  /** Which cache had the program. */
+  /** The cache that had the program. */
   readonly cache?: 'memory' | 'disk' | 'miss' | undefined;
   readonly compileSeconds?: number | undefined;
-  /** Any other lines, as what differs from the nearest known program. */
+  /** Other lines, such as the differences from the nearest known program. */
   readonly notes?: readonly string[] | undefined;
 }
 
@@ -34,18 +34,18 @@ export interface GraphAnalysis extends Additions {
   readonly hash: string;
   readonly inputs: number;
   readonly outputs: number;
-  /** The user's, innermost first. */
+  /** The user's stack frames, innermost first. */
   readonly frames: readonly Pick<Frame, 'function' | 'file' | 'line'>[];
 }
 
 export interface PostCompilationAnalysis extends Additions {
-  /** Of the program's text. */
+  /** The hash of the program's text. */
   readonly hash: string;
-  /** What the executable says; a plugin may not know all of it. */
+  /** Reported by the executable; a plugin may not know all of it. */
   readonly memory: Partial<MemoryStats>;
 }
 
-/** PT_XLA_DEBUG_LEVEL; with PT_XLA_DEBUG=1 alone 100. 1 prints compiles, 2 executions too. */
+/** PT_XLA_DEBUG_LEVEL, or 100 if only PT_XLA_DEBUG=1 is set. Level 1 prints compiles, level 2 also executions. */
 export function debugLevel(): number {
   const level = envInteger('PT_XLA_DEBUG_LEVEL', -1);
   return level === -1 && envFlag('PT_XLA_DEBUG') ? 100 : level;
@@ -92,7 +92,7 @@ export function describeGraph(kind: AnalysisKind, graph: GraphAnalysis): string 
 
 const gigabytes = (n: number | undefined): string => `${n === undefined ? 'Unknown ' : (n / 1024 ** 3).toFixed(6)} GB`;
 
-/** A program that was compiled, and the memory it takes on one device. */
+/** A program that was compiled, and the memory it needs on one device. */
 export function describePostCompilation(program: PostCompilationAnalysis): string {
   const { hash, memory } = program;
   const peak = memory.peak ? [`Peak Memory: ${bytes(memory.peak)}`] : [];
@@ -113,7 +113,7 @@ function print(text: string): void {
   else say(text);
 }
 
-/** Whether what is printed at this level is wanted (0.5 us if not): what is to be printed is made only then. */
+/** Whether this level is printed. Checked before the text is made; costs 0.5 us. */
 const isWanted = (level: number): boolean => debugLevel() >= level && isFirstProcess();
 
 /** Before a compile. */
@@ -128,12 +128,12 @@ export function printPostCompilation(program: () => PostCompilationAnalysis): vo
 export function printExecution(graph: () => GraphAnalysis): void {
   if (isWanted(2)) print(describeGraph('execution', graph()));
 }
-/** After a step: what its metrics say is wrong. */
+/** After a step: problems found in its metrics. */
 export function printAnalysis(steps?: number): void {
   if (isWanted(1)) for (const line of analyse(steps)) print(`${line}\n`);
 }
 
-// ---- what metrics say of steps
+// ---- analysis of metrics
 
 const PROFILER = 'pt-xla-profiler: ';
 /** More than one in two steps, once there have been more steps than `warmUp`. */
@@ -141,35 +141,35 @@ const TOO_FREQUENT: readonly { name: MetricName; warmUp: number }[] = [
   { name: 'CompileTime', warmUp: 10 },
   { name: 'TransferFromDeviceTime', warmUp: 0 },
 ];
-const TOO_SLOW: readonly { name: MetricName; seconds: number; wayOut: string }[] = [
+const TOO_SLOW: readonly { name: MetricName; seconds: number; advice: string }[] = [
   {
     name: 'CompileTime',
     seconds: 300,
-    wayOut: 'Write equal layers as one tx.scan, which compiles one of them; PT_XLA_DEBUG_LEVEL=1 names each program.',
+    advice: 'Write equal layers as one tx.scan, which compiles one of them; PT_XLA_DEBUG_LEVEL=1 names each program.',
   },
   {
     name: 'ExecuteTime',
     seconds: 30,
-    wayOut: 'See that it runs on the device you mean (tsxla doctor); PT_XLA_DEBUG_LEVEL=2 names each program.',
+    advice: 'Check that it runs on the intended device (tsxla doctor); PT_XLA_DEBUG_LEVEL=2 names each program.',
   },
 ];
 
-/** What the metrics say is wrong after so many steps, a line for each. */
+/** Problems found in the metrics after these steps, one line for each. */
 export function analyse(steps: number = counter('MarkStep') ?? 0): string[] {
   const frequent = TOO_FREQUENT.flatMap(({ name, warmUp }) => {
-    const total = findMetric(name)?.total ?? 0;
+    const total = (findMetric(name)?.total ?? 0) - (name === 'CompileTime' ? compiles.first : 0);
     if (steps <= warmUp || total / steps <= 0.5) return [];
     return [`${PROFILER}${name} too frequent: ${total} counts during ${steps} steps`];
   });
-  const slow = TOO_SLOW.flatMap(({ name, seconds, wayOut }) => {
+  const slow = TOO_SLOW.flatMap(({ name, seconds, advice }) => {
     const longest = findMetric(name)?.values.reduce((a, b) => Math.max(a, b)) ?? 0;
     if (longest <= seconds * 1e9) return [];
-    return [`${PROFILER}${name} too slow: longest instance took ${duration(longest)}. ${wayOut}`];
+    return [`${PROFILER}${name} too slow: longest instance took ${duration(longest)}. ${advice}`];
   });
   return [...frequent, ...slow];
 }
 
-/** With XLA_METRICS_FILE (a path, STDERR or STDOUT), adds the report of a step to it. */
+/** Appends the report of a step to XLA_METRICS_FILE (a path, STDERR or STDOUT), if set. */
 export function saveMetrics(step: number = counter('MarkStep') ?? 0): void {
   const file = env('XLA_METRICS_FILE');
   if (!file || !isFirstProcess()) return;

@@ -1,9 +1,9 @@
-// What works on this machine: asked of the plugins themselves, each in a process of its own.
+// Diagnoses what works on this machine, by running each plugin in a separate process.
 import { existsSync } from 'node:fs';
 import fs from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { cacheDir, env, platform } from '../base/env.js';
+import { cacheDir, env, platform, runtime } from '../base/env.js';
 import { PluginNotFoundError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { isolated } from '../base/isolated.js';
@@ -20,12 +20,19 @@ import {
   verifyPlugin,
 } from '../plugins/index.js';
 import { cacheLimit, programsDir } from '../runtime/cache.js';
-import { type Choice, chooseDevice, isPresent, LIBTPU_WITHOUT_TPU, startClient } from '../runtime/device.js';
+import {
+  type Choice,
+  chooseDevice,
+  isPresent,
+  LIBTPU_WITHOUT_TPU,
+  startClient,
+  virtualDevices,
+} from '../runtime/device.js';
 
-export interface Chip {
+export interface CheckedDevice {
   readonly name: string;
   readonly memory?: DeviceMemory;
-  /** Of the matmul that was run: its size, whether every element came out right, and how long one took. */
+  /** The test matmul: its size, whether every element was right, and the time of one run. */
   readonly size: number;
   readonly correct: boolean;
   readonly seconds: number;
@@ -36,13 +43,14 @@ export interface DeviceReport {
   readonly state: 'ok' | 'absent' | 'failed';
   readonly summary: string;
   readonly plugin?: FoundPlugin & { readonly api?: string };
-  readonly chips: readonly Chip[];
+  readonly chips: readonly CheckedDevice[];
   readonly advice?: string;
 }
 
 export interface Report {
   readonly ok: boolean;
   readonly tsxla: string;
+  readonly runtime: string;
   readonly node: string;
   readonly platform: string;
   readonly cores: number;
@@ -50,7 +58,7 @@ export interface Report {
   readonly defaultDevice: Choice;
   readonly devices: readonly DeviceReport[];
   readonly caches: readonly { readonly path: string; readonly bytes: number; readonly free?: number }[];
-  /** Compiled programs; `refused` says why they are not used. */
+  /** The cache of compiled programs; `refused` is the reason if it is not used. */
   readonly programs: {
     readonly path: string;
     readonly bytes: number;
@@ -69,6 +77,7 @@ export async function diagnose(options: { onProgress?: (done: number, total: num
   return {
     ok: chosen.state === 'ok',
     tsxla: version,
+    runtime: runtime(),
     node: process.versions.node,
     platform: platform(),
     cores: os.availableParallelism(),
@@ -80,6 +89,9 @@ export async function diagnose(options: { onProgress?: (done: number, total: num
     ...(chosen.advice && { advice: chosen.advice }),
   };
 }
+
+const UNTRIED =
+  "tsxla's tests have not run on Apple GPUs yet: compare results with another device's, and report what differs";
 
 async function diagnoseDevice(
   device: DeviceType,
@@ -104,8 +116,9 @@ async function diagnoseDevice(
     if (!isAbsent) return result('failed', messageOf(e));
     const advice = `Install one: tsxla plugins install ${device}`;
     if (isDefault) return result('failed', 'no plugin', { advice: `${advice}; or use the CPU: PJRT_DEVICE=CPU` });
+    if (device === 'mps' && !isPresent(device)) return result('absent', 'for macOS 14 or later on arm64');
     return isPresent(device)
-      ? result('absent', 'no plugin, although the machine has such a device', { advice })
+      ? result('absent', 'no plugin, but the machine has such a device', { advice })
       : result('absent', 'no plugin');
   }
   const run = <T>(name: string, timeoutSeconds: number) =>
@@ -124,10 +137,11 @@ async function diagnoseDevice(
           : 'no such device on this machine',
       );
     }
-    const chips = await run<Chip[]>('checkDevices', 300);
+    const chips = await run<CheckedDevice[]>('checkDevices', 300);
     const wrong = chips.filter((c) => !c.correct);
     if (wrong.length) return result('failed', `wrong results on ${wrong.map((c) => c.name).join(', ')}`, { chips });
-    return result('ok', plural(chips.length, 'device'), { chips });
+    const advice = device === 'mps' ? UNTRIED : undefined;
+    return result('ok', plural(chips.length, 'device'), { chips, ...(advice && { advice }) });
   } catch (e) {
     return result(
       'failed',
@@ -137,21 +151,21 @@ async function diagnoseDevice(
   }
 }
 
-/** In a child: loads the library, no more. */
+/** Runs in a child process: only loads the library. */
 export const apiVersion = (_device: DeviceType, path: string): string => {
   const { major, minor } = Api.load(path).version;
   return `${major}.${minor}`;
 };
 
-/** In a child: starts the client and runs a matmul on each device, whose every element is checked. */
-export async function checkDevices(device: DeviceType, path: string): Promise<Chip[]> {
-  using client = await startClient(device, path);
-  const chips: Chip[] = [];
+/** Runs in a child process: starts the client, runs a matmul on each device, and checks every element. */
+export async function checkDevices(device: DeviceType, path: string): Promise<CheckedDevice[]> {
+  using client = await startClient(device, path, { cpuDevices: virtualDevices() });
+  const chips: CheckedDevice[] = [];
   for (const chip of client.addressableDevices) chips.push(await checkDevice(client, chip));
   return chips;
 }
 
-async function checkDevice(client: Client, device: Device): Promise<Chip> {
+async function checkDevice(client: Client, device: Device): Promise<CheckedDevice> {
   const n = 256;
   const type = { dtype: 'f32', shape: [n, n] } as const;
   const t = `tensor<${n}x${n}xf32>`;
@@ -165,7 +179,7 @@ async function checkDevice(client: Client, device: Device): Promise<Chip> {
   const a = Float32Array.from({ length: n * n }, (_, i) => ((i * 7) % 5) - 2);
   const b = Float32Array.from({ length: n * n }, (_, i) => ((i * 11) % 7) - 3);
   const args = [a, b].map((data) => client.bufferFromHost(data, type, device));
-  await executable.execute(args).done; // the first run may still set things up
+  await executable.execute(args).done; // the first run may include set-up
   const start = performance.now();
   const { outputs, done } = executable.execute(args);
   await done;
@@ -192,7 +206,7 @@ async function programs(): Promise<Report['programs']> {
   return { ...(await folder(dir)), limit: cacheLimit(), ...(refused && { refused }) };
 }
 
-/** A folder's size, and the room left on its disk. */
+/** A folder's size, and the free space on its disk. */
 async function folder(dir: string): Promise<{ path: string; bytes: number; free?: number }> {
   const names = await fs.readdir(dir, { recursive: true }).catch(() => []);
   const files = await Promise.all(names.map((name) => fs.stat(path.join(dir, name)).catch(() => undefined)));

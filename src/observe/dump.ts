@@ -1,5 +1,5 @@
-// Graphs as text for people and scripts: XLA_SAVE_TENSORS_FILE, and the listings in it. The layout is PyTorch/XLA's, so that
-// what reads its files (scripts/grab_graphs.py) reads these.
+// Dumps graphs as text: XLA_SAVE_TENSORS_FILE, in PyTorch/XLA's format, so that its tools (scripts/grab_graphs.py) can read the
+// files.
 import { DTYPES } from '../base/dtype.js';
 import { env, envFlag, envInteger } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
@@ -13,14 +13,14 @@ import { primitive } from '../pjrt/hlo-proto.js';
 import type { Executable } from '../pjrt/index.js';
 import type { Computation, Program, Request } from '../runtime/program.js';
 
-/** f32[2,3]{1,0}, as XLA writes it: the last dimension is the innermost. */
+/** f32[2,3]{1,0}, in XLA's notation: the last dimension is the innermost. */
 function shapeOf({ dtype, shape }: Aval): string {
   const layout = shape.length ? `{${shape.map((_, d) => shape.length - 1 - d)}}` : '';
   return `${primitive(DTYPES[dtype].hlo)}[${shape}]${layout}`;
 }
 const typeOf = (e: Expr): string => (e.avals ? `(${e.avals.map(shapeOf).join(', ')})` : shapeOf(e.aval));
 
-/** One node, taken apart for a line of text or a box of a drawing. */
+/** One node, prepared for a line of text or a box of a drawing. */
 interface Entry {
   readonly id: number;
   readonly op: string;
@@ -58,7 +58,7 @@ function locationOf(source: Source | undefined): [string, string][] {
 
 // ---- as text
 
-/** `IR {`, a line for each operation, `}`. What an explanation calls operation 8 is %7. */
+/** `IR {`, a line for each operation, `}`. Operation 8 of an explanation is %7. */
 export const graphListing = (computation: Listed): string => listing(computation, '');
 
 function listing(computation: Listed, indent: string): string {
@@ -78,7 +78,7 @@ function valueText(value: unknown, indent: string): string {
 
 const MOST_OF_A_VALUE = 64;
 
-/** For Graphviz: a box for each operation, an arrow from each input. */
+/** The graph for Graphviz: a box for each operation, an arrow from each input. */
 export function graphDot(computation: Listed): string {
   const entries = entriesOf(computation);
   const quoted = (lines: readonly string[]) => `"${lines.map((l) => l.replace(/["\\]/g, '\\$&')).join('\\n')}"`;
@@ -104,28 +104,28 @@ function formatWanted(): (typeof FORMATS)[number] {
   const name = env('XLA_SAVE_TENSORS_FMT') ?? 'text';
   const format = FORMATS.find((f) => f === name);
   if (format) return format;
-  throw new ArgumentError(`XLA_SAVE_TENSORS_FMT=${name} is not understood: give one of ${FORMATS.join(', ')}`);
+  throw new ArgumentError(`XLA_SAVE_TENSORS_FMT=${name} is not a format: use one of ${FORMATS.join(', ')}`);
 }
 
-/** Of each program, while XLA_SAVE_TENSORS_FILE is set. */
+/** The dump of each program, while XLA_SAVE_TENSORS_FILE is set. */
 const dumps = new WeakMap<Program, GraphDump>();
 
-/** Before a compile, so that a graph on which the compiler fails is in the file. */
+/** Writes before a compile, so that a graph on which the compiler fails is in the file. */
 export function dumpCompiling(program: Program, computation: Computation, stablehlo: string, request: Request): void {
   if (!env('XLA_SAVE_TENSORS_FILE')) return;
   let dump = dumps.get(program);
   if (!dump) dumps.set(program, (dump = new GraphDump(computation, stablehlo, program.hash)));
   dump.save(request);
 }
-/** Once it is compiled: the HLO, if that is the format. */
+/** Writes the HLO once it is compiled, if that is the format. */
 export const dumpCompiled = (program: Program, executable: Executable, request: Request): Promise<void> | undefined =>
   dumps.get(program)?.compiled(executable, request);
-/** Before a run; the first one was written for the compile. */
+/** Writes before a run, except for the first one, which was written for the compile. */
 export function dumpRunning(program: Program, request: Request): void {
   if (program.executions) dumps.get(program)?.save(request);
 }
 
-/** What is written of a program each time it is compiled or run. */
+/** The text that is written each time a program is compiled or run. */
 class GraphDump {
   readonly #rootHashes: string;
   readonly #hash: string;
@@ -161,7 +161,7 @@ class GraphDump {
   }
 }
 
-/** A hash for each result, of all that leads to it. */
+/** A hash for each result, of all operations it depends on. */
 function rootHashes({ nodes, roots }: Graph, isGiven: (e: Expr) => boolean): string[] {
   const hashes = new Map<Expr, string>();
   const words = (hash: string) => [hash.slice(0, 8), hash.slice(8)].map((half) => Number.parseInt(half, 16) | 0);

@@ -1,36 +1,48 @@
-// Why a program was compiled: which known program is nearest to it, what differs first, and what to write instead.
+// Explains why a program was compiled: finds the nearest known program, the first difference, and what to write instead.
 import { env } from '../base/env.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
-import { Aval } from '../ir/aval.js';
+import { isPlain } from '../base/tree.js';
+import { type Expr, nodeCount, type Signature } from '../ir/expr.js';
 import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
 import { placeOf } from '../ir/source.js';
+import { Body } from '../ops/prim/body.js';
 import { type Computation, keyOf, type Program, type ProgramKey, type Request } from '../runtime/program.js';
 import type { Layout } from '../stablehlo/emitter.js';
 import { CAUSES } from './debug.js';
 import { ByGroup } from './groups.js';
+import { compiles } from './registry.js';
 
-/** What is kept of a program to compare others with. */
+/** Facts about a program, kept to compare others with. */
 interface ProgramFacts {
-  /** Where in the user's code each node was made. */
+  /** The line of the user's code that made each node. */
   readonly sources: readonly string[];
-  /** What each given value is to the user, in the order of the given nodes. */
+  /** Each given value in the user's words, in the order of the given nodes. */
   readonly labels: readonly string[];
-  /** Makes these texts now, and lets go of what they are made of: call sites hold on to the user's models. */
+  /** Makes these texts now, and releases their sources: call sites keep the user's models alive. */
   settle(): void;
   readonly roots: readonly number[];
   readonly aliases: readonly number[];
   readonly flags: Readonly<Record<string, string>>;
-  /** How inputs and results lie on several devices. */
+  /** The shardings of inputs and results. */
   readonly layout: Layout | undefined;
+  readonly late: Late | undefined;
 }
 
-/** Of every program that is or was needed, as long as its key is kept. */
+/** A value that a plain loop computes now, although it was described before its last program ran. */
+interface Late {
+  /** FILE:LINE where it was made. */
+  readonly at: string;
+  /** true: that program computed it but did not keep it (carried from step to step). false: it could have computed it. */
+  readonly carried: boolean;
+}
+
+/** The facts of every program, as long as its key is kept. */
 const facts = new WeakMap<ProgramKey, ProgramFacts>();
 export const factsOf = (key: ProgramKey): ProgramFacts => facts.get(key)!;
 
-/** Keeps what programs are compared by; gives back the key. */
+/** Stores the facts of a program; returns its key. */
 export function describeProgram(
   computation: Computation,
   request: Request,
@@ -40,13 +52,32 @@ export function describeProgram(
   return key;
 }
 
-function makeFacts({ graph, labels, aliases, layout }: Computation, { compileOptions = {} }: Request): ProgramFacts {
+/** The last new program of a plain loop: the nodes it computed, and the number of nodes described by then. */
+let last: { readonly nodes: WeakSet<Expr>; readonly count: number; readonly request: Request } | undefined;
+const isPlainLoop = ({ cause, name }: Request): boolean => name === undefined && (cause === 'read' || cause === 'sync');
+
+function lateIn({ graph, isGiven }: Computation, request: Request): Late | undefined {
+  if (!isPlainLoop(request)) return undefined;
+  const before = last;
+  const nodes = graph.nodes.filter((e) => !isGiven(e) && e.inputs.length > 0);
+  last = { nodes: new WeakSet(nodes), count: nodeCount(), request };
+  if (!before || before.request === request) return undefined; // another part of the same call
+  const old = nodes.filter((e) => e.serial < before.count);
+  const newest = old.reduce<Expr | undefined>((a, b) => (a && a.serial > b.serial ? a : b), undefined);
+  if (!newest) return undefined;
+  const carried = before.nodes.has(newest);
+  return carried || old.length * 2 >= nodes.length ? { at: placeOf(newest.source), carried } : undefined;
+}
+
+function makeFacts(computation: Computation, request: Request): ProgramFacts {
+  const { graph, labels, aliases, layout } = computation;
+  const { compileOptions = {} } = request;
   const { xlaFlags = {}, ...others } = compileOptions;
   const flags = Object.entries({ ...xlaFlags, ...others });
   const places = graph.nodes.map((e) => e.source);
   const [sources, names] = [once(() => places.splice(0).map(placeOf)), once(labels)];
   return {
-    // Made when they are asked for: most programs are never explained.
+    // Made when needed: most programs are never explained.
     get sources() {
       return sources();
     },
@@ -58,32 +89,58 @@ function makeFacts({ graph, labels, aliases, layout }: Computation, { compileOpt
     aliases,
     flags: Object.fromEntries(flags.map(([k, v]) => [k, JSON.stringify(v)])),
     layout,
+    late: lateIn(computation, request),
   };
 }
 
-/** By itself: a closure above would share its scope with those that stay, and keep the graph and all its values. */
+/** At module level: a closure above would share its scope with those that are kept, and keep the graph and all its values. */
 const placesOfRoots = ({ roots, index }: Graph): number[] => roots.map((root) => index.get(root)!);
 
 export type DifferenceKind = keyof typeof FIXES;
 /** What to write instead. */
 const FIXES = {
   shape:
-    'every shape is a program of its own: pad the input to one of a few sizes (buckets), or leave the last short batch out',
-  dtype: "bring it to one dtype before the call: x.to('f32')",
+    'every shape needs another program: pad the input to one of a few sizes (buckets), or leave the last short batch out',
+  dtype: "convert it to one dtype before the call: x.to('f32')",
   constant:
     'a number in the code is part of the program: pass it as an argument of the compiled function, or keep it in a tensor and set that: lr.copy_(0.1)',
   option: 'the options of an operation are part of the program: keep them the same from step to step',
-  op: 'the code went another way: choose with where() or cond() inside one program, or keep what the branch depends on',
+  op: 'the code took another branch: choose with where() or cond() inside one program, or keep what the branch depends on',
   order: 'the same operations in another order are another program: make the order the same in every step',
   inputs: 'the step uses other tensors than before: create its state (moments, statistics) before the first step',
-  outputs: 'the step leaves other results: return and change the same tensors in every step (gradients, too)',
+  outputs: 'the step has other results: return and change the same tensors in every step (including gradients)',
   donation: 'the step changes other tensors in place than before: change the same ones in every step',
   growth:
-    'what is computed hangs on all that was before: change tensors in place (w.sub_(...), under noGrad) instead of making new ones, and detach() what is kept',
+    'a value of the last step is computed again, with all earlier steps: compute it with the loss, `await tx.sync(h, loss)`, ' +
+    'or write the step as a function for tx.compile; change parameters in place (w.sub_(...), under noGrad)',
+  together:
+    'read values together, in one program: `await tx.read(a, b, ...)`, or `await Promise.all([a.item(), b.item()])`',
   sharding:
-    'how its inputs lie on devices is part of a program: split the same ones the same way in every step (markSharding, shardBatch)',
+    'the shardings of inputs are part of a program: split the same inputs the same way in every step (markSharding, shardBatch)',
   flag: 'flags are part of a program: set them once, before the first step',
 } as const;
+
+/** The same for a plain loop, where values not computed yet become part of the program that needs them. */
+const otherStart =
+  'this step starts from other tensors: a sum that is reset in each epoch, data that is not computed yet ' +
+  '(`await tx.sync(data)` before the loop), other parameters, or another branch of your code. Similar steps use this program from now on';
+const otherRead =
+  'the value read here depends on other tensors than before: those of a first iteration, accumulated gradients, data that is ' +
+  'not computed yet (`await tx.sync(data)` before the loop), or another branch of your code. Similar reads use this program from now on';
+const PLAIN_FIXES: Partial<Record<Request['cause'], Partial<Record<DifferenceKind, string>>>> = {
+  step: { op: otherStart, inputs: otherStart },
+  read: {
+    op: otherRead,
+    inputs: otherRead,
+    shape:
+      'every shape needs another program: read several tensors together, in one program (`await tx.read(a, b, ...)`); ' +
+      'pad an input whose size changes to one of a few sizes (buckets)',
+  },
+};
+const inLoop = (d: Difference, { cause }: Request): Difference => ({
+  ...d,
+  fix: PLAIN_FIXES[cause]?.[d.kind] ?? d.fix,
+});
 
 export interface Difference {
   readonly kind: DifferenceKind;
@@ -91,42 +148,42 @@ export interface Difference {
   readonly what: string;
   readonly was: string;
   readonly now: string;
-  /** Where in the user's code: FILE:LINE, if it is known. */
+  /** FILE:LINE in the user's code, if known. */
   readonly at: string;
   readonly fix: string;
 }
 
-/** One compile, as the history keeps it. */
+/** One compile in the history. */
 export interface CompileRecord {
   readonly name: string | undefined;
   readonly cause: string;
   readonly hash: string;
   readonly when: Date;
-  /** Where the user's code called, FILE:LINE. */
+  /** FILE:LINE of the call in the user's code. */
   readonly at: string;
   readonly inputs: number;
   readonly outputs: number;
   readonly operations: number;
-  /** How many other programs the same function (or the same line) had. */
+  /** The number of earlier programs of the same function (or line). */
   readonly earlier: number;
-  /** The nearest of them, and what differs from it first. */
+  /** The nearest of them, and the first difference from it. */
   readonly nearest: string | undefined;
   readonly difference: Difference | undefined;
-  /** Seconds it took, and which cache had it; undefined while it is compiled. */
+  /** Its time in seconds, and the cache that had it; undefined while it is compiled. */
   readonly seconds: number | undefined;
   readonly cache: 'disk' | 'miss' | undefined;
 }
 
-/** What is kept of a compiled program; not the program itself, whose executable would be kept with it. */
-export interface Known {
+/** Facts about a compiled program; not the program itself, which would keep its executable alive. */
+export interface KnownProgram {
   readonly key: ProgramKey;
   executions: number;
   seconds: number;
-  /** Which cache had it; undefined while it is compiled. */
+  /** The cache that had it; undefined while it is compiled. */
   cache: Program['tier'] | undefined;
 }
 interface Group {
-  readonly latest: readonly Known[];
+  readonly latest: readonly KnownProgram[];
   readonly count: number;
 }
 
@@ -134,30 +191,32 @@ const MOST_RECORDS = 1000;
 const history: CompileRecord[] = [];
 const MOST_LATEST = 32;
 const NONE: Group = { latest: [], count: 0 };
-/** The programs of each function, or line: the latest, and how many there were. */
+/** The programs of each function or line: the latest ones, and their total number. */
 const groups = new ByGroup<Group>();
 
-/** Every compile so far, oldest first, with what differed from the nearest program that was known then. */
+/** Every compile so far, oldest first, with the difference from the nearest program known at that time. */
 export const explain = (): readonly CompileRecord[] => history.map((r) => ({ ...r }));
+/** The latest compile of this program. */
+export const compileOf = ({ hash }: ProgramKey): CompileRecord | undefined => history.findLast((r) => r.hash === hash);
 
 /** The latest programs of the same function, or line. */
-export const programsOf = (request: Request): readonly Known[] => (groups.get(request) ?? NONE).latest;
+export const programsOf = (request: Request): readonly KnownProgram[] => (groups.get(request) ?? NONE).latest;
 
 /** Why a program is compiled. */
 interface Explanation {
   /** For the debug output. */
   lines(): string[];
-  /** Logs it, once and after warm-up. */
+  /** Logs it once, after warm-up. */
   log(): void;
 }
 const EXPLAINED: Explanation = { lines: () => [], log() {} };
-const known = new WeakMap<Program, Known>();
+const known = new WeakMap<Program, KnownProgram>();
 const explanations = new WeakMap<Program, Explanation>();
-/** A rule has said already why it is compiled. */
+/** Programs whose compile was already explained by a rule. */
 const logged = new WeakSet<ProgramKey>();
 export const markLogged = (key: ProgramKey): void => void logged.add(key);
 
-/** Writes the compile down, and why it happens. */
+/** Records the compile and its explanation. */
 export function explainCompile(program: Program, request: Request): Explanation {
   const earlier = explanations.get(program);
   if (earlier) return earlier; // it is compiled twice
@@ -167,11 +226,15 @@ export function explainCompile(program: Program, request: Request): Explanation 
   return explanation;
 }
 
-/** XLA compiles it: no cache had it. */
+/** Logs the explanation: XLA compiles the program, which is in no cache. */
 export const logExplanation = (program: Program): void => explanations.get(program)?.log();
 
+/** The first programs of functions or lines. */
+const firsts = new WeakSet<Program>();
+
 export function noteCompiled(program: Program): void {
-  explanations.set(program, EXPLAINED); // the explanation holds on to the request
+  if (firsts.has(program) && program.tier === 'miss') compiles.first++;
+  explanations.set(program, EXPLAINED); // the explanation would keep the request alive
   const own = known.get(program);
   if (own) [own.seconds, own.cache] = [program.seconds, program.tier];
 }
@@ -183,17 +246,19 @@ export function noteStarted(program: Program): void {
 function explainNew(program: Program, request: Request): Explanation {
   const { key } = program;
   const { latest, count } = groups.get(request) ?? NONE;
-  const own: Known = { key, executions: 0, seconds: 0, cache: undefined };
+  const own: KnownProgram = { key, executions: 0, seconds: 0, cache: undefined };
   known.set(program, own);
   groups.set(request, { latest: [...latest, own].slice(-MOST_LATEST), count: count + 1 });
+  if (request.internal || (count === 0 && groups.get(request))) firsts.add(program); // a request without a group may be a loop
   const keys = latest.map((p) => p.key);
   const found = once(() => {
     const nearest = nearestOf(key, keys);
-    return { nearest, difference: growthOf(key, keys) ?? (nearest && differenceOf(nearest, key)) };
+    const difference = lateOf(key, keys) ?? growthOf(key, keys) ?? (nearest && differenceOf(nearest, key));
+    return { nearest, difference: difference && inLoop(difference, request) };
   });
   history.push(recordOf(program, own, request, count, found));
   if (history.length > MOST_RECORDS) history.shift();
-  const what = ({ what, was, now }: Difference) => `${what}: was ${was}, now ${now}`;
+  const what = ({ what, was, now }: Difference) => (was || now ? `${what}: was ${was}, now ${now}` : what);
   return {
     lines() {
       const { nearest, difference } = found();
@@ -202,7 +267,7 @@ function explainNew(program: Program, request: Request): Explanation {
       return [`Differs From ${nearest?.hash}: ${what(difference)}`, ...at];
     },
     log() {
-      if (!latest.length || logged.has(key) || env('TSXLA_LOG') === 'quiet') return;
+      if (!latest.length || request.internal || logged.has(key) || env('TSXLA_LOG') === 'quiet') return;
       if (request.name === undefined && count > MOST_LOGGED) return;
       const { difference } = found();
       if (!difference || !(isWarm(latest, request) || isLoop(count, difference.kind, request))) return;
@@ -214,13 +279,13 @@ function explainNew(program: Program, request: Request): Explanation {
     },
   };
 }
-/** Programs of a line that reads, after which they are known, or meant. */
+/** The most programs of a line that reads that are logged: more are taken as intended. */
 export const MOST_LOGGED = 16;
 
 type Found = () => { readonly nearest: ProgramKey | undefined; readonly difference: Difference | undefined };
 function recordOf(
   { key, inputs, outputs }: Program,
-  own: Known,
+  own: KnownProgram,
   { name, cause, source }: Request,
   earlier: number,
   found: Found,
@@ -249,7 +314,7 @@ function recordOf(
     },
   };
 }
-/** Makes it when it is first needed, and releases `make`. */
+/** Calls `make` when the value is first needed, and then releases it. */
 function once<T>(make: () => T): () => T {
   let [maker, value]: [(() => T) | undefined, T | undefined] = [make, undefined];
   return () => {
@@ -259,16 +324,16 @@ function once<T>(make: () => T): () => T {
 }
 
 export const who = ({ name, unnamed }: Request, at: string): string =>
-  name && !unnamed ? name : `${name ? 'the step' : 'what is read'} at ${at || 'an unknown place'}`;
+  name && !unnamed ? name : `${name ? 'the step' : 'the read'} at ${at || 'an unknown place'}`;
 
-const MOST_ADVICE = 4; // after so many programs the advice is known
-/** A line that reads, and compiles for the third time from the same calls, is a loop; another operation may be another tensor. */
+const MOST_ADVICE = 4; // advice is printed for the first programs only
+/** Whether a line is in a loop: it reads and compiles for the third time from the same calls. Another operation may be another tensor. */
 const isLoop = (earlier: number, kind: DifferenceKind, { name }: Request): boolean =>
   name === undefined && earlier >= 2 && kind !== 'op' && kind !== 'inputs';
 
-/** A function has run at least twice; a line that only reads is a loop once one program ran three times. */
-export function isWarm(known: readonly Known[], { name, cause }: Request): boolean {
-  if (cause === 'pending') return false; // the function itself explains
+/** Whether warm-up is over: a function has run at least twice; for a line that only reads, one program has run three times. */
+export function isWarm(known: readonly KnownProgram[], { name, cause }: Request): boolean {
+  if (cause === 'pending') return false; // the function itself is explained
   if (name === undefined) return known.some((p) => p.executions >= 3);
   return known.reduce((n, p) => n + p.executions, 0) >= 2;
 }
@@ -276,10 +341,12 @@ export function isWarm(known: readonly Known[], { name, cause }: Request): boole
 // ---- comparing
 
 const nodes = ({ words, nodeCount, symbols }: ProgramKey): NodeFact[] => nodesOf(words, nodeCount, symbols);
-const opName = (n: NodeFact): string => ('op' in n ? n.op.op : 'input');
+/** The public name of an operation. */
+const nameOf = (op: string): string => (op === 'case' ? 'cond' : op);
+const opName = (n: NodeFact): string => ('op' in n ? nameOf(n.op.op) : 'input');
 const typeOf = (n: NodeFact): string => ('op' in n ? n.op.types.join(', ') : String(n.given));
 
-/** The one with the most nodes in common, place by place; of equals the latest. */
+/** The known program with the most nodes in common, compared by position; the latest one among equals. */
 export function nearestOf(key: ProgramKey, known: readonly ProgramKey[]): ProgramKey | undefined {
   const [mine, own] = [nodes(key), factsOf(key)];
   let best: { key: ProgramKey; score: number } | undefined;
@@ -296,12 +363,21 @@ export function nearestOf(key: ProgramKey, known: readonly ProgramKey[]): Progra
   return best?.key;
 }
 
-/** A graph that gets longer from program to program, by the same number of operations. */
+/** A value that was read after others, but could have been computed with them. */
+function lateOf(key: ProgramKey, known: readonly ProgramKey[]): Difference | undefined {
+  const { late } = factsOf(key);
+  if (!known.length || !late || late.carried) return undefined;
+  const what = 'it was described before the last program ran, which could have computed it';
+  return { kind: 'together', what, was: '', now: '', at: late.at, fix: FIXES.together };
+}
+
+/** A graph that grows from program to program by the same number of operations. */
 function growthOf(key: ProgramKey, known: readonly ProgramKey[]): Difference | undefined {
   const [a, b, c] = [...known.slice(-2), key].map((p) => p.nodeCount);
   if (c === undefined || c - b! !== b! - a! || c <= b!) return undefined;
   const [was, now] = [b, c].map((n) => plural(n!, 'operation'));
-  return { kind: 'growth', what: 'the graph grows', was: was!, now: now!, at: '', fix: FIXES.growth };
+  const at = factsOf(key).late?.at ?? '';
+  return { kind: 'growth', what: 'the graph grows', was: was!, now: now!, at, fix: FIXES.growth };
 }
 
 export function differenceOf(before: ProgramKey, after: ProgramKey): Difference | undefined {
@@ -328,7 +404,7 @@ function graphDifference(before: ProgramKey, after: ProgramKey): Fixless | undef
   );
 }
 
-/** Inputs of other types, where their number is the same. */
+/** Inputs of other types, if their number is the same. */
 function inputDifference(before: ProgramFacts, after: ProgramFacts, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
   const given = (all: NodeFact[]) => all.flatMap((n, i) => ('given' in n ? [{ aval: n.given, place: i }] : []));
   const [was, now] = [given(a), given(b)];
@@ -341,23 +417,25 @@ function inputDifference(before: ProgramFacts, after: ProgramFacts, a: NodeFact[
   return { kind, what, was: String(was[i]!.aval), now: String(now[i]!.aval), at };
 }
 
-function opDifference({ sources }: ProgramFacts, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
+function opDifference({ sources }: Pick<ProgramFacts, 'sources'>, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
   const length = Math.max(a.length, b.length);
-  let number: Fixless | undefined; // if nothing else differs
+  let number: Fixless | undefined; // reported if nothing else differs
   for (let i = 0; i < length; i++) {
     const [m, n] = [a[i], b[i]];
     if (m && n && same(m, n)) continue;
     const at = sources[Math.min(i, b.length - 1)] ?? '';
     if (m && n && 'op' in m && 'op' in n && m.op.op === n.op.op) {
-      const what = `${n.op.op}`;
+      const what = opName(n);
       if (typeOf(m) !== typeOf(n)) {
         const kind = m.op.types[0]!.dtype === n.op.types[0]!.dtype ? 'shape' : 'dtype';
-        return { kind, what: `the result of ${what}`, was: typeOf(m), now: typeOf(n), at };
+        const result = what === 'parameter' ? 'an input' : `the result of ${what}`;
+        return { kind, what: result, was: typeOf(m), now: typeOf(n), at };
       }
       if (JSON.stringify(m.op.attrs) !== JSON.stringify(n.op.attrs)) {
-        const constant = n.op.op === 'constant';
-        const [was, now] = [showAttrs(m.op.attrs), showAttrs(n.op.attrs)];
-        if (!constant) return { kind: 'option', what, was, now, at };
+        const inner = bodyDifference(m.op, n.op);
+        if (inner) return inner;
+        const [was, now] = showOptions(m.op, n.op);
+        if (n.op.op !== 'constant') return { kind: 'option', what, was, now, at };
         number ??= { kind: 'constant', what: `a constant ${typeOf(n)}`, was, now, at };
         continue;
       }
@@ -370,7 +448,7 @@ function opDifference({ sources }: ProgramFacts, a: NodeFact[], b: NodeFact[]): 
   }
   return number;
 }
-/** A number in the code is named after the operation that uses it. */
+/** The operation that uses a number in the code, whose name the number gets in messages. */
 function useOf(all: NodeFact[], i: number): NodeFact | undefined {
   const n = all[i];
   if (!n || opName(n) !== 'constant') return n;
@@ -379,23 +457,76 @@ function useOf(all: NodeFact[], i: number): NodeFact | undefined {
 const same = (m: NodeFact, n: NodeFact): boolean =>
   'op' in m ? 'op' in n && m.op === n.op && String(m.inputs) === String(n.inputs) : 'given' in n && m.given === n.given;
 const show = (n: NodeFact | undefined): string => (n ? `${opName(n)} ${typeOf(n)}` : 'nothing');
-const showAttrs = (attrs: unknown): string => {
-  const fields = Object.entries((attrs ?? {}) as object).filter(([, value]) => !(value instanceof Aval));
-  return fields.length === 1 ? String(fields[0]![1]) : JSON.stringify(Object.fromEntries(fields));
+
+type Options = Readonly<Record<string, unknown>>;
+const optionsOf = ({ attrs }: Signature): Options => (attrs ?? {}) as Options;
+/** The names of the options that differ. */
+const otherOptions = (a: Options, b: Options): string[] =>
+  Object.keys({ ...a, ...b }).filter((k) => JSON.stringify(a[k]) !== JSON.stringify(b[k]));
+
+/** The difference inside a loop, a branch or a checkpoint. */
+function bodyDifference(a: Signature, b: Signature): Fixless | undefined {
+  const bodies = (x: Signature) =>
+    Object.values(optionsOf(x))
+      .flat()
+      .filter((part) => part instanceof Body);
+  const [before, after] = [bodies(a), bodies(b)];
+  for (const [i, body] of after.entries()) {
+    const was = before[i];
+    if (!was || was.toJSON() === body.toJSON()) continue;
+    const [m, n] = [was, body].map(({ graph: { nodes, index } }) =>
+      nodes.map((e): NodeFact => ({ op: e.signature, inputs: e.inputs.map((x) => index.get(x)!) })),
+    );
+    const found = opDifference({ sources: body.graph.nodes.map((e) => placeOf(e.source)) }, m!, n!);
+    const place = `in the body of ${nameOf(b.op)}`;
+    return found ? { ...found, what: `${found.what} ${place}` } : other(place);
+  }
+  return undefined;
+}
+const other = (place: string): Fixless => ({
+  kind: 'outputs',
+  what: `the results ${place} differ`,
+  was: '',
+  now: '',
+  at: '',
+});
+
+/** The options that differ, as the user writes them. */
+function showOptions(a: Signature, b: Signature): [was: string, now: string] {
+  const [was, now] = [optionsOf(a), optionsOf(b)];
+  if (b.op === 'slice') return [showSlice(was), showSlice(now)];
+  const names = otherOptions(was, now);
+  const isValue = b.op === 'constant' || names.length === 1;
+  const show = (options: Options) =>
+    names.map((name) => (isValue ? showOption(options[name]) : `${name} ${showOption(options[name])}`)).join(', ');
+  return [show(was), show(now)];
+}
+/** [0:8, 4:16:2] */
+const showSlice = (options: Options): string => {
+  const { start, limit, step } = options as Readonly<Record<'start' | 'limit' | 'step', readonly number[]>>;
+  return `[${start.map((from, d) => `${from}:${limit[d]}${step[d] === 1 ? '' : `:${step[d]}`}`).join(', ')}]`;
 };
+function showOption(x: unknown): string {
+  if (Array.isArray(x)) return `[${x.map(showOption).join(', ')}]`;
+  if (isPlain(x))
+    return `{ ${Object.entries(x)
+      .map(([k, v]) => `${k}: ${showOption(v)}`)
+      .join(', ')} }`;
+  return String(x);
+}
 const sorted = (all: NodeFact[]): string => all.map(show).sort().join();
 
-/** What lies elsewhere, where all else is the same. */
+/** The difference in shardings, if everything else is the same. */
 function shardingDifference({ layout: a }: ProgramFacts, { layout: b, labels }: ProgramFacts): Fixless | undefined {
   const show = (sharding: Sharding | undefined) => (sharding ? String(sharding) : 'on one device');
   const difference = (what: string, was: Sharding | undefined, now: Sharding | undefined): Fixless | undefined =>
     was === now ? undefined : { kind: 'sharding', what, was: show(was), now: show(now), at: '' };
   for (const i of labels.keys()) {
-    const found = difference(`where ${labels[i]} lies`, a?.parameters[i], b?.parameters[i]);
+    const found = difference(`the sharding of ${labels[i]}`, a?.parameters[i], b?.parameters[i]);
     if (found) return found;
   }
   for (const i of (b ?? a)?.results.keys() ?? []) {
-    const found = difference(`where result ${i} lies`, a?.results[i], b?.results[i]);
+    const found = difference(`the sharding of result ${i}`, a?.results[i], b?.results[i]);
     if (found) return found;
   }
   return undefined;
@@ -406,10 +537,10 @@ function resultDifference(a: ProgramFacts, b: ProgramFacts): Fixless | undefined
   if (String(a.roots) !== String(b.roots)) {
     const same = a.roots.length === b.roots.length;
     const text = (f: ProgramFacts) => (same ? `the operations ${f.roots}` : results(f));
-    return { kind: 'outputs', what: 'what the program leaves', was: text(a), now: text(b), at: '' };
+    return { kind: 'outputs', what: 'the results of the program', was: text(a), now: text(b), at: '' };
   }
   const donated = (f: ProgramFacts) => plural(f.aliases.filter((x) => x >= 0).length, 'input');
   if (String(a.aliases) !== String(b.aliases))
-    return { kind: 'donation', what: 'what is given up for its successor', was: donated(a), now: donated(b), at: '' };
+    return { kind: 'donation', what: 'the donated inputs', was: donated(a), now: donated(b), at: '' };
   return undefined;
 }

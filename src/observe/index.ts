@@ -1,5 +1,5 @@
-// What watches the runtime and reports to the user: metrics, explanations of compiles, rules, debug output, dumps, progress,
-// the search for NaNs. Importing this folder connects it; the runtime itself only knows the events in runtime/events.ts.
+// Observers of the runtime that report to the user: metrics, explanations of compiles, rules, debug output, dumps, progress, the
+// search for NaNs. Side effect of importing this folder: connects them. The runtime only knows the events in runtime/events.ts.
 import { checkTpu, type TpuName } from '../base/chips.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
@@ -15,12 +15,13 @@ import * as findings from './rules.js';
 import { checkProgram } from './rules-compile.js';
 import { beginWindows, noteEnd, noteRead, noteRun, noteTrace } from './rules-loop.js';
 import { checkGraph } from './rules-products.js';
+import { logClient, logLayout, logPlugin } from './setup.js';
 
 export { type CompileRecord, type Difference, explain } from './explain.js';
 export * as metrics from './metrics.js';
 export * as debug from './nans.js';
 export type { Finding, RuleName, RulesMode } from './rules.js';
-/** A TPU of the table, by its name: 'v6e'. */
+/** The name of a TPU in the table of chips: 'v6e'. */
 export type Chip = TpuName;
 
 const analysisOf = ({ hash, inputs, outputs }: Program, { cause, name, source }: Request) => ({
@@ -38,6 +39,8 @@ addSink({
     if (kind === 'trace') noteTrace(end - start);
     else if (kind === 'read') noteRead(request?.source, end - start);
   },
+  clientStarting: logPlugin,
+  clientStarted: logClient,
   stepStarted() {
     saveMetrics();
     printAnalysis();
@@ -50,6 +53,7 @@ addSink({
     const explanation = explainCompile(program, request);
     printCompilation(() => ({ ...analysisOf(program, request), notes: explanation.lines() }));
     dumpCompiling(program, computation, text, request);
+    logLayout(computation, request);
     beginProgress(program, text, request);
   },
   compilerStarted: logExplanation,
@@ -70,9 +74,9 @@ addSink({
   ran: (_program, request, start, end) => noteEnd(request, start, end),
 });
 
-/** tx.rules: the development rules, and what broke them. docs/rules.md is the guide. */
+/** tx.rules: the development rules, and the findings. docs/rules.md is the guide. */
 export const rules = {
-  /** What a finding does: 'warn' logs it once, 'error' throws a RuleError, 'off' looks for none. */
+  /** 'warn' logs each finding once, 'error' throws a RuleError, 'off' disables the rules. Default: 'warn'. */
   get mode(): findings.RulesMode {
     return findings.settings().mode;
   },
@@ -85,12 +89,12 @@ export const rules = {
   },
   findings: findings.findings,
   report: findings.report,
-  /** Forgets what was found, to begin anew, as after warm-up. */
+  /** Clears the findings, for a new start, such as after warm-up. */
   clear(): void {
     findings.clear();
     beginWindows();
   },
-  /** What the computation of these tensors would waste on a TPU that is not here. Nothing is computed. */
+  /** Findings for computing these tensors on a TPU, which this machine need not have. Nothing is computed. */
   check(tensors: HasExpr | readonly HasExpr[], { chip }: { readonly chip: Chip }): findings.Finding[] {
     const roots = (Array.isArray(tensors) ? tensors : [tensors]).map((t: HasExpr) => t.expr);
     return checkGraph(collect(roots, hasValue), hasValue, checkTpu(chip));

@@ -1,27 +1,27 @@
-// tx.metrics: the runtime's counters and metrics, and PyTorch/XLA's report of them. docs/metrics.md is the guide.
+// tx.metrics: the runtime's counters and metrics, and a report in PyTorch/XLA's format. docs/metrics.md is the guide.
 import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import { duration } from '../base/format.js';
-import { counters, findMetric, metrics } from './registry.js';
+import { compiles, counters, findMetric, metrics } from './registry.js';
 
 /** [seconds since 1970, value] */
 export type Sample = readonly [time: number, value: number];
 export interface MetricData {
-  /** How many values were recorded. */
+  /** The number of values recorded. */
   readonly total: number;
   /** Their sum. */
   readonly accumulator: number;
-  /** The latest of them, oldest first: as many as XLA_METRICS_SAMPLES says (1024). */
+  /** The latest values, oldest first. XLA_METRICS_SAMPLES sets their number. Default: 1024. */
   readonly samples: readonly Sample[];
 }
 
-/** The value of a counter; undefined if nothing was counted. */
+/** The value of a counter; undefined if it is 0. */
 export const counter = (name: string): number | undefined => counters.get(name)?.value || undefined;
 
-/** The counters that have counted something, sorted. */
+/** The names of the counters above 0, sorted. */
 export const counterNames = (): string[] => [...counters.keys()].filter(counter).sort();
 
-/** What was recorded under a name; undefined if nothing was. */
+/** The data of a metric; undefined if nothing was recorded. */
 export function metricData(name: string): MetricData | undefined {
   const metric = findMetric(name);
   if (!metric) return undefined;
@@ -30,17 +30,20 @@ export function metricData(name: string): MetricData | undefined {
   return { total, accumulator, samples: Array.from(values, (value, i) => [seconds(times[i]!), value]) };
 }
 
-/** The metrics that have samples, sorted. */
+/** The names of the metrics with samples, sorted. */
 export const metricNames = (): string[] => [...metrics.keys()].sort();
 
 export const clearCounters = (): void => counters.clear();
-export const clearMetrics = (): void => metrics.clear();
+export function clearMetrics(): void {
+  metrics.clear();
+  compiles.first = 0;
+}
 export function clearAll(): void {
   clearCounters();
   clearMetrics();
 }
 
-/** Operations that ran on the host instead of the device: none ever, an operation that cannot be compiled is an error. */
+/** Operations that ran on the host instead of the device. Always empty: an operation that cannot be compiled is an error. */
 export const executedFallbackOps = (): string[] => [];
 
 // ---- as text
@@ -68,7 +71,7 @@ function percentiles(): number[] {
   const list = text.split(':').map(Number);
   if (list.every((p) => p > 0 && p < 1)) return list.sort((a, b) => a - b);
   throw new ArgumentError(
-    `XLA_METRICS_PERCENTILES=${text} is not understood: give numbers between 0 and 1, as in ${DEFAULT_PERCENTILES}`,
+    `XLA_METRICS_PERCENTILES=${text} is not valid: use numbers between 0 and 1, as in ${DEFAULT_PERCENTILES}`,
   );
 }
 
@@ -102,7 +105,7 @@ function describeCounter(name: string): string {
 const describe = (metrics: readonly string[], counters: readonly string[]): string =>
   [...metrics.map(describeMetric), ...counters.map(describeCounter)].join('');
 
-/** All metrics and counters, as PyTorch/XLA writes them. */
+/** All metrics and counters, in PyTorch/XLA's format. */
 export const report = (): string => describe(metricNames(), counterNames());
 
 const SHORT = {
@@ -113,7 +116,7 @@ export interface ShortReportOptions {
   readonly counters?: readonly string[];
   readonly metrics?: readonly string[];
 }
-/** The report of some metrics and counters; what is not named is CompileTime, ExecuteTime and the like. */
+/** A report of some metrics and counters. Default: CompileTime, ExecuteTime and similar ones. */
 export function shortReport({ counters = [], metrics = [] }: ShortReportOptions = {}): string {
   return describe(metrics.length ? metrics : SHORT.metrics, counters.length ? counters : SHORT.counters);
 }

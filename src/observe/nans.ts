@@ -1,13 +1,12 @@
-// tx.debug: finding out what goes wrong. docs/debugging.md is the guide.
+// tx.debug.nans: the switch of the search for NaN and infinities. docs/debug-nans.md is the guide.
 import { env, envFlag } from '../base/env.js';
 import { checkOptions } from '../base/options.js';
 import { recordCalls } from '../ir/source.js';
-import { keepBefore } from '../runtime/cell.js';
 import { addSink } from '../runtime/events.js';
 import { recordModules } from './module-names.js';
 
 export interface NansOptions {
-  /** Whether infinities are reported, too. Default: true. */
+  /** Also report infinities. Default: true. */
   readonly infs?: boolean;
 }
 interface Mode {
@@ -20,21 +19,20 @@ let checking: Disposable | undefined;
 function setMode(now: Mode): void {
   mode = now;
   recordCalls(now.on);
-  keepBefore(now.on);
   recordModules(now.on);
   checking?.[Symbol.dispose]();
   checking = undefined;
   if (!now.on) return;
-  const loading = import('./nonfinite.js'); // with the first program under way
+  const loading = import('./nonfinite.js'); // loaded while the first program runs
   checking = addSink({
     checkResults: async (ran, compute) => (await loading).findNonfinite(ran, compute, now.infs),
   });
 }
 
 /**
- * Turns the search for NaN and infinities on, or off with false. While it is on, a step, a compiled function, a read or a
- * sync whose results hold one throws a NonfiniteError that names the operation that made it. Default: what
- * TSXLA_DEBUG_NANS says. `using _ = tx.debug.nans()` turns it back at the end of the block.
+ * Turns the search for NaN and infinities on, or off with false. While it is on, a step, compiled function, read or sync with
+ * such a value in its results throws a NonfiniteError that names the operation that produced it. Default: TSXLA_DEBUG_NANS, or
+ * off. `using _ = tx.debug.nans()` restores the previous setting at the end of the block.
  */
 export function nans(on = true, options: NansOptions = {}): Disposable {
   checkOptions('debug.nans', ['infs'], options);

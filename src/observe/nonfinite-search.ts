@@ -1,5 +1,5 @@
-// Where a NaN or an infinity comes from: a graph is run once more with the statistics of every value, also of those inside
-// loops, branches and checkpoints, and the way is followed back from the results.
+// Finds the origin of a NaN or an infinity: runs a graph once more with statistics of every value, including those inside loops,
+// branches and checkpoints, and follows them back from the results.
 import type { TypedArray } from '../base/dtype.js';
 import { literal } from '../base/literal.js';
 import { isFloat } from '../base/promote.js';
@@ -18,7 +18,7 @@ import { concat, sliceDim } from '../ops/prim/slice.js';
 import { widest } from '../stablehlo/emitter.js';
 import { measured } from './statistics.js';
 
-/** Of the elements of a value: how many are NaN, how many infinite, and the range of the others. */
+/** Statistics of a value: the numbers of NaN and infinite elements, and the range of the others. */
 export interface Statistics {
   readonly nan: number;
   readonly inf: number;
@@ -27,7 +27,7 @@ export interface Statistics {
 }
 export type Kind = 'nan' | 'inf';
 
-/** Operations whose result is that of their operand with the same number, element by element, in any shape. */
+/** Operations whose results have the elements of the operand at the same position, in any shape. */
 const SAME = new Set([
   'reshape',
   'transpose',
@@ -40,7 +40,7 @@ const SAME = new Set([
   'shardingConstraint',
   'customVjp',
 ]);
-/** Operations that only choose, convert or put together elements of their operands. */
+/** Operations that only select, convert or join elements of their operands. */
 const MOVES = new Set([
   ...SAME,
   ...[
@@ -59,24 +59,24 @@ const MOVES = new Set([
 
 // ---- a graph with its statistics
 
-/** An operation with bodies: each runs once for each pass, with its statistics in rows of its own. */
+/** An operation with bodies: each runs once for each pass, with separate rows of statistics. */
 interface Inner {
   readonly levels: readonly Level[];
   readonly bodies: readonly Body[];
   readonly passes: number;
-  /** Its first row, the rows of a pass, and what the first of those says: which body ran, or which pass was kept. */
+  /** Its first row, the rows per pass, and the meaning of the first of those: the body that ran, or the pass that was kept. */
   start: number;
   readonly width: number;
   readonly head?: 'body' | 'pass';
 }
 
-/** The nodes of a graph or of a body, and in which row the statistics of each of their results are. */
+/** The nodes of a graph or body, and the row with the statistics of each of their results. */
 class Level {
   readonly rows = new Map<Expr, readonly number[]>();
   readonly inner = new Map<Expr, Inner>();
-  /** A loop that is computed by one with more results. */
+  /** Loops that are computed by another loop with more results. */
   readonly cover = new Map<Expr, Expr>();
-  /** What it is given: the graph's inputs, or a body's parameters. */
+  /** The given nodes: the graph's inputs, or a body's parameters. */
   readonly given: ReadonlySet<Expr>;
   readonly #counts: Expr[] = [];
   readonly #ranges: Expr[] = [];
@@ -87,7 +87,7 @@ class Level {
 
   constructor(
     readonly graph: Graph,
-    /** What stands for each node: its results. What is given is there from the start. */
+    /** The replacement results of each node; those of given nodes exist from the start. */
     readonly values: Map<Expr, readonly Expr[]>,
     isMeasured: (given: Expr) => boolean,
   ) {
@@ -103,7 +103,7 @@ class Level {
         values.set(e, values.get(cover)!);
       } else this.#add(e);
     }
-    for (const inner of this.inner.values()) inner.start += this.width; // bodies' rows come after its own
+    for (const inner of this.inner.values()) inner.start += this.width; // rows of bodies follow its own
     this.width += this.#blocks;
     this.#counts.push(...this.#blockCounts);
     this.#ranges.push(...this.#blockRanges);
@@ -135,7 +135,7 @@ class Level {
     this.rows.set(e, rows);
   }
 
-  /** An operation with bodies, whose statistics are further results of it. */
+  /** Rebuilds an operation with bodies, with their statistics as additional results. */
   #withBodies(e: Expr, inputs: readonly Expr[]): readonly Expr[] | undefined {
     const region = REGIONS[e.op.name]?.(e);
     if (!region) return undefined;
@@ -143,7 +143,7 @@ class Level {
     const parts = bodies.map((body) => levelOf(body, isMeasured));
     const most = Math.max(...parts.map((p) => p.level.width));
     if (!most) return undefined;
-    const head = bodies.length > 1; // which one ran
+    const head = bodies.length > 1; // a row for the body that ran
     const width = most + (head ? 1 : 0);
     const wide = parts.map(({ level, params, outs }, i) => {
       const { counts, ranges } = level.tables;
@@ -172,7 +172,7 @@ class Level {
     this.#blockRanges.push(reshape(ranges, [count, 2]));
   }
 
-  /** A loop of unknown length keeps the statistics of one pass: the first with a NaN, else the first with an infinity. */
+  /** Rebuilds a loop of unknown length. It keeps the statistics of one pass: the first with a NaN, else with an infinity. */
   #whileLoop(e: Expr, inputs: readonly Expr[]): readonly Expr[] | undefined {
     if (e.op.name !== 'while') return undefined;
     const { fixed, condition, body } = e.attrs as { fixed: number; condition: Body; body: Body };
@@ -203,7 +203,7 @@ class Level {
   }
 }
 
-/** A body with its statistics. `isMeasured`: whether those of a parameter are not those of an operand of the whole. */
+/** A body with its statistics. `isMeasured`: whether a parameter needs its own, as it differs from the operand. */
 function levelOf(body: Body, isMeasured: (param: number) => boolean) {
   const params = body.params.map((p) => parameter(p.aval));
   const level = new Level(
@@ -214,12 +214,12 @@ function levelOf(body: Body, isMeasured: (param: number) => boolean) {
   return { level, params, outs: body.results.map((r) => level.values.get(r)![0]!) };
 }
 
-/** The roots of a graph, computed from what stands for the nodes that are given. */
+/** The roots of a graph, computed from replacements of the given nodes. */
 export function rootsFrom(graph: Graph, values: ReadonlyMap<Expr, Expr>): Expr[] {
   const level = new Level(graph, new Map([...values].map(([e, x]) => [e, [x]])), () => false);
   return graph.roots.map((root) => level.values.get(root)![0]!);
 }
-/** The words of random numbers, which are integers. */
+/** Whether a node is the (integer) words of random numbers. */
 export const isRandomWord = (e: Expr): boolean => e.op === PICK && e.inputs[0]!.op.name === 'threefry2x32';
 
 const indexOf = (pick: Expr): number => (pick.attrs as { index: number }).index;
@@ -228,7 +228,7 @@ const remade = (e: Expr, inputs: readonly Expr[], attrs: unknown, avals: Expr['a
     const node = new Expr(e.op, inputs, attrs, e.aval, avals, false);
     return avals ? results(node) : [node];
   });
-/** A constant with one value everywhere: the host knows it. */
+/** A constant with one value for all elements, whose statistics the host knows. */
 const isSplat = (e: Expr): boolean =>
   e.op.name === 'constant' && !(e.attrs as { value: string }).value.startsWith('[') && isFloat(e.dtype);
 
@@ -270,7 +270,7 @@ const REGIONS: Readonly<Record<string, (e: Expr) => Region>> = {
   }),
 };
 
-// ---- following it back
+// ---- following values back to their origin
 
 /** A graph or a body in one of its passes. */
 interface Frame {
@@ -289,7 +289,7 @@ export interface Point {
 
 export interface Origin {
   readonly point: Point;
-  /** The operation that uses it, on the way to a result. */
+  /** The operation that uses it, on the path to a result. */
   readonly user: Point | undefined;
 }
 
@@ -299,7 +299,7 @@ export class Search {
   #counts: TypedArray = new Int32Array();
   #ranges: TypedArray = new Float32Array();
 
-  /** `values`: what stands for the nodes that are given. */
+  /** `values`: replacements of the given nodes. */
   constructor(
     readonly graph: Graph,
     values: ReadonlyMap<Expr, Expr>,
@@ -321,7 +321,7 @@ export class Search {
     return { frame, node: frame.level.cover.get(own) ?? own, index };
   }
 
-  /** The points whose values this one is made of. */
+  /** The points that this one is computed from. */
   sources({ frame, node, index }: Point): Point[] {
     const { parent, level } = frame;
     const inner = level.inner.get(node);
@@ -333,7 +333,7 @@ export class Search {
     return node.inputs.map((x) => this.point(x, frame));
   }
 
-  /** What a result of an operation with bodies is inside them: in its last pass, or in each of them. */
+  /** The points inside its bodies for a result of an operation: in the last pass, or in every pass. */
   #results(frame: Frame, node: Expr, inner: Inner, index: number): Point[] {
     const { length, carried, reverse } = node.attrs as Scan;
     if (inner.head === 'pass') {
@@ -362,7 +362,7 @@ export class Search {
     return inside;
   }
 
-  /** What a body's parameter is outside of this pass. */
+  /** The point outside of this pass for a body's parameter. */
   #argument(frame: Frame, param: number): Point {
     const { frame: outer, node, body, pass } = frame.parent!;
     const outside = (i: number) => this.point(node.inputs[i]!, outer);
@@ -375,7 +375,7 @@ export class Search {
     return this.point(body.results[param - fixed]!, before);
   }
 
-  /** Undefined: of integers and booleans. */
+  /** The statistics of a point; undefined for integers and booleans. */
   statistics(point: Point): Statistics | undefined {
     for (let p = point; ; ) {
       const { frame, node, index } = p;
@@ -401,7 +401,7 @@ export class Search {
     return (this.statistics(point)?.[kind] ?? 0) > 0;
   }
 
-  /** Where values of this kind in these points come from: the first points on the way that have some, in the order of computing. */
+  /** The origins of values of this kind in these points: the first points on the path with such values, in order of computation. */
   origins(from: readonly Point[], kind: Kind): Origin[] {
     const seen = new Map<Frame, Set<string>>();
     const found: Origin[] = [];
@@ -421,7 +421,7 @@ export class Search {
     return found.sort((a, b) => earlier(a.point, b.point));
   }
 
-  /** Whether the infinities of a point were only handed on from values that are given. */
+  /** Whether all infinities of a point were only passed on from given values. */
   isCopy(point: Point): boolean {
     const stack = [point];
     const seen = new Set<Expr>();
@@ -438,7 +438,7 @@ export class Search {
     }
     return true;
   }
-  /** The loop that handed on a value from a pass of which no statistics were kept. */
+  /** The loop that passed on a value from a pass without kept statistics. */
   #loopOf({ frame }: Point): Point {
     const { frame: outer, node } = frame.parent!;
     return { frame: outer, node, index: 0 };
@@ -447,12 +447,12 @@ export class Search {
     return frame.parent?.body.params.includes(node) ?? false;
   }
 
-  /** What an operation was given. */
+  /** The operands of an operation. */
   operands({ frame, node }: Point): Point[] {
     return node.inputs.map((x) => this.point(x, frame));
   }
 
-  /** The loops around a point, outermost first, and which of their passes it is in. */
+  /** The loops around a point, outermost first, with its pass in each. */
   loops({ frame }: Point): { readonly node: Expr; readonly pass: number; readonly length: number | undefined }[] {
     const loops = [];
     for (let f = frame; f.parent; f = f.parent.frame) {
@@ -463,7 +463,7 @@ export class Search {
     return loops;
   }
 
-  /** Whether it is one of the values that the graph is given. */
+  /** Whether a point is one of the graph's given values. */
   isGiven({ frame, node }: Point): boolean {
     return !frame.parent && frame.level.given.has(node);
   }
@@ -484,7 +484,7 @@ function ofSplat({ attrs, aval }: Expr): Statistics {
   return { ...EMPTY, ...(isInf ? { inf: aval.size } : { nan: aval.size }) };
 }
 
-/** Where a point is in the order of computing: outermost first, a node's number and the pass of its loop. */
+/** The position of a point in the order of computation: from the outermost level, a node's number and its loop's pass. */
 function placeOf({ frame, node }: Point): number[] {
   const place = [node.serial];
   for (let f = frame; f.parent; f = f.parent.frame) {

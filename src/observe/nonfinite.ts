@@ -1,5 +1,5 @@
-// The check behind tx.debug.nans: a program whose results hold a NaN or an infinity is run again in a form that finds the
-// operation which made it. Loaded when the check is switched on.
+// The check behind tx.debug.nans: a program with a NaN or an infinity in its results is run again in a form that finds the
+// operation that produced it. Loaded when the check is turned on.
 import type { DType, TypedArray } from '../base/dtype.js';
 import { NonfiniteError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
@@ -29,7 +29,7 @@ import {
 } from './nonfinite-search.js';
 import { nonfiniteFlags } from './statistics.js';
 
-/** The error for a program whose results are not finite, or nothing. `infs`: whether infinities are errors, too. */
+/** The error for a program with nonfinite results; undefined if they are finite. `infs`: whether infinities are errors too. */
 export async function findNonfinite(ran: Ran, compute: Compute, infs: boolean): Promise<NonfiniteError | undefined> {
   const { computation, outputs } = ran;
   const floats = computation.graph.roots.flatMap(({ aval }, i) => (isFloat(aval.dtype) && aval.size ? [i] : []));
@@ -39,8 +39,8 @@ export async function findNonfinite(ran: Ran, compute: Compute, infs: boolean): 
   const [inf, nan] = [1, 2].map((kind) => floats.filter((_, j) => Number(flags[j]) === kind)) as [number[], number[]];
   const kind: Kind = nan.length ? 'nan' : 'inf';
   const roots = nan.length || !infs ? nan : inf;
-  // The result with the least before it first: the loss, of which gradients and weights follow. One search is enough, but
-  // where its infinities are meant.
+  // The result with the fewest operations first: the loss, which gradients and weights depend on. One search is enough, unless
+  // its infinities turn out to be intended.
   const size = new Map(roots.map((i) => [i, collect([computation.graph.roots[i]!], computation.isGiven).nodes.length]));
   const bad = roots.toSorted((a, b) => size.get(a)! - size.get(b)!);
   const [first, ...others] = bad;
@@ -60,8 +60,8 @@ function holding({ aval }: Expr, { value, sharding }: Partial<NodeRecord>): Expr
 
 const MOST_WORDS = 2 ** 24;
 /**
- * The words of random numbers, computed before. In the program of the search XLA would compute them again for the statistics of
- * each value that is made of them: for a few hundred numbers that took minutes to compile.
+ * The words of random numbers, computed beforehand. Inside the search program, XLA would compute them again for the statistics
+ * of each value that depends on them: with a few hundred numbers, that took minutes to compile.
  */
 async function randomWords(graph: Graph, values: ReadonlyMap<Expr, Expr>, compute: Compute): Promise<Map<Expr, Expr>> {
   const words = graph.nodes.filter(isRandomWord);
@@ -80,7 +80,7 @@ class Finder {
   readonly #search: Search;
   readonly #names: Map<Expr, Name>;
   readonly #kind: Kind;
-  /** The results that are not finite, and those that are searched. */
+  /** The nonfinite results, and those among them that are searched. */
   readonly #bad: readonly number[];
   readonly #roots: readonly Expr[];
 
@@ -116,7 +116,7 @@ class Finder {
       return new NonfiniteError(`${this.#head()} ${why}${UNCHANGED}`, { details: this.#details(), cause });
     }
     const points = this.#roots.map((root) => search.point(root));
-    // Infinities that were written down, or only handed on, are meant.
+    // Infinities that are constants in the code, or only passed on, are intended.
     const from = kind === 'nan' ? points : points.filter((p) => !search.has(p, 'inf') || !search.isCopy(p));
     const isMeant = ({ point }: Origin) => kind === 'inf' && isConstant(point);
     const all = search.origins(from, kind);
@@ -126,7 +126,7 @@ class Finder {
       const isLost = !from.some((p) => search.has(p, kind));
       return kind === 'inf' && (!from.length || !isLost) ? undefined : this.#unexplained();
     }
-    // A NaN of infinities: what made those is what went wrong.
+    // If a NaN comes from infinities, their origin is the cause.
     const isMade = kind === 'nan' && !search.isGiven(first.point);
     const causes = isMade ? search.origins(search.sources(first.point), 'inf').filter((o) => !isConstant(o.point)) : [];
     const cause = causes.find((o) => search.isGiven(o.point)) ?? causes[0];
@@ -158,7 +158,7 @@ class Finder {
     );
   }
 
-  /** The program gave what its operations, one by one, do not. */
+  /** The error if the operations, run one by one, give finite values. */
   #unexplained(): NonfiniteError {
     return new NonfiniteError(
       `${this.#head()} Run again operation by operation, all values are finite: the compiled program rounds differently. Compute in a wider dtype.${UNCHANGED}`,
@@ -183,7 +183,7 @@ class Finder {
     return `${who}: ${shown} ${names.length > 1 ? 'are' : 'is'} ${WORD[this.#kind]}.`;
   }
 
-  // ---- what a point is
+  // ---- describing a point
 
   #describe(point: Point): string {
     const { op, call, gradientOf, file, line, module, iterations } = this.#facts(point);
@@ -225,7 +225,7 @@ class Finder {
     };
   }
 
-  /** A value that was given, and where it is not finite. */
+  /** A given value, and the position of its first nonfinite element. */
   async #input(node: Expr, kind: Kind) {
     const { computation, given } = this.#ran;
     const i = computation.parameters.indexOf(node);
@@ -255,14 +255,14 @@ class Finder {
   }
 }
 
-/** A value in a message and in `details`: its type, and of floats the statistics. */
+/** A value in a message and in `details`: its type, and statistics for floats. */
 interface Value extends Partial<Statistics> {
   readonly dtype: DType;
   readonly shape: Shape;
 }
 interface Facts {
   readonly op: string;
-  /** The function of the API whose part it is. */
+  /** The API function it is part of. */
   readonly call: string | undefined;
   readonly gradientOf: readonly string[];
   readonly file: string | undefined;
@@ -290,10 +290,10 @@ function pathOf(source: Source | undefined, loops: ReturnType<Search['loops']>):
 interface Name {
   /** model.layers.0.weight */
   readonly path: string;
-  /** The same in a sentence. */
+  /** The same for use in a sentence. */
   readonly text: string;
 }
-/** The names of inputs that are tensors of modules whose code made a part of the graph, or belong to one. */
+/** The names of inputs that are tensors of modules whose code made a part of the graph, or optimizer state of such tensors. */
 function namesOf({ computation, given, cells = [] }: Ran): Map<Expr, Name> {
   const names = new Map<Expr, Name>();
   const tensorsOf = modules()?.tensorsOf;
@@ -301,8 +301,7 @@ function namesOf({ computation, given, cells = [] }: Ran): Map<Expr, Name> {
   const known = new Map<Cell | Expr, NamedTensor>();
   for (const root of rootsOf(computation.graph.nodes))
     for (const tensor of tensorsOf(root))
-      for (const key of [tensor.cell, tensor.expr, tensor.cell.before])
-        if (key && !known.has(key)) known.set(key, tensor);
+      for (const key of [tensor.cell, tensor.expr]) if (!known.has(key)) known.set(key, tensor);
   computation.parameters.forEach((p, i) => {
     const cell = cells[i];
     const own = (cell && known.get(cell)) ?? known.get(given[i]!);
@@ -331,10 +330,10 @@ function showValue({ dtype, shape, nan, inf, min, max }: Value): string {
   return [type, finite, bad].filter(Boolean).join(', ');
 }
 
-/** Operations that overflow where their operands are large, and have no pole. */
+/** Operations without poles, which overflow only for large operands. */
 const GROWING = new Set(['mul', 'add', 'sub', 'dot', 'exp', 'convert', 'reduceSum', 'cumsum', 'convolution']);
 const LARGEST: Partial<Record<DType, string>> = { f16: '65504', bf16: '3.39e38', f32: '3.40e38' };
-/** What to do about an infinity of finite operands. */
+/** Advice for an infinity from finite operands. */
 function overflow(kind: Kind, { op, result }: Facts): string {
   const limit = LARGEST[result.dtype];
   if (kind !== 'inf' || !limit || !GROWING.has(op)) return '';

@@ -1,12 +1,12 @@
-// A compile that takes long says so: on a terminal in one line that is rewritten, elsewhere in a line now and then.
+// Progress of long compiles: on a terminal as one line that is rewritten, otherwise as a line now and then.
 import { bytes } from '../base/format.js';
 import { notice } from '../base/log.js';
 import type { Program, Request } from '../runtime/program.js';
 
-const FIRST = 2; // seconds before anything is said on a terminal
+const FIRST = 2; // seconds before anything is shown on a terminal
 const LINES = [30, 60, 120, 300, 600, 1200, 1800, 3600]; // seconds, for logs
 
-/** What ends the progress of each program that is being compiled. */
+/** Functions that end the progress of each program being compiled. */
 const ends = new WeakMap<Program, () => void>();
 
 export function beginProgress(program: Program, text: string, { name = 'a program' }: Request): void {

@@ -1,36 +1,39 @@
-// Counters and metrics under PyTorch/XLA's names, and which events of the runtime they come from. A counter is a number; a
-// metric keeps a total and its latest samples.
+// Counters and metrics under PyTorch/XLA's names, and the runtime events that feed them. A counter is a number; a metric keeps
+// a total and its latest samples.
 import { envInteger } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
 import type { CountKind, EventSink, SpanKind } from '../runtime/events.js';
 
-/** What a metric's values are: nanoseconds, bytes, or numbers of something. */
+/** The unit of a metric's values: nanoseconds, bytes, or plain numbers. */
 export type Kind = 'counter' | 'time' | 'bytes' | 'value';
 
-/** Every name there is (and `xla::OP` for each operation), its kind and its meaning; docs/metrics.md shows this table. */
+/** Every name (besides `xla::OP` for each operation), its kind and its meaning; docs/metrics.md shows this table. */
 export const NAMES = {
   CachedCompile: ['counter', 'programs that were needed and in the memory cache'],
-  CreateCompileHandles: ['counter', 'executables made: compiled, or loaded from the disk cache'],
-  CreateDataHandles: ['counter', 'device buffers made: by programs and by transfers'],
+  CreateCompileHandles: ['counter', 'executables created: compiled, or loaded from the disk cache'],
+  CreateDataHandles: ['counter', 'device buffers created by programs and transfers'],
   CreateXlaTensor: ['counter', 'tensors made'],
   DestroyCompileHandles: ['counter', 'executables freed'],
   DestroyDataHandles: ['counter', 'device buffers freed'],
   ExecuteComputation: ['counter', 'programs started on one device'],
   ExecuteReplicated: ['counter', 'programs started on several devices'],
-  MarkStep: ['counter', 'steps: each `sync()`, and each call of a `step` or a `compile`d function'],
+  MarkStep: [
+    'counter',
+    'steps: each `sync()`, each call of a `step` or a `compile`d function, each `step()` of an optimizer outside of those',
+  ],
   PersistentCacheDeserializeFailure: ['counter', 'executables in the disk cache that could not be loaded'],
   PersistentCacheHit: ['counter', 'executables loaded from the disk cache'],
-  PersistentCacheMiss: ['counter', 'executables looked for in the disk cache that were not there'],
-  ReshardData: ['counter', 'arrays that were split over devices in another way'],
-  StableHloCompile: ['counter', "programs given to XLA's compiler: all of them are StableHLO"],
-  SyncTensorsToData: ['counter', 'arrays of the host that were brought to the device because a program needed them'],
+  PersistentCacheMiss: ['counter', 'executables not found in the disk cache'],
+  ReshardData: ['counter', 'arrays whose sharding was changed'],
+  StableHloCompile: ['counter', "programs passed to XLA's compiler, all as StableHLO"],
+  SyncTensorsToData: ['counter', 'host arrays moved to the device because a program needed them'],
   UncachedCompile: ['counter', 'programs that were needed and not in the memory cache'],
   XlaMarkSharding: ['counter', 'calls of `markSharding`'],
 
   CompileTime: ['time', 'one compile by XLA'],
   DeviceLockWait: ['time', 'waiting for earlier steps, before a step is started'],
   ExecuteReplicatedTime: ['time', 'one run on several devices, until the last is done'],
-  ExecuteTime: ['time', 'one run on one device, until its results are there (not until it is started)'],
+  ExecuteTime: ['time', 'one run on one device, until its results are ready (not until it is started)'],
   InboundData: ['bytes', 'one transfer from the device'],
   InputOutputAliasCount: ['value', 'inputs of a program whose memory its results take over'],
   LazyTracing: ['time', "one run of a step's function, which describes the program"],
@@ -39,7 +42,7 @@ export const NAMES = {
   RunCachedGraphInputData: ['time', 'gathering the inputs for one call of a `step` or a `compile`d function'],
   RunCachedGraphOutputData: ['time', 'handing out the results of one call of a `step` or a `compile`d function'],
   TensorsGraphSize: ['value', 'operations in a program'],
-  TensorToData: ['time', "making one device buffer of the host's numbers"],
+  TensorToData: ['time', 'creating one device buffer from host numbers'],
   TransferFromDeviceTime: ['time', 'one transfer from the device'],
   TransferToDeviceTime: ['time', 'one transfer to the device'],
 } as const satisfies Readonly<Record<string, readonly [Kind, string]>>;
@@ -55,7 +58,7 @@ class Metric {
   total = 0;
   accumulator = 0;
   readonly #size = envInteger('XLA_METRICS_SAMPLES', 1024, 1);
-  readonly #times = new Float64Array(this.#size); // a ring: the next sample takes the place of the oldest
+  readonly #times = new Float64Array(this.#size); // a ring buffer: the next sample overwrites the oldest
   readonly #values = new Float64Array(this.#size);
 
   constructor(readonly kind: Exclude<Kind, 'counter'>) {}
@@ -67,7 +70,7 @@ class Metric {
     this.#values[place] = value;
   }
 
-  /** When the values came, by performance.now(). */
+  /** The times of the values, by performance.now(). */
   get times(): Float64Array {
     return this.#oldestFirst(this.#times);
   }
@@ -81,9 +84,11 @@ class Metric {
   }
 }
 
-/** Bounded: names are those of NAMES and of operations, and a metric is a ring. */
+/** Bounded: names are those of NAMES and of operations, and a metric is a ring buffer. */
 export const counters = new Map<string, { value: number }>();
 export const metrics = new Map<string, Metric>();
+/** The number of CompileTime samples for the first program of a function or line, which are expected. */
+export const compiles = { first: 0 };
 
 const kindOf = (name: string): Kind | undefined =>
   name.startsWith('xla::') ? 'counter' : (NAMES as Readonly<Record<string, readonly [Kind, string]>>)[name]?.[0];
@@ -99,7 +104,7 @@ export function count(name: CounterName, by = 1): void {
   else refuse(name, 'a counter');
 }
 
-/** Adds a sample (0.05 us): nanoseconds, bytes or a number, as the metric's kind says. `at` is a time of performance.now(). */
+/** Adds a sample (0.05 us) in the metric's unit. `at` is a time of performance.now(). */
 export function record(name: MetricName, value: number, at = performance.now()): void {
   let metric = metrics.get(name);
   if (!metric) {
@@ -132,6 +137,7 @@ const SPANS: Readonly<
   upload: { times: ['TensorToData', 'TransferToDeviceTime'], bytes: 'OutboundData', counter: 'SyncTensorsToData' },
   read: { times: ['TransferFromDeviceTime'], bytes: 'InboundData' },
   loadFromDisk: { times: ['PersistentCacheLoad'], counter: 'PersistentCacheHit' },
+  loaderWait: { times: [] }, // only for profiles: PyTorch/XLA has no such metric
 };
 const opCounters = new Map<string, CounterName>(); // as many as there are operations
 

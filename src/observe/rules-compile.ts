@@ -1,8 +1,9 @@
-// Rules that a program shows before it is compiled: shapes and numbers that keep changing, and what its products cost on the
-// device it is for.
+// Rules checked before a program is compiled: shapes and numbers that keep changing, and the cost of its matrix products on the
+// device.
 import { BoundedMap } from '../base/bounded.js';
 import { sizeOf } from '../base/dtype.js';
 import { plural, seconds } from '../base/format.js';
+import { noticeOnce } from '../base/log.js';
 import type { Aval } from '../ir/aval.js';
 import { nodesOf } from '../ir/graph.js';
 import { placeOf } from '../ir/source.js';
@@ -11,7 +12,7 @@ import {
   differenceOf,
   factsOf,
   isWarm,
-  type Known,
+  type KnownProgram,
   MOST_LOGGED,
   markLogged,
   nearestOf,
@@ -19,48 +20,53 @@ import {
   who,
 } from './explain.js';
 import { broken, type Finding, isChecked } from './rules.js';
-import { checkProducts, productsOf, totalFlops } from './rules-products.js';
+import { checkProducts, isRounded, productsOf, totalFlops } from './rules-products.js';
 
-/** As many kinds of one thing are a habit: one more than a last short batch makes. */
+/** This many shapes or values are a pattern: one more than a short last batch causes. */
 const HABIT = 3;
-/** Smaller programs do not matter for what their products cost. */
+/** Programs with fewer FLOPs are not checked for the cost of their products. */
 const LEAST_FLOPS = 1e9;
 
-/** What a client says of its devices. */
+const ROUNDED =
+  "products of f32 are computed in bf16 on this TPU, as in PyTorch/XLA: tx.setFloat32MatmulPrecision('highest') keeps all bits";
+
+/** The platform and devices of a client. */
 interface Platform {
   readonly platform: string;
   readonly devices: readonly { readonly kind: string }[];
 }
 
-/** Looks at a program that is about to be compiled. Throws a RuleError if that is the mode. */
+/** Checks a program that is about to be compiled. Throws a RuleError in mode 'error'. */
 export function checkProgram(key: ProgramKey, computation: Computation, device: Platform, request: Request): void {
-  if (!isChecked()) return;
+  if (!isChecked() || request.internal) return;
   const place = placeOf(request.source);
   const name = who(request, place);
   const known = programsOf(request);
-  const isMeant = request.name === undefined && known.length >= MOST_LOGGED; // a line that reads whatever comes
+  // A line that reads many different values, or values one by one, for which explain.ts has better advice.
+  const isMeant = (request.name === undefined && known.length >= MOST_LOGGED) || factsOf(key).late?.carried === false;
   const numbers = known.length && !isMeant ? checkConstants(key, known, name, place) : [];
-  if (request.name !== undefined || isWarm(known, request)) {
+  if (request.name !== undefined || (isWarm(known, request) && !isMeant)) {
     for (const finding of numbers) if (broken(finding, finding.place)) markLogged(key);
-    const shapes = known.length >= HABIT - 1 && request.cause !== 'pending'; // what is pending has the shapes of the step
+    const shapes = known.length >= HABIT - 1 && request.cause !== 'pending'; // pending values have the shapes of the step
     if (shapes) for (const finding of checkShapes(key, known, name, place)) if (broken(finding, name)) markLogged(key);
   }
   if (device.platform === 'cpu') return;
   const products = productsOf(computation.graph, computation.isGiven);
+  if (device.platform === 'tpu' && products.some(isRounded)) noticeOnce(ROUNDED);
   if (totalFlops(products) < LEAST_FLOPS) return;
   const chip = device.platform === 'tpu' ? device.devices[0]!.kind : undefined;
   for (const finding of checkProducts(products, name, chip)) broken(finding, name);
 }
 
-const costOf = (known: readonly Known[]): string =>
-  `${plural(known.length, 'compile')} took ${seconds(known.reduce((sum, p) => sum + p.seconds, 0))}, and here is one more`;
+const costOf = (known: readonly KnownProgram[]): string =>
+  `${plural(known.length, 'compile')} took ${seconds(known.reduce((sum, p) => sum + p.seconds, 0))}, and this is one more`;
 
 // ---- shapes
 
-/** The calls that came with each type of one input. */
+/** The number of calls with each type of one input. */
 type Seen = Map<Aval, number>;
 
-/** The inputs of a program by what they are to the user; of several with one name, each has its number. */
+/** The inputs of a program by name; several with the same name are numbered. */
 function inputsOf(key: ProgramKey): Map<string, Aval> {
   const { labels } = factsOf(key);
   const given = nodesOf(key.words, key.nodeCount, key.symbols).flatMap((n) => ('given' in n ? [n.given] : []));
@@ -73,7 +79,7 @@ function inputsOf(key: ProgramKey): Map<string, Aval> {
   return inputs;
 }
 
-function checkShapes(key: ProgramKey, known: readonly Known[], name: string, place: string): Finding[] {
+function checkShapes(key: ProgramKey, known: readonly KnownProgram[], name: string, place: string): Finding[] {
   const others = known.map((p) => ({ inputs: inputsOf(p.key), calls: Math.max(1, p.executions) }));
   for (const [label, aval] of inputsOf(key)) {
     const seen: Seen = new Map([[aval, 1]]);
@@ -87,7 +93,7 @@ function checkShapes(key: ProgramKey, known: readonly Known[], name: string, pla
     const sizes = advice.dims.map(({ dim, sizes }) => `dim ${dim} was ${some(sizes)}`).join(', ');
     const what = `${name} is compiled for ${seen.size} shapes of ${label}: ${sizes}`;
     const fix = `pad ${pads} and mask the padding (${percent(advice.padding)} more elements in the calls so far); leave a last short batch out`;
-    return [{ rule: 'shapes', place, what, cost: costOf(known), fix }]; // the other inputs change with it
+    return [{ rule: 'shapes', place, what, cost: costOf(known), fix }]; // other inputs usually change with it
   }
   return [];
 }
@@ -96,10 +102,10 @@ const percent = (share: number): string => `${Math.round(share * 100)}%`;
 const some = (sizes: readonly number[]): string =>
   sizes.length > 8 ? `${sizes.slice(0, 7).join(', ')} ... ${sizes.at(-1)}` : sizes.join(', ');
 
-/** The sizes to pad to: powers of two, from 128 on multiples of it. */
+/** The sizes to pad to: powers of two up to 128, then multiples of 128. */
 const rounded = (n: number): number => (n > 128 ? Math.ceil(n / 128) * 128 : 2 ** Math.ceil(Math.log2(Math.max(1, n))));
 const FEW = 4;
-/** So many sizes are still few if they are round: somebody has chosen them. */
+/** Up to this many sizes are accepted if they are round, since the user has chosen them. */
 const CHOSEN = 8;
 
 export interface Advice {
@@ -108,11 +114,11 @@ export interface Advice {
     readonly sizes: readonly number[];
     readonly buckets: readonly number[];
   }[];
-  /** How many more elements there are for it, over all calls. */
+  /** The fraction of additional elements that it causes, over all calls. */
   readonly padding: number;
 }
 
-/** What to pad an input to that came in these shapes; undefined if they are buckets already. */
+/** The sizes to pad an input of these shapes to; undefined if they are buckets already. */
 export function adviceFor(seen: ReadonlyMap<Aval, number>): Advice | undefined {
   const all = [...seen];
   const [[{ shape }]] = all as [[Aval, number]];
@@ -129,7 +135,7 @@ export function adviceFor(seen: ReadonlyMap<Aval, number>): Advice | undefined {
   return { dims, padding: sum(padded) / sum(({ size }) => size) - 1 };
 }
 
-/** The few of the round sizes that pad least: for each, the best way to have it as the largest, with one more at a time. */
+/** The few round sizes that pad least, by dynamic programming: for each size, the best buckets with it as the largest. */
 function bucketsFor(calls: ReadonlyMap<number, number>): readonly number[] {
   const uses = new Map<number, number>();
   for (const [size, n] of calls) uses.set(rounded(size), (uses.get(rounded(size)) ?? 0) + n);
@@ -153,14 +159,14 @@ function bucketsFor(calls: ReadonlyMap<number, number>): readonly number[] {
 
 const FIXES = {
   constant: 'pass the number as an argument of the compiled function, or keep it in a tensor: lr.copy_(tx.tensor(0.1))',
-  index: 'an index that changes is a tensor: x.indexSelect(0, i), with i an argument or a tensor',
+  index: 'make an index that changes a tensor: x.indexSelect(0, i), with i an argument or a tensor',
 } as const;
 
 const MOST_SEEN = 1000;
-/** The values that were seen at one place of one function. */
+/** The values seen at one place of one function. */
 const values = new BoundedMap<string, BoundedMap<string, true>>(MOST_SEEN);
 
-function checkConstants(program: ProgramKey, known: readonly Known[], name: string, place: string): Finding[] {
+function checkConstants(program: ProgramKey, known: readonly KnownProgram[], name: string, place: string): Finding[] {
   const nearest = nearestOf(
     program,
     known.map((p) => p.key),

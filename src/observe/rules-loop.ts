@@ -1,5 +1,5 @@
-// Rules that only a running loop shows: values that are read at every step, and steps that are over before the next is
-// started. Counted in windows of steps, and judged when the next window begins: less than 0.5 us a step.
+// Rules checked while a loop runs: values read at every step, and steps that end before the next one is started. Counted in
+// windows of steps, and judged when the next window begins: costs less than 0.5 us a step.
 import { seconds } from '../base/format.js';
 import { placeOf, type Source } from '../ir/source.js';
 import type { Program, Request } from '../runtime/program.js';
@@ -8,11 +8,11 @@ import { ByGroup } from './groups.js';
 import { broken, isChecked } from './rules.js';
 
 const WINDOW = 50;
-/** In milliseconds: a shorter step is over before the host has started the next one... */
+/** Device time in ms: a shorter step ends before the host has started the next one... */
 const TINY = 0.2;
-/** ...if the host does nothing else: a loop that takes longer waits for data, or for people. */
+/** ...if the host does nothing else. Step time in ms: a loop that takes longer waits for data, or for people. */
 const PROMPT = 2;
-/** Milliseconds that a finding must have cost before it is said. */
+/** Milliseconds that a finding must have cost before it is reported. */
 const WORTH_SAYING = 1000;
 
 /** The steps of one function, since the window began; times in milliseconds. */
@@ -22,7 +22,7 @@ class Loop {
   /** Steps that are done, and how long the device worked on them. */
   done = 0;
   busy = 0;
-  /** Describing steps. */
+  /** Time spent describing steps. */
   traced = 0;
   /** Steps after which something was read, the time spent waiting for it, and the longest wait. */
   reads = 0;
@@ -30,7 +30,7 @@ class Loop {
   slowest: { readonly source: Source | undefined; readonly time: number } | undefined;
   /** Whether something was read since the last step. */
   hasRead = false;
-  /** What each rule has cost so far, over all windows. */
+  /** The cost of each rule so far, over all windows. */
   readonly lost = { reads: 0, dispatch: 0 };
 
   begin(now: number): void {
@@ -41,19 +41,23 @@ class Loop {
 }
 
 const loops = new ByGroup<Loop>();
-/** When all windows began anew. */
+/** The time when all windows were restarted. */
 let cleared = 0;
-/** Of the step that was started last: what is read now is read in its loop. */
+/** The loop of the last started step: reads are counted for it. */
 let latest: Loop | undefined;
-/** When the device was done with the last run that ended. */
+/** The time when the device finished its last run. */
 let lastEnd = 0;
-/** Describing the step that is started next: one is traced right before it runs. */
+/** Time spent describing the next step: it is traced right before it runs. */
 let traced = 0;
 let closures = 0;
 
 /** A program is about to run. */
 export function noteRun(program: Program, request: Request): void {
   if (request.cause !== 'compile' || !isChecked()) return;
+  if (request.internal) {
+    latest = undefined; // reads are the library's own now
+    return;
+  }
   const now = performance.now();
   let loop = loops.get(request);
   if (!loop) loops.set(request, (loop = new Loop()));
@@ -80,12 +84,12 @@ export function noteEnd(request: Request, start: number, now: number): void {
   const loop = request.cause === 'compile' && loops.get(request);
   if (loop) {
     loop.done++;
-    loop.busy += now - Math.max(start, lastEnd); // before that, the device worked on an earlier one
+    loop.busy += now - Math.max(start, lastEnd); // until then, the device worked on an earlier run
   }
   lastEnd = now;
 }
 
-/** Something was read, after waiting for so long. */
+/** A value was read, after waiting for `time`. */
 export function noteRead(source: Source | undefined, time: number): void {
   if (!latest || closures) return;
   if (!latest.hasRead) latest.reads++;
@@ -94,7 +98,7 @@ export function noteRead(source: Source | undefined, time: number): void {
   if (!(latest.slowest && latest.slowest.time >= time)) latest.slowest = { source, time };
 }
 
-/** Runs what was to be done after a step: what it reads is there, and the loop does not wait. */
+/** Runs a step closure, whose reads are not counted: values are ready, and the loop does not wait. */
 export async function offLoop<T>(run: () => T): Promise<Awaited<T>> {
   closures++;
   try {
@@ -104,22 +108,22 @@ export async function offLoop<T>(run: () => T): Promise<Awaited<T>> {
   }
 }
 
-/** Every window begins anew. */
+/** Restarts every window. */
 export const beginWindows = (): void => void (cleared = performance.now());
 
 function judge(loop: Loop, now: number, program: Program, request: Request): void {
   const place = placeOf(request.source);
   const name = who(request, place);
   const time = now - loop.began;
-  const changesState = program.donated > 0; // else its results are all it is called for
+  const changesState = program.donated > 0; // otherwise it is called only for its results
   if (loop.reads * 2 > WINDOW && changesState) {
     loop.lost.reads += loop.waited;
     const finding = {
       rule: 'reads',
       place: placeOf(loop.slowest!.source),
-      what: `${name}: something is read after ${loop.reads} of ${WINDOW} steps`,
+      what: `${name}: values are read after ${loop.reads} of ${WINDOW} steps`,
       cost: `${show(loop.waited / WINDOW)} of waiting a step, ${percent(loop.waited / time)} of the loop's time`,
-      fix: 'read every 50th step, or let afterStep(fn, loss) call fn when the value is there: the loop does not wait for it',
+      fix: 'read every 50th step, or let afterStep(fn, loss) call fn when the value is ready, without blocking the loop',
     } as const;
     broken(finding, name, loop.lost.reads < WORTH_SAYING);
   }

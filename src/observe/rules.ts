@@ -1,25 +1,27 @@
-// The development rules of XLA devices ("compile once, execute many"), watched while the program runs: what breaks one is a
-// finding, with its place, what it costs, and what to write instead. docs/rules.md is the guide.
+// The development rules of XLA devices ("compile once, execute many"), checked while the program runs: a violation is a finding
+// with its place, its cost, and a fix. docs/rules.md is the guide.
 import { BoundedMap } from '../base/bounded.js';
 import { env, isFirstProcess } from '../base/env.js';
 import { ArgumentError, RuleError } from '../base/errors.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 
-/** Every rule, and what keeping it means. */
+/** Every rule. */
 export const RULES = {
-  shapes: 'an input has one shape, or one of a few',
-  constants: 'what changes from step to step is a tensor or an argument, not a number in the code',
+  shapes: 'an input has one shape, or one of a few shapes',
+  constants: 'values that change from step to step are tensors or arguments, not numbers in the code',
   reads: 'the loop does not wait for a value at every step',
+  pending: 'each iteration of a loop is computed before the next one is described',
   lanes: 'feature sizes fill the lanes of a TPU',
   precision: 'products are computed in bf16',
-  dispatch: 'a step keeps the device busy for longer than it takes to start it',
+  dispatch: 'a step keeps the device busy for longer than starting it takes',
+  stale: 'a compiled function describes the same program at each call',
 } as const;
 export type RuleName = keyof typeof RULES;
 
 export interface Finding {
   readonly rule: RuleName;
-  /** In the user's code, FILE:LINE; empty if it is not known. */
+  /** FILE:LINE in the user's code; empty if not known. */
   readonly place: string;
   readonly what: string;
   readonly cost: string;
@@ -35,7 +37,7 @@ interface Settings {
 }
 
 let current: Settings | undefined;
-/** TSXLA_RULES says what they are at first. */
+/** The settings, initially from TSXLA_RULES. */
 export const settings = (): Settings => (current ??= parse(env('TSXLA_RULES') ?? 'warn'));
 
 function parse(text: string): Settings {
@@ -43,7 +45,7 @@ function parse(text: string): Settings {
   const ignored = rest.map((word) => word.replace(/^-/, ''));
   if (!isMode(mode!) || rest.some((word, i) => !word.startsWith('-') || !isRule(ignored[i]!))) {
     throw new ArgumentError(
-      `TSXLA_RULES=${text} is not understood: ${MODES.join(', ')}, and after it rules to leave out: warn,-reads ` +
+      `TSXLA_RULES=${text} is not valid: write ${MODES.join(', ')}, and after it rules to leave out: warn,-reads ` +
         `(${Object.keys(RULES).join(', ')})`,
     );
   }
@@ -57,13 +59,13 @@ export function setMode(mode: RulesMode): void {
   settings().mode = mode;
 }
 
-/** Whether anyone wants to know (0.01 us). */
+/** Whether a rule, or any, is checked (0.01 us). */
 export const isChecked = (rule?: RuleName): boolean => {
   const { mode, ignored } = settings();
   return mode !== 'off' && !(rule && ignored.has(rule));
 };
 
-/** How long something took depends on the machine: it is logged, and never thrown. */
+/** Rules that depend on timings, and so on the machine: they are logged, and never thrown. */
 const TIMED: ReadonlySet<RuleName> = new Set(['dispatch']);
 
 const MOST_FINDINGS = 1000;
@@ -71,9 +73,8 @@ const found = new BoundedMap<string, Finding>(MOST_FINDINGS);
 const said = new BoundedMap<string, true>(MOST_FINDINGS);
 
 /**
- * A rule is broken: written down, and said once, or thrown if the mode is 'error'. `subject` is the function it is about: a
- * later finding about the same takes the place of the first. `quiet`: it has not cost enough yet to be said.
- * Gives back whether it was said now.
+ * Records a violation, and logs it once, or throws in mode 'error'. `subject` is the function concerned: a later finding for
+ * the same one replaces the first. `quiet`: it has not cost enough yet to be logged. Returns whether it was logged now.
  */
 export function broken(finding: Finding, subject: string, quiet = false): boolean {
   if (!isChecked(finding.rule)) return false;
@@ -89,12 +90,12 @@ export function broken(finding: Finding, subject: string, quiet = false): boolea
 const describe = ({ rule, place, what, cost, fix }: Finding): string =>
   `rule ${rule}: ${what}: ${cost}${place && `\n    at ${place}`}\n    ${fix}`;
 
-/** What was found so far. */
+/** The findings so far. */
 export const findings = (): Finding[] => [...found.values()];
 
 /** The same as text. */
 export function report(): string {
-  if (!found.size) return `No rule was broken (${Object.keys(RULES).join(', ')}).\n`;
+  if (!found.size) return `No findings (${Object.keys(RULES).join(', ')}).\n`;
   const parts = findings().map(
     ({ rule, place, what, cost, fix }) =>
       `\n${rule}: ${RULES[rule]}\n  found: ${what}\n${place && `  at:    ${place}\n`}  cost:  ${cost}\n  fix:   ${fix}\n`,
@@ -102,5 +103,5 @@ export function report(): string {
   return `${plural(found.size, 'finding')}\n${parts.join('')}`;
 }
 
-/** Forgets what was found; what was said is not said again. */
+/** Clears the findings; what was logged is not logged again. */
 export const clear = (): void => found.clear();

@@ -1,5 +1,5 @@
-// What a value holds, in a few numbers that a program computes beside it: how many elements are NaN or infinite, and the
-// range of the others.
+// Operations that compute statistics of a value next to it: the numbers of NaN and infinite elements, and the range of the
+// others.
 import { literal } from '../base/literal.js';
 import { range } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
@@ -16,7 +16,7 @@ const splat = (e: Emitter, value: number, type: Aval): Ssa => {
   return type.rank ? e.op('broadcast_in_dim', [x!], [type], { broadcast_dimensions: i64s([]) })[0]! : x!;
 };
 
-/** Where a value is NaN and where it is infinite; `wide`: the value in a type that every device compares. */
+/** Masks of NaN and infinite elements; `wide`: the value in a type that every device can compare. */
 function kindsOf(e: Emitter, x: Ssa): { wide: Ssa; type: Aval; nan: Ssa; inf: Ssa } {
   const own = e.typeOf(x);
   const type = own.withDType(own.dtype === 'f64' ? 'f64' : 'f32');
@@ -33,7 +33,7 @@ function kindsOf(e: Emitter, x: Ssa): { wide: Ssa; type: Aval; nan: Ssa; inf: Ss
   return { wide, type, nan: nan!, inf: inf! };
 }
 
-/** [1] of a float: 2 if an element is NaN, else 1 if one is infinite, else 0. One pass over it. */
+/** A flag [1] for a float: 2 if an element is NaN, else 1 if one is infinite, else 0. Takes one pass. */
 const FLAGS: Op = {
   name: 'nonfiniteFlags',
   lower(e, [x], { aval }) {
@@ -42,7 +42,7 @@ const FLAGS: Op = {
     const ints = type.withDType(int.dtype);
     const [ofInf] = e.op('select', [inf, splat(e, 1, ints), splat(e, 0, ints)], [ints]);
     const [flags] = e.op('select', [nan, splat(e, 2, ints), ofInf!], [ints]);
-    const body = e.region([int, int], (xs) => e.op('maximum', xs, [int])); // devices cannot join flags by or
+    const body = e.region([int, int], (xs) => e.op('maximum', xs, [int])); // devices cannot combine flags with `or`
     const [all] = e.op('reduce', [flags!, splat(e, 0, int)], [int], over(type), [body]);
     return e.op('reshape', [all!], [aval]);
   },
@@ -50,8 +50,8 @@ const FLAGS: Op = {
 export const nonfiniteFlags = (x: Expr): Expr => new Expr(FLAGS, [x], null, Aval.of('i32', [1]));
 
 /**
- * A float, with [[NaN, infinite]] and [[least, largest finite]] of it. XLA neither merges nor moves anything across: what
- * is measured is what the operation as it is written gives, and what comes after it is computed from that.
+ * A float, with its [[NaN, infinite]] counts and [[least, largest finite]] range. A barrier keeps XLA from fusing across: the
+ * measured value is the operation's own result, and later operations use exactly that value.
  */
 const MEASURE: Op = {
   name: 'measure',
