@@ -1,10 +1,10 @@
-// Padding to buckets: sequences of any length become arrays of a few, so that few programs are compiled.
+// Pads sequences to a few bucket lengths, so that few programs are compiled.
 import { checkWhole } from '../base/check.js';
-import { DTYPES, type HostArray, sizeOf } from '../base/dtype.js';
+import { DTYPES, type HostArray, numbersIn, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { encodeNumbers } from '../base/float.js';
 import { checkOptions as checkNames } from '../base/options.js';
-import { isFloat } from '../base/promote.js';
+import { isComplex, isFloat } from '../base/promote.js';
 import { leafName } from '../base/tree.js';
 import type { Tensor } from '../tensor/tensor.js';
 import {
@@ -18,16 +18,16 @@ import {
 } from './collate.js';
 
 export interface BucketOptions extends CollateOptions {
-  /** Lengths are padded to multiples of this (128 unless told), or to the next of `buckets`. */
+  /** Lengths are padded to multiples of this (default: 128), or to the next of `buckets`. */
   readonly multiple?: number;
   readonly buckets?: readonly number[];
-  /** With `multiple`: no longer than this. */
+  /** The maximum length, with `multiple`. */
   readonly maxLength?: number;
-  /** What a sequence that is longer than the last bucket, or maxLength, is: an error, or cut off. */
+  /** Sequences longer than the last bucket or maxLength are an error or truncated. Default: 'error'. */
   readonly tooLong?: 'error' | 'truncate';
-  /** The paths of the sequences; every array of an item, unless told. */
+  /** The paths of the sequences. Default: every array of an item. */
   readonly sequences?: readonly string[];
-  /** What is put behind a sequence: a number for all, or by the leaf's path: { '.labels': -100 }. */
+  /** The padding value: a number for all, or by the leaf's path: { '.labels': -100 }. Default: 0. */
   readonly padValue?: number | Readonly<Record<string, number>>;
 }
 
@@ -35,7 +35,7 @@ export interface BucketOptions extends CollateOptions {
 export type Bucketed<T> = (T extends ArrayLike<number | bigint> | HostArray | Tensor
   ? { readonly values: HostArray }
   : Collated<T, HostArray>) & {
-  /** bool [items, length]: where there is something. */
+  /** bool [items, length]: true for elements of sequences, false for padding. */
   readonly mask: HostArray;
   /** i32 [items]. */
   readonly lengths: HostArray;
@@ -54,7 +54,7 @@ const OPTIONS = ['multiple', 'buckets', 'maxLength', 'tooLong', 'sequences', 'pa
 function checkOptions(o: BucketOptions): BucketOptions {
   checkNames('bucketCollate', OPTIONS, o);
   if (o.buckets && (o.multiple !== undefined || o.maxLength !== undefined))
-    throw new ArgumentError('bucketCollate: buckets and multiple or maxLength: give one of them');
+    throw new ArgumentError('bucketCollate: buckets cannot be combined with multiple or maxLength: give one of them');
   if (o.buckets && !o.buckets.length) throw new ArgumentError('bucketCollate: buckets is empty');
   for (const b of o.buckets ?? []) checkWhole('bucketCollate: a bucket', b, 1);
   checkWhole('bucketCollate: multiple', o.multiple ?? 128, 1);
@@ -64,8 +64,8 @@ function checkOptions(o: BucketOptions): BucketOptions {
 
 /**
  * Pads the sequences of a batch (the first dimension of every array in an item) to the next bucket, and adds `mask` and
- * `lengths`. An item that is one sequence gives { values, mask, lengths }; an object gives itself with them. Numbers and
- * texts of an item are stacked.
+ * `lengths`. An item that is one sequence becomes { values, mask, lengths }; an object gets these as further fields. Numbers
+ * and strings of an item are stacked.
  */
 export function bucketCollate(options: BucketOptions = {}) {
   const o = checkOptions(options);
@@ -75,7 +75,7 @@ export function bucketCollate(options: BucketOptions = {}) {
     const taken = paths.find((path) => /^\.?(mask|lengths)$/.test(path));
     if (taken)
       throw new ArgumentError(
-        `bucketCollate: the items have ${taken.replace('.', '')} of their own, which it adds: give theirs another name`,
+        `bucketCollate: the items have a field ${taken.replace('.', '')}, which bucketCollate adds: rename it`,
       );
     const columns = await Promise.all(
       paths.map((path, leaf) =>
@@ -87,8 +87,7 @@ export function bucketCollate(options: BucketOptions = {}) {
       ),
     );
     const sequences = columns.filter((c) => c.isSequence);
-    if (!sequences.length)
-      throw new ShapeError('bucketCollate: the items have no sequence (an array): use the usual collate');
+    if (!sequences.length) throw new ShapeError('bucketCollate: the items have no sequence (an array): use collate');
     const lengths = flats.map((_, item) => lengthOf(sequences, item, o));
     const length = bucketOf(Math.max(...lengths), o)!;
     const padded = columns.map(({ texts, arrays, isSequence, path }) => {
@@ -106,7 +105,7 @@ export function bucketCollate(options: BucketOptions = {}) {
   };
 }
 
-/** What all items have in one place: texts, or arrays. */
+/** The leaves of all items at one path: strings or arrays. */
 interface Column {
   readonly path: string;
   readonly texts?: readonly string[];
@@ -118,7 +117,7 @@ async function columnOf(leaves: readonly Leaf[], path: string, { dtype, sequence
   if (texts.length === leaves.length) return { path, texts, arrays: [], isSequence: false };
   if (texts.length)
     throw new DTypeError(
-      `bucketCollate: ${path} is a text in some items and a number in others: it must be one of them`,
+      `bucketCollate: ${path} is a string in some items and a number in others: all must be the same`,
     );
   const numbers = leaves as Exclude<Leaf, string>[];
   const type = dtypeOfColumn(numbers, path, dtype);
@@ -128,7 +127,7 @@ async function columnOf(leaves: readonly Leaf[], path: string, { dtype, sequence
 const padOf = ({ padValue = 0 }: BucketOptions, path: string): number =>
   typeof padValue === 'number' ? padValue : (padValue[path] ?? 0);
 
-/** How much of an item's sequences is kept. */
+/** The length of an item's sequences after truncation. */
 function lengthOf(columns: readonly Column[], item: number, o: BucketOptions): number {
   const [n, ...others] = columns.map((c) => c.arrays[item]!.shape[0]!);
   const odd = others.findIndex((m) => m !== n);
@@ -141,19 +140,23 @@ function lengthOf(columns: readonly Column[], item: number, o: BucketOptions): n
   const most = o.buckets?.at(-1) ?? o.maxLength!;
   if (o.tooLong === 'truncate') return most;
   throw new ShapeError(
-    `bucketCollate: item ${item} of the batch has ${n} elements, more than ${most}: pass { tooLong: 'truncate' } to cut it off, ` +
+    `bucketCollate: item ${item} of the batch has ${n} elements, more than ${most}: pass { tooLong: 'truncate' }, ` +
       'or a larger bucket',
   );
 }
 
-/** A sequence with `value` behind it, or cut off. */
+/** Pads a sequence with `value`, or truncates it. */
 function pad({ dtype, shape: [n, ...rest], data }: HostArray, length: number, value: number, path: string): HostArray {
-  const size = sizeOf(rest);
+  const size = sizeOf(rest) * numbersIn(dtype);
   const out = new DTYPES[dtype].array(length * size);
   out.set(data.subarray(0, Math.min(n!, length) * size) as never);
   if (value !== 0 && n! < length) {
+    if (isComplex(dtype))
+      throw new ArgumentError(`bucketCollate: padValue of ${leafName('the item', path)}, which is ${dtype}, must be 0`);
     if (!isFloat(dtype) && dtype !== 'bool' && !Number.isInteger(value))
-      throw new ArgumentError(`bucketCollate: padValue ${value} of ${leafName('the item', path)} is no ${dtype}`);
+      throw new ArgumentError(
+        `bucketCollate: padValue ${value} of ${leafName('the item', path)} cannot be stored as ${dtype}`,
+      );
     const raw = encodeNumbers(dtype, [value])[0]!;
     out.fill(raw as never, n! * size);
   }

@@ -1,14 +1,5 @@
-// Collating: of the items of a batch, one tree of arrays with a first dimension that counts the items.
-import {
-  DTYPES,
-  type DType,
-  type HostArray,
-  isHostArray,
-  sameType,
-  show,
-  sizeOf,
-  type TypedArray,
-} from '../base/dtype.js';
+// Collating: stacks the items of a batch into one tree of arrays whose first dimension is the batch.
+import { DTYPES, type DType, type HostArray, isHostArray, sameType, show, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { type Flat, flatten, leafName, showPaths } from '../base/tree.js';
@@ -16,7 +7,7 @@ import { tensor } from '../tensor/create.js';
 import { type Nested, Tensor } from '../tensor/tensor.js';
 
 type Scalar = number | bigint | boolean;
-/** What a batch of such items is: an array in place of numbers and arrays, lists in place of texts. */
+/** The type of a batch of such items: arrays for numbers and arrays, lists for strings. */
 export type Collated<T, A = Tensor> = T extends string
   ? string[]
   : T extends readonly [unknown, ...unknown[]]
@@ -27,7 +18,7 @@ export type Collated<T, A = Tensor> = T extends string
         ? { -readonly [K in keyof T]: Collated<T[K], A> }
         : T;
 
-/** What the loader makes of what a collate function gives: tensors of its arrays. */
+/** The type of a loader's batch, given the result of a collate function: arrays become tensors. */
 export type Placed<R> = R extends TypedArray | HostArray
   ? Tensor
   : R extends Tensor
@@ -36,11 +27,11 @@ export type Placed<R> = R extends TypedArray | HostArray
       ? { [K in keyof R]: Placed<R[K]> }
       : R;
 
-/** One dtype for all numbers, or by the leaf's path as errors show it: { '.label': 'i32' }. */
+/** One dtype for all numbers, or by the leaf's path as in errors: { '.label': 'i32' }. */
 export type DTypes = DType | Readonly<Record<string, DType>>;
 
 export interface CollateOptions {
-  /** The dtype of numbers. Without: whole ones are i64, others f32. Typed arrays and tensors have their own. */
+  /** The dtype of numbers. Default: i64 for whole ones, f32 for others. Typed arrays and tensors keep theirs. */
   readonly dtype?: DTypes;
 }
 
@@ -58,12 +49,12 @@ export const leavesOf = (item: unknown, i: number): Flat<Leaf> =>
     `item ${i} of the batch`,
     item,
     isLeaf,
-    'numbers, typed arrays, tensors or texts, or nested arrays and objects of them',
+    'numbers, typed arrays, tensors or strings, or nested arrays and objects of them',
   );
 
 /** The items' trees, all of the same form. */
 export function sameForm(items: readonly unknown[]): Flat<Leaf>[] {
-  if (!items.length) throw new ArgumentError('collate: a batch without items');
+  if (!items.length) throw new ArgumentError('collate: the batch has no items');
   const flats = items.map(leavesOf);
   const odd = flats.findIndex((flat) => flat.form !== flats[0]!.form);
   if (odd > 0)
@@ -74,7 +65,7 @@ export function sameForm(items: readonly unknown[]): Flat<Leaf>[] {
   return flats;
 }
 
-/** A leaf as an array of the host's, its numbers in this dtype. */
+/** A leaf as a host array, with numbers in this dtype. */
 export async function toHostArray(leaf: Exclude<Leaf, string>, dtype: DType | undefined): Promise<HostArray> {
   if (leaf instanceof Tensor) return { dtype: leaf.dtype, shape: leaf.shape, data: await leaf.data() };
   if (isHostArray(leaf)) return leaf;
@@ -86,11 +77,11 @@ export async function toHostArray(leaf: Exclude<Leaf, string>, dtype: DType | un
 }
 
 const OF_ARRAYS = ['f32', 'f64', 'i8', 'i16', 'i32', 'i64', 'u8', 'u16', 'u32', 'u64'] as const;
-/** The dtype that a typed array has without being told. */
+/** The default dtype of a typed array. */
 export function dtypeOf(array: TypedArray): DType {
   const dtype = OF_ARRAYS.find((d) => array instanceof DTYPES[d].array);
   if (dtype) return dtype;
-  throw new DTypeError(`collate: a ${(array as object).constructor.name} has no dtype: use { dtype, shape, data }`);
+  throw new DTypeError(`collate: no dtype matches a ${(array as object).constructor.name}: use { dtype, shape, data }`);
 }
 
 /** The dtype of JavaScript's numbers: of all of a batch together, as one that is not whole makes all of them floats. */
@@ -105,7 +96,7 @@ export const dtypeOfColumn = (leaves: readonly Leaf[], path: string, dtypes: DTy
   (typeof dtypes === 'string' ? dtypes : dtypes?.[path]) ??
   (leaves.every((x) => isNumeric(x)) ? dtypeOfNumbers(leaves as Nested) : undefined);
 
-/** Stacks what each item has in one place. */
+/** Stacks the leaves of all items at one path. */
 async function stackLeaves(
   leaves: readonly Leaf[],
   path: string,
@@ -115,7 +106,7 @@ async function stackLeaves(
   if (texts.length === leaves.length) return texts;
   if (texts.length)
     throw new DTypeError(
-      `collate: ${leafName('the item', path)} is a text in some items of the batch and numbers in others`,
+      `collate: ${leafName('the item', path)} is a string in some items of the batch and a number in others`,
     );
   const numbers = leaves as Exclude<Leaf, string>[];
   const dtype = dtypeOfColumn(numbers, path, dtypes);
@@ -132,15 +123,15 @@ export function stackArrays(arrays: readonly HostArray[], path: string): HostArr
       `collate: ${leafName('the item', path)} is ${show(first)} in item 0 of the batch and ${show(arrays[odd]!)} in item ${odd}: ` +
         'make them equal, or pad them with bucketCollate',
     );
-  const size = sizeOf(first.shape);
+  const size = first.data.length;
   const data = new DTYPES[first.dtype].array(size * arrays.length);
   arrays.forEach((a, i) => data.set(a.data as never, i * size));
   return { dtype: first.dtype, shape: [arrays.length, ...first.shape], data };
 }
 
 /**
- * Stacks the items of a batch: numbers become one dimension, arrays get one more; trees stay trees. An array of numbers is
- * one array: a pair of numbers is better an object.
+ * Stacks the items of a batch: numbers become a vector, arrays get a leading dimension; trees keep their structure. An array
+ * of numbers is one leaf: use an object for a pair of values.
  */
 export function stackCollate(options: CollateOptions = {}) {
   checkOptions('stackCollate', ['dtype'], options);

@@ -1,4 +1,4 @@
-// Map-style datasets: items that can be asked for by number.
+// Map-style datasets: datasets with a length whose items are read by index.
 import { checkWhole } from '../base/check.js';
 import { type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
@@ -10,7 +10,7 @@ import { permutation } from './random.js';
 /** Any object with a length and get(i) is a dataset. */
 export interface Dataset<T> {
   readonly length: number;
-  /** How many items there are in all, if this is a worker's part of them. */
+  /** The number of items of the whole dataset, if this is a worker's part of it. */
   readonly whole?: number | undefined;
   get(index: number): T | Promise<T>;
 }
@@ -18,10 +18,10 @@ export interface Dataset<T> {
 export const isDataset = <T>(x: Dataset<T> | readonly T[] | unknown): x is Dataset<T> =>
   typeof (x as Dataset<unknown>)?.get === 'function' && typeof (x as Dataset<unknown>).length === 'number';
 
-/** An item of a dataset by its number; one that is not there is an error. */
+/** Checks an index and returns the item. */
 function checkIndex(index: number, length: number): number {
   if (Number.isSafeInteger(index) && index >= 0 && index < length) return index;
-  throw new ArgumentError(`there is no item ${index}: the dataset has items 0 to ${length - 1}`);
+  throw new ArgumentError(`item ${index} is out of range: the dataset has items 0 to ${length - 1}`);
 }
 
 /** The elements of an array. */
@@ -39,7 +39,7 @@ export class ArrayDataset<T> implements Dataset<T> {
 
 /** An array for each tensor. */
 type RowOf<Ts extends readonly Tensor[]> = { -readonly [K in keyof Ts]: HostArray };
-/** The rows of tensors of the same length, together: get(i) is a list with row i of each. They are read once, and kept by the host. */
+/** A dataset of the rows of tensors: get(i) is a list with row i of each. The tensors are read once and kept on the host. */
 export class TensorDataset<const Ts extends readonly Tensor[] = readonly Tensor[]> implements Dataset<RowOf<Ts>> {
   readonly length: number;
   readonly #tensors: readonly Tensor[];
@@ -67,9 +67,9 @@ export class TensorDataset<const Ts extends readonly Tensor[] = readonly Tensor[
   }
 }
 
-/** One dataset after the other. */
+/** Concatenates datasets. */
 export class ConcatDataset<T> implements Dataset<T> {
-  /** Where each ends. */
+  /** The end of each dataset. */
   readonly #ends: number[] = [];
   readonly length: number;
 
@@ -85,7 +85,7 @@ export class ConcatDataset<T> implements Dataset<T> {
   }
 }
 
-/** Some items of a dataset, in this order. */
+/** The items of a dataset with these indices, in this order. */
 export class Subset<T> implements Dataset<T> {
   readonly length: number;
   constructor(
@@ -100,7 +100,7 @@ export class Subset<T> implements Dataset<T> {
   }
 }
 
-/** Splits at random, into parts of these lengths, or of these fractions that add up to 1. */
+/** Splits a dataset at random into parts of these lengths, or of fractions that add up to 1. */
 export function randomSplit<T, const P extends readonly number[]>(
   given: Dataset<T> | readonly T[],
   parts: P,
@@ -118,7 +118,7 @@ export function randomSplit<T, const P extends readonly number[]>(
   for (const length of lengths) checkWhole('randomSplit: a length', length);
   if (total(lengths) !== n)
     throw new ArgumentError(
-      `randomSplit: the parts have ${sum} items, the dataset ${n}: they must add up to that, or to 1`,
+      `randomSplit: the lengths add up to ${sum}: they must add up to the ${n} items of the dataset, or to 1`,
     );
   const order = permutation(n, checkWhole('randomSplit: seed', seed));
   let start = 0;

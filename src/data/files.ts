@@ -1,4 +1,4 @@
-// Text files, read piece by piece: they may be larger than memory.
+// Datasets of text files (JSON Lines, lines, paragraphs), streamed: files may be larger than memory.
 
 import fs from 'node:fs';
 import path from 'node:path';
@@ -9,36 +9,59 @@ import { ArgumentError, DataError } from '../base/errors.js';
 import { bytes } from '../base/format.js';
 import { checkOptions } from '../base/options.js';
 import { messageOf } from '../base/thrown.js';
+import { type FoundFile, findFiles, isHubFile, parseHubFile } from '../io/hub-files.js';
 import { IterableDataset, type Read, type State } from './iterable.js';
 
 export interface FilesOptions {
-  /** A longer line (or paragraph) is an error: most likely the file is something else. 64 MiB unless told. */
+  /** The most bytes of a line (or paragraph): a longer one is an error, as the file is probably not text. Default: 64 MiB. */
   readonly maxBytes?: number;
 }
 
-/** The files of a dataset: one or several, all there. */
+/** The files of a dataset: one or several, on this machine or by their names on the hub. */
 export function checkFiles(what: string, files: string | readonly string[]): readonly string[] {
   const all = typeof files === 'string' ? [files] : files;
   if (!Array.isArray(all) || !all.every((f) => typeof f === 'string'))
     throw new ArgumentError(`${what}: takes the path of a file, or a list of them`);
   if (!all.length) throw new DataError(`${what}: the list of files is empty`);
+  for (const file of all) if (isHubFile(file)) parseHubFile(file);
   return all;
 }
 
-/** Where reading goes on: in which file, and at which place of it. */
+/** The local paths of files from one on, with their numbers. While one is read, the next is fetched. */
+export async function* eachFile(files: readonly FoundFile[], first: number): AsyncIterable<[number, string]> {
+  const stop = new AbortController();
+  const fetching = (i: number) => {
+    const file = files[i]?.fetch(stop.signal);
+    file?.catch(() => {}); // it is thrown where it is awaited
+    return file;
+  };
+  let next = fetching(first);
+  try {
+    for (let i = first; i < files.length; i++) {
+      const here = await next!;
+      next = fetching(i + 1);
+      yield [i, here];
+    }
+  } finally {
+    stop.abort();
+    await next?.catch(() => {});
+  }
+}
+
+/** The position to resume from: the file, and the position in it. */
 export type FileState = { readonly [key: string]: State; readonly file: number; readonly name: string };
 /** The state of a reader of these files, or one at their start. */
 export function resumeFiles<S extends FileState>(
   what: string,
-  files: readonly string[],
+  files: readonly FoundFile[],
   from: State | undefined,
   start: Omit<S, 'file' | 'name'>,
 ): S {
-  const state = (from ?? { file: 0, name: path.basename(files[0]!), ...start }) as S;
-  const name = files[state?.file];
+  const state = (from ?? { file: 0, name: path.basename(files[0]!.path), ...start }) as S;
+  const name = files[state?.file]?.path;
   if (name === undefined || path.basename(name) !== state.name)
     throw new ArgumentError(
-      `${what}: the state is in file ${state?.file} named ${state?.name}, here that is ${name && path.basename(name)}`,
+      `${what}: the state is from file ${state?.file} named ${state?.name}, but that file is ${name && path.basename(name)} here`,
     );
   return state;
 }
@@ -72,7 +95,7 @@ async function* linesOf(file: string, from: { byte: number; line: number }, maxB
     size += part.length;
     if (size > maxBytes)
       throw new DataError(
-        `${file}:${number + 1}: the line is longer than ${bytes(maxBytes)}: pass a larger { maxBytes }, if it is right`,
+        `${file}:${number + 1}: the line is longer than ${bytes(maxBytes)}: pass a larger { maxBytes } if that is intended`,
       );
     parts.push(part);
   };
@@ -90,7 +113,7 @@ async function* linesOf(file: string, from: { byte: number; line: number }, maxB
     }
   };
   if (from.byte && !file.endsWith('.gz') && (await fs.promises.stat(file)).size < from.byte)
-    throw new DataError(`${file} has become shorter: reading was to go on at its byte ${from.byte}`);
+    throw new DataError(`${file} has become shorter: the state resumes at byte ${from.byte}`);
   let skip = file.endsWith('.gz') ? from.byte : 0; // what is packed can only be read from its start
   try {
     for await (let chunk of openBytes(file, from.byte) as AsyncIterable<Uint8Array>) {
@@ -111,14 +134,14 @@ async function* linesOf(file: string, from: { byte: number; line: number }, maxB
   } catch (e) {
     throw e instanceof DataError
       ? e
-      : new DataError(`cannot read ${file}${number ? ` behind line ${number}` : ''}: ${messageOf(e)}`, { cause: e });
+      : new DataError(`cannot read ${file}${number ? ` after line ${number}` : ''}: ${messageOf(e)}`, { cause: e });
   }
   if (size) yield finish(0);
 }
 
 type LineState = FileState & { readonly byte: number; readonly line: number };
 
-/** Items that are made of lines. */
+/** The base of datasets whose items are made of lines. */
 abstract class LinesDataset<T> extends IterableDataset<T> {
   readonly files: readonly string[];
   readonly #maxBytes: number;
@@ -140,23 +163,22 @@ abstract class LinesDataset<T> extends IterableDataset<T> {
   ): AsyncIterable<{ item: T; end: Line }>;
 
   override async *read(_epoch: number, from?: State): AsyncIterable<Read<T>> {
-    const start = resumeFiles<LineState>(this.what, this.files, from, { byte: 0, line: 0 });
+    const files = await findFiles(this.files);
+    const start = resumeFiles<LineState>(this.what, files, from, { byte: 0, line: 0 });
     let isEmpty = from === undefined;
-    for (let file = start.file; file < this.files.length; file++) {
-      const path_ = this.files[file]!;
-      const name = path.basename(path_);
+    for await (const [file, path_] of eachFile(files, start.file)) {
+      const name = path.basename(files[file]!.path);
       const lines = linesOf(path_, file === start.file ? start : { byte: 0, line: 0 }, this.#maxBytes);
       for await (const { item, end } of this.items(lines, path_, this.#maxBytes)) {
         isEmpty = false;
         yield { item, after: { file, name, byte: end.end, line: end.number } };
       }
     }
-    if (isEmpty)
-      throw new DataError(`${this.what}: the dataset is empty: there is nothing in ${this.files.join(', ')}`);
+    if (isEmpty) throw new DataError(`${this.what}: the dataset is empty: no items in ${this.files.join(', ')}`);
   }
 }
 
-/** The values in files of JSON Lines, one a line, also packed (.gz). Empty lines are left out. */
+/** The values of JSON Lines files, one per line; .gz files are decompressed. Empty lines are skipped. */
 export class JsonlDataset<T = unknown> extends LinesDataset<T> {
   constructor(files: string | readonly string[], options: FilesOptions = {}) {
     checkOptions('JsonlDataset', ['maxBytes'], options);
@@ -169,7 +191,7 @@ export class JsonlDataset<T = unknown> extends LinesDataset<T> {
       try {
         item = JSON.parse(end.text) as T;
       } catch (e) {
-        throw new DataError(`${file}:${end.number}: the line is no JSON: ${messageOf(e)}`, { cause: e });
+        throw new DataError(`${file}:${end.number}: the line is not valid JSON: ${messageOf(e)}`, { cause: e });
       }
       yield { item, end };
     }
@@ -177,11 +199,11 @@ export class JsonlDataset<T = unknown> extends LinesDataset<T> {
 }
 
 export interface TextOptions extends FilesOptions {
-  /** 'line' (unless told): each line is an item. 'paragraph': what is between empty lines. Empty ones are left out. */
+  /** 'line': each line is an item. 'paragraph': text between empty lines. Empty items are skipped. Default: 'line'. */
   readonly by?: 'line' | 'paragraph';
 }
 
-/** The lines or paragraphs of text files, also packed (.gz). */
+/** The lines or paragraphs of text files; .gz files are decompressed. */
 export class TextDataset extends LinesDataset<string> {
   readonly #by: 'line' | 'paragraph';
   constructor(files: string | readonly string[], options: TextOptions = {}) {

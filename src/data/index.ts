@@ -1,5 +1,5 @@
-// Data: datasets, the order they are read in, and the loader that brings them to the device in batches.
-import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+// tx.data: datasets, samplers, and DataLoader, which brings batches to the device.
+import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export { type Bucketed, type BucketOptions, bucketCollate } from './bucket.js';
 export { type Collated, type CollateOptions, type DTypes, type Placed, stackCollate } from './collate.js';

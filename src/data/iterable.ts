@@ -1,23 +1,23 @@
-// Datasets that are read one item after another. Each item comes with the state after it: where reading goes on. So nothing
-// that reads ahead (a loader, a worker) has to know how far its consumer is.
+// Iterable datasets. Each item comes with the state after it, from which reading resumes, so that code that reads ahead
+// (a loader, a worker) need not know the position of its consumer.
 import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { ArrayDataset, type Dataset, isDataset } from './dataset.js';
 import { randomFrom, shuffle } from './random.js';
 
-/** A place in a dataset: plain data, for JSON. */
+/** A position in a dataset: plain data, for JSON. */
 export type State = null | boolean | number | string | readonly State[] | { readonly [key: string]: State };
 
 export interface Read<T> {
   readonly item: T;
-  /** Reading from here gives the items after this one. */
+  /** The state to resume from after this item. */
   readonly after: State;
 }
 type Awaitable<T> = T | Promise<T>;
 
 export abstract class IterableDataset<T> implements AsyncIterable<T> {
-  /** How many items an epoch has, where that is known. */
+  /** The number of items of an epoch, if known. */
   get length(): number | undefined {
     return undefined;
   }
@@ -30,8 +30,8 @@ export abstract class IterableDataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * A dataset of anything that can be gone through: an array, a map-style dataset, a generator function (called with the
-   * epoch). Of a generator's items, resuming reads those before once more.
+   * A dataset from an array, another iterable, a map-style dataset, or a generator function (called with the epoch). Resuming
+   * a generator reads the earlier items again.
    */
   static from<T>(source: Source<T>): IterableDataset<T> {
     if (source instanceof IterableDataset) return source;
@@ -45,13 +45,13 @@ export abstract class IterableDataset<T> implements AsyncIterable<T> {
     );
   }
 
-  /** fn of each item. */
+  /** Applies fn to each item. */
   map<U>(fn: (item: T) => Awaitable<U>): IterableDataset<U> {
     return new Derived(this, async function* (reads) {
       for await (const { item, after } of reads) yield { item: await fn(item), after };
     });
   }
-  /** The items that fn is true of. */
+  /** The items for which fn returns true. */
   filter(fn: (item: T) => Awaitable<boolean>): IterableDataset<T> {
     return new Derived(this, async function* (reads) {
       for await (const read of reads) if (await fn(read.item)) yield read;
@@ -62,8 +62,8 @@ export abstract class IterableDataset<T> implements AsyncIterable<T> {
     return new Take(this, checkWhole('take: n', n));
   }
   /**
-   * Items in random order within blocks of `bufferSize`, another order in each epoch and block. Resuming reads the block
-   * under way once more.
+   * Shuffles within blocks of `bufferSize` items, in another order in each epoch and block. Resuming reads the current block
+   * again.
    */
   shuffle(bufferSize: number, seed = 0): IterableDataset<T> {
     checkWhole('shuffle: bufferSize', bufferSize, 1);
@@ -72,7 +72,7 @@ export abstract class IterableDataset<T> implements AsyncIterable<T> {
       shuffle(items, randomFrom(seed, epoch, block)),
     );
   }
-  /** Lists of n items; the last may be shorter, unless it is dropped. */
+  /** Groups items into lists of n; the last may be shorter, unless it is dropped. */
   batch(n: number, { dropLast = false }: { readonly dropLast?: boolean } = {}): IterableDataset<T[]> {
     checkWhole('batch: n', n, 1);
     return new Blocks(this, 'batch', { size: n }, (items) => (dropLast && items.length < n ? [] : [items]));
@@ -97,7 +97,7 @@ class Indexed<T> extends IterableDataset<T> {
   }
 }
 
-/** What a function generates; the state is how many items came before. */
+/** The items of a generator function; the state is the number of earlier items. */
 class Generated<T> extends IterableDataset<T> {
   constructor(readonly generate: (epoch: number) => Iterable<T> | AsyncIterable<T>) {
     super();
@@ -108,7 +108,7 @@ class Generated<T> extends IterableDataset<T> {
   }
 }
 
-/** What keeps no state of its own. */
+/** The base of transformations without a state of their own. */
 class Derived<T, U> extends IterableDataset<U> {
   constructor(
     readonly source: IterableDataset<T>,
@@ -147,14 +147,14 @@ interface BlockState {
 }
 
 /**
- * Items taken together in blocks, of which something else is made: batches, another order, packed rows. What is made must
- * depend on nothing but the arguments: it is made again on resuming.
+ * Groups items into blocks and makes other items of each: batches, another order, packed rows. The result must depend only on
+ * the arguments, as it is made again on resuming.
  */
 export class Blocks<T, U> extends IterableDataset<U> {
   constructor(
     readonly source: IterableDataset<T>,
     readonly name: string,
-    /** What decides what is made: a state of something else is refused. `size` is that of a block. */
+    /** The parameters that determine the result: a state with others is rejected. `size`: of a block. */
     readonly options: { readonly [key: string]: State; readonly size: number },
     readonly make: (items: T[], epoch: number, block: number) => readonly U[],
   ) {
@@ -194,7 +194,7 @@ export class Blocks<T, U> extends IterableDataset<U> {
       const theirs = (from as Record<string, State> | null)?.[key];
       if (theirs !== value)
         throw new ArgumentError(
-          `${this.name}: the state is of another dataset: its ${key} is ${theirs}, here it is ${value}`,
+          `${this.name}: the state is from another dataset: its ${key} is ${theirs}, but here it is ${value}`,
         );
     }
   }

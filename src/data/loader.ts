@@ -1,4 +1,4 @@
-// The loader: batches of a dataset as trees of tensors, on their way to the device before they are asked for.
+// DataLoader: batches of a dataset as trees of tensors, sent to the device ahead of their use.
 import { checkWhole } from '../base/check.js';
 import { type DType, type HostArray, isHostArray, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, DataError, DTypeError } from '../base/errors.js';
@@ -9,6 +9,7 @@ import { messageOf } from '../base/thrown.js';
 import { describe, flatten, isPlain, leafName } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
 import { input } from '../ops/prim/variable.js';
+import { events } from '../runtime/events.js';
 import { setValue, startUploads } from '../runtime/value.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type Collated, dtypeOf, type Placed, stackCollate } from './collate.js';
@@ -21,46 +22,46 @@ import { checkWorkers, WORKERS_EXAMPLE, type WorkerOptions, Workers } from './wo
 
 export interface DataLoaderOptions<T, R> {
   readonly batchSize?: number;
-  /** Another order in each epoch, made from the seed. */
+  /** Whether to use another order in each epoch, derived from the seed. Default: false. */
   readonly shuffle?: boolean;
   readonly seed?: number;
-  /** Leaves the last items out where they do not fill a batch: a shorter batch is another program. On unless told. */
+  /** Whether to drop a last batch that is not full: a shorter one would compile another program. Default: true. */
   readonly dropLast?: boolean;
   /**
-   * Makes one tree of a batch's items; typed arrays and { dtype, shape, data } in it become tensors. Without it items are
-   * stacked.
+   * Makes one tree of a batch's items; typed arrays and { dtype, shape, data } in it become tensors. Default: stacks the
+   * items.
    */
   readonly collate?: (items: T[]) => R | Promise<R>;
-  /** Threads for heavy transforms. */
+  /** Threads for expensive transforms. */
   readonly workers?: WorkerOptions;
-  /** How many batches are on the device before they are asked for; 2 unless told. */
+  /** The number of batches sent to the device ahead of their use. Default: 2. */
   readonly prefetch?: number;
   readonly sampler?: Sampler;
   readonly batchSampler?: BatchOrder;
-  /** 'xla:0', or 'host' to leave arrays with the host until something computes with them. */
+  /** 'xla:0', or 'host' to keep arrays on the host until they are used. Default: 'xla:0'. */
   readonly device?: 'xla:0' | 'host' | { toString(): string };
-  /** The mesh over which batches are split: each device is sent its own rows. Of several processes each loads its share. */
+  /** The mesh over which batches are split: each device gets its own rows. With several processes, each loads its share. */
   readonly sharding?: LoaderSharding;
 }
 
-/** Where a loader is: plain data, for JSON. `batch` is the number of batches that were taken in this epoch. */
+/** The position of a loader: plain data, for JSON. `batch`: the number of batches taken in this epoch. */
 export interface LoaderState {
   readonly epoch: number;
   readonly batch: number;
-  /** Of what the loader has; a state of another loader is refused. */
+  /** Settings of the loader: a state with others is rejected. */
   readonly length: number | null;
   readonly batchSize: number | null;
   readonly seed: number | null;
   readonly order: string;
   readonly dropLast: boolean;
-  /** Of an epoch, where it is known: it tells apart what batchSize does not, as shares of a batchSampler's. Older states lack it. */
+  /** The number of batches of an epoch, if known. It detects differences that batchSize does not. Missing in older states. */
   readonly batches?: number | null;
-  /** The place in an iterable dataset. */
+  /** The position in an iterable dataset. */
   readonly source?: State;
 }
 type Position = Pick<LoaderState, 'epoch' | 'batch' | 'source'>;
 
-/** The items of a batch before they are fetched, and where the loader is after it. */
+/** The indices of a batch before it is fetched, and the loader's position after it. */
 interface Job {
   readonly items: () => Promise<unknown[]>;
   readonly indices: readonly number[];
@@ -71,14 +72,14 @@ interface Ready {
   readonly tree: unknown;
   readonly after: Position;
 }
-/** The same with its tensors, those of them that the loader made, and where the loader is after it. */
+/** The batch as tensors, those created by the loader, and the loader's position after it. */
 interface Batch<B> {
   readonly tree: B;
   readonly made: readonly Tensor[];
   readonly after: Position;
 }
 
-/** What can be iterated, epoch after epoch, and resumed anywhere. */
+/** An iterable that can be iterated once per epoch and resumed anywhere. */
 export interface Loader<B> extends AsyncIterable<B> {
   readonly length: number | undefined;
   readonly epoch: number;
@@ -86,7 +87,7 @@ export interface Loader<B> extends AsyncIterable<B> {
   load(state: LoaderState): void;
 }
 
-/** Batches of items of type T, of which the collate function makes R. */
+/** Iterates over batches of items of type T, collated to R. */
 export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #order: BatchOrder | undefined;
   readonly #stream: IterableDataset<T> | undefined;
@@ -98,19 +99,19 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
   readonly #dropIsAsked: boolean;
   readonly #prefetch: number;
   readonly #onHost: boolean;
-  /** How batches are split over devices; MpDeviceLoader says it in its own way. */
+  /** How batches are split over devices; MpDeviceLoader sets it too. */
   split: Split | undefined;
   #kind: Required<Pick<LoaderState, 'length' | 'batchSize' | 'seed' | 'order' | 'dropLast' | 'batches'>>;
   #shares = 1;
   #position: Position = { epoch: 0, batch: 0 };
-  /** Whether the next loop goes on from the position, and does not begin a new epoch. */
+  /** Whether the next loop resumes from the position instead of starting an epoch. */
   #resumes = true;
-  /** The loop that moves the position: the last that was begun. */
+  /** The loop that advances the position: the last one started. */
   #loop: object | undefined;
-  /** Threads that have nothing to do between epochs. */
+  /** Idle threads between epochs. */
   #idle: Workers | undefined;
   #dtypes: Map<string, DType> | undefined;
-  /** What it was made of, for whoever makes another like it. */
+  /** The constructor's arguments, to create another loader like it. */
   readonly origin: { readonly dataset: unknown; readonly options: DataLoaderOptions<never, unknown> };
 
   constructor(
@@ -151,26 +152,26 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     };
   }
 
-  /** How many batches an epoch has; undefined where an iterable dataset does not know. */
+  /** The number of batches of an epoch; undefined if an iterable dataset does not know it. */
   get length(): number | undefined {
     const items = this.#stream?.length;
     if (this.#order) return this.#order.length;
     return items === undefined ? undefined : Math[this.#dropLast ? 'floor' : 'ceil'](items / this.#batchSize);
   }
 
-  /** The epoch that is under way; between loops the one that comes next. */
+  /** The current epoch; between loops the next one. */
   get epoch(): number {
     return this.#position.epoch;
   }
 
-  /** Where the loader is: after the last batch that was taken, whatever was fetched ahead. */
+  /** The position after the last batch that was taken, not counting batches fetched ahead. */
   state(): LoaderState {
     return { ...this.#kind, ...this.#position };
   }
 
   /**
-   * Makes it one of `count` shares that are together `whole` with as many times its batch: their state is one, and good for any
-   * number of shares.
+   * Makes this loader one of `count` shares of the loader `whole`, whose batch is `count` times as large. All shares have the
+   * same state, which works for any number of shares.
    */
   asShareOf(whole: DataLoader<T, R>, count: number): this {
     const { batchSize } = whole.#kind;
@@ -179,20 +180,20 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     return this;
   }
 
-  /** The next loop goes on where the loader was that gave this state. */
+  /** Makes the next loop resume at this state. */
   load(state: LoaderState): void {
     for (const [key, value] of Object.entries(this.#kind)) {
       const theirs = state?.[key as keyof LoaderState];
       if (theirs !== value && !(key === 'batches' && theirs === undefined))
         throw new ArgumentError(
-          `DataLoader: the state is of another loader: its ${NAMES[key as keyof typeof NAMES]} is ${theirs}, here it is ${value}${key === 'batchSize' ? this.#ofWorkers(theirs) : ''}`,
+          `DataLoader: the state is from another loader: its ${NAMES[key as keyof typeof NAMES]} is ${theirs}, but here it is ${value}${key === 'batchSize' ? this.#ofWorkers(theirs) : ''}`,
         );
     }
     const { epoch, batch, source } = state;
     checkWhole("DataLoader: the state's epoch", epoch);
     checkWhole("DataLoader: the state's batch", batch);
     if (this.#stream && batch > 0 && source === undefined)
-      throw new ArgumentError('DataLoader: the state has no place in the dataset: it is of a map-style one');
+      throw new ArgumentError('DataLoader: the state is from a map-style dataset, but this dataset is iterable');
     this.#position = { epoch, batch, ...(source !== undefined && { source }) };
     this.#resumes = true;
     this.#loop = undefined;
@@ -205,7 +206,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     return `, ${n} workers with ${each} each: use ${Number.isSafeInteger(whole) ? whole : `a number of workers that divides ${wanted}`}`;
   }
 
-  /** The batches of one epoch: the rest of it after load(), else a new one. */
+  /** The batches of one epoch: a new one, or the rest of one after load(). */
   async *[Symbol.asyncIterator](): AsyncGenerator<Placed<R>, void, undefined> {
     const loop = (this.#loop = {});
     if (!this.#resumes) this.#position = { epoch: this.#position.epoch + 1, batch: 0 };
@@ -223,7 +224,9 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     let ended = false;
     try {
       for (let taken = this.#position.batch; ; taken++) {
+        const asked = performance.now();
         const batch = await ahead.next();
+        events.span('loaderWait', asked, performance.now());
         if (!batch && !taken) throw new DataError('DataLoader: the dataset is empty: it gave no batch');
         if (!batch) break;
         if (this.#loop === loop) this.#position = batch.after;
@@ -248,7 +251,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     return workers;
   }
 
-  /** Fetches the items of a batch, has them transformed, and collates them. */
+  /** Fetches, transforms and collates the items of a batch. */
   async #prepare({ items, indices, after }: Job, workers: Workers | undefined): Promise<Ready> {
     const given = await items();
     const transformed = workers ? await workers.transform(given, indices) : given;
@@ -307,17 +310,19 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     else if (!index) throw new DataError('DataLoader: the dataset is empty: it gave no item');
   }
 
-  /** Says once what is left out, if nobody asked for that; that nothing would be left is an error. */
+  /** Prints a notice once if items are dropped by default. Throws if no batch would be left. */
   #checkDropped(items: number): void {
     const rest = items % this.#batchSize;
     if (!rest || !this.#dropLast) return;
     const what = `${rest === items ? 'all' : 'the last'} ${rest} of ${plural(items, 'item')} do not fill a batch of ${this.#batchSize}`;
     if (rest === items) throw new DataError(`DataLoader: ${what}: use a smaller batchSize, or { dropLast: false }`);
     if (this.#dropIsAsked) return;
-    noticeOnce(`${what} and are left out: a shorter batch would be another program. { dropLast: false } keeps them`);
+    noticeOnce(
+      `${what} and are dropped: a shorter batch would compile another program. To keep them pass { dropLast: false }`,
+    );
   }
 
-  /** The batch as tensors, on their way to the device. */
+  /** Sends the batch to the device as tensors. */
   async #place({ tree, after }: Ready): Promise<Batch<Placed<R>>> {
     const isLeaf = (x: unknown): x is unknown => isHostArray(x) || !(Array.isArray(x) || isPlain(x));
     const flat = flatten('the batch', tree, isLeaf, '');
@@ -332,7 +337,7 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     return { tree: flat.rebuild(leaves) as Placed<R>, made, after };
   }
 
-  /** A leaf whose dtype changes is another program, and with JavaScript's numbers most likely an accident: 1.0 is written 1. */
+  /** A leaf whose dtype changes would compile another program. With JavaScript numbers it is usually an accident: 1.0 is 1. */
   #checkDTypes(leaves: readonly unknown[], paths: readonly string[]): void {
     const seen = (this.#dtypes ??= new Map());
     leaves.forEach((x, i) => {
@@ -342,14 +347,14 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
       seen.set(path, before);
       if (before !== x.dtype)
         throw new DTypeError(
-          `DataLoader: ${leafName('the batch', path)} was ${before} and is ${x.dtype} now: give typed arrays, or a dtype ` +
+          `DataLoader: ${leafName('the batch', path)} was ${before} and is now ${x.dtype}: use typed arrays, or pass a dtype ` +
             `(collate: stackCollate({ dtype: { '${path}': 'f32' } }))`,
         );
     });
   }
 }
 
-/** The threads of loaders that are gone. */
+/** Stops the threads of loaders that were garbage collected. */
 const forgotten = new FinalizationRegistry<Workers>((workers) => workers.close());
 
 const NAMES = {
@@ -384,15 +389,19 @@ const OPTIONS = [
 function checkOptions(o: DataLoaderOptions<never, unknown>): void {
   if ('numWorkers' in o)
     throw new ArgumentError(
-      `DataLoader: numWorkers is called workers.count here, beside what they do: ${WORKERS_EXAMPLE}`,
+      `DataLoader: use workers instead of numWorkers: { workers: { module, count } }: ${WORKERS_EXAMPLE}`,
     );
   checkNames('DataLoader', OPTIONS, o);
   if (o.collate !== undefined && typeof o.collate !== 'function')
     throw new ArgumentError(`DataLoader: collate is ${describe(o.collate)}: it must be a function`);
   if (o.shuffle && (o.sampler || o.batchSampler))
-    throw new ArgumentError('DataLoader: shuffle and a sampler: the sampler decides the order; give one of them');
+    throw new ArgumentError(
+      'DataLoader: shuffle cannot be combined with a sampler, which determines the order: give one of them',
+    );
   if (o.batchSampler && (o.batchSize !== undefined || o.sampler || o.dropLast !== undefined))
-    throw new ArgumentError('DataLoader: a batchSampler decides batchSize, sampler and dropLast: leave them out');
+    throw new ArgumentError(
+      'DataLoader: batchSize, sampler and dropLast cannot be combined with a batchSampler: leave them out',
+    );
 }
 
 function streamOf<T>(
@@ -405,7 +414,7 @@ function streamOf<T>(
     );
   if (o.shuffle || o.sampler || o.batchSampler)
     throw new ArgumentError(
-      'DataLoader: an iterable dataset is read in its own order: no shuffle and no sampler; use dataset.shuffle(bufferSize, seed)',
+      'DataLoader: an iterable dataset does not support shuffle, sampler or batchSampler: use dataset.shuffle(bufferSize, seed)',
     );
   return IterableDataset.from(dataset);
 }
@@ -418,6 +427,6 @@ function isHost(device: { toString(): string } = 'xla:0'): boolean {
   if (String(device) === 'host') return true;
   if (/^xla(:0)?$/.test(String(device))) return false;
   throw new ArgumentError(
-    `DataLoader: there is no device ${device}: a process computes on one, 'xla:0'; 'host' keeps batches back`,
+    `DataLoader: no device ${device}: a process computes on one, 'xla:0'; 'host' keeps batches on the host`,
   );
 }

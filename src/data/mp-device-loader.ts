@@ -1,6 +1,6 @@
-// torch_xla.distributed.parallel_loader's MpDeviceLoader, for code that comes from PyTorch/XLA.
+// torch_xla.distributed.parallel_loader's MpDeviceLoader, for code ported from PyTorch/XLA.
 import { ArgumentError } from '../base/errors.js';
-import { sync } from '../step/sync.js';
+import { endLoaderStep } from '../step/sync.js';
 import { DataLoader, type Loader, type LoaderState } from './loader.js';
 import { type InputSharding, splitInput } from './sharding.js';
 
@@ -10,8 +10,8 @@ export interface MpDeviceLoaderOptions {
 }
 
 /**
- * A DataLoader whose loop ends a step with each batch, as PyTorch/XLA's does: what the loop changed is computed (tx.sync).
- * The DataLoader brings batches to the device itself.
+ * A DataLoader whose loop ends a step with each batch, as in PyTorch/XLA: pending changes are computed (tx.sync). The DataLoader
+ * itself brings batches to the device.
  */
 export class MpDeviceLoader<B> implements Loader<B> {
   constructor(
@@ -20,12 +20,14 @@ export class MpDeviceLoader<B> implements Loader<B> {
     { inputSharding }: MpDeviceLoaderOptions = {},
   ) {
     if (!/^xla(:0)?$/.test(String(device)))
-      throw new ArgumentError(`MpDeviceLoader: there is no device ${device}: a process computes on one, xla:0`);
+      throw new ArgumentError(`MpDeviceLoader: no device ${device}: a process computes on one, xla:0`);
     if (!inputSharding) return;
     if (!(loader instanceof DataLoader))
-      throw new ArgumentError('MpDeviceLoader: inputSharding is for a DataLoader, which sends each device its part');
+      throw new ArgumentError('MpDeviceLoader: inputSharding needs a DataLoader, which sends each device its part');
     if (loader.split)
-      throw new ArgumentError("MpDeviceLoader: inputSharding, and the DataLoader's own sharding: give one of them");
+      throw new ArgumentError(
+        "MpDeviceLoader: inputSharding and the DataLoader's sharding are both set: give one of them",
+      );
     loader.split = splitInput(inputSharding);
   }
   get length(): number | undefined {
@@ -43,7 +45,7 @@ export class MpDeviceLoader<B> implements Loader<B> {
   async *[Symbol.asyncIterator](): AsyncGenerator<B, void, undefined> {
     for await (const batch of this.loader) {
       yield batch;
-      await sync();
+      await endLoaderStep();
     }
   }
 }

@@ -1,4 +1,4 @@
-// Documents of tokens, of any length, as rows of one length: packed side by side, or cut from one long stream.
+// Packs token documents of any length into rows of fixed length: several documents per row, or chunks of one long stream.
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
@@ -6,12 +6,12 @@ import { describe } from '../base/tree.js';
 import { Blocks, IterableDataset, type Read, type Source, type State } from './iterable.js';
 
 export type Tokens = ArrayLike<number>;
-/** A document; with labels of its own where some of its tokens are not to be learned (-100). */
+/** A document: tokens, optionally with labels (-100 for tokens without a loss). */
 export type Document = Tokens | { readonly tokens: Tokens; readonly labels?: Tokens };
 
 /**
- * labels[i] is inputIds[i], or -100 where that token is not learned: models compare them with what they predict from the tokens
- * before, and shift them for that (Hugging Face's convention; Qwen3ForCausalLM.loss does so).
+ * labels[i] is inputIds[i], or -100 if that token has no loss. Models shift labels themselves to compare each with the
+ * prediction from the tokens before it (Hugging Face's convention; loss() of the models here does so).
  */
 export interface Row {
   readonly [key: string]: Int32Array;
@@ -19,7 +19,7 @@ export interface Row {
   readonly labels: Int32Array;
 }
 export interface PackedRow extends Row {
-  /** 1 for the tokens of the row's first document, 2 for the second, ...; 0 for padding: attention stays within a number. */
+  /** 1 for the tokens of the row's first document, 2 for the second, ...; 0 for padding. Attention does not cross segments. */
   readonly segmentIds: Int32Array;
   /** 0, 1, 2, ... from the start of each document. */
   readonly positionIds: Int32Array;
@@ -27,16 +27,16 @@ export interface PackedRow extends Row {
 const IGNORE = -100;
 
 export interface PackOptions {
-  /** Of a row. */
+  /** The length of a row. */
   readonly length: number;
   readonly padValue?: number;
-  /** How many documents are packed together: more leave less padding. Resuming reads them again. */
+  /** The number of documents packed together: more leave less padding. Resuming reads them again. */
   readonly window?: number;
-  /** What a document that is longer than a row is: an error, cut off, or cut in several. */
+  /** Documents longer than a row are an error, truncated, or split. Default: 'error'. */
   readonly tooLong?: 'error' | 'truncate' | 'split';
 }
 
-/** Packs documents into rows: each goes to the first row that has room for it. */
+/** Packs documents into rows by first fit. */
 export function packSequences(source: Source<Document>, options: PackOptions): IterableDataset<PackedRow> {
   checkOptions('packSequences', ['length', 'padValue', 'window', 'tooLong'], options);
   const { length, padValue = 0, window = 1024, tooLong = 'error' } = options;
@@ -61,18 +61,18 @@ interface Piece {
 const isTokens = (x: unknown): x is Tokens =>
   typeof x === 'object' && typeof (x as Partial<Tokens> | null)?.length === 'number';
 
-/** The pieces of a document that fit a row. One token alone teaches nothing, and is left out. */
+/** The pieces of a document that fit a row. A single token has no loss and is dropped. */
 function piecesOf(document: Document, { length, tooLong = 'error' }: PackOptions): Piece[] {
   const { tokens, labels = tokens } = isTokens(document) ? { tokens: document } : Object(document);
   if (!isTokens(tokens))
     throw new DataError(`packSequences: takes arrays of tokens, or { tokens, labels }, got ${describe(document)}`);
   if (labels.length !== tokens.length)
     throw new DataError(
-      `packSequences: a document has ${tokens.length} tokens and ${labels.length} labels: they must be as many`,
+      `packSequences: a document has ${tokens.length} tokens but ${labels.length} labels: give one label per token`,
     );
   if (tokens.length > length && tooLong === 'error')
     throw new DataError(
-      `packSequences: a document has ${tokens.length} tokens, a row ${length}: pass { tooLong: 'split' } or 'truncate', or longer rows`,
+      `packSequences: a document has ${tokens.length} tokens, but a row has ${length}: pass { tooLong: 'split' } or 'truncate', or longer rows`,
     );
   const end = tooLong === 'truncate' ? Math.min(length, tokens.length) : tokens.length;
   const pieces: Piece[] = [];
@@ -106,7 +106,7 @@ function layOut(pieces: readonly Piece[], length: number, padValue: number): Pac
   pieces.forEach((piece, i) => {
     for (let j = 0, at = start; j < piece.n; j++, at++) {
       inputIds[at] = piece.tokens[piece.from + j]!;
-      if (j) labels[at] = piece.labels[piece.from + j]!; // the first is no answer to the document before it
+      if (j) labels[at] = piece.labels[piece.from + j]!; // the first token must not be predicted from the document before it
       segmentIds[at] = i + 1;
       positionIds[at] = j;
     }
@@ -117,11 +117,11 @@ function layOut(pieces: readonly Piece[], length: number, padValue: number): Pac
 
 export interface ChunkOptions {
   readonly length: number;
-  /** A token that is put after each document. */
+  /** A token appended to each document. */
   readonly separator?: number;
 }
 
-/** All documents as one stream of tokens, cut into rows; what is left at the end is dropped. */
+/** Concatenates all documents and cuts the stream into rows; the rest at the end is dropped. */
 export const chunkTokens = (source: Source<Tokens>, options: ChunkOptions): IterableDataset<Row> =>
   new Chunks(IterableDataset.from(source), options);
 

@@ -1,4 +1,4 @@
-// What runs in the thread that decodes Parquet files.
+// The thread that decodes Parquet files.
 import fs from 'node:fs/promises';
 import { parentPort } from 'node:worker_threads';
 import zlib from 'node:zlib';

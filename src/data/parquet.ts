@@ -1,18 +1,19 @@
-// Parquet files, read row group by row group: they may be larger than memory. They are decoded in a thread, which leaves the
-// one that feeds the device free, and which can be ended: what decodes zstd in JavaScript runs forever on some broken files.
+// Parquet datasets, read by row group: files may be larger than memory. A thread decodes them, so that the main thread is free
+// to feed the device, and so that decoding can be stopped: the JavaScript zstd decoder never returns for some broken files.
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { checkSeconds } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
-import { checkFiles, type FileState, resumeFiles } from './files.js';
+import { findFiles } from '../io/hub-files.js';
+import { checkFiles, eachFile, type FileState, resumeFiles } from './files.js';
 import { IterableDataset, type Read, type State } from './iterable.js';
 import type { GroupAnswer, GroupRequest } from './parquet-thread.js';
 
 export interface ParquetOptions {
-  /** The columns to read; all unless told. */
+  /** The columns to read. Default: all. */
   readonly columns?: readonly string[];
-  /** A row group that takes longer is an error: the file is broken. 120 unless told. */
+  /** The most seconds to decode a row group: more is an error, as the file is probably broken. Default: 120. */
   readonly timeoutSeconds?: number;
 }
 type Columns = Readonly<Record<string, unknown>>;
@@ -37,21 +38,21 @@ export class ParquetDataset<T = Columns> extends IterableDataset<T> {
   }
 
   override async *read(_epoch: number, from?: State): AsyncIterable<Read<T>> {
-    const start = resumeFiles<RowState>('ParquetDataset', this.files, from, { row: 0 });
+    const files = await findFiles(this.files);
+    const start = resumeFiles<RowState>('ParquetDataset', files, from, { row: 0 });
     let isEmpty = from === undefined;
-    for (let file = start.file; file < this.files.length; file++) {
-      const name = path.basename(this.files[file]!);
+    for await (const [file, here] of eachFile(files, start.file)) {
+      const name = path.basename(files[file]!.path);
       let row = file === start.file ? start.row : 0;
-      for await (const rows of this.#groups(this.files[file]!, row)) {
+      for await (const rows of this.#groups(here, row)) {
         for (const item of rows) yield { item: item as T, after: { file, name, row: ++row } };
         isEmpty &&= !rows.length;
       }
     }
-    if (isEmpty)
-      throw new DataError(`ParquetDataset: the dataset is empty: there is no row in ${this.files.join(', ')}`);
+    if (isEmpty) throw new DataError(`ParquetDataset: the dataset is empty: no rows in ${this.files.join(', ')}`);
   }
 
-  /** The rows of a file from one on, a row group at a time. */
+  /** The rows of a file from a given one on, one row group at a time. */
   async *#groups(file: string, first: number): AsyncIterable<readonly Columns[]> {
     const decoder = Decoder.take();
     const reading = readings++;
@@ -77,9 +78,7 @@ let readings = 0;
 class Decoder {
   static readonly #idle: Decoder[] = [];
   static take(): Decoder {
-    const decoder = Decoder.#idle.pop() ?? new Decoder();
-    decoder.#worker.ref();
-    return decoder;
+    return Decoder.#idle.pop() ?? new Decoder();
   }
 
   readonly #worker = new Worker(new URL('./parquet-thread.js', import.meta.url), { execArgv: [] });
@@ -89,6 +88,7 @@ class Decoder {
   private constructor() {
     this.#worker.on('message', (answer: GroupAnswer) => this.#answer?.(answer));
     this.#worker.on('error', (e) => this.#end(`it ended the thread that decodes it: ${e.message}`));
+    this.#worker.unref(); // but while it is asked: a reader that is left half-way keeps no process alive
     this.#worker.on('exit', (code) => this.#end(`the thread that decodes it ended with code ${code}`));
   }
   #end(why: string): void {
@@ -98,21 +98,22 @@ class Decoder {
   }
 
   async ask(request: GroupRequest, seconds: number): Promise<GroupAnswer> {
-    const late = `its rows from ${request.row} on were not decoded in ${seconds} s: it is broken, or pass a larger { timeoutSeconds }`;
+    const late = `its rows from ${request.row} on were not decoded in ${seconds} s: the file may be broken; otherwise pass a larger { timeoutSeconds }`;
     const timer = setTimeout(() => this.#end(late), seconds * 1000);
+    this.#worker.ref();
     const answer = await new Promise<GroupAnswer>((resolve) => {
       this.#answer = resolve;
       this.#worker.postMessage(request);
     });
     clearTimeout(timer);
+    this.#worker.unref();
     this.#answer = undefined;
     return this.#isGone && 'error' in answer ? { error: `cannot read ${request.file}: ${answer.error}` } : answer;
   }
 
   giveBack(): void {
-    if (this.#answer) this.#end('nobody waits for it'); // it was left while it worked
+    if (this.#answer) this.#end('it is not waited for'); // it was left while it worked
     if (this.#isGone) return;
-    this.#worker.unref();
     if (Decoder.#idle.length < 2) Decoder.#idle.push(this);
     else void this.#worker.terminate();
   }

@@ -1,5 +1,5 @@
-// The host's random numbers: each stream of them is a pure function of its seeds (seed, epoch, ...), so that an order can be
-// made again instead of saved.
+// Random numbers on the host: each stream is a pure function of its seeds (seed, epoch, ...), so that an order is recomputed
+// instead of saved.
 
 /** 32 bits well mixed (the finalizer of MurmurHash3). */
 function mix(x: number): number {

@@ -1,14 +1,14 @@
-// Reading ahead: what a source gives is made ready before it is asked for, in its order, so much of it and no more.
+// Reading ahead: prepares a bounded number of a source's values in order, before they are requested.
 import { setImmediate } from 'node:timers/promises';
 
 export interface ReadAheadOptions<Job, Ready, Batch> {
-  /** How many are being made ready while the consumer has one. */
+  /** The number of values being prepared while the consumer uses one. */
   readonly depth: number;
-  /** How many of these, the next ones, are also placed (sent to the device). */
+  /** The number of these, from the next one on, that are also placed (sent to the device). */
   readonly near: number;
   readonly prepare: (job: Job) => Promise<Ready>;
   readonly place: (ready: Ready) => Promise<Batch>;
-  /** Frees one that was placed, and that nobody will ask for. */
+  /** Frees a value that was placed but will not be requested. */
   readonly drop: (batch: Batch) => void;
 }
 

@@ -1,16 +1,16 @@
-// Samplers: in which order items are taken. An order is a pure function of the epoch (and the sampler's seed), so that a
-// position in it is a number.
+// Samplers determine the order of items. An order is a pure function of the epoch (and the sampler's seed), so that a position
+// in it is a number.
 import { checkWhole } from '../base/check.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { permutation, randomFrom } from './random.js';
 
 export interface Sampler {
-  /** How many items an epoch has. */
+  /** The number of items of an epoch. */
   readonly length: number;
-  /** What the orders are made from, to be compared when a state is loaded. */
+  /** The seed of the orders, to be compared when a state is loaded. */
   readonly seed?: number;
-  /** The numbers of the items, in the order of this epoch: the same each time. */
+  /** The indices of the items in the order of this epoch: the same for each call. */
   order(epoch: number): Iterable<number>;
 }
 
@@ -26,13 +26,13 @@ export class SequentialSampler implements Sampler {
 
 export interface RandomSamplerOptions {
   readonly seed?: number;
-  /** Draws each item independently of those before. */
+  /** Whether each item is drawn independently of earlier ones. Default: false. */
   readonly replacement?: boolean;
-  /** How many items an epoch has; all, unless told. */
+  /** The number of items of an epoch. Default: all. */
   readonly numSamples?: number;
 }
 
-/** A random order, another in each epoch. */
+/** A random order that changes with each epoch. */
 export class RandomSampler implements Sampler {
   readonly seed: number;
   readonly length: number;
@@ -50,7 +50,7 @@ export class RandomSampler implements Sampler {
     this.#replacement = replacement;
     if (!replacement && numSamples > size)
       throw new ArgumentError(
-        `RandomSampler: ${numSamples} samples of ${size} items: pass { replacement: true }, or fewer samples`,
+        `RandomSampler: cannot draw ${numSamples} samples of ${size} items: pass { replacement: true }, or fewer samples`,
       );
   }
   order(epoch: number): Iterable<number> {
@@ -113,16 +113,16 @@ function firstAbove(ends: Float64Array, x: number): number {
 }
 
 export interface DistributedSamplerOptions {
-  /** The number of this process, from 0, and how many there are. */
+  /** The index of this process, from 0, and the number of processes. */
   readonly rank: number;
   readonly world: number;
   readonly shuffle?: boolean;
   readonly seed?: number;
-  /** Leaves the last items out where they cannot be shared evenly; else some are taken twice, as in torch. */
+  /** Whether to drop the last items if they cannot be shared evenly; otherwise some are repeated, as in torch. */
   readonly dropLast?: boolean;
 }
 
-/** The share of one process among several: all have the same number of items. */
+/** The share of one of several processes; all have the same number of items. */
 export class DistributedSampler implements Sampler {
   readonly length: number;
   readonly seed: number;
@@ -135,7 +135,9 @@ export class DistributedSampler implements Sampler {
     checkWhole('DistributedSampler: world', world, 1);
     checkWhole('DistributedSampler: rank', rank);
     if (rank >= world)
-      throw new ArgumentError(`DistributedSampler: rank ${rank} of ${world} processes: ranks are 0 to ${world - 1}`);
+      throw new ArgumentError(
+        `DistributedSampler: rank is ${rank}: for ${world} processes it must be 0 to ${world - 1}`,
+      );
     this.seed = checkWhole('DistributedSampler: seed', seed);
     const share = checkWhole('DistributedSampler: size', size) / world;
     this.length = dropLast ? Math.floor(share) : Math.ceil(share);
@@ -150,15 +152,15 @@ export class DistributedSampler implements Sampler {
   }
 }
 
-/** Which items make a batch. */
+/** Determines the items of each batch. */
 export interface BatchOrder {
-  /** How many batches an epoch has. */
+  /** The number of batches of an epoch. */
   readonly length: number;
   readonly seed?: number | undefined;
   batches(epoch: number): Iterable<readonly number[]>;
 }
 
-/** The items of a sampler, so many at a time. */
+/** Groups the items of a sampler into batches. */
 export class BatchSampler implements BatchOrder {
   readonly length: number;
   constructor(

@@ -1,4 +1,4 @@
-// Batches that arrive split over the devices of a mesh: every device is sent its own rows.
+// Splits batches over the devices of a mesh while they are sent: every device gets its own rows.
 import { ArgumentError } from '../base/errors.js';
 import { describe, isPlain, leafName } from '../base/tree.js';
 import { Mesh, type PartitionSpec } from '../ir/mesh.js';
@@ -8,17 +8,17 @@ import { markSharding } from '../spmd/sharding.js';
 import { batchAxes } from '../spmd/shares.js';
 import { Tensor } from '../tensor/tensor.js';
 
-/** A mesh over which batches are split: rows along data and fsdp unless told, sequences along their own axis. */
+/** A mesh over which batches are split. Default: rows along data and fsdp, sequences along their own axis. */
 export type LoaderSharding = Mesh | (BatchOptions & { readonly mesh: Mesh });
 
-/** torch_xla's ShardingSpec. It is for tensors with as many dimensions as it has entries; others stay whole. */
+/** torch_xla's ShardingSpec. It applies to tensors with as many dimensions as the spec; others are replicated. */
 export interface ShardingSpec {
   readonly mesh: Mesh;
   readonly spec: PartitionSpec;
-  /** Each process loads its own rows, and not all loads all of them. */
+  /** Whether each process loads only its own rows. Default: false. */
   readonly minibatch?: boolean;
 }
-/** One for all tensors of a batch, or one for each of its keys; null: it stays whole. */
+/** One for all tensors of a batch, or one for each key; null: replicated. */
 export type InputSharding = ShardingSpec | Readonly<Record<string, ShardingSpec | null>>;
 
 /** Splits the tensors among the leaves of a batch. */

@@ -1,4 +1,4 @@
-// What runs in a loader's worker thread.
+// The worker thread of a DataLoader.
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf } from '../base/thrown.js';
 import { type Answer, parcel, type Task, type WorkerData } from './workers.js';
@@ -11,7 +11,7 @@ const TSX = 'tsx/esm/api'; // the program's own: no dependency of ours
 async function importModule(): Promise<{ transform?: Transform }> {
   if (/\.[mc]?tsx?$/.test(module) && !(process.features as { typescript?: unknown }).typescript) {
     const tsx = await import(TSX).catch(() => {
-      throw new Error('this Node reads no TypeScript: write it in JavaScript, or install tsx');
+      throw new Error('this version of Node cannot import TypeScript: write the module in JavaScript, or install tsx');
     });
     tsx.register();
   }

@@ -1,5 +1,5 @@
-// Threads that transform items: what is heavy leaves the thread that feeds the device. A function cannot be sent to a
-// thread, so they import it from a module.
+// Worker threads that transform items, to keep the thread that feeds the device free. A function cannot be sent to a thread,
+// so workers import it from a module.
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
@@ -15,7 +15,7 @@ export interface WorkerOptions {
   readonly data?: unknown;
 }
 
-export const WORKERS_EXAMPLE = `write it in a module of its own:
+export const WORKERS_EXAMPLE = `put the function into a separate module:
     // transform.js:  export function transform(item, index) { return ... }
     new DataLoader(dataset, { workers: { module: new URL('./transform.js', import.meta.url), count: 2 } })`;
 
@@ -75,7 +75,7 @@ interface Thread {
   readonly waiting: Map<number, Waiting>;
 }
 
-/** The threads of a loader. */
+/** The worker threads of a loader. */
 export class Workers {
   readonly #threads: Thread[];
   #next = 0;
@@ -135,7 +135,7 @@ export class Workers {
     });
   }
 
-  /** Between epochs: they keep no process from ending. */
+  /** Called between epochs: the threads do not keep the process alive. */
   rest(): this {
     for (const { worker } of this.#threads) worker.unref();
     return this;
@@ -144,7 +144,7 @@ export class Workers {
     for (const { worker } of this.#threads) worker.ref();
     return this;
   }
-  /** Ends the threads; whoever waits for them is told. */
+  /** Ends the threads; pending requests are rejected. */
   close(): void {
     this.#failed ??= new DataError('the loader was stopped');
     for (const { worker } of this.#threads) void worker.terminate();

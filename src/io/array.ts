@@ -1,4 +1,4 @@
-// Arrays in host memory, as files hold them: read into their own memory without a second copy, checked before written.
+// Host arrays of files: read into their own memory without a second copy, and checked before they are written.
 
 import { setImmediate } from 'node:timers/promises';
 import { rangesOf } from '../base/blocks.js';
@@ -9,11 +9,13 @@ import {
   dtypeMistake,
   type HostArray,
   hostArray,
+  numbersIn,
   show,
   sizeOf,
   type TypedArray,
 } from '../base/dtype.js';
 import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
+import { partType } from '../base/promote.js';
 import { range, type Shape, showShape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
@@ -27,16 +29,16 @@ export interface ReadLater extends ArrayType {
   readonly expr: Expr;
   data(): Promise<TypedArray>;
 }
-/** What can be written to a file: arrays of the host's, and tensors, which are read when their turn comes. */
+/** What can be written to a file: host arrays, and tensors, which are read one at a time while writing. */
 export type NamedArrays = ReadonlyMap<string, HostArray | ReadLater>;
 
-/** Arrays by name that are read when asked for: of a file, or of whatever else can tell its arrays before it has them. */
+/** Named arrays that are read on request: of a file, or another source that knows their types in advance. */
 export interface ArraySource {
-  /** The file, where it is one: for errors. */
+  /** The file's path, for errors. */
   readonly path?: string;
   readonly entries: ReadonlyMap<string, ArrayType>;
   read(name: string): Promise<HostArray>;
-  /** A block of one: where it begins and how long it is, in each dimension. Where it can be read without the rest. */
+  /** Reads a block, given its start and size in each dimension. Present if blocks can be read without the rest. */
   readBlock?(name: string, start: Shape, block: Shape): Promise<HostArray>;
 }
 
@@ -51,13 +53,13 @@ export function namedArrays(
 }
 
 const PIECE = 2 ** 30;
-/** The bytes of an array, in order. In pieces, as Node 20 makes no array of more than 2^32 elements, of bytes neither. */
+/** The bytes of an array, in order. In pieces, as typed arrays of Node 20 have at most 2^32 elements. */
 export const piecesOf = ({ buffer, byteOffset, byteLength: length }: ArrayBufferView): Uint8Array[] =>
   range(Math.ceil(length / PIECE)).map(
     (i) => new Uint8Array(buffer, byteOffset + i * PIECE, Math.min(PIECE, length - i * PIECE)),
   );
 
-/** Checks an array that is to be written, which plain JavaScript may have got wrong. */
+/** Checks an array before it is written, as JavaScript callers may pass anything. */
 export function checkArray(name: string, array: HostArray | ReadLater): ArrayType {
   const { dtype, shape, data } = array;
   const mistake = dtypeMistake(String(dtype));
@@ -71,21 +73,21 @@ export function checkArray(name: string, array: HostArray | ReadLater): ArrayTyp
   return array;
 }
 
-/** Computes tensors that are not yet, in one program: read one by one, each would be a program of its own. */
+/** Computes all pending tensors in one program instead of one program each. */
 export async function compute(arrays: NamedArrays): Promise<void> {
   const pending = [...arrays.values()].filter((a) => 'expr' in a && !a.expr.isComputed) as ReadLater[];
   if (!pending.length) return;
-  const { evaluate } = await import('../runtime/evaluate.js'); // those who only read files need no device
+  const { evaluate } = await import('../runtime/evaluate.js'); // reading files needs no device
   await evaluate([...new Set(pending.map((t) => t.expr))], { cause: 'read', name: 'save' });
 }
 
-/** The bytes of an array that is to be written. */
+/** The bytes of an array to be written. */
 export const dataOf = async (array: HostArray | ReadLater): Promise<Uint8Array[]> =>
   piecesOf(typeof array.data === 'function' ? await array.data() : array.data);
 
 export const rowMajor = (shape: Shape): number[] => shape.map((_, i) => sizeOf(shape.slice(i + 1)));
 export const columnMajor = (shape: Shape): number[] => shape.map((_, i) => sizeOf(shape.slice(0, i)));
-/** Whether elements with these strides lie one after another. */
+/** Whether elements with these strides are contiguous. */
 export const isRowMajor = (shape: Shape, strides: Shape): boolean =>
   sizeOf(shape) === 0 || rowMajor(shape).every((s, i) => s === strides[i] || shape[i] === 1);
 /** How many elements lie from an array's first to its last. */
@@ -98,7 +100,7 @@ export interface ArrayOrder {
   readonly bigEndian?: boolean;
 }
 
-/** The array that lies at a position of a file, row-major here however it lies there. */
+/** Reads the array at a position of a file; the result is row-major for any order in the file. */
 export async function readArray(
   read: ReadAt,
   { dtype, shape }: ArrayType,
@@ -108,17 +110,22 @@ export async function readArray(
   const data = allocate({ dtype, shape });
   const readSwapped: ReadAt = async (into, at) => {
     await read(into, at);
-    if (bigEndian) swapBytes(into, DTYPES[dtype].bytes);
+    if (bigEndian) swapBytes(into, DTYPES[dtype].bytes / numbersIn(dtype));
   };
   if (isRowMajor(shape, strides)) await readInto(readSwapped, data, position);
-  else await scatter(readSwapped, { dtype, shape, data }, strides, position);
+  else if (numbersIn(dtype) === 1) await scatter(readSwapped, { dtype, shape, data }, strides, position);
+  else {
+    // The parts of a complex number are a dimension more.
+    const parts = { dtype: partType(dtype), shape: [...shape, 2], data };
+    await scatter(readSwapped, parts, [...strides.map((s) => 2 * s), 1], position);
+  }
   return { dtype, shape, data };
 }
 
 const SHORT = 2 ** 16; // bytes: a block of columns has a short range in every row
 const AT_ONCE = 2 ** 22; // bytes of short ranges: then others have their turn
 
-/** A block of the array that lies at a position of a file: its bytes are read, and no others. */
+/** Reads a block of the array at a position of a file: only its bytes are read. */
 export async function readBlock(
   file: OpenFile,
   { dtype, shape }: ArrayType,
@@ -129,13 +136,14 @@ export async function readBlock(
   const fits = [start, block].every((list) => list.length === shape.length && list.every(isCount));
   if (!fits || shape.some((n, d) => start[d]! + block[d]! > n))
     throw new ArgumentError(
-      `readBlock: ${showShape(block)} elements from ${showShape(start)} on are not all inside ${show({ dtype, shape })}`,
+      `readBlock: a block ${showShape(block)} at ${showShape(start)} is out of range for ${show({ dtype, shape })}`,
     );
   const data = allocate({ dtype, shape: block });
-  const size = data.BYTES_PER_ELEMENT;
+  const numbers = numbersIn(dtype);
+  const size = data.BYTES_PER_ELEMENT * numbers;
   let [done, waiting] = [0, 0];
   for (const [from, to] of rangesOf(shape, start, block)) {
-    const into = data.subarray(done, (done += to - from));
+    const into = data.subarray(done, (done += (to - from) * numbers));
     if (into.byteLength > SHORT) await readInto(file.read, into, position + from * size);
     else {
       file.readNow(new Uint8Array(into.buffer, into.byteOffset, into.byteLength), position + from * size);
@@ -151,7 +159,7 @@ function allocate(type: ArrayType): TypedArray {
   try {
     return hostArray(type);
   } catch (e) {
-    throw new FileError(`${show(type)} cannot be held in one array here (${messageOf(e)}): read it in parts`, {
+    throw new FileError(`${show(type)} does not fit into one array (${messageOf(e)}): read it in parts`, {
       cause: e,
     });
   }

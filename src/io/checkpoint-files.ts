@@ -1,6 +1,6 @@
-// The files of a checkpoint: how they are written, by one process or by many, and read. A folder is written under another name
-// and renamed when it is whole. Where there are many processes, each writes the parts it has into the folder of the first one,
-// which puts them together in one index and renames it: what the others left behind is never taken for a checkpoint.
+// Reads and writes the files of checkpoints, by one process or several. A folder is written under a temporary name and renamed
+// when it is complete. Several processes write their parts into the folder of the first one, which combines them in one index
+// and renames it: folders left behind by the others are never used as checkpoints.
 import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
@@ -40,7 +40,7 @@ export interface CheckpointInfo {
 
 interface FileEntry {
   readonly bytes: number;
-  /** Where the whole file is verified; else its arrays are. */
+  /** The hash of the file, if the whole file is verified; otherwise its arrays are. */
   readonly sha256?: string;
 }
 type Files = Record<string, FileEntry>;
@@ -51,13 +51,13 @@ export interface Manifest extends Omit<CheckpointInfo, 'path'> {
   readonly format: 'tsxla-checkpoint';
   /** 1 had no parts: each item's arrays are whole, in one file. */
   readonly version: 1 | 2;
-  /** The folder it was written in: several processes know by it that it is theirs. */
+  /** The folder it was written in, by which several processes recognize their own checkpoint. */
   readonly attempt?: string;
-  /** Larger than that of every checkpoint that was there before: a run may go back to an earlier step. */
+  /** Larger than that of all earlier checkpoints: steps do not suffice, as a run may go back to an earlier one. */
   readonly order: number;
-  /** The items that are states of something. */
+  /** The items that are states, not plain values. */
   readonly stateful: readonly string[];
-  /** Each item, with { $tensor: name } where an array is. */
+  /** Each item, with { $tensor: name } in place of arrays. */
   readonly items: Readonly<Record<string, unknown>>;
   readonly files: Readonly<Files>;
   /** Of all the rest; the first ones of version 2 had none. */
@@ -68,23 +68,23 @@ const sealOf = ({ sha256: _, ...rest }: Manifest): string =>
   createHash('sha256').update(JSON.stringify(rest)).digest('hex');
 
 const MANIFEST = 'checkpoint.json';
-/** What the process that saves in a folder of checkpoints locks. */
+/** The lock of the process that saves in a folder of checkpoints. */
 export const WRITER = '.writer';
 const ARRAYS = 'arrays.json';
 const VERSION = 2;
 export const FOLDER = /^step-(\d+)$/;
-/** A folder that is being written, or has made room for another: .unfinished-HOST-PID-ID.STEP */
+/** A folder that is being written or replaced: .unfinished-HOST-PID-ID.STEP */
 const LEFT = /^\.unfinished-(\w+)-(\d+)-/;
 const FORMER = '-former';
 
 const numbered = (n: number): string => String(n).padStart(5, '0');
 export const folderOf = (dir: string, step: number): string => path.join(dir, `step-${String(step).padStart(8, '0')}`);
 
-/** Which of the processes that save together this is. */
+/** The index of this process among those that save together. */
 export interface Processes {
   readonly index: number;
   readonly count: number;
-  /** How long the others are waited for, in milliseconds. */
+  /** The time to wait for the other processes, in milliseconds. */
   readonly patience?: number;
 }
 const PATIENCE = 10 * 60e3;
@@ -92,7 +92,7 @@ const POLL = 50; // milliseconds
 
 // ---- writing
 
-/** Writes the checkpoint of a step: it is there when this resolves, in every process. */
+/** Writes the checkpoint of a step. Resolves in every process when it exists. */
 export async function writeCheckpoint(
   dir: string,
   about: Pick<Manifest, 'step' | 'metrics' | 'order'>,
@@ -123,7 +123,7 @@ export async function writeCheckpoint(
     const sealed = { ...manifest, sha256: sealOf(manifest) };
     await writeFlushed(path.join(folder, MANIFEST), 'wx', JSON.stringify(sealed, null, 1));
     await flushFolder(folder);
-    // Of a run that was resumed before this step; it goes when the new one is there.
+    // Of a run that was resumed before this step; removed when the new one exists.
     const target = folderOf(dir, about.step);
     await fsp.rename(target, former).catch(() => {});
     await fsp.rename(folder, target);
@@ -142,7 +142,7 @@ interface Written {
   readonly indexes: Indexes;
 }
 
-/** Writes what a process has of each item to a file of its own. What is whole has its own name there. */
+/** Writes the parts of each item that a process has to a separate file. Whole arrays keep their names. */
 async function writeParts(folder: string, state: Snapshot, process: number): Promise<Written> {
   const [files, indexes]: [Files, Indexes] = [{}, {}];
   for (const [item, { arrays }] of state) {
@@ -180,7 +180,9 @@ async function adopt(folder: string, process: number, all: Written, { count, pat
     for (const [name, { parts }] of Object.entries(index)) {
       const entry = all.indexes[item]?.[name];
       if (!entry)
-        throw new Error(`process ${process} saves ${item}: ${name}, and the first does not: they must save the same`);
+        throw new Error(
+          `process ${process} saves ${item}: ${name}, but the first process does not: all must save the same items`,
+        );
       entry.parts.push(...parts);
     }
   await fsp.rm(report);
@@ -239,7 +241,7 @@ async function digest(file: string): Promise<Required<FileEntry>> {
 
 // ---- what is left behind
 
-/** Takes a checkpoint away. A process that ends meanwhile leaves no half of it. */
+/** Removes a checkpoint. If the process is killed meanwhile, no partial checkpoint is left. */
 export async function removeCheckpoint(dir: string, folder: string): Promise<void> {
   const going = path.join(dir, newName('gone'));
   try {
@@ -271,7 +273,7 @@ export function cleanUp(dir: string): void {
 const underWay = new Set<string>();
 const HOST = os.hostname().replace(/\W/g, '_');
 const newName = (step: number | 'gone'): string => `.unfinished-${HOST}-${process.pid}-${randomUUID()}.${step}`;
-/** Whether a folder was left by a process of this machine that is gone. Of others nothing is known. */
+/** Whether a folder was left by a process of this machine that has ended. Processes of other machines are unknown. */
 const isAbandoned = (name: string): boolean => {
   const [, host, pid] = name.match(LEFT) ?? [];
   if (host !== HOST || underWay.has(name.replace(FORMER, ''))) return false;
@@ -302,7 +304,7 @@ const WRITTEN = object({ files: anyObject, indexes: anyObject });
 function checkedFiles(files: object, source: string): Files {
   for (const [name, entry] of Object.entries(files)) {
     checkJson(entry, `${source}: files: ${name}`, FILE);
-    if (!isFileName(name)) throw new FileError(`${source} names ${name}, which is not a file of its own folder`);
+    if (!isFileName(name)) throw new FileError(`${source} names ${name}, which is not a file in its folder`);
   }
   return files as Files;
 }
@@ -316,7 +318,7 @@ export function readManifest(folder: string): Manifest {
   const file = path.join(folder, MANIFEST);
   try {
     const found = readJsonSync(file, anyObject);
-    if (!found) throw new FileError('there is none');
+    if (!found) throw new FileError('it does not exist');
     return checkManifest(folder, found);
   } catch (e) {
     throw e instanceof CheckpointError ? e : notWhole(folder, `its ${MANIFEST} cannot be read (${messageOf(e)})`, e);
@@ -325,10 +327,13 @@ export function readManifest(folder: string): Manifest {
 
 function checkManifest(folder: string, found: object): Manifest {
   const manifest = found as Manifest;
-  if (manifest.format !== 'tsxla-checkpoint') throw notWhole(folder, `its ${MANIFEST} is of something else`);
+  if (manifest.format !== 'tsxla-checkpoint') throw notWhole(folder, `its ${MANIFEST} is not a tsxla checkpoint's`);
   if (manifest.version !== 1 && manifest.version !== VERSION) {
     const version = checkJson(manifest.version, `${MANIFEST}: version`, whole());
-    throw notWhole(folder, `it has version ${version}, this tsxla reads 1 and ${VERSION}: use the one that saved it`);
+    throw notWhole(
+      folder,
+      `it has version ${version}, but this tsxla reads 1 and ${VERSION}: use the version that saved it`,
+    );
   }
   if (manifest.sha256 !== undefined && manifest.sha256 !== sealOf(manifest))
     throw notWhole(folder, `its ${MANIFEST} has changed since it was saved`);
@@ -347,7 +352,7 @@ async function readIndexes(folder: string, { files }: Manifest): Promise<Indexes
   for (const index of Object.values(indexes)) {
     checkCovered(index);
     const strange = Object.values(index).flatMap((entry) => entry.parts.filter((p) => !Object.hasOwn(files, p.file)));
-    if (strange[0]) throw notWhole(folder, `its ${ARRAYS} names ${strange[0].file}, and its ${MANIFEST} does not`);
+    if (strange[0]) throw notWhole(folder, `its ${ARRAYS} names ${strange[0].file}, but its ${MANIFEST} does not`);
   }
   return indexes;
 }
@@ -384,8 +389,8 @@ async function checkFiles(folder: string, files: Readonly<Files>): Promise<void>
   for (const [name, { bytes, sha256 }] of Object.entries(files)) {
     const file = path.join(folder, name);
     const size = (await fsp.stat(file).catch(() => undefined))?.size;
-    if (size === undefined) throw notWhole(folder, `${name} is missing: bring it back, or load another step`);
-    if (size !== bytes) throw notWhole(folder, `${name} has ${size} bytes, and had ${bytes} when it was saved`);
+    if (size === undefined) throw notWhole(folder, `${name} is missing: restore it, or load another step`);
+    if (size !== bytes) throw notWhole(folder, `${name} has ${size} bytes, but had ${bytes} when it was saved`);
     if (sha256 && (await digest(file)).sha256 !== sha256)
       throw notWhole(folder, `${name} has changed since it was saved`);
   }

@@ -1,5 +1,5 @@
-// Checkpoints of a training run: a folder a checkpoint, written aside and renamed when it is whole, so that whatever happens
-// the last good one is there. What is saved is anything with a state: models, optimizers, schedules, loaders, averages.
+// CheckpointManager: checkpoints of a training run. Each is a folder, written under a temporary name and renamed when complete, so
+// that the last good one always exists. It saves anything with a state: models, optimizers, schedules, loaders, averages.
 import fs from 'node:fs';
 import path from 'node:path';
 import { checkWhole } from '../base/check.js';
@@ -25,28 +25,28 @@ import {
 import { type Items, isStateful, processes, RNG, readState, restore, type Snapshot, snapshot } from './state.js';
 
 export interface CheckpointOptions {
-  /** How many of the newest are kept. */
+  /** The number of newest checkpoints to keep. */
   readonly keep?: number;
-  /** The best is kept, too: by which metric, and whether less is better. */
+  /** Also keeps the best checkpoint by a metric. `mode`: whether lower or higher is better. */
   readonly best?: { readonly metric: string; readonly mode?: 'min' | 'max' };
-  /** Files are written while training goes on; else `save` waits for them. */
+  /** Whether files are written while training continues; otherwise `save` waits for them. */
   readonly background?: boolean;
-  /** `tick` saves when the step's number is a multiple of it. */
+  /** `tick` saves when the step is a multiple of this. */
   readonly every?: number;
-  /** Nothing is written: for workers of which the first one saves for all. */
+  /** Disables writing: for workers of which only the first one saves. */
   readonly readOnly?: boolean;
 }
 
 export interface TickOptions {
   readonly metrics?: Readonly<Record<string, number>>;
-  /** Whether this is the last step. Default: whether the process was told to end. */
+  /** Whether this is the last step. Default: whether the process received SIGTERM or SIGINT. */
   readonly stop?: boolean;
 }
 
 export interface LoadOptions {
-  /** Default: the newest. */
+  /** The step to load. Default: the newest. */
   readonly step?: number | 'best';
-  /** Whether the random generator goes on from where it was, too; false where a checkpoint is only looked at. */
+  /** Whether to restore the random generator too. false if a checkpoint is only inspected. */
   readonly rng?: boolean;
 }
 
@@ -61,16 +61,16 @@ export class CheckpointManager {
   readonly #options: Required<Omit<CheckpointOptions, 'best'>> & {
     readonly best: CheckpointOptions['best'] | undefined;
   };
-  /** The last of the calls of `save`: each waits for the one before. */
+  /** The last call of `save`: each waits for the previous one. */
   #saving: Promise<unknown> = Promise.resolve();
   #writing: Promise<void> = Promise.resolve();
   #failure: Error | undefined;
-  /** Why the process is to end. */
+  /** The reason to stop: the signal. */
   #stop: string | undefined;
   #lock: Promise<Lock> | undefined;
   #unlisten: (() => void) | undefined;
 
-  /** The folder is made if need be. What an earlier run left unfinished in it is removed. */
+  /** Creates the folder if it does not exist, and removes unfinished checkpoints of earlier runs. */
   constructor(
     readonly dir: string,
     options: CheckpointOptions = {},
@@ -88,7 +88,7 @@ export class CheckpointManager {
     }
   }
 
-  /** The checkpoints that are there, in the order in which they were saved. */
+  /** The existing checkpoints, in the order in which they were saved. */
   list(): CheckpointInfo[] {
     return this.#folders()
       .flatMap(({ path, manifest: m }) =>
@@ -97,7 +97,7 @@ export class CheckpointManager {
       .sort((a, b) => a.order - b.order)
       .map(({ order, ...info }) => info);
   }
-  /** Each with what it says of itself, or why that cannot be read. */
+  /** Each checkpoint with its manifest, or the error of reading it. */
   #folders(): { readonly path: string; readonly manifest?: Manifest; readonly error?: Error }[] {
     const names = fs.existsSync(this.dir) ? fs.readdirSync(this.dir) : [];
     return names
@@ -114,7 +114,7 @@ export class CheckpointManager {
   get latest(): CheckpointInfo | undefined {
     return this.list().at(-1);
   }
-  /** By the metric of the options; the newest of equal ones. */
+  /** The best by the metric of the options; the newest of equal ones. */
   get best(): CheckpointInfo | undefined {
     const { best } = this.#options;
     if (!best) return undefined;
@@ -126,8 +126,8 @@ export class CheckpointManager {
   }
 
   /**
-   * Saves these, and the state of the random generator, as the checkpoint of a step. Resolves when their values are on the
-   * host: training may go on while they are written. What goes wrong then is thrown by the next call, or by `done`.
+   * Saves these items and the state of the random generator as the checkpoint of a step. Resolves when their values are on the
+   * host: training may continue while files are written. Errors of writing are thrown by the next call, or by `done`.
    */
   async save(
     step: number,
@@ -139,12 +139,14 @@ export class CheckpointManager {
     for (const name of Object.keys(items))
       if (!ITEM.test(name))
         throw new ArgumentError(
-          `CheckpointManager.save: ${JSON.stringify(name)} cannot be the name of a file: use letters, digits, _ - and .`,
+          `CheckpointManager.save: ${JSON.stringify(name)} is not a valid file name: use letters, digits, _ - and .`,
         );
     if (this.#options.readOnly) return;
     if (RNG in items)
-      throw new ArgumentError(`CheckpointManager.save: ${RNG} is the random generator's: use another name`);
-    const values = snapshot(items); // as they are now
+      throw new ArgumentError(
+        `CheckpointManager.save: the name ${RNG} is reserved for the random generator: use another name`,
+      );
+    const values = snapshot(items); // their current values
     values.catch(() => {}); // thrown below
     const saving = this.#saving.then(async () => {
       await this.#written(); // one at a time
@@ -158,7 +160,7 @@ export class CheckpointManager {
     await saving;
   }
 
-  /** Waits until what was saved is on the disk. */
+  /** Waits until all saved checkpoints are on disk. */
   async done(): Promise<void> {
     await this.#saving;
     await this.#written();
@@ -178,7 +180,7 @@ export class CheckpointManager {
       await writeCheckpoint(this.dir, { step, metrics, order }, state, among);
     } catch (e) {
       const last = this.latest;
-      const kept = last ? `the last good one is ${last.path}` : 'there is none yet';
+      const kept = last ? `the last good one is ${last.path}` : 'no checkpoint was saved before';
       throw new CheckpointError(`cannot save the checkpoint of step ${step} in ${this.dir}: ${messageOf(e)}; ${kept}`, {
         cause: e,
       });
@@ -186,7 +188,7 @@ export class CheckpointManager {
     if (!among.index) await this.#prune(); // one of them does
   }
 
-  /** One process saves in a folder: another would remove what this one keeps. */
+  /** Locks the folder: another process that saves in it would remove checkpoints that this one keeps. */
   #locked(): Promise<Lock> {
     this.#lock ??= shareLock(this.dir);
     this.#lock.catch(() => {
@@ -205,8 +207,8 @@ export class CheckpointManager {
   }
 
   /**
-   * Gives these the states of a checkpoint: of the newest that is whole unless a step is named, or 'best'. Undefined if there
-   * is none. All that is read is verified before anything is changed; a tensor that is split over devices is read in parts.
+   * Restores items from a checkpoint: the newest complete one by default, that of a step, or the 'best'. Resolves to undefined if
+   * there is none. Files are verified before anything is changed. Tensors that are split over devices are read in parts.
    */
   async load(items: Items = {}, { step, rng = true }: LoadOptions = {}): Promise<Restored | undefined> {
     checkItems('load', items);
@@ -216,8 +218,8 @@ export class CheckpointManager {
       step === undefined ? [...all].reverse() : [step === 'best' ? this.best : all.find((c) => c.step === step)];
     for (const { path: folder, error } of this.#folders()) {
       if (!error) continue;
-      if (!all.length || folder === folderOf(this.dir, Number(step))) throw error; // not as if there were none
-      notice(`${error.message}; it is left out`);
+      if (!all.length || folder === folderOf(this.dir, Number(step))) throw error; // an error, as a checkpoint exists
+      notice(`${error.message}; it is skipped`);
     }
     if (step === 'best' && all.length && !wanted[0])
       throw new CheckpointError(
@@ -230,11 +232,12 @@ export class CheckpointManager {
     for (const [i, info] of wanted.entries()) {
       const found = await readStates(info!.path, items).catch((e: Error) => {
         if (step !== undefined || i === wanted.length - 1 || !(e instanceof CheckpointError)) throw e;
-        notice(`${e.message}; going back to the one before`);
+        notice(`${e.message}; loading the checkpoint before it`);
       });
       if (!found) continue;
       const left = readManifest(info!.path).stateful.filter((item) => !(item in items));
-      if (left.length && Object.keys(items).length) notice(`${info!.path} also has ${left.join(', ')}: not asked for`);
+      if (left.length && Object.keys(items).length)
+        notice(`${info!.path} also has ${left.join(', ')}, which were not requested`);
       return { ...info!, values: restore(info!.path, items, found, rng) };
     }
     return undefined;
@@ -244,13 +247,13 @@ export class CheckpointManager {
   isDue(step: number): boolean {
     return this.isTold || step % this.#options.every === 0;
   }
-  /** Whether the process was told to end, since the first `tick`. */
+  /** Whether the process received SIGTERM or SIGINT since the first `tick`. */
   get isTold(): boolean {
     return this.#stop !== undefined;
   }
   /**
-   * To be called after every step: saves when it is time to, or when the process was told to end (SIGTERM, SIGINT). Then it
-   * gives true, once all is on the disk: leave the loop. Workers that must leave it together agree on that, and say so: `stop`.
+   * Call it after every step. It saves at the configured interval, and when the process received SIGTERM or SIGINT; then it
+   * resolves to true once all is on disk: leave the loop. Workers that must stop together agree on that and pass `stop`.
    */
   async tick(step: number, items: Items, options: TickOptions = {}): Promise<boolean> {
     this.#unlisten ??= this.#listen();
@@ -259,7 +262,7 @@ export class CheckpointManager {
     if (!stop) return false;
     await this.done();
     if (!this.#options.readOnly)
-      notice(`${this.#stop ?? 'another worker was told to end'}: saved the checkpoint of step ${step} in ${this.dir}`);
+      notice(`${this.#stop ?? 'another worker is stopping'}: saved the checkpoint of step ${step} in ${this.dir}`);
     this.close();
     return true;
   }
@@ -271,10 +274,10 @@ export class CheckpointManager {
         return;
       }
       this.#stop ??= signal;
-      notice(`${signal}: saves after this step; once more ends it now`);
+      notice(`${signal} received: saving a checkpoint after this step; send it again to exit now`);
     });
   }
-  /** From now on signals end the process as they did before the first `tick`. */
+  /** Restores the handling of signals from before the first `tick`. */
   close(): void {
     this.#unlisten?.();
     this.#unlisten = undefined;
@@ -282,7 +285,7 @@ export class CheckpointManager {
   [Symbol.dispose](): void {
     this.close();
   }
-  /** The same, once what was saved is on the disk. */
+  /** The same, after waiting until all saved checkpoints are on disk. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.close();
     await this.#saving;
@@ -304,7 +307,7 @@ class SharedLock {
   ) {
     this.#taken = lockOf(thing, dir).then((lock) => (this.#lock = lock));
   }
-  /** Not if its folder was removed, and perhaps made anew. */
+  /** Fails if its folder was removed, even if it was created again. */
   get isGone(): boolean {
     return this.#lock?.isHeld() === false;
   }
@@ -339,7 +342,7 @@ async function lockOf(thing: string, dir: string): Promise<Lock> {
 function checkItems(method: string, items: Items): void {
   if (isStateful(items))
     throw new ArgumentError(
-      `CheckpointManager.${method}: this is a ${items.constructor.name}: it takes what is saved by name: { model }`,
+      `CheckpointManager.${method}: got a ${items.constructor.name}: pass an object with items by name: { model }`,
     );
 }
 

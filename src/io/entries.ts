@@ -1,5 +1,5 @@
-// The arrays of a module's state, as files hold them: each by its name, once. A stacked tensor is read once and cut on the
-// host: on the device every row would be a second copy.
+// The arrays of a module's state for files: each by its name, once. A stacked tensor is read once and split on the host, as on
+// the device every row would be a second copy.
 
 import type { ArrayType, TypedArray } from '../base/dtype.js';
 import type { Shape } from '../base/shape.js';
@@ -15,7 +15,7 @@ interface Held {
   readonly tensor: Tensor;
   readonly names: readonly string[];
   readonly shape: Shape;
-  readonly stacked: boolean;
+  readonly stacked: number;
 }
 
 /** Each tensor once: one with two names (tied weights) has its first. */
@@ -24,17 +24,17 @@ export function* heldIn(entries: Iterable<StateEntry>): Generator<Held> {
   for (const { tensor, names, stacked } of entries) {
     if (seen.has(tensor)) continue;
     seen.add(tensor);
-    yield { tensor, names, shape: stacked ? tensor.shape.slice(1) : tensor.shape, stacked };
+    yield { tensor, names, shape: tensor.shape.slice(stacked), stacked };
   }
 }
 
-/** Part i of so many equal ones. */
+/** Part i of `n` equal ones. */
 const cutOf = (data: TypedArray, i: number, parts: number): TypedArray => {
   const size = data.length / parts;
   return data.subarray(i * size, (i + 1) * size);
 };
 
-/** Arrays that are read when their turn comes, one tensor after the other. */
+/** Arrays that are read one tensor after the other. */
 export const stateArrays = (entries: Iterable<StateEntry>): Map<string, ReadLater> =>
   new Map(
     [...heldIn(entries)].flatMap(({ tensor, names, shape }) =>

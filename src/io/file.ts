@@ -1,4 +1,4 @@
-// Files: whole reads at a place, and writes that are there entirely or not at all.
+// File access: complete reads at a position, and atomic writes.
 import { randomUUID } from 'node:crypto';
 import fsSync from 'node:fs';
 import fs, { type FileHandle } from 'node:fs/promises';
@@ -29,7 +29,7 @@ export async function openFile(file: string): Promise<OpenFile> {
   const bad = (e: unknown) => new FileError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
   const short = (at: number) => new FileError(`${file} is cut short: it ends at byte ${at}`);
   const info = await fs.stat(file).catch(() => undefined); // what is wrong with it, open says
-  if (info?.isFIFO()) throw bad(new Error('it is a pipe, and is read at any place: write it to a file first'));
+  if (info?.isFIFO()) throw bad(new Error('it is a pipe, but random access is needed: write it to a file first'));
   const handle = await fs.open(file).catch((e) => {
     throw bad(e);
   });
@@ -75,7 +75,7 @@ export async function withFile<T>(file: string, use: (file: OpenFile) => Promise
 export type Write = (bytes: Uint8Array) => Promise<void>;
 export type WriteFile = (write: Write) => Promise<void>;
 
-/** Files that are written together, by their paths, and files that go then. */
+/** Files that are written together, by path, and files that are then removed. */
 export interface FileSet {
   readonly files: ReadonlyMap<string, WriteFile>;
   readonly remove: readonly string[];
@@ -262,7 +262,7 @@ export async function readSet<T>(
     if (found.status === 'fulfilled') await release(found.value);
   }
   throw new FileError(
-    `${folder} was replaced ${TRIES} times while it was being read: wait for the process that writes it`,
+    `${folder} was replaced ${TRIES} times while it was being read: wait until the process that writes it has finished`,
   );
 }
 
@@ -288,13 +288,13 @@ async function stampOf(folder: string): Promise<string | undefined> {
 export async function openOutput(folder: string, option = '--output'): Promise<AsyncDisposable> {
   const cannot = (what: string, cause?: unknown) =>
     new ArgumentError(`${option} ${folder || "''"}: ${what}`, { cause });
-  if (!folder.trim()) throw cannot('the name is empty: name a folder');
+  if (!folder.trim()) throw cannot('the name is empty: give a folder');
   const isNew = !fsSync.existsSync(folder);
   try {
     makeFolder(path.resolve(folder));
   } catch (e) {
     const file = fileOn(path.resolve(folder));
-    throw cannot(file ? `${file} is a file: name another folder` : `the folder cannot be created: ${messageOf(e)}`, e);
+    throw cannot(file ? `${file} is a file: give another folder` : `the folder cannot be created: ${messageOf(e)}`, e);
   }
   const probe = path.join(folder, `.probe-${randomUUID()}`);
   try {
@@ -311,7 +311,7 @@ export async function openOutput(folder: string, option = '--output'): Promise<A
   };
 }
 
-/** The file that stands where a folder of the path would be. */
+/** The file in the path that should be a folder. */
 function fileOn(place: string): string | undefined {
   try {
     return fsSync.statSync(place).isDirectory() ? undefined : place;

@@ -1,4 +1,4 @@
-// Files: arrays in safetensors, torch's and numpy's files, checkpoints, and models of the Hugging Face hub.
+// tx.io: safetensors, torch, numpy and GGUF files, checkpoints, and files of the Hugging Face hub.
 export type { ArraySource, HostArray, NamedArrays } from './array.js';
 export {
   CheckpointManager,
@@ -8,7 +8,21 @@ export {
   type TickOptions,
 } from './checkpoint.js';
 export type { CheckpointInfo } from './checkpoint-files.js';
-export { type HubOptions, hubCache, resolveModel } from './hub.js';
+export type { GgmlType } from './ggml.js';
+export {
+  type GgufEntry,
+  GgufFile,
+  type GgufItem,
+  type GgufMetadata,
+  type GgufOptions,
+  type GgufValue,
+  openGguf,
+  readGguf,
+  writeGguf,
+} from './gguf.js';
+export { resolveModel } from './hub.js';
+export { type HubFileOptions, resolveFile, resolveFiles } from './hub-files.js';
+export { type HubOptions, hubCache } from './hub-repo.js';
 export { readNpy, readNpz, writeNpy, writeNpz } from './numpy.js';
 export {
   openSafetensors,

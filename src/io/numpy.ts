@@ -1,4 +1,4 @@
-// numpy's files: .npy holds one array after a header that is a Python dict in text, .npz is a zip of them.
+// numpy files: .npy has one array after a header that is a Python dict literal, .npz is a zip of them.
 import { type ArrayType, byteLength, DTYPES, type DType, show } from '../base/dtype.js';
 import { DTypeError, FileError } from '../base/errors.js';
 import type { Tensor } from '../tensor/index.js';
@@ -18,22 +18,23 @@ import { withZip, writeZip } from './zip.js';
 // biome-ignore format: a table
 const NUMPY: Readonly<Partial<Record<DType, string>>> = {
   bool: '|b1', i8: '|i1', i16: '<i2', i32: '<i4', i64: '<i8', u8: '|u1', u16: '<u2', u32: '<u4', u64: '<u8', f16: '<f2', f32: '<f4', f64: '<f8',
+  c64: '<c8', c128: '<c16',
 };
 const DTYPE_OF = new Map(Object.entries(NUMPY).map(([dtype, descr]) => [descr.slice(1), dtype as DType]));
 
 const MAGIC = Buffer.from('\x93NUMPY', 'latin1');
 const HEADER_LIMIT = 2 ** 20;
 
-/** One array of a file, row-major here however it lies there. */
+/** Reads a .npy file; the result is row-major for any order in the file. */
 export const readNpy = (path: string): Promise<HostArray> =>
   withFile(path, ({ read, size }) => readFrom(read, size, path));
 
-/** All arrays of a .npz file, by name, compressed or not. */
+/** Reads all arrays of a .npz file by name, compressed or not. */
 export const readNpz = (path: string): Promise<Map<string, HostArray>> =>
   withZip(path, { name: 'a npz file' }, async (members) => {
     const arrays = new Map<string, HostArray>();
     for (const { name, size, unpack } of members.values()) {
-      if (!name.endsWith('.npy')) throw new FileError(`${path} holds ${name}, which is no array`);
+      if (!name.endsWith('.npy')) throw new FileError(`${path} contains ${name}, which is not an array`);
       arrays.set(name.slice(0, -4), await unpack((read) => readFrom(read, size, `${path}: ${name}`)));
     }
     return arrays;
@@ -51,7 +52,7 @@ async function readFrom(read: ReadAt, size: number, path: string): Promise<HostA
   const start = await take(8, 0);
   const version = start[6]!;
   if (!start.subarray(0, 6).equals(MAGIC)) throw bad("it does not begin with '\\x93NUMPY'");
-  if (version < 1 || version > 3) throw bad(`its version is ${version}, known are 1 to 3`);
+  if (version < 1 || version > 3) throw bad(`its version is ${version}: supported are 1 to 3`);
   const wide = version > 1 ? 4 : 2; // bytes of the header's length
   const length = (await take(wide, 8)).readUIntLE(0, wide);
   if (length > HEADER_LIMIT) throw bad(`its header would be ${length} bytes long`);

@@ -1,4 +1,4 @@
-// Arrays in parts, as sharded checkpoints hold them: every process saves those it has, and an index says where each one is.
+// Arrays in parts, for sharded checkpoints: every process saves its parts, and an index has their locations.
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { putBlock } from '../base/blocks.js';
@@ -58,7 +58,7 @@ export function freeName(wanted: string, arrays: ReadonlyMap<string, unknown>): 
   return name;
 }
 
-/** Where the parts lie in the mesh that a process is to save: of each part, the first device that has it does. */
+/** The parts of a sharding that a process must save: each part is saved for the first device that has it. */
 export function positionsToSave(
   sharding: Sharding,
   shape: Shape,
@@ -82,7 +82,7 @@ export function checkIndex(index: object, source: string): asserts index is Inde
   }
 }
 
-/** Throws where the parts of an array are not all of it, each element once. */
+/** Throws if the parts of an array do not cover each element once. */
 export function checkCovered(index: Index): void {
   for (const [name, { parts, ...type }] of Object.entries(index)) {
     const [has, wants] = [parts.reduce((n, p) => n + sizeOf(p.shape), 0), sizeOf(type.shape)];
@@ -165,7 +165,7 @@ export class PartedArrays implements ArraySource {
     const type = { dtype, shape: part.shape };
     const stored = file.entries.get(part.key);
     if (!stored || !sameType(stored, type))
-      throw new CheckpointError(`${part.file} has no ${part.key}, ${show(type)}: it is another checkpoint's file`);
+      throw new CheckpointError(`${part.file} has no ${part.key}, ${show(type)}: it belongs to another checkpoint`);
     const verify = async (arrays: Iterable<TypedArray> | AsyncIterable<TypedArray>) => {
       if ((await sha256(arrays)) !== part.sha256)
         throw new CheckpointError(`${name} in ${part.file} has changed since it was saved`);

@@ -1,10 +1,10 @@
-// Python's pickles, read without running anything: a stack machine that makes lists, tuples, dicts, sets, texts and numbers.
-// What a pickle wants to import is looked up in the caller's table; what is not there is an error that names it.
+// Reads Python pickles without running code: a stack machine that makes lists, tuples, dicts, sets, strings and numbers.
+// Imports are looked up in the caller's table; any other import is an error that names it.
 import { UnsafePickleError } from '../base/errors.js';
 
-/** What a pickle may reach outside itself. */
+/** What a pickle may access outside itself. */
 export interface PickleWorld {
-  /** What an import gives: a function that may be called, or a value. Undefined if it is not allowed. */
+  /** The function or value of an import. Undefined if it is not allowed. */
   find(global: string): unknown;
   /** What is kept outside the pickle. */
   persistent(id: unknown): unknown;

@@ -1,8 +1,10 @@
-// Arrays of files on several devices: each part is read from its own place in the file, and goes to the devices that have it.
+// Reads arrays of files onto several devices: each part is read from its position in the file and sent to its devices.
+
 import type { DType, HostArray, TypedArray } from '../base/dtype.js';
-import { hostArray } from '../base/dtype.js';
+import { hostArray, sizeOf } from '../base/dtype.js';
 import { decodeFloats, encodeNumbers } from '../base/float.js';
 import type { Shape } from '../base/shape.js';
+import { unravel } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import type { Sharding } from '../ir/mesh.js';
 import type { Buffer, Client } from '../pjrt/index.js';
@@ -19,7 +21,7 @@ export const isSplit = (sharding: Sharding | undefined, shape: Shape): sharding 
 const GARBAGE = 256 * 2 ** 20; // bytes of parts that are on their devices: the collector by itself would wait for more
 let garbage = 0;
 
-/** An array, read onto the devices of a mesh. A part that several have is read once; one part at a time is on the host. */
+/** Reads an array onto the devices of a mesh. Replicated parts are read once; one part at a time is on the host. */
 export async function readParts(
   client: Client,
   aval: Aval,
@@ -47,12 +49,15 @@ export async function readParts(
 
 /** Blocks of an array whose rows are arrays of their own. */
 export const ofRows =
-  (dtype: DType, readRow: (row: number, start: Shape, block: Shape) => Promise<TypedArray>): ReadBlock =>
-  async ([first, ...start], shape) => {
-    const [count, ...block] = shape;
+  (dtype: DType, counts: Shape, readRow: (row: number, start: Shape, block: Shape) => Promise<TypedArray>): ReadBlock =>
+  async (start, shape) => {
+    const n = counts.length;
     const rows = hostArray({ dtype, shape });
-    for (let i = 0; i < count!; i++)
-      rows.set((await readRow(first! + i, start, block)) as never, (i * rows.length) / count!);
+    const wanted = sizeOf(shape.slice(0, n));
+    for (let i = 0; i < wanted; i++) {
+      const row = unravel(i, shape.slice(0, n)).reduce((row, at, d) => row * counts[d]! + start[d]! + at, 0);
+      rows.set((await readRow(row, start.slice(n), shape.slice(n))) as never, (i * rows.length) / wanted);
+    }
     return rows;
   };
 

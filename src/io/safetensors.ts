@@ -1,6 +1,6 @@
-// The safetensors format: a JSON header that names each array's dtype, shape and place, then their bytes.
+// The safetensors format: a JSON header with each array's dtype, shape and position, then their bytes.
 import { type ArrayType, byteLength, DTYPES, dtypeFrom, show } from '../base/dtype.js';
-import { ArgumentError, FileError } from '../base/errors.js';
+import { ArgumentError, DTypeError, FileError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Shape } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
@@ -19,12 +19,12 @@ import { type OpenFile, openFile, replaceFiles, type WriteFile } from './file.js
 
 const HEADER_LIMIT = 100 * 2 ** 20; // the format's own
 
-/** What a file says of an array before it is read. */
+/** The type of an array, known before it is read. */
 export interface TensorEntry extends ArrayType {
   readonly byteLength: number;
 }
 
-/** Arrays in one file or several, read one at a time, when asked for. */
+/** Arrays of one or more files, read on request. */
 export interface TensorFile extends AsyncDisposable {
   readonly path: string;
   readonly metadata: ReadonlyMap<string, string>;
@@ -33,7 +33,7 @@ export interface TensorFile extends AsyncDisposable {
   read(name: string): Promise<HostArray>;
   /** Rows `start` to `end` (not included) of the first dimension. */
   readRange(name: string, start: number, end: number): Promise<HostArray>;
-  /** A block: where it begins and how long it is, in each dimension. Its bytes are read, and no others. */
+  /** Reads a block, given its start and size in each dimension. Only its bytes are read. */
   readBlock(name: string, start: Shape, block: Shape): Promise<HostArray>;
   close(): Promise<void>;
 }
@@ -94,7 +94,7 @@ export class SafetensorsFile implements TensorFile {
     const inside = Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= rows;
     if (!inside) {
       throw new ArgumentError(
-        `readRange: rows ${start} to ${end} of ${name}, ${show({ dtype, shape })}: it has 0 to ${rows}`,
+        `readRange: rows ${start} to ${end} are out of range for ${name}, ${show({ dtype, shape })}: use 0 to ${rows}`,
       );
     }
     return this.readBlock(name, [start, ...rest.map(() => 0)], [end - start, ...rest]);
@@ -113,7 +113,7 @@ export class SafetensorsFile implements TensorFile {
   }
 }
 
-/** Opens a file: its header is read and checked, its arrays are read when asked for. */
+/** Opens a file and checks its header; arrays are read on request. */
 export const openSafetensors = (path: string): Promise<SafetensorsFile> => SafetensorsFile.open(path);
 
 /** All arrays of a file, by name, in the header's order. */
@@ -161,7 +161,7 @@ async function readHeader(file: OpenFile) {
   await file.read(prefix, 0);
   const length = Number(prefix.readBigUInt64LE());
   if (length > HEADER_LIMIT || 8 + length > size) {
-    throw bad(`its header would be ${length} bytes long, the file has ${size}`);
+    throw bad(`its header would be ${length} bytes long, but the file has ${size}`);
   }
   const bytes = new Uint8Array(length);
   await file.read(bytes, 8);
@@ -251,7 +251,7 @@ export interface WriteOptions {
   readonly metadata?: Readonly<Record<string, string>> | ReadonlyMap<string, string>;
 }
 
-/** Writes arrays and tensors under a temporary name, flushed, then renamed: no reader ever sees half a file. */
+/** Writes arrays and tensors atomically: under a temporary name, flushed, then renamed. */
 export async function writeSafetensors(
   path: string,
   given: NamedArrays | Readonly<Record<string, HostArray | Tensor>>,
@@ -264,13 +264,14 @@ export async function writeSafetensors(
   await replaceFiles(new Map([[path, file]]));
 }
 
-/** What writes these arrays to a file. */
+/** The function that writes these arrays to a file. */
 export function safetensors(arrays: NamedArrays, { metadata = {} }: WriteOptions = {}): WriteFile {
   const texts: Record<string, string> = Object.fromEntries(
     metadata instanceof Map ? metadata : Object.entries(metadata),
   );
   const wrong = Object.keys(texts).find((key) => typeof texts[key] !== 'string');
-  if (wrong) throw new ArgumentError(`metadata holds texts: ${wrong} is a ${typeof texts[wrong]}, write it as one`);
+  if (wrong)
+    throw new ArgumentError(`metadata must be strings: ${wrong} is a ${typeof texts[wrong]}: convert it to a string`);
   for (const [name, array] of arrays) checkArray(name, array);
   // Wide elements first, as the official writer has it: then each array lies at a multiple of its element's size.
   const inOrder = [...arrays].sort(([, a], [, b]) => DTYPES[b.dtype].bytes - DTYPES[a.dtype].bytes);
@@ -278,7 +279,9 @@ export function safetensors(arrays: NamedArrays, { metadata = {} }: WriteOptions
   let offset = 0;
   for (const [name, { dtype, shape }] of inOrder) {
     if (name === '__metadata__')
-      throw new ArgumentError(`an array cannot be called ${name}: the format keeps that name for itself`);
+      throw new ArgumentError(`an array cannot be named ${name}: the format reserves that name`);
+    if (!DTYPES[dtype].safetensors)
+      throw new DTypeError(`${name}: safetensors has no ${dtype}: convert it to c64, or write viewAsReal() of it`);
     const end = offset + byteLength({ dtype, shape });
     places.set(name, { dtype: DTYPES[dtype].safetensors, shape, data_offsets: [offset, end] });
     offset = end;

@@ -1,4 +1,4 @@
-// Models in several safetensors files, in Hugging Face's layout: an index tells which file holds which array.
+// Models in several safetensors files, in Hugging Face's layout: an index maps each array to its file.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { byteLength } from '../base/dtype.js';
@@ -60,7 +60,7 @@ class ShardedFile implements TensorFile {
 
 /**
  * Opens a model's arrays: a folder with an index or with one `model.safetensors`, or the path of an index. Each shard is opened
- * once; its arrays are read when asked for.
+ * once; arrays are read on request.
  */
 export async function openSharded(folderOrIndex: string): Promise<TensorFile> {
   const isFolder = (await fs.stat(folderOrIndex).catch(() => undefined))?.isDirectory();
@@ -79,7 +79,7 @@ export async function openArrays(folderOrIndex: string): Promise<TensorFile> {
   const whole = path.join(folderOrIndex, WHOLE);
   if (isFolder && !(await exists(index))) {
     if (await exists(whole)) return openSafetensors(whole);
-    throw new FileError(`${folderOrIndex} holds no model: neither ${INDEX} nor ${WHOLE} is there`);
+    throw new FileError(`${folderOrIndex} has no model: neither ${INDEX} nor ${WHOLE} exists`);
   }
   const map = await readIndex(index);
   const folder = path.dirname(index);
@@ -99,7 +99,7 @@ export async function openArrays(folderOrIndex: string): Promise<TensorFile> {
     const absent = [...holders].filter(([array, shard]) => !shard.entries.has(array));
     if (absent.length) {
       const where = absent.map(([array, shard]) => `${array} (of ${path.basename(shard.path)})`);
-      throw new FileError(`${index} promises arrays that its shards lack: ${list(where)}`);
+      throw new FileError(`${index} lists arrays that are not in its shards: ${list(where)}`);
     }
     // What a shard holds beside them is read, too, as transformers does: it is listed as left over, and not lost.
     for (const shard of shards.values())
@@ -122,25 +122,25 @@ const list = (names: readonly string[]): string =>
 /** Which file holds which array. */
 export async function readIndex(index: string): Promise<Map<string, string>> {
   const bad = (what: string, options?: ErrorOptions) =>
-    new FileError(`${index} is no index of shards: ${what}`, options);
+    new FileError(`${index} is not an index of shards: ${what}`, options);
   const parsed = await readJson(index, anyObject, { error: bad });
   if (!parsed) throw bad('there is no such file');
   const map = isPlain(parsed.weight_map) ? Object.entries(parsed.weight_map) : [];
   if (!map.length) throw bad('it has no weight_map');
   const wrong = map.find(([, file]) => typeof file !== 'string' || !isFileName(file));
   if (wrong)
-    throw new FileError(`${index} says that ${wrong[0]} is in ${shown(wrong[1])}: that is not a file beside it`);
+    throw new FileError(`${index} says that ${wrong[0]} is in ${shown(wrong[1])}, which is not a file in its folder`);
   return new Map(map as [string, string][]);
 }
 
 export interface ShardOptions extends WriteOptions {
-  /** The largest size of a file, unless one array is larger. As Hugging Face has it: 5 GB. */
+  /** The maximum size of a file, unless a single array is larger. Default: 5 GB, as Hugging Face. */
   readonly maxShardBytes?: number;
 }
 
 /**
- * Writes arrays and tensors to a folder as Hugging Face does: `model.safetensors`, or shards and their index if they are larger
- * than one shard may be. What a model that was there before leaves over is removed.
+ * Writes arrays and tensors to a folder in Hugging Face's layout: `model.safetensors`, or shards and an index if they exceed the
+ * size of a shard. Files of a previous model in the folder are removed.
  */
 export async function writeSharded(
   folder: string,

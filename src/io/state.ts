@@ -1,10 +1,11 @@
-// The states of what is saved: as JSON, with the arrays beside. Models, optimizers, schedules, loaders and averages have one.
+// The states of saved items as JSON, with arrays stored separately. Models, optimizers, schedules, loaders and averages have one.
 
 import * as v from 'valibot';
 import { isHostArray, sameType } from '../base/dtype.js';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
 import { checkJson } from '../base/json.js';
 import type { Shape } from '../base/shape.js';
+import { unravel } from '../base/shape.js';
 import { messageOf } from '../base/thrown.js';
 import { describe, isPlain } from '../base/tree.js';
 import { Aval } from '../ir/aval.js';
@@ -26,11 +27,11 @@ import { hasEntries, heldIn } from './entries.js';
 import { freeName, type Part, positionsToSave, type SavedArray, wholePart } from './parts.js';
 import { isSplit, ofRows, type ReadBlock, readParts } from './placed.js';
 
-/** Something that can be saved: it has stateDict and loadStateDict, as torch's, or state and load. */
+/** An object that can be saved: with stateDict and loadStateDict, as in torch, or state and load. */
 export type Stateful =
   | { stateDict(): unknown; loadStateDict(state: never): unknown }
   | { state(): unknown; load(state: never): unknown };
-/** What is saved, by name: things with a state, and plain values (numbers, texts, lists, tensors). */
+/** Items to save, by name: objects with a state, and plain values (numbers, strings, lists, tensors). */
 export type Items = Readonly<Record<string, unknown>>;
 /** The name that the state of the random generator has. */
 export const RNG = 'rng';
@@ -90,7 +91,7 @@ function encodeState(item: string, x: unknown, arrays: Map<string, SavedArray>) 
   return { tree, tensors: [...names].map(([t, name]) => [name, t] as const) };
 }
 
-/** Reads tensors as they are now, whatever happens to them before they are on the host: the parts this process saves. */
+/** Reads the current values of tensors, even if they change before they are on the host: the parts this process saves. */
 class Reader {
   readonly #wanted: { readonly expr: Expr; readonly use: (parts: readonly Part[]) => void }[] = [];
   read(tensor: Tensor, use: (parts: readonly Part[]) => void): void {
@@ -152,7 +153,8 @@ function readEntries(entries: Iterable<StateEntry>, reader: Reader, arrays: Map<
     });
     reader.read(tensor, (parts) => {
       saved.forEach((array, row) => {
-        array.parts = stacked ? parts.flatMap((part) => rowOf(part, row)) : parts;
+        const index = unravel(row, tensor.shape.slice(0, stacked));
+        array.parts = index.reduce((parts, at) => parts.flatMap((part) => rowOf(part, at)), parts);
       });
     });
   }
@@ -210,7 +212,7 @@ export async function readState(item: string, x: unknown, tree: unknown, source:
 /** The tensors that something has now, by the names they have in a file. */
 function placesIn(item: string, x: Stateful): readonly StateEntry[] {
   if (hasEntries(x)) return [...x.stateEntries()];
-  return encodeState(item, x, new Map()).tensors.map(([name, tensor]) => ({ tensor, names: [name], stacked: false }));
+  return encodeState(item, x, new Map()).tensors.map(([name, tensor]) => ({ tensor, names: [name], stacked: 0 }));
 }
 
 /** Values for tensors that are split over devices, each read to where its tensor lies. */
@@ -222,13 +224,15 @@ async function readPlaced(entries: readonly StateEntry[], source: ArraySource): 
     const found = names.map((name) => source.entries.get(name));
     const dtype = found[0]?.dtype;
     if (!isSplit(sharding, tensor.shape) || !dtype || !readBlock) continue;
-    const type = { dtype, shape: stacked ? tensor.shape.slice(1) : tensor.shape };
+    const type = { dtype, shape: tensor.shape.slice(stacked) };
     if (!found.every((entry) => entry && sameType(entry, type))) continue; // loadStateDict says what is wrong
     const readRow = async (row: number, start: Shape, block: Shape) =>
       (await readBlock.call(source, names[row]!, start, block)).data;
-    const read: ReadBlock = stacked ? ofRows(dtype, readRow) : (start, block) => readRow(0, start, block);
+    const read: ReadBlock = stacked
+      ? ofRows(dtype, tensor.shape.slice(0, stacked), readRow)
+      : (start, block) => readRow(0, start, block);
     const whole = spare(await readParts(await defaultClient(), Aval.of(dtype, tensor.shape), sharding, read));
-    const values = stacked ? spareRows(whole) : [whole];
+    const values = stacked ? spareRows(whole, stacked) : [whole];
     names.forEach((name, i) => void placed.set(name, values[i]!));
   }
   return placed;
@@ -240,7 +244,7 @@ function decodeState(item: string, tree: unknown, arrays: ReadonlyMap<string, St
     return decode(tree, arrays);
   } catch (e) {
     const what = e instanceof RangeError ? 'it is nested too deep' : messageOf(e);
-    throw new CheckpointError(`the state of ${item} cannot be read: ${what}`, { cause: e });
+    throw new CheckpointError(`cannot read the state of ${item}: ${what}`, { cause: e });
   }
 }
 
@@ -256,7 +260,7 @@ function decode(x: unknown, arrays: ReadonlyMap<string, StateValue>): unknown {
   if (has('$arrays')) return arrays;
   if (has('$tensor')) {
     const found = arrays.get(record.$tensor as string);
-    if (!found) throw new CheckpointError(`there is no array ${JSON.stringify(record.$tensor)}`);
+    if (!found) throw new CheckpointError(`no array ${JSON.stringify(record.$tensor)}`);
     return found;
   }
   if (has('$bigint')) return BigInt(checkJson(record.$bigint, '$bigint', INTEGER));
@@ -271,7 +275,7 @@ function decode(x: unknown, arrays: ReadonlyMap<string, StateValue>): unknown {
   );
 }
 
-/** Gives each item its state; the plain values are the result. */
+/** Restores each item's state; returns the plain values. */
 export function restore(
   from: string,
   items: Items,
@@ -299,7 +303,7 @@ export function restore(
     }
     if (rng) restoreGenerator(from, states.get(RNG));
   } catch (e) {
-    for (const back of undo) back(); // all of it, or nothing
+    for (const back of undo) back(); // all or nothing
     throw e;
   }
   return values;

@@ -1,5 +1,5 @@
-// What the pickle of a torch file may import, and what becomes of it: tensors that are views of storages, and the values that
-// torch.load(weights_only=True) allows beside them. Elements are not read here.
+// The allowed imports of a torch file's pickle, and their values: tensors that are views of storages, and the other types that
+// torch.load(weights_only=True) allows. Elements are not read here.
 import { type ArrayType, DTYPES, type DType, sizeOf, TORCH, type TypedArray } from '../base/dtype.js';
 import type { FileError } from '../base/errors.js';
 import { range, type Shape } from '../base/shape.js';
@@ -33,7 +33,7 @@ export interface Storage {
   readonly views: Map<string, View>;
 }
 
-/** A tensor that torch reads and that has no form here: an error if it is asked for, no reason to refuse the others. */
+/** A tensor that torch can read but tsxla cannot: an error only when it is requested. */
 export class Unreadable {
   constructor(readonly reason: string) {}
 }

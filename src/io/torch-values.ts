@@ -1,4 +1,4 @@
-// The values of torch files that JavaScript has no type for: tensors of other dtypes and layouts, complex numbers.
+// Values of torch files without a JavaScript type: tensors of other dtypes and layouts, complex numbers.
 import type { HostArray } from '../base/dtype.js';
 import type { Shape } from '../base/shape.js';
 

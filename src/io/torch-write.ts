@@ -1,4 +1,4 @@
-// Torch files, as torch.save writes them: tensors in dicts and lists, with numbers and texts beside them.
+// Writes torch files, as torch.save: dicts and lists of tensors, numbers and strings.
 import { byteLength, DTYPES, type DType, isHostArray, TORCH } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
@@ -80,6 +80,7 @@ const text = (s: string): string => {
 
 const STORAGE_OF = new Map(Object.entries(STORAGES).map(([name, dtype]) => [dtype, name]));
 STORAGE_OF.set('u8', 'ByteStorage'); // not UntypedStorage
+STORAGE_OF.set('c64', 'ComplexFloatStorage').set('c128', 'ComplexDoubleStorage');
 /** Dtypes without a storage type of their own: their storage is bytes, and the tensor tells the dtype. */
 const UNTYPED = ['u16', 'u32', 'u64', 'f8e4m3fn', 'f8e5m2'] as const satisfies readonly DType[];
 const torchName = new Map(
@@ -100,7 +101,7 @@ function collect(value: TorchTree): Set<Saved> {
   const visit = (x: unknown): void => {
     if (typeof x !== 'object' || x === null || done.has(x)) return;
     if (isArray(x)) return void found.add(x);
-    if (open.has(x)) throw new ArgumentError('writeTorch: a list or dict that holds itself cannot be written');
+    if (open.has(x)) throw new ArgumentError('writeTorch: a list or dict that contains itself cannot be written');
     if (open.size === DEPTH) throw new ArgumentError(`writeTorch: lists and dicts are nested more than ${DEPTH} deep`);
     open.add(x);
     for (const part of x instanceof Map ? x.values() : Array.isArray(x) ? x : isPlain(x) ? Object.values(x) : [])
@@ -194,7 +195,7 @@ function pickled(x: TorchTree, at: string, storages: Storages): string {
     );
   }
   throw new ArgumentError(
-    `writeTorch: ${at || 'it'} is ${describe(x)}: tensors, numbers, texts, lists and dicts are written`,
+    `writeTorch: ${at || 'it'} is ${describe(x)}: only tensors, numbers, strings, lists and dicts can be written`,
   );
 }
 
@@ -204,7 +205,7 @@ const dict = (
   storages: Storages,
 ): string => {
   const items = entries.map(([key, value]) => {
-    if (key === '') throw new ArgumentError('writeTorch: an array without name');
+    if (key === '') throw new ArgumentError('writeTorch: the name of an array is empty');
     return (typeof key === 'number' ? int(key) : text(key)) + pickled(value, inside(key), storages);
   });
   return EMPTY_DICT + MARK + items.join('') + SET_ITEMS;

@@ -1,5 +1,5 @@
-// torch's .pt and .pth files: a pickle that describes tensors, and bytes for each storage. Since torch 1.6 (2020) they are the
-// members of a zip; before, they follow one another.
+// Reads torch's .pt and .pth files: a pickle that describes tensors, and bytes for each storage. Since torch 1.6 (2020) these are
+// members of a zip; older files have them one after another.
 import { type ArrayType, byteLength, DTYPES, sizeOf, type TypedArray } from '../base/dtype.js';
 import { FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
@@ -27,14 +27,14 @@ const SLACK = 16 * 2 ** 20; // bytes that views laid out anew may take beyond tw
 const TORCH_FILE = { name: 'a torch file', zeroIsNone: true };
 
 /**
- * What a file that `torch.save` wrote holds. No code of the file is run: the types that `torch.load(weights_only=True)` allows
- * are known, and a file that wants to import any other is refused (UnsafePickleError).
+ * The value of a file written by `torch.save`. No code of the file is run: the types that `torch.load(weights_only=True)` allows
+ * are supported, and a file that imports any other is rejected (UnsafePickleError).
  */
 export const readTorch = (path: string): Promise<TorchValue> =>
   withFile(path, async (file) => {
     const { value, archive, placeOf, bigEndian, bad } = await load(file);
     for (const [name, reason] of archive.unreadable)
-      throw new FileError(`${path}: ${name} is ${reason}, which is not read here: convert it in torch first`);
+      throw new FileError(`${path}: ${name} is ${reason}, which is not supported: convert it in torch first`);
     let room = 2 * file.size + SLACK;
     for (const storage of archive.storages()) {
       if (!storage.views.size) continue;
@@ -63,10 +63,11 @@ export const locateTorch = (
     const { tensors, others } = dictOf(await load(file));
     const places = new Set(options.checksums ? [...tensors.values()].map(({ place }) => place) : []);
     for (const place of places) await place.open().verify();
-    for (const [name, what] of others) throw new FileError(`${path}: ${name} is ${what}, which lies in no one place`);
+    for (const [name, what] of others)
+      throw new FileError(`${path}: ${name} is ${what}, which is not stored as one array`);
     for (const [name, { view, bigEndian }] of tensors)
       if (bigEndian || !isDirect(view))
-        throw new FileError(`${path}: ${name} lies in another order: save it anew in Python, with .contiguous()`);
+        throw new FileError(`${path}: ${name} is not contiguous: save it again in Python, with .contiguous()`);
     return new Map(
       [...tensors].map(([name, { view, place }]) => {
         const { dtype, shape } = view.array;
@@ -77,8 +78,8 @@ export const locateTorch = (
 
 export interface TorchFile extends ArraySource, AsyncDisposable {}
 /**
- * Opens a file whose value is a dict of tensors, or has one under the name `inside`: each is read when asked for. The bytes of
- * its storage are compared with their checksum then, once.
+ * Opens a file whose value is a dict of tensors, or has one under the name `inside`; tensors are read on request. The bytes of
+ * a storage are then compared with their checksum, once.
  */
 export async function openTorch(path: string, inside?: string): Promise<TorchFile> {
   const file = await openFile(path);
@@ -155,7 +156,7 @@ async function loadZip(file: OpenFile, bad: Bad): Promise<Loaded> {
     const { key, bytes } = storage;
     const member = members.get(`${root}data/${key}`);
     if (!member) throw bad(`it has no storage data/${key}`);
-    if (member.compressed) throw bad(`data/${key} is compressed, which torch never does: save it anew with torch`);
+    if (member.compressed) throw bad(`data/${key} is compressed, which torch never does: save it again with torch`);
     if (member.size < bytes) throw bad(`data/${key} has ${member.size} bytes of ${bytes}`);
     places.set(storage, member);
   }
@@ -264,7 +265,7 @@ interface Placed {
 /** The tensors of a dict, and what they are that are no arrays. `inside`: it may be one of the values of another dict. */
 function dictOf({ value: outer, archive, placeOf, bigEndian, bad }: Loaded, inside?: string) {
   const value = (inside && outer instanceof Map && outer.get(inside)) || outer;
-  if (!(value instanceof Map)) throw bad('its value is no dict of tensors');
+  if (!(value instanceof Map)) throw bad('its value is not a dict of tensors');
   const placed = new Map<unknown, Placed>();
   for (const storage of archive.storages())
     for (const view of storage.views.values()) placed.set(view.array, { view, place: placeOf(storage), bigEndian });

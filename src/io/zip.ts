@@ -1,9 +1,9 @@
-// Zip archives, as numpy and torch write them. Nothing that an archive says is believed before it was compared with the file:
-// its end records, its directory and the header in front of each member have to agree, and no two members may overlap. Written
-// uncompressed, as numpy does.
+// Zip archives of numpy and torch. An archive's structure is verified before use: end records, directory and local headers must
+// agree, and members must not overlap. Writing is uncompressed, as in numpy.
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import zlib from 'node:zlib';
+import { crc32 } from '../base/checksum.js';
 import { ArgumentError, FileError } from '../base/errors.js';
 import { messageOf } from '../base/thrown.js';
 import { type OpenFile, type ReadAt, type Write, withFile } from './file.js';
@@ -73,7 +73,7 @@ async function findDirectory(file: OpenFile, bad: Bad): Promise<Directory> {
   const tail = Buffer.alloc(length);
   await file.read(tail, base);
   const at = length < END_BYTES ? -1 : tail.lastIndexOf('PK\x05\x06', length - END_BYTES, 'latin1');
-  if (at < 0) throw bad('it is no zip archive, or its end record is missing');
+  if (at < 0) throw bad('it is not a zip archive, or its end record is missing');
   const comment = tail.readUInt16LE(at + 20);
   const after = length - at - END_BYTES - comment;
   if (after !== 0) throw bad(after < 0 ? 'its comment is cut short' : `${after} bytes follow its end record`);
@@ -337,18 +337,6 @@ async function inflate<T>(
   }
 }
 const PIECE = 2 ** 16;
-
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
-  for (let bit = 0; bit < 8; bit++) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1;
-  return n;
-});
-/** For Node before 20.15, which has none of its own. */
-function plainCrc32(bytes: Uint8Array, before: number): number {
-  let crc = ~before;
-  for (let i = 0; i < bytes.length; i++) crc = (crc >>> 8) ^ CRC_TABLE[(crc ^ bytes[i]!) & 0xff]!;
-  return ~crc >>> 0;
-}
-export const crc32 = (zlib.crc32 as typeof zlib.crc32 | undefined) ?? plainCrc32;
 
 /** Little-endian fields: [bytes, value]. */
 const fields = (...values: readonly (readonly [1 | 2 | 4 | 8, number])[]): Buffer =>

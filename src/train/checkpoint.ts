@@ -1,5 +1,5 @@
-// A checkpoint: a folder with whatever a loop needs to go on. What is in it is the user's business; `save` and `load` fill and
-// read one with anything that has a state.
+// A checkpoint: a folder with everything a loop needs to resume. Its content is up to the user; `save` and `load` write and read
+// one with anything that has a state.
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
 import { ArgumentError, CheckpointError } from '../base/errors.js';
@@ -13,23 +13,23 @@ import { currentLoop, isSavedFor } from './loop.js';
 export class Checkpoint {
   private constructor(readonly path: string) {}
 
-  /** The folder as it is: it is copied when it is reported. */
+  /** A checkpoint with the content of an existing folder, which is copied when the checkpoint is reported. */
   static fromDirectory(path: string): Checkpoint {
     if (typeof path !== 'string')
-      throw new ArgumentError(`Checkpoint: takes the path of a folder, got ${describe(path)}`);
+      throw new ArgumentError(`Checkpoint: expected the path of a folder, got ${describe(path)}`);
     if (!fs.statSync(path, { throwIfNoEntry: false })?.isDirectory())
       throw new CheckpointError(`Checkpoint: there is no folder ${path}`);
     return new Checkpoint(path);
   }
 
-  /** One that another machine kept, whose folder this one may not see. */
+  /** A checkpoint on another machine: its folder may not be visible here. */
   static at(path: string): Checkpoint {
     return new Checkpoint(path);
   }
 
   /**
-   * Saves these (models, optimizers, loaders, plain values, by name) in a new folder, to be reported; reporting moves it. Where
-   * all workers have the same model, the first one saves it, and the others have nothing to report: undefined.
+   * Saves the items (models, optimizers, loaders, plain values, by name) in a new folder; `report` moves the folder into the run.
+   * Where all workers have the same model, only worker 0 saves it; in the others the result is undefined.
    */
   static async save(items: Items): Promise<Checkpoint | undefined> {
     const loop = currentLoop('Checkpoint.save');
@@ -47,18 +47,17 @@ export class Checkpoint {
     return new Checkpoint(path);
   }
 
-  /** Gives these the states that `save` wrote; what it gives are the plain values that were saved. */
+  /** Restores the states of the items that `save` wrote. Returns the plain values that were saved. */
   async load(items: Items = {}): Promise<Readonly<Record<string, unknown>>> {
     const { state: before } = defaultGenerator;
     const found = await new CheckpointManager(this.path, { readOnly: true }).load(items);
-    if (!found)
-      throw new CheckpointError(`${this.path} has nothing that Checkpoint.save wrote: read its files yourself`);
-    // A worker that has a seed of its own keeps it, and has drawn as often as the first one, whose state was saved.
+    if (!found) throw new CheckpointError(`${this.path} was not written by Checkpoint.save: read its files yourself`);
+    // Only worker 0's generator was saved. Other workers keep their own seeds, and have drawn as often as worker 0.
     if (isSavedFor()) defaultGenerator.setState(cat([before.narrow(0, 0, 2), defaultGenerator.state.narrow(0, 2, 2)]));
     return found.values;
   }
 
-  /** A copy of its files. */
+  /** Copies the files into a folder. Returns its path. */
   async toDirectory(path: string): Promise<string> {
     await fsp.cp(this.path, path, { recursive: true });
     return path;

@@ -1,11 +1,12 @@
-// What a run is asked to be, in the words of Ray Train: every field with its check in a table, and what contradicts is said
-// before anything is started.
+// The configuration classes of TorchTrainer, with Ray Train's names. A table has the check of every field. Contradictions are
+// errors before anything is started.
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { isPlain, shown } from '../base/tree.js';
+import { parseSteps } from '../profiler/range.js';
 import type { SpmdConfig } from '../spmd/index.js';
 
-/** What a value must be, in words, and whether it is. */
+/** The check of one field: a predicate, and its description for the error. */
 interface Field {
   readonly is: (x: never) => boolean;
   readonly must: string;
@@ -16,17 +17,20 @@ export const wholeField = (least: number, also = ''): Field => ({
   is: (x: unknown) => Number.isSafeInteger(x) && (x as number) >= least,
   must: `a whole number, ${least} or more${also}`,
 });
-export const text: Field = { is: (x: unknown) => typeof x === 'string' && x !== '', must: 'a text that is not empty' };
+export const text: Field = { is: (x: unknown) => typeof x === 'string' && x !== '', must: 'a non-empty string' };
 export const flag: Field = { is: (x: unknown) => typeof x === 'boolean', must: 'true or false' };
 const oneOf = (...names: readonly string[]): Field => ({
   is: (x: string) => names.includes(x),
   must: `${names.slice(0, -1).join(', ')}${names.length > 1 ? ' or ' : ''}${names.at(-1)}`,
 });
 const size = wholeField(1);
-/** Sizes of a mesh: -1 is what remains. */
-const share: Field = { is: (x: unknown) => x === -1 || size.is(x as never), must: `${size.must}, or -1: what remains` };
+/** Sizes of a mesh axis: -1 takes the remaining devices. */
+const share: Field = {
+  is: (x: unknown) => x === -1 || size.is(x as never),
+  must: `${size.must}, or -1 (the remaining devices)`,
+};
 
-/** Options that were checked by a table. What is not said stays unsaid, unless there is a default. */
+/** Options that were checked by a table. An option that is not given stays undefined, unless it has a default. */
 abstract class Config<O extends object> {
   constructor(fields: Fields<O>, options: O | undefined, defaults: Partial<O> = {}) {
     const what = new.target.name;
@@ -46,21 +50,21 @@ const given = (options: object): object =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 const nested = (name: string): Field => ({
   is: (x: unknown) => isPlain(x) || x instanceof Config,
-  must: `a ${name}, or its options`,
+  must: `a ${name} or its options`,
 });
 
 export type PlacementStrategy = 'PACK' | 'SPREAD' | 'STRICT_PACK' | 'STRICT_SPREAD';
 export interface ScalingOptions {
-  /** Worker processes. Unless told one, which is this process: all its devices are one mesh. */
+  /** Number of worker processes. Default: 1, which is this process; all its devices are one mesh. */
   readonly numWorkers?: number;
   readonly useTpu?: boolean;
   readonly useGpu?: boolean;
-  /** Of a TPU slice, in chips: '2x2x2'; or the slice's own name, which has its type, too: 'v6e-16', 'v4:2x2x2'. */
+  /** Topology of a TPU slice in chips, such as '2x2x2', or the name of a slice, which includes the type: 'v6e-16', 'v4:2x2x2'. */
   readonly topology?: string;
-  /** 'TPU-V4', 'TPU-V6E'; of GPUs, as Ray names them. */
+  /** 'TPU-V4', 'TPU-V6E', or Ray's name of a GPU type. */
   readonly acceleratorType?: string;
   readonly placementStrategy?: PlacementStrategy;
-  /** { CPU: 2 }, { TPU: 4 }: what each worker has for itself. */
+  /** Resources reserved for each worker, such as { CPU: 2 } or { TPU: 4 }. */
   readonly resourcesPerWorker?: Readonly<Record<string, number>>;
 }
 const SCALING: Fields<ScalingOptions> = {
@@ -72,11 +76,11 @@ const SCALING: Fields<ScalingOptions> = {
   placementStrategy: oneOf('PACK', 'SPREAD', 'STRICT_PACK', 'STRICT_SPREAD'),
   resourcesPerWorker: {
     is: isPlain as (x: unknown) => boolean,
-    must: 'amounts by name, as in { TPU: 4 }',
+    must: 'an object of amounts by name, as in { TPU: 4 }',
   },
 };
 
-/** How many workers, and what each has. */
+/** The number of workers and the devices and resources of each. */
 export class ScalingConfig extends Config<ScalingOptions> implements ScalingOptions {
   declare readonly numWorkers?: number;
   declare readonly useTpu?: boolean;
@@ -96,7 +100,7 @@ export class ScalingConfig extends Config<ScalingOptions> implements ScalingOpti
     if (useTpu && useGpu) refuse('useTpu and useGpu are both true: a worker has one kind of device: choose one');
     for (const [name, amount] of Object.entries(resourcesPerWorker)) {
       const known = ['CPU', 'GPU', 'TPU'].find((k) => k !== name && k === name.toUpperCase());
-      if (known) refuse(`resourcesPerWorker has ${name}, which Ray calls ${known}`);
+      if (known) refuse(`resourcesPerWorker has ${name}: Ray's name for it is ${known}`);
       if (!(Number.isFinite(amount) && amount >= 0))
         refuse(`resourcesPerWorker has ${name}: ${shown(amount)}: it must be a number, 0 or more`);
     }
@@ -104,34 +108,35 @@ export class ScalingConfig extends Config<ScalingOptions> implements ScalingOpti
       topology !== undefined
         ? `topology is '${topology}'`
         : /^tpu/i.test(acceleratorType ?? '') && `acceleratorType is '${acceleratorType}'`;
-    if (ofTpu && !useTpu) refuse(`${ofTpu}, and useTpu is not set: add useTpu: true, or leave it out`);
+    if (ofTpu && !useTpu) refuse(`${ofTpu}, but useTpu is not set: add useTpu: true, or remove it`);
     if (TPU !== undefined && !useTpu)
-      refuse(`resourcesPerWorker has TPU: ${TPU}, and useTpu is not set: add useTpu: true, or leave TPU out`);
+      refuse(`resourcesPerWorker has TPU: ${TPU}, but useTpu is not set: add useTpu: true, or remove TPU`);
     if (GPU && !useGpu)
-      refuse(`resourcesPerWorker has GPU: ${GPU}, and useGpu is not set: add useGpu: true, or leave GPU out`);
+      refuse(`resourcesPerWorker has GPU: ${GPU}, but useGpu is not set: add useGpu: true, or remove GPU`);
     if (useTpu && TPU !== undefined && !size.is(TPU as never))
       refuse(
-        `useTpu is true, and resourcesPerWorker has TPU: ${TPU}: give each worker a whole number of chips, 1 or more`,
+        `useTpu is true, but resourcesPerWorker has TPU: ${TPU}: give each worker a whole number of chips, 1 or more`,
       );
   }
 }
 
 export interface FailureOptions {
-  /** How often a run that failed is begun again from its last checkpoint; -1: always. Default: 0. */
+  /** How often a failed run is restarted from its last checkpoint; -1: without limit. Default: 0. */
   readonly maxFailures?: number;
 }
 export class FailureConfig extends Config<FailureOptions> implements FailureOptions {
   declare readonly maxFailures: number;
   constructor(options?: FailureOptions) {
-    super({ maxFailures: wholeField(-1, ' (-1: always begins again)') }, options, { maxFailures: 0 });
+    super({ maxFailures: wholeField(-1, ' (-1: no limit)') }, options, { maxFailures: 0 });
   }
 }
 
 export interface CheckpointOptions {
-  /** How many are kept: the newest, or those with the best score; the last one is always kept. Default: all. */
+  /** How many checkpoints are kept: the newest, or those with the best score. The last one is always kept. Default: all. */
   readonly numToKeep?: number;
-  /** The metric that scores them, and whether more of it is better. Default: 'max'. */
+  /** The metric by which checkpoints are scored. Default: none; newer checkpoints are better. */
   readonly checkpointScoreAttribute?: string;
+  /** Whether a higher or a lower score is better. Default: 'max'. */
   readonly checkpointScoreOrder?: 'max' | 'min';
 }
 export class CheckpointConfig extends Config<CheckpointOptions> implements CheckpointOptions {
@@ -145,12 +150,18 @@ export class CheckpointConfig extends Config<CheckpointOptions> implements Check
 }
 
 export interface RunOptions {
-  /** The run's folder in storagePath. A run of this name that is there goes on. Default: a new name each time. */
+  /** The run's folder in storagePath. An existing run of this name is resumed. Default: a new name for each run. */
   readonly name?: string;
-  /** Where runs are kept. Default: 'runs'. */
+  /** The folder or address that holds the runs. Default: 'runs'. */
   readonly storagePath?: string;
   readonly failureConfig?: FailureOptions;
   readonly checkpointConfig?: CheckpointOptions;
+  /** A folder for TensorBoard curves of worker 0's reports. The x axis is the metric `step`, or else the number of the report. */
+  readonly tensorboard?: string;
+  /** A folder for profiles of some steps; each report ends a step. Each worker writes one file. */
+  readonly profile?: string;
+  /** The first step to profile and the one after the last, as 'first:end'. Default: '2:4': programs are compiled by then. */
+  readonly profileSteps?: string;
 }
 const folderName: Field = {
   is: (x: unknown) => typeof x === 'string' && /^\w[\w.-]*$/.test(x),
@@ -161,27 +172,38 @@ const RUN: Fields<RunOptions> = {
   storagePath: text,
   failureConfig: nested('FailureConfig'),
   checkpointConfig: nested('CheckpointConfig'),
+  tensorboard: text,
+  profile: text,
+  profileSteps: text,
 };
 export class RunConfig extends Config<RunOptions> implements RunOptions {
   declare readonly name?: string;
   declare readonly storagePath: string;
+  declare readonly tensorboard?: string;
+  declare readonly profile?: string;
+  declare readonly profileSteps?: string;
   readonly failureConfig: FailureConfig;
   readonly checkpointConfig: CheckpointConfig;
   constructor(options?: RunOptions) {
     super(RUN, options, { storagePath: 'runs' });
+    if (this.profileSteps !== undefined) parseSteps(this.profileSteps, 'RunConfig: profileSteps');
+    if (this.profileSteps !== undefined && this.profile === undefined)
+      throw new ArgumentError(
+        `RunConfig: profileSteps is '${this.profileSteps}', but profile is not set: set profile to a folder`,
+      );
     this.failureConfig = new FailureConfig(options?.failureConfig);
     this.checkpointConfig = new CheckpointConfig(options?.checkpointConfig);
   }
 }
 
 export interface XlaSpmdConfig extends SpmdConfig {
-  /** 'auto': XLA finds from the parameters' shardings how everything else is split. There is no other. */
+  /** 'auto', the only mode: XLA derives all other shardings from those of the parameters. */
   readonly partitioningMode?: 'auto';
 }
 export interface TorchOptions {
-  /** 'xla_tpu' goes with useTpu; 'xla' is any device. */
+  /** 'xla_tpu' requires useTpu; 'xla' accepts any device. */
   readonly backend?: 'xla' | 'xla_tpu';
-  /** The mesh of all devices. Default: all of them along data. */
+  /** The mesh of all devices. Default: all devices on the data axis. */
   readonly xlaSpmdConfig?: XlaSpmdConfig;
 }
 const SPMD: Fields<XlaSpmdConfig> = {

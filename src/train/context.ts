@@ -1,7 +1,8 @@
-// What a training loop can ask and do: who it is among the workers, its checkpoint, and reporting.
+// The functions for training loops: the worker's rank, its checkpoint and dataset shards, and `report`.
 import { ArgumentError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { describe, isPlain, shown } from '../base/tree.js';
+import type { RunLog } from '../observe/run-log.js';
 import { Tensor } from '../tensor/tensor.js';
 import { Checkpoint } from './checkpoint.js';
 import type { Shards } from './data.js';
@@ -10,23 +11,23 @@ import type { Metrics } from './protocol.js';
 
 export const getContext = (): TrainContext => currentLoop('getContext').context;
 
-/** The last checkpoint that was kept before this attempt: where the loop has to go on; undefined at the beginning. */
+/** The last checkpoint kept before this attempt, from which the loop must resume; undefined in a new run. */
 export function getCheckpoint(): Checkpoint | undefined {
   const { checkpoint } = currentLoop('getCheckpoint').spec;
   return checkpoint === null ? undefined : Checkpoint.fromDirectory(checkpoint);
 }
 
 export interface ReportOptions {
-  /** A Checkpoint, or the path of a folder that is finished. undefined: none. */
+  /** A Checkpoint, or the path of a complete folder. Default: none. */
   readonly checkpoint?: Checkpoint | string | undefined;
 }
 /**
- * Reports numbers; the first worker's are the run's. With a checkpoint it resolves when that is kept: whatever happens then, the
- * run goes on from there. All workers report equally often.
+ * Reports metrics; those of worker 0 become the metrics of the run. With a checkpoint, resolves once it is stored: after any
+ * later failure the run resumes from it. All workers must report equally often.
  */
 export async function report(metrics: Record<string, number | bigint>, options: ReportOptions = {}): Promise<void> {
   const loop = currentLoop('report');
-  checkOptions('report', ['checkpoint'], options); // Ray's own takes the checkpoint itself there
+  checkOptions('report', ['checkpoint'], options); // Ray's `report` takes the checkpoint itself here
   const { checkpoint } = options;
   if (checkpoint !== undefined && typeof checkpoint !== 'string' && !(checkpoint instanceof Checkpoint))
     throw new ArgumentError(
@@ -43,18 +44,21 @@ function checkMetrics(metrics: Record<string, number | bigint>): Metrics {
   return Object.fromEntries(
     Object.entries(metrics).map(([name, n]) => {
       if (typeof n === 'number' || typeof n === 'bigint') return [name, Number(n)];
-      const instead = (n as unknown) instanceof Tensor ? `: read it first: await ${name}.item()` : '';
-      throw new ArgumentError(`report: ${name} is ${shown(n)}, and metrics are numbers${instead}`);
+      const instead = (n as unknown) instanceof Tensor ? `. Read it first: await ${name}.item()` : '';
+      throw new ArgumentError(`report: ${name} is ${shown(n)}: metrics must be numbers${instead}`);
     }),
   );
 }
 
-/** Waits until all workers are here. */
+/** The log of the run, for samples, tables and marks that `tsxla board` shows. Only in worker 0; undefined in others. */
+export const getRunLog = (): RunLog | undefined => currentLoop('getRunLog').watch?.log;
+
+/** Waits until all workers have called it. */
 export const barrier = async (): Promise<void> => {
   const loop = currentLoop('barrier');
   await loop.inTurn(() => loop.link.barrier());
 };
 
-/** This worker's part of a dataset that the trainer was given: no item is in two of them, and none is left out. */
+/** This worker's shard of one of the trainer's datasets. Shards are disjoint; together they are the whole dataset. */
 export const getDatasetShard: Shards['shard'] = (name, options) =>
   currentLoop('getDatasetShard').shards.shard(name, options);

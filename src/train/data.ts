@@ -1,5 +1,5 @@
-// Datasets among workers: of every n items in order, worker r has the r-th. So parts have no item in common, together they are
-// everything, and n workers' batches of size b are those of one worker with batches of n * b.
+// Shards datasets over workers: of every n items in order, worker r gets the r-th. Shards are disjoint, together they are the whole
+// dataset, and n workers' batches of size b have the items of one worker's batches of size n * b.
 import fs from 'node:fs';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { noticeOnce } from '../base/log.js';
@@ -24,18 +24,21 @@ import {
   Subset,
 } from '../data/index.js';
 import { KDCacheDataset } from '../distill/index.js';
+import { findFiles, isHubFile, isHubFolder } from '../io/hub-files.js';
 import type { Mesh } from '../ir/mesh.js';
 import { batchShare, type Share } from '../spmd/index.js';
+import type { Link } from './link.js';
 import type { TrainContext } from './loop.js';
 import type { WorkerSpec } from './protocol.js';
+import { RayDataset, RayShard } from './ray-data.js';
 
-/** Items, a dataset, or where it is: files of JSONL or Parquet, the folder of a KD cache. */
-export type DatasetSource = readonly unknown[] | Dataset<unknown> | IterableDataset<unknown> | string;
+/** Items, a dataset, or a path: of a JSONL or Parquet file, or the folder of a KD cache. */
+export type DatasetSource = readonly unknown[] | Dataset<unknown> | IterableDataset<unknown> | RayDataset | string;
 export type Datasets = Readonly<Record<string, DatasetSource>>;
-/** What a part is: random access stays random access. */
+/** A worker's part of a dataset. A dataset with random access keeps it. */
 export type Shard<T> = Dataset<T> | IterableDataset<T>;
 export interface ShardOptions {
-  /** All parts have the same number of items: up to n - 1 of the last are left out. */
+  /** All shards have the same number of items; with n workers, up to n - 1 of the last items are dropped. Default: false. */
   readonly even?: boolean;
 }
 
@@ -48,9 +51,10 @@ export class Shards {
   ) {
     this.#open = open;
   }
-  static async open(datasets: Datasets, index: number, count: number): Promise<Shards> {
+  static async open(datasets: Datasets, index: number, count: number, link?: Link): Promise<Shards> {
     const opened = new Map<string, Shard<unknown>>();
-    for (const [name, source] of Object.entries(datasets)) opened.set(name, await openDataset(name, source));
+    for (const [name, source] of Object.entries(datasets))
+      opened.set(name, source instanceof RayDataset ? new RayShard(name, link) : await openDataset(name, source));
     return new Shards(opened, index, count);
   }
 
@@ -58,28 +62,30 @@ export class Shards {
     const found = this.#open.get(name) as Shard<T> | undefined;
     if (!found) {
       const known = [...this.#open.keys()].join(', ') || 'none';
-      throw new ArgumentError(`getDatasetShard: there is no dataset '${name}': TorchTrainer was given ${known}`);
+      throw new ArgumentError(`getDatasetShard: there is no dataset '${name}': TorchTrainer has ${known}`);
     }
     return shardOf(found, this.index, this.count, even);
   };
 }
 
-/** Part `index` of `count`. */
+/** Shard `index` of `count`. */
 export function shardOf<T>(dataset: Shard<T>, index: number, count: number, even = false): Shard<T> {
-  if (count === 1) return dataset;
+  if (count === 1 || dataset instanceof RayShard) return dataset; // Ray splits a RayDataset
   if (dataset instanceof IterableDataset) return new Every(dataset, index, count, even);
   const { length } = dataset as Dataset<T>;
   const size = partOf(length, index, count, even);
   if (!size)
-    throw new DataError(`getDatasetShard: ${length} items among ${count} workers: worker ${index} has none of them`);
+    throw new DataError(`getDatasetShard: ${length} items for ${count} workers: worker ${index} would have none`);
   if (even && length % count)
-    noticeOnce(`the last ${length % count} of ${length} items are left out: ${count} workers have equally many`);
+    noticeOnce(
+      `the last ${length % count} of ${length} items are dropped: ${count} workers have the same number of items`,
+    );
   return new Part(
     dataset as Dataset<T>,
     Uint32Array.from({ length: size }, (_, i) => index + i * count),
   );
 }
-/** A worker's items. */
+/** A worker's items of a dataset with random access. */
 class Part<T> extends Subset<T> {
   readonly whole = this.dataset.length;
 }
@@ -87,7 +93,7 @@ class Part<T> extends Subset<T> {
 const partOf = (length: number, index: number, count: number, even: boolean): number =>
   even ? Math.floor(length / count) : Math.ceil((length - index) / count);
 
-/** One of every `count` items. It is given when all of them were read: so the place behind it is the same for all workers. */
+/** One of every `count` items. It is yielded once all of them were read, so that the state after it is the same in all workers. */
 class Every<T> extends IterableDataset<T> {
   constructor(
     readonly source: IterableDataset<T>,
@@ -118,14 +124,14 @@ class Every<T> extends IterableDataset<T> {
   }
 }
 
-/** Which part of every batch a worker loads: where XLA joins them, those whose devices split the model between them load the same. */
+/** The part of every batch that a worker loads. Workers whose devices split one copy of the model load the same part. */
 export const shareOf = async (
   { reduce }: Pick<WorkerSpec, 'reduce'>,
   { rank, worldSize }: Pick<TrainContext, 'rank' | 'worldSize'>,
   mesh: Mesh | undefined,
 ): Promise<Share> => (reduce === 'xla' && mesh ? batchShare(mesh) : { index: rank, count: worldSize });
 
-/** The loader that worker `index` of `count` has in its place: as many batches as all others have, split over its mesh. */
+/** The loader of worker `index` of `count`: all workers have the same number of batches, each split over the worker's mesh. */
 export function shareLoader<T, R>(
   loader: DataLoader<T, R>,
   index: number,
@@ -133,22 +139,22 @@ export function shareLoader<T, R>(
   mesh: Mesh | undefined,
 ): DataLoader<T, R> {
   if (!(loader instanceof DataLoader))
-    throw new ArgumentError(`prepareDataLoader: takes a DataLoader, got ${describe(loader)}`);
+    throw new ArgumentError(`prepareDataLoader: expected a DataLoader, got ${describe(loader)}`);
   const { dataset, options } = loader.origin as { dataset: Shard<T> | readonly T[]; options: DataLoaderOptions<T, R> };
   const sharding = mesh && !options.sharding ? { sharding: mesh } : {};
   if (count === 1) return mesh ? new DataLoader<T, R>(dataset as Dataset<T>, { ...options, ...sharding }) : loader;
   if (dataset instanceof Part || dataset instanceof Every)
     throw new ArgumentError(
-      `prepareDataLoader: its dataset is this worker's part already, of getDatasetShard, and it would load one item of ${count} of that: ` +
+      `prepareDataLoader: the loader's dataset is already this worker's shard (getDatasetShard) and would be split by ${count} again: ` +
         'use the loader as it is, or give it the whole dataset',
     );
   if (options.sampler instanceof DistributedSampler)
     throw new ArgumentError(
-      `prepareDataLoader: its sampler is a DistributedSampler, whose part would be shared by ${count} workers again: leave the sampler out, or use the loader as it is`,
+      `prepareDataLoader: the loader's sampler is a DistributedSampler, and its part would be split by ${count} workers again: leave the sampler out, or use the loader as it is`,
     );
   if (options.dropLast === false)
     throw new ArgumentError(
-      `prepareDataLoader: dropLast is false, and a last batch that is shorter cannot be shared evenly by ${count} workers: remove dropLast: false`,
+      `prepareDataLoader: dropLast is false, but a shorter last batch cannot be split evenly over ${count} workers: remove dropLast: false`,
     );
   if (!Array.isArray(dataset) && !isDataset(dataset)) {
     const every = new Every(dataset as IterableDataset<T>, index, count, true);
@@ -162,13 +168,13 @@ export function shareLoader<T, R>(
     : new BatchSampler(new EveryItem(items, index, count), batchSize, true);
   if (!order.length)
     throw new DataError(
-      `prepareDataLoader: ${items.length} items are no batch of ${batchSize} for each of ${count} workers: use a smaller batchSize`,
+      `prepareDataLoader: ${items.length} items are too few for one batch of ${batchSize} on each of ${count} workers: use a smaller batchSize`,
     );
   const own = new DataLoader<T, R>(dataset as Dataset<T>, { ...rest, ...sharding, batchSampler: order });
   return own.asShareOf(loader, count);
 }
 
-/** Of what a sampler gives, one of every `count` items; all workers have equally many. */
+/** One of every `count` items of a sampler; all workers get the same number. */
 class EveryItem implements Sampler {
   readonly length: number;
   constructor(
@@ -185,7 +191,7 @@ class EveryItem implements Sampler {
     return every(this.whole.order(epoch), this.index, this.count);
   }
 }
-/** The same of batches that are already put together. */
+/** One of every `count` batches of a batch sampler. */
 class EveryBatch implements BatchOrder {
   readonly length: number;
   constructor(
@@ -211,15 +217,17 @@ function* every<T>(items: Iterable<T>, index: number, count: number): Iterable<T
   }
 }
 
-async function openDataset(name: string, source: DatasetSource): Promise<Shard<unknown>> {
+async function openDataset(name: string, source: Exclude<DatasetSource, RayDataset>): Promise<Shard<unknown>> {
   const what = `TorchTrainer: the dataset '${name}'`;
   if (Array.isArray(source)) return new ArrayDataset(source);
   if (source instanceof IterableDataset || isDataset<unknown>(source)) return source as Shard<unknown>;
   if (typeof source !== 'string')
     throw new ArgumentError(`${what} is ${describe(source)}: give items, a dataset, or the path of one`);
-  const found = fs.statSync(source, { throwIfNoEntry: false });
-  if (!found) throw new DataError(`${what}: there is no ${source}`);
-  if (found.isDirectory()) return KDCacheDataset.open(source);
+  const found = isHubFile(source) ? undefined : fs.statSync(source, { throwIfNoEntry: false });
+  if (isHubFolder(source)) return KDCacheDataset.open(source);
+  if (isHubFile(source)) await findFiles([source]);
+  else if (!found) throw new DataError(`${what}: there is no ${source}`);
+  if (found?.isDirectory()) return KDCacheDataset.open(source);
   if (/\.jsonl(\.gz)?$/.test(source)) return new JsonlDataset(source);
   if (source.endsWith('.parquet')) return new ParquetDataset(source);
   throw new ArgumentError(`${what}: ${source} is neither .jsonl, .jsonl.gz nor .parquet, nor the folder of a KD cache`);

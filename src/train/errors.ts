@@ -1,10 +1,10 @@
-// What can go wrong with a run.
+// The errors of training runs.
 import { ArgumentError, CheckpointError, DataError, TsxlaError } from '../base/errors.js';
 import type { Result } from './engine.js';
 
-/** What one worker said or did last. */
+/** A worker threw an error, exited or was killed. */
 export class WorkerError extends TsxlaError {
-  /** Whether it would be the same again. */
+  /** Whether a restart would fail in the same way. */
   readonly final: boolean;
   constructor(
     message: string,
@@ -16,10 +16,10 @@ export class WorkerError extends TsxlaError {
   }
 }
 
-/** A run that was told to end: Ctrl-C, SIGTERM. It does not begin again. */
+/** The run was stopped by Ctrl-C or SIGTERM. It is not restarted. */
 export class StoppedError extends TsxlaError {}
 
-/** A run that ended early, after all the restarts it may have. `result` is what there is of it; `cause` is what happened. */
+/** A run failed and has no restarts left. `result` is the result up to the failure, `cause` the error of the last attempt. */
 export class TrainingFailedError extends TsxlaError {
   declare readonly result: Result;
   constructor(message: string, result: Result, options?: ErrorOptions) {
@@ -30,5 +30,5 @@ export class TrainingFailedError extends TsxlaError {
 }
 
 const MISTAKES = [ArgumentError, DataError, CheckpointError];
-/** What is wrong with what was asked for, or with where it is kept: another attempt would come to the same. */
+/** Whether the arguments, the data or the storage are wrong: a restart would fail in the same way. */
 export const isMistake = (e: unknown): boolean => MISTAKES.some((kind) => e instanceof kind);

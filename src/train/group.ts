@@ -1,5 +1,5 @@
-// Worker processes of this machine: each runs the program again. What one of them does wrong ends all of them; whatever happens
-// to this process, none is left behind.
+// Starts and serves the worker processes of a run on this machine; each runs the program again. If one fails, all are ended. No
+// worker outlives this process.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs/promises';
@@ -30,41 +30,41 @@ import {
 import type { Scale } from './scaling.js';
 import type { RunFolder } from './storage.js';
 
-/** What workers do together, and wait for. */
-type Together = Extract<FromWorker, { type: 'reduce' | 'barrier' }> & { readonly data: Uint8Array };
+/** Collective operations, in which workers wait for each other. */
+type Collective = Extract<FromWorker, { type: 'reduce' | 'barrier' }> & { readonly data: Uint8Array };
 
 interface Worker {
   readonly rank: number;
   readonly child: ChildProcess;
   readonly to: Writable;
   readonly exited: Promise<string>;
-  /** What it waits for the others in, the first first. */
-  readonly waits: Together[];
+  /** The collectives in which it waits for the others, oldest first. */
+  readonly waits: Collective[];
   /** The number of its last report. */
   reported: number;
   isConnected: boolean;
   isDone: boolean;
 }
 
-const GRACE = 60_000; // milliseconds, for workers that are told to end: a step may be long
-const LEAVE = 5000; // for workers that have come to their end
-const PATIENCE = 30_000; // until it is told who has not come
+const GRACE = 60_000; // milliseconds for workers that were told to stop: a step may be long
+const LEAVE = 5000; // for workers whose loops have ended
+const PATIENCE = 30_000; // before a notice names the worker that is late
 
 export class WorkerGroup {
   readonly #workers: Worker[] = [];
   readonly #token = randomBytes(16).toString('hex');
-  /** Checkpoints that some workers have reported: their folders, by the number of the report. */
+  /** Folders of checkpoints that not all workers have reported yet, by the number of the report. */
   readonly #parts = new Map<number, Map<Worker, string>>();
   #persisting: Promise<void> = Promise.resolve();
   readonly #logs: Promise<void>[] = [];
-  /** Until all that a worker has said was taken: what comes later would be of another attempt. */
+  /** Each resolves when all frames of a worker were handled; later ones would count for the next attempt. */
   readonly #served: Promise<void>[] = [];
-  /** Reports that were there before this attempt. */
+  /** Number of reports before this attempt. */
   readonly #before: number;
   #end!: { readonly resolve: () => void; readonly reject: (e: unknown) => void };
   #stopping: NodeJS.Signals | undefined;
   readonly #reminders: NodeJS.Timeout[] = [];
-  #waited: Together | undefined;
+  #waited: Collective | undefined;
 
   constructor(
     readonly spec: WorkerSpec,
@@ -74,24 +74,28 @@ export class WorkerGroup {
     this.#before = folder.history.length;
   }
 
-  /** Why such workers cannot be, on this machine or of this program: said before a run is begun. */
+  /** Throws before a run begins if this machine or this program cannot have these workers. */
   static check({ workers, device, resources }: Scale): Command {
     if (device === 'tpu')
       throw new ArgumentError(
-        `fit: ${workers} workers with useTpu on one machine, where one process has all chips: leave numWorkers out, or give the address of a Ray cluster`,
+        `fit: ${workers} workers with useTpu on one machine, but one process uses all its chips: leave numWorkers out, or give the address of a Ray cluster`,
+      );
+    if (process.versions['bun'])
+      throw new ArgumentError(
+        `fit: ${workers} workers need Node or Deno, as Bun does not read the pipes that they are told through: run this program with node, or leave numWorkers out`,
       );
     const [GPU, gpus] = [resources['GPU']!, visibleGpus().length];
     if (device === 'cuda' && gpus < workers * GPU)
       throw new ArgumentError(
-        `fit: ${workers} workers with useGpu, each with ${GPU > 1 ? `${GPU} GPUs` : 'a GPU'} of its own, and this machine has ${plural(gpus, 'GPU')}: ` +
+        `fit: ${workers} workers with useGpu need ${plural(workers * GPU, 'GPU')}, and this machine has ${plural(gpus, 'GPU')}: ` +
           (gpus
-            ? 'leave numWorkers out: one process has all GPUs as a mesh'
+            ? 'leave numWorkers out: one process uses all GPUs as a mesh'
             : 'leave useGpu out, or give the address of a Ray cluster'),
       );
     return ownCommand(workers, ', or leave numWorkers out');
   }
 
-  /** Resolves when every worker has come to the end of its loop. */
+  /** Resolves when every worker's loop has ended. */
   async run(): Promise<void> {
     const own = WorkerGroup.check(this.scale);
     const scratch = await temporaryFolder('train');
@@ -108,14 +112,14 @@ export class WorkerGroup {
     try {
       for (let rank = 0; rank < this.scale.workers; rank++) this.#start(rank, own, specFile, port);
       await over;
-      await this.#gone(LEAVE); // they end by themselves: what they do then is theirs
+      await this.#gone(LEAVE); // workers may run exit handlers
     } finally {
       clearInterval(watch);
       for (const reminder of this.#reminders) clearTimeout(reminder);
       this.#kill();
       await Promise.all(this.#workers.map((w) => w.exited));
       await this.#persisting;
-      await within(1000, [...this.#logs, ...this.#served]); // processes of theirs may hold what they write to
+      await within(1000, [...this.#logs, ...this.#served]); // their child processes may keep the pipes open
       await scratch.remove();
       process.off('exit', kill);
       unlisten();
@@ -131,9 +135,9 @@ export class WorkerGroup {
       env: {
         ...process.env,
         ...numbered({ RANK: rank, WORLD_SIZE: world, LOCAL_RANK: rank, LOCAL_WORLD_SIZE: world, NODE_RANK: 0 }),
-        ...numbered({ MASTER_PORT: port, PJRT_LOCAL_PROCESS_RANK: rank }), // of the last, 0 speaks for all
+        ...numbered({ MASTER_PORT: port, PJRT_LOCAL_PROCESS_RANK: rank }), // local rank 0 logs for all
         MASTER_ADDR: '127.0.0.1',
-        TSXLA_RENDEZVOUS_TOKEN: this.#token, // other users of this machine reach the port, too
+        TSXLA_RENDEZVOUS_TOKEN: this.#token, // other users of this machine can reach the port
         PJRT_DEVICE: device.toUpperCase(),
         ...(device === 'cuda' && { CUDA_VISIBLE_DEVICES: gpus.join() }),
         TSXLA_TRAIN_SPEC: specFile,
@@ -142,7 +146,7 @@ export class WorkerGroup {
     });
     const [, out, err, from, to] = child.stdio as unknown as [null, Readable, Readable, Readable, Writable];
     this.#logs.push(showLines(rank, out, process.stdout), showLines(rank, err, process.stderr));
-    to.on('error', () => {}); // it is gone: its exit says how
+    to.on('error', () => {}); // the worker is gone; its exit status is reported
     const exited = new Promise<string>((resolve) => {
       child.once('error', (e) => resolve(`could not be started: ${e.message}`));
       child.once('exit', (status, signal) =>
@@ -154,13 +158,13 @@ export class WorkerGroup {
     this.#served.push(this.#serve(worker, from).catch((e) => this.#fail(e)));
   }
 
-  /** All that one worker says. */
+  /** Handles all frames of a worker, then its exit. */
   async #serve(worker: Worker, from: Readable): Promise<void> {
     for await (const { frame, data } of framesOf<FromWorker>(from)) this.#take(worker, frame, data);
     const how = await worker.exited;
     if (worker.isDone || this.#stopping) return;
     const isKilled = worker.child.signalCode !== null;
-    const before = !worker.isConnected ? ' before it came to fit()' : isKilled ? '' : ' before its loop had ended';
+    const before = !worker.isConnected ? ' before it called fit()' : isKilled ? '' : ' before its loop had ended';
     this.#fail(new WorkerError(`worker ${worker.rank} ${how}${before}`, worker.rank));
   }
 
@@ -171,7 +175,7 @@ export class WorkerGroup {
       if (frame.protocol !== PROTOCOL)
         this.#fail(
           new WorkerError(
-            `worker ${rank} has tsxla ${frame.tsxla}, which speaks another language (${frame.protocol}) than this program (${PROTOCOL}): install the same version in both`,
+            `worker ${rank} has tsxla ${frame.tsxla} with protocol ${frame.protocol}, and this program has protocol ${PROTOCOL}: install the same version of tsxla in both`,
             rank,
           ),
         );
@@ -182,7 +186,7 @@ export class WorkerGroup {
       );
     } else if (frame.type === 'report') {
       worker.reported = frame.id;
-      if (rank === 0) this.folder.history.push(decodeMetrics(frame.metrics));
+      if (rank === 0) this.folder.add(decodeMetrics(frame.metrics));
       if (frame.checkpoint !== null) {
         const known = this.#parts.get(frame.id);
         const parts = known ?? new Map<Worker, string>();
@@ -191,8 +195,8 @@ export class WorkerGroup {
           this.#remind(
             () => this.#parts.has(frame.id) && this.#workers.find((w) => w.reported < frame.id),
             (late) =>
-              `worker ${rank} reported a checkpoint, and worker ${late} has not come to that report: if it waits for the other in a program, ` +
-              'stop the run, and let all workers report equally often',
+              `worker ${rank} reported a checkpoint that worker ${late} has not reported yet: if the run hangs, ` +
+              'stop it, and let all workers report equally often',
           );
       }
     } else if (frame.type === 'done') {
@@ -202,16 +206,16 @@ export class WorkerGroup {
         this.#remind(
           () => this.#workers.find((w) => !w.isDone),
           (late) =>
-            `worker ${rank} came to its end, and worker ${late} has not: if it waits for the other in a program, ` +
-            'stop the run, and let all workers take the same number of steps, as prepareDataLoader does',
+            `the loop of worker ${rank} ended and that of worker ${late} did not: if the run hangs, ` +
+            'stop it, and let all workers take the same number of steps, as with prepareDataLoader',
         );
-    } else worker.waits.push({ ...frame, data });
+    } else if (frame.type !== 'rows') worker.waits.push({ ...frame, data }); // no 'rows' here: fit() rejects rayDatasets
     this.#meet();
     this.#keep();
     if (this.#workers.every((w) => w.isDone)) void this.#persisting.then(() => this.#end.resolve());
   }
 
-  /** Answers what all workers wait in. */
+  /** Completes the collectives in which all workers wait. */
   #meet(): void {
     while (this.#workers.every((w) => w.waits.length)) {
       const all = this.#workers.map((w) => w.waits.shift()!);
@@ -219,14 +223,14 @@ export class WorkerGroup {
       if (odd > 0) {
         this.#fail(
           new WorkerError(
-            `worker 0 is at ${nameOf(all[0]!)}, and worker ${odd} at ${nameOf(all[odd]!)}: workers must do the same in the same order, with tensors of the same sizes`,
+            `worker 0 is at ${nameOf(all[0]!)}, and worker ${odd} at ${nameOf(all[odd]!)}: all workers must make the same calls in the same order, with tensors of the same sizes`,
             odd,
             { final: true },
           ),
         );
         return;
       }
-      const [{ id, type }] = all as [Together];
+      const [{ id, type }] = all as [Collective];
       const data = type === 'reduce' ? reduced(all) : undefined;
       const answer: ToWorker = data ? { type: 'reduced', id, bytes: data.length } : { type: 'ack', id };
       for (const { to } of this.#workers) send(to, answer, data);
@@ -236,15 +240,15 @@ export class WorkerGroup {
     if (gone && waiting)
       this.#fail(
         new WorkerError(
-          `worker ${gone.rank} has come to its end, and worker ${waiting.rank} waits for it at ${nameOf(waiting.waits[0]!)}: ` +
-            'workers must take the same number of steps: prepareDataLoader gives all of them equally many batches',
+          `the loop of worker ${gone.rank} has ended, and worker ${waiting.rank} waits for it at ${nameOf(waiting.waits[0]!)}: ` +
+            'all workers must take the same number of steps: prepareDataLoader gives each of them the same number of batches',
           gone.rank,
           { final: true },
         ),
       );
   }
 
-  /** Keeps checkpoints whose parts are all there: who waits for others, or has ended, brings none any more. */
+  /** Stores checkpoints that are complete. A worker that waits for the others, or has ended, adds no part any more. */
   #keep(): void {
     for (const [id, parts] of this.#parts) {
       if (!this.#workers.every((w) => w.reported >= id || w.isDone || w.waits.length)) continue;
@@ -253,13 +257,13 @@ export class WorkerGroup {
     }
   }
   async #persist(id: number, parts: ReadonlyMap<Worker, string>): Promise<void> {
-    const reports = this.#before + id / 2; // their numbers are even
+    const reports = this.#before + id / 2; // ids of reports are even
     const metrics = this.folder.history[reports - 1] ?? {};
     await this.folder.persist([...parts.values()], metrics, reports);
     for (const { to } of parts.keys()) send(to, { type: 'ack', id });
   }
 
-  /** Who is waited for since the last look. */
+  /** Names a worker for which another has waited since the last check. */
   #lookForLate(): void {
     const [waiting, late] = [this.#workers.find((w) => w.waits.length), this.#workers.find((w) => !w.waits.length)];
     const first = waiting?.waits[0];
@@ -268,9 +272,9 @@ export class WorkerGroup {
     this.#waited = first;
   }
 
-  /** A program of XLA's that waits for a worker which is elsewhere says nothing: what is still so after a while is told. */
+  /** An XLA collective hangs silently if a worker does not join it: shows a notice if `find` still finds a late worker. */
   #remind(find: () => Worker | false | undefined, text: (late: number) => string): void {
-    if (this.scale.reduce !== 'xla') return; // else the engine sees it
+    if (this.scale.reduce !== 'xla') return; // else #lookForLate() detects it
     const look = () => {
       const late = find();
       if (late) notice(`${PATIENCE / 1000} s ago ${text(late.rank)}`);
@@ -281,16 +285,16 @@ export class WorkerGroup {
   #fail(e: unknown): void {
     if (!this.#stopping) this.#end.reject(e);
   }
-  /** They may save and leave; after a while, or if it is said again, they are ended. */
+  /** Asks the workers to save and leave. They are killed after GRACE, or at the second signal. */
   #stop(signal: NodeJS.Signals): void {
     if (this.#stopping) {
       this.#kill();
       return;
     }
     this.#stopping = signal;
-    notice(`${signal}: stops ${plural(this.#workers.length, 'worker')}; once more ends them now`);
+    notice(`${signal}: stopping ${plural(this.#workers.length, 'worker')}; a second signal kills them now`);
     for (const { to } of this.#workers) send(to, { type: 'stop' });
-    void this.#gone(GRACE).then(() => this.#end.reject(new StoppedError(`it was stopped by ${signal}`)));
+    void this.#gone(GRACE).then(() => this.#end.reject(new StoppedError(`stopped by ${signal}`)));
   }
   #gone(milliseconds: number): Promise<unknown> {
     return within(
@@ -303,11 +307,11 @@ export class WorkerGroup {
   }
 }
 
-/** Waits for all of them, and no longer than that. */
+/** Waits for all promises, at most for the given time. */
 const within = (milliseconds: number, all: readonly Promise<unknown>[]): Promise<unknown> =>
   Promise.race([Promise.all(all), sleep(milliseconds, undefined, { ref: false })]);
 
-/** Resolves when all was shown. */
+/** Prints lines with the rank. Resolves at the end of the input. */
 const showLines = (rank: number, input: Readable, to: Writable): Promise<void> =>
   new Promise((resolve) => {
     createInterface({ input })
@@ -315,11 +319,11 @@ const showLines = (rank: number, input: Readable, to: Writable): Promise<void> =
       .on('close', resolve);
   });
 
-const nameOf = (wait: Together): string =>
+const nameOf = (wait: Collective): string =>
   wait.type === 'barrier' ? 'barrier' : `${wait.what} of ${plural(wait.bytes / 4, 'number')}`;
 
-function reduced(all: readonly Together[]): Uint8Array {
-  const [first, ...others] = all as [Together, ...Together[]];
+function reduced(all: readonly Collective[]): Uint8Array {
+  const [first, ...others] = all as [Collective, ...Collective[]];
   const sum = floats(first.data);
   for (const { data } of others) {
     const theirs = floats(data);

@@ -1,4 +1,4 @@
-// Training runs: the trainer of spec 003 (TorchTrainer), and what its loop can ask and do.
+// `tsxla/train`: TorchTrainer, with the API of Ray Train's, and the functions that training loops call.
 import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export { Checkpoint } from './checkpoint.js';
@@ -16,13 +16,22 @@ export {
   type TorchOptions,
   type XlaSpmdConfig,
 } from './config.js';
-export { barrier, getCheckpoint, getContext, getDatasetShard, type ReportOptions, report } from './context.js';
+export {
+  barrier,
+  getCheckpoint,
+  getContext,
+  getDatasetShard,
+  getRunLog,
+  type ReportOptions,
+  report,
+} from './context.js';
 export type { DatasetSource, Datasets, Shard, ShardOptions } from './data.js';
 export type { KeptCheckpoint, Result } from './engine.js';
 export { TrainingFailedError, WorkerError } from './errors.js';
 export type { TrainContext } from './loop.js';
 export type { Metrics } from './protocol.js';
 export type { RayOptions } from './ray/engine.js';
+export { type IterBatchesOptions, RayDataset, type RayDatasetOptions, RayShard, rayDataset } from './ray-data.js';
 export {
   anyWorker,
   averageGradients,

@@ -1,38 +1,41 @@
-// The training loop that this process runs: who it is among the workers, its folders, and its turn among them.
+// The state of the training loop that this process runs: its rank, its folders for checkpoints, and the order of its collectives.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { ArgumentError } from '../base/errors.js';
 import { noticeOnce } from '../base/log.js';
 import { type TemporaryFolder, temporaryFolder } from '../base/temporary.js';
 import type { Mesh } from '../ir/mesh.js';
+import { finishSteps } from '../step/plain.js';
 import type { Shards } from './data.js';
 import type { Link } from './link.js';
 import type { Metrics, WorkerSpec } from './protocol.js';
 import { SAVING } from './storage.js';
+import type { Watch } from './watch.js';
 
-/** Who a worker is. */
+/** The position of a worker in the run, and what it belongs to. */
 export interface TrainContext {
   readonly rank: number;
   readonly worldSize: number;
-  /** Among the workers of its machine. */
+  /** The rank among the workers of the same machine. */
   readonly localRank: number;
   readonly localWorldSize: number;
   readonly nodeRank: number;
-  /** All devices, where XLA joins the workers; else this worker's. Undefined where there is one device. */
+  /** The mesh of all devices if XLA joins the workers, else of this worker's devices. Undefined for a single device. */
   readonly mesh: Mesh | undefined;
-  /** The run's name and folder; undefined where that is an address, as gs://... is. */
+  /** The name of the run. */
   readonly trialName: string;
+  /** The folder of the run; undefined if it is an address such as gs://... */
   readonly trialDir: string | undefined;
-  /** How often the run was begun before. */
+  /** The number of earlier attempts of this run. */
   readonly attempt: number;
 }
 
-/** A loop that is under way in this process. */
+/** A running training loop. */
 export class Loop {
   #folders = 0;
-  /** A folder of this machine for checkpoints that are kept elsewhere. */
+  /** A local folder for checkpoints that are stored on other machines. */
   #temporary: TemporaryFolder | undefined;
-  /** Whether gradients are averaged, where each worker has its own. */
+  /** Whether the loop averages gradients, where each worker has its own model. */
   isAveraged = false;
   #turn: Promise<unknown> = Promise.resolve();
   constructor(
@@ -40,37 +43,39 @@ export class Loop {
     readonly spec: WorkerSpec,
     readonly link: Link,
     readonly shards: Shards,
+    readonly watch?: Watch,
   ) {}
 
-  /** `folder`: of a checkpoint that is finished. */
+  /** `folder` is that of a complete checkpoint. */
   async report(metrics: Metrics, folder: string | undefined): Promise<void> {
     if (this.isApart && !this.isAveraged && !this.context.rank)
       noticeOnce(
-        `${this.context.worldSize} workers report, and gradients were never averaged: each trains a model of its own: ` +
-          'use prepareOptimizer, or averageGradients',
+        `${this.context.worldSize} workers report, but gradients were never averaged, so each worker trains a separate model: ` +
+          'use prepareOptimizer or averageGradients',
       );
-    await this.link.report(metrics, folder ? path.resolve(folder) : null);
+    const send = () => this.link.report(metrics, folder ? path.resolve(folder) : null);
+    await (this.watch ? this.watch.report(metrics, send, folder !== undefined) : send());
     if (folder && this.#temporary && path.dirname(folder) === this.#temporary.path)
       await fs.rm(folder, { recursive: true, force: true });
   }
 
-  /** Whether each worker has a model of its own, and the engine joins them. */
+  /** Whether each worker has its own copy of the model and the engine averages gradients. */
   get isApart(): boolean {
     return this.spec.reduce === 'engine';
   }
-  /** Whether the first worker saves for this one. */
+  /** Whether worker 0 saves checkpoints for this one. */
   get isSavedFor(): boolean {
     return this.isApart && this.context.rank > 0;
   }
 
-  /** What workers do together, one after the other: the order in which a loop asks is the same in all of them. */
+  /** Runs collectives one at a time, in the order of the calls, which is the same in all workers. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(work);
     this.#turn = done.catch(() => {});
     return done;
   }
 
-  /** For a checkpoint of this worker; of all together, where XLA's devices are one mesh; none where the first worker's will do. */
+  /** A folder for the next checkpoint, shared by all workers if XLA joins them; undefined if worker 0 saves for this one. */
   async newFolder(): Promise<string | undefined> {
     const { spec } = this;
     if (this.isSavedFor) return undefined;
@@ -78,13 +83,13 @@ export class Loop {
     if (spec.storage !== null) return path.join(spec.storage, SAVING, name);
     if (spec.reduce === 'xla')
       throw new ArgumentError(
-        'Checkpoint.save: the devices of all workers are one mesh, and each writes its part into one folder: choose a storagePath that is a folder of all machines, not an address',
+        'Checkpoint.save: the devices of all workers are one mesh, and each worker writes its part into one folder: set storagePath to a folder that all machines share, not an address',
       );
     this.#temporary ??= await temporaryFolder('saving');
     return path.join(this.#temporary.path, name);
   }
 
-  /** What was saved and not reported is of no use when the loop is over. */
+  /** Removes checkpoints that were saved but not reported. */
   async clean(): Promise<void> {
     await this.#temporary?.remove();
     this.#temporary = undefined;
@@ -92,19 +97,20 @@ export class Loop {
 }
 
 let current: Loop | undefined;
-/** The loop that is under way; `what` asks. */
+/** The running loop. `what` is the calling function, for the error. */
 export function currentLoop(what: string): Loop {
   if (current) return current;
-  throw new ArgumentError(`${what}: there is no training loop: call it inside trainLoopPerWorker, while fit() runs it`);
+  throw new ArgumentError(`${what}: no training loop is running: call it inside trainLoopPerWorker`);
 }
-/** Whether this is a worker for which the first one saves. */
+/** Whether worker 0 saves checkpoints for this worker. */
 export const isSavedFor = (): boolean => current?.isSavedFor ?? false;
-/** Runs a loop: one at a time in a process. */
+/** Runs a loop. A process runs one at a time. */
 export async function withLoop(loop: Loop, run: () => unknown): Promise<void> {
-  if (current) throw new ArgumentError('fit: a loop is under way in this process already: await it first');
+  if (current) throw new ArgumentError('fit: a training loop is already running in this process: await it first');
   current = loop;
   try {
     await run();
+    await finishSteps(); // errors of steps that the loop did not await fail the run
   } finally {
     current = undefined;
     await loop.clean();

@@ -1,5 +1,6 @@
-// One model among workers. Where XLA joins their devices, a model is split over the mesh and its program sums gradients itself.
-// On CPUs a program cannot wait for another process: gradients are averaged between backward and the update.
+// Data parallelism over workers: prepareModel, prepareDataLoader, prepareOptimizer and averages. Where XLA joins the devices, the
+// model is split over the mesh and its program sums gradients. On CPUs, where a program cannot wait for another process, gradients
+// are averaged between backward and the update.
 import { createHash } from 'node:crypto';
 import { type DType, sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
@@ -8,9 +9,9 @@ import { describe, shown } from '../base/tree.js';
 import type { DataLoader } from '../data/index.js';
 import type { Mesh } from '../ir/mesh.js';
 import { Module } from '../nn/index.js';
+import { shared } from '../nn/shared.js';
 import type { Optimizer } from '../optim/index.js';
 import type { StepOptions } from '../optim/optimizer.js';
-import { shared } from '../optim/shared.js';
 import {
   fromLocal,
   type ParallelTable,
@@ -31,16 +32,16 @@ import { Tensor } from '../tensor/tensor.js';
 import { shareLoader } from './data.js';
 import { currentLoop, type Loop } from './loop.js';
 
-/** Numbers in one message: what is larger goes in several. */
+/** The most numbers in one message; larger data is sent in several. */
 const MESSAGE = 2 ** 24;
-/** Elements of a tensor by which one knows it. */
+/** How many elements of a tensor are compared between workers. */
 const SAMPLE = 64;
 
 export interface PrepareModelOptions {
-  /** Which parameters are split along the axis model: as `parallelize` takes it. */
+  /** The parameters to split along the model axis, as for `parallelize`. */
   readonly table?: ParallelTable;
 }
-/** The model as this worker has it: split over the mesh, if there is one, with the values that all workers have. */
+/** Prepares a model for this worker: splits it over the mesh, if there is one, and gives it the same values in all workers. */
 export async function prepareModel<M extends Module>(model: M, options: PrepareModelOptions = {}): Promise<M> {
   const loop = currentLoop('prepareModel');
   placeModel(loop, model, options);
@@ -63,7 +64,7 @@ async function shareValues(loop: Loop, model: Module): Promise<void> {
   noGrad(() => values.forEach((t, i) => void t.copy_(first[i]!)));
   await sync(...values);
 }
-/** XLA takes it for granted that what is whole is the same in all workers, and so is what they draw: others would go apart unseen. */
+/** XLA assumes that replicated values and random states are equal in all workers. It does not notice if they differ. */
 async function checkAlike(loop: Loop, values: readonly Tensor[]): Promise<void> {
   const { mesh } = loop.context;
   const isWhole = (t: Tensor) => shardingOf(t)?.isReplicated ?? true;
@@ -78,11 +79,11 @@ async function checkAlike(loop: Loop, values: readonly Tensor[]): Promise<void> 
   const odd = all.findIndex((theirs) => !theirs.equals(all[0]!));
   if (odd > 0)
     throw new ArgumentError(
-      `prepareModel: the model or the seed of worker ${odd} is not that of worker 0, and XLA joins them into one: ` +
-        'call tx.manualSeed with the same number in all workers, before the model is made, and read the same files',
+      `prepareModel: the model or the seed of worker ${odd} differs from that of worker 0: ` +
+        'call tx.manualSeed with the same number in all workers before the model is created, and load the same files',
     );
 }
-/** The bytes of each worker: a sum, in which all have places of their own. */
+/** The bytes of each worker, gathered by a sum in which each worker fills its own range. */
 async function gather(loop: Loop, what: string, own: Uint8Array): Promise<Buffer[]> {
   const { rank, worldSize } = loop.context;
   const size = own.length;
@@ -92,7 +93,7 @@ async function gather(loop: Loop, what: string, own: Uint8Array): Promise<Buffer
   return Array.from({ length: worldSize }, (_, i) => found.subarray(i * size, (i + 1) * size));
 }
 const isExact = ({ dtype }: Tensor): boolean => FLOATS.includes(dtype);
-/** What f32 does not hold (integers, booleans, f64), byte by byte. */
+/** A tensor that f32 cannot represent exactly (integers, booleans, f64), as one number for each byte. */
 async function bytesOf(t: Tensor): Promise<Tensor> {
   const { buffer, byteOffset, byteLength } = await t.data();
   return tensor(Float32Array.from(new Uint8Array(buffer, byteOffset, byteLength)));
@@ -101,30 +102,30 @@ async function fromBytes(bytes: Tensor, { dtype, shape }: Tensor): Promise<Tenso
   return fromBuffer(Uint8Array.from((await bytes.data()) as Float32Array), { dtype, shape });
 }
 
-/** The loader of this worker's batches, each of `batchSize` items: of every worldSize items in its order, one. */
+/** A loader of this worker's batches of `batchSize` items: it gets one of every worldSize items, in the loader's order. */
 export function prepareDataLoader<T, R>(loader: DataLoader<T, R>): DataLoader<T, R> {
   const { shards, context } = currentLoop('prepareDataLoader');
   return shareLoader(loader, shards.index, shards.count, context.mesh);
 }
 
-/** Tensors where the model is: batches are split over the mesh, if that divides them. */
+/** Moves tensors to the model's devices. Batches are split over the mesh if their size is divisible. */
 export function toDevice<T>(x: T): Promise<T>;
 export function toDevice<T extends readonly unknown[]>(...all: T): Promise<T>;
 export async function toDevice(...all: readonly unknown[]): Promise<unknown> {
   const { mesh } = currentLoop('toDevice').context;
   const placed = await Promise.all(
     all.map((x) => {
-      if (!(x instanceof Tensor)) throw new ArgumentError(`toDevice: takes tensors, got ${describe(x)}`);
+      if (!(x instanceof Tensor)) throw new ArgumentError(`toDevice: expected tensors, got ${describe(x)}`);
       return mesh ? placeRows(x, mesh) : x;
     }),
   );
   return all.length === 1 ? placed[0] : placed;
 }
 async function placeRows(t: Tensor, mesh: Mesh): Promise<Tensor> {
-  const isPlaced = () => shardingOf(t)?.mesh === mesh; // as a prepared loader gives it
+  const isPlaced = () => shardingOf(t)?.mesh === mesh; // batches of a prepared loader are
   if (isPlaced()) return t;
   if ((await processCount()) > 1) {
-    await sync(t); // it may be computed from something that is
+    await sync(t); // it may be computed from a tensor on the mesh
     return isPlaced() ? t : fromLocal(t, mesh);
   }
   const isShared = t.ndim > 0 && t.shape[0]! % mesh.sizeOf(batchAxes(mesh)) === 0;
@@ -132,8 +133,8 @@ async function placeRows(t: Tensor, mesh: Mesh): Promise<Tensor> {
 }
 
 /**
- * The mean of every gradient over all workers, in its place. For loops that do something with gradients before the update, such
- * as clipping; else prepareOptimizer does it. Where XLA sums gradients, or there is one worker, it does nothing.
+ * Replaces every gradient by its mean over all workers. For loops that change gradients before the update, such as by clipping;
+ * otherwise prepareOptimizer does it. Does nothing where XLA sums gradients or there is one worker.
  */
 export function averageGradients(of: Module | Iterable<Tensor>): Promise<void> {
   const loop = currentLoop('averageGradients');
@@ -142,28 +143,28 @@ export function averageGradients(of: Module | Iterable<Tensor>): Promise<void> {
   checkOutside(loop, 'averageGradients()');
   if (averaging.get(loop)?.isAwaited === false)
     throw new ArgumentError(
-      'averageGradients() while nobody waits for the one before: write await averageGradients(model)',
+      'averageGradients() was called again before the previous call was awaited: write await averageGradients(model)',
     );
   const means = watched(average(loop, of));
   averaging.set(loop, means);
   return means;
 }
-/** The last one of a loop. */
+/** The last averageGradients() of each loop. */
 const averaging = new WeakMap<Loop, Watched>();
-/** A program cannot wait: thrown at once, and not into a promise that nobody has. */
+/** Throws inside compiled functions, synchronously: a rejection might not be awaited. */
 function checkOutside({ context: { worldSize } }: Loop, what: string): void {
   const step = currentStep();
   if (step)
     throw new ArgumentError(
-      `${what} is inside ${step.name}, a program, which cannot wait for the gradients of ${plural(worldSize - 1, 'other CPU worker')}: ` +
-        `end ${step.name} behind loss.backward(), and await ${what} after it`,
+      `${what} is inside ${step.name}, a compiled program, which cannot wait for the gradients of ${plural(worldSize - 1, 'other CPU worker')}: ` +
+        `end ${step.name} after loss.backward(), and await ${what} after it`,
     );
 }
 async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void> {
   const parameters = [...(of instanceof Module ? of.parameters() : of)].filter((p) => p.requiresGrad || p.grad);
   if (!parameters.some((p) => p.grad))
     throw new ArgumentError('averageGradients: no parameter has a gradient: call it after loss.backward()');
-  // What this worker's loss did not use, another's may have: to the mean it adds 0, as in torch.
+  // Other workers' losses may use a parameter that this worker's did not: its gradient here counts as 0, as in torch.
   const gradients = parameters.map((p) => p.grad?.detach() ?? zeros(p.shape, { dtype: p.dtype }));
   const isUsed = tensor(Float32Array.from(parameters, (p) => (p.grad ? 1 : 0)));
   const means = await loop.inTurn(() => exchange(loop, 'mean', 'averageGradients', [...gradients, isUsed]));
@@ -174,9 +175,9 @@ async function average(loop: Loop, of: Module | Iterable<Tensor>): Promise<void>
   });
 }
 
-/** What is exchanged: as f32, which holds all of them. */
+/** The dtypes that workers exchange: f32 represents all of them exactly. */
 const FLOATS: readonly DType[] = ['f32', 'bf16', 'f16'];
-/** Tensors of the same shapes, reduced over all workers. */
+/** Reduces tensors over all workers. */
 async function exchange(
   { link }: Loop,
   op: 'mean' | 'sum',
@@ -185,7 +186,7 @@ async function exchange(
   change = (data: Float32Array) => data,
 ): Promise<Tensor[]> {
   const wrong = tensors.find((t) => !FLOATS.includes(t.dtype));
-  if (wrong) throw new ArgumentError(`${what}: ${wrong.aval}: workers exchange f32, bf16 and f16: use one of these`);
+  if (wrong) throw new ArgumentError(`${what}: ${wrong.aval} cannot be reduced: use f32, bf16 or f16`);
   const wide = tensors.map((t) => t.detach().to('f32'));
   await sync(...wide);
   const all = new Float32Array(tensors.reduce((n, t) => n + t.numel(), 0));
@@ -212,28 +213,28 @@ async function exchange(
   });
 }
 
-/** The mean of each number over all workers: of a loss, that of the whole batch. */
+/** Averages each metric over all workers; a loss becomes that of the whole batch. */
 export async function averageMetrics<M extends Record<string, number>>(metrics: M): Promise<M> {
   const loop = currentLoop('averageMetrics');
   const { rank, worldSize } = loop.context;
   if (worldSize === 1) return metrics;
   const names = Object.keys(metrics).sort();
   const wrong = names.find((name) => typeof metrics[name] !== 'number');
-  if (wrong) throw new ArgumentError(`averageMetrics: ${wrong} is ${shown(metrics[wrong])}, and metrics are numbers`);
-  // As bytes: f32 would round them, and a number of tokens is soon larger than it holds. By their names all know that they mean the same.
+  if (wrong) throw new ArgumentError(`averageMetrics: ${wrong} is ${shown(metrics[wrong])}: metrics must be numbers`);
+  // As bytes of f64: f32 would round token counts. The hash of the names shows whether all workers gave the same metrics.
   const values = Buffer.from(Float64Array.from(names, (name) => metrics[name]!).buffer);
   const called = createHash('sha256').update(names.join()).digest().subarray(0, 8);
   const all = await gather(loop, 'averageMetrics', Buffer.concat([called, values]));
   const odd = all.findIndex((theirs) => !theirs.subarray(0, 8).equals(called));
   if (odd >= 0)
     throw new ArgumentError(
-      `averageMetrics: worker ${rank} gave ${names.join(', ')}, and worker ${odd} others: all workers give numbers of the same names`,
+      `averageMetrics: worker ${rank} passed ${names.join(', ')}, and worker ${odd} other names: all workers must pass the same names`,
     );
   const mean = (i: number) => all.reduce((sum, theirs) => sum + theirs.readDoubleLE(8 * (i + 1)), 0) / worldSize;
   return Object.fromEntries(Object.keys(metrics).map((name) => [name, mean(names.indexOf(name))])) as M;
 }
 
-/** Whether one of the workers says so: all of them hear the same. */
+/** Whether `says` is true in any worker. The result is the same in all workers. */
 export async function anyWorker(says: boolean): Promise<boolean> {
   const loop = currentLoop('anyWorker');
   if (loop.context.worldSize === 1) return says;
@@ -241,10 +242,10 @@ export async function anyWorker(says: boolean): Promise<boolean> {
   return count! > 0;
 }
 
-/** Knows whether somebody waits for it. */
+/** A promise that knows whether it was awaited. */
 class Watched extends Promise<undefined> {
   static override get [Symbol.species](): PromiseConstructor {
-    return Promise; // whoever waits for what comes after it waits for it
+    return Promise; // then() returns a plain promise
   }
   isAwaited = false;
   // biome-ignore lint/suspicious/noThenProperty: a promise has one
@@ -259,11 +260,11 @@ class Watched extends Promise<undefined> {
 const watched = (work: Promise<void>): Watched =>
   new Watched((resolve, reject) => void work.then(() => resolve(undefined), reject));
 
-/** An optimizer whose step may have to wait for other workers. */
-export type PreparedOptimizer<O> = { step(options?: StepOptions): void | Promise<void> } & O;
+/** An optimizer whose step may wait for other workers. */
+export type PreparedOptimizer<O> = { step(options?: StepOptions): PromiseLike<void> } & O;
 /**
- * The optimizer whose step averages gradients over all workers first: `await optimizer.step()`, outside of compiled functions.
- * Where XLA sums gradients, or there is one worker, it is the optimizer itself.
+ * Returns an optimizer whose step first averages gradients over all workers: `await optimizer.step()`, outside of compiled
+ * functions. Where XLA sums gradients, or there is one worker, returns the optimizer itself.
  */
 export function prepareOptimizer<O extends Optimizer>(optimizer: O): PreparedOptimizer<O> {
   const loop = currentLoop('prepareOptimizer');
@@ -272,22 +273,22 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): PreparedOpt
   for (const { params } of optimizer.paramGroups) for (const p of params) shared.parameters.add(p);
   let last: Watched | undefined;
   let underWay = false;
-  // Gradients of the next batch in the middle of a step would be taken for its own: with one worker nobody would notice.
+  // Gradients of the next batch would be added while those of this step are averaged. With one worker this would go unnoticed.
   const checkAwaited = (what: string) => {
     if (underWay || last?.isAwaited === false)
       throw new ArgumentError(
-        `prepareOptimizer: ${what} while nobody waits for the step before, whose gradients are being averaged: write await optimizer.step()`,
+        `prepareOptimizer: ${what} was called before the previous step was awaited: write await optimizer.step()`,
       );
   };
   const update = async (options?: StepOptions): Promise<void> => {
     underWay = true;
     try {
       const parameters = optimizer.paramGroups.flatMap((group) => [...group.params]);
-      // A program has left gradients as they are. In a plain loop more than those may still have to be computed, such as the
-      // loss, from parameters as they are now: a step would give their memory to the new ones.
+      // After a compiled backward, gradients are already computed. In a plain loop other values, such as the loss, may still have
+      // to be computed from the current parameters, whose memory a compiled update would donate to the new ones.
       const isPlainLoop = parameters.some(({ grad }) => grad && grad.expr.op.name !== 'input');
       await average(loop, parameters);
-      if (isPlainLoop) optimizer.step(options);
+      if (isPlainLoop) await optimizer.step(options);
       else await runStep(() => optimizer.step(options), { name: 'update' });
     } finally {
       underWay = false;
@@ -297,7 +298,7 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): PreparedOpt
     checkOutside(loop, 'optimizer.step()');
     if (options?.skipIf)
       throw new ArgumentError(
-        "prepareOptimizer: step({ skipIf }), as GradScaler calls it, would be each worker's own decision: " +
+        'prepareOptimizer: with step({ skipIf }), as GradScaler calls it, each worker would decide alone whether to skip: ' +
           'await averageGradients(model) before scaler.step(optimizer), with the optimizer as it is',
       );
     checkAwaited('step()');
@@ -312,12 +313,12 @@ export function prepareOptimizer<O extends Optimizer>(optimizer: O): PreparedOpt
       if (key === 'step') return step;
       if (key === 'zeroGrad') return zeroGrad;
       const value = Reflect.get(target, key, target);
-      return typeof value === 'function' ? value.bind(target) : value; // its private fields are the target's
+      return typeof value === 'function' ? value.bind(target) : value; // methods need the target's private fields
     },
   }) as PreparedOptimizer<O>;
 }
 
-/** Spec 003's: the model is where it belongs, and toDevice brings batches there. The loop is the same on every device. */
+/** Prepares a model and moves batches to its devices with toDevice, so that a loop is the same on every device. */
 export class SeamlessTPUTrainer<M extends Module> {
   readonly #ready: Promise<void>;
   constructor(

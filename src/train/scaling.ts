@@ -1,5 +1,5 @@
-// What the configurations of a run mean together: how many devices it has, how they are a mesh, and how gradients of several
-// workers become one. A contradiction is an error with its arithmetic.
+// Derives the scale of a run from its configurations: the number of devices, their mesh, and how gradients of several workers are
+// reduced. Contradictions are errors that show the arithmetic.
 
 import { findChip } from '../base/chips.js';
 import { ArgumentError } from '../base/errors.js';
@@ -10,8 +10,8 @@ import { meshFromConfig, type SpmdConfig } from '../spmd/index.js';
 import type { ScalingConfig, TorchConfig } from './config.js';
 
 /**
- * How workers come to the same gradients. 'none': there is one. 'xla': by XLA's collectives, inside the program (TPU, CUDA).
- * 'engine': between two programs, by the engine that started the workers (CPU, where XLA's C API has no collectives).
+ * How gradients are reduced over workers. 'none': there is one worker. 'xla': by XLA's collectives, inside the program (TPU,
+ * CUDA). 'engine': between programs, by the engine that started the workers (CPU, where XLA's C API has no collectives).
  */
 export type Reduce = 'none' | 'xla' | 'engine';
 
@@ -19,12 +19,12 @@ export interface Scale {
   readonly workers: number;
   readonly device: 'tpu' | 'cuda' | 'cpu' | 'auto';
   readonly reduce: Reduce;
-  /** The slice of TPUs, and how many of them. */
+  /** The TPU slice, and the number of slices. */
   readonly slice?: Slice;
   readonly slices?: number;
-  /** What each worker has for itself, in Ray's words. */
+  /** The resources of each worker, by Ray's names. */
   readonly resources: Readonly<Record<string, number>>;
-  /** A worker's mesh: of all devices where XLA joins them, else of its own; null: all devices along data. */
+  /** The mesh: of all devices if XLA joins the workers, else of each worker's own; null: all devices on the data axis. */
   readonly mesh: SpmdConfig | null;
 }
 
@@ -33,7 +33,7 @@ export function scaleOf(scaling: ScalingConfig, { backend, xlaSpmdConfig }: Torc
   const workers = Math.max(1, numWorkers);
   if (backend === 'xla_tpu' && !useTpu)
     throw new ArgumentError(
-      "TorchConfig: backend is 'xla_tpu', and ScalingConfig has no useTpu: true: set it, or use 'xla'",
+      "TorchConfig: backend is 'xla_tpu', but ScalingConfig has no useTpu: true: set it, or use 'xla'",
     );
   const { partitioningMode: _, ...mesh } = xlaSpmdConfig ?? {};
   const asked = xlaSpmdConfig ? mesh : null;
@@ -43,7 +43,7 @@ export function scaleOf(scaling: ScalingConfig, { backend, xlaSpmdConfig }: Torc
     const { GPU = 1 } = resourcesPerWorker;
     if (workers > 1 && !(Number.isSafeInteger(GPU) && GPU))
       throw new ArgumentError(
-        `ScalingConfig: ${workers} workers with useGpu, and resourcesPerWorker has GPU: ${GPU}: give each a whole number of GPUs, 1 or more`,
+        `ScalingConfig: ${workers} workers with useGpu, but resourcesPerWorker has GPU: ${GPU}: give each worker a whole number of GPUs, 1 or more`,
       );
     if (asked && workers > 1) checkMesh(asked, workers * GPU);
     return {
@@ -58,10 +58,10 @@ export function scaleOf(scaling: ScalingConfig, { backend, xlaSpmdConfig }: Torc
   return { ...common, device: 'cpu', reduce: 'engine', mesh: asked && meshOfOne(asked, workers) };
 }
 
-/** Says with its arithmetic where sizes do not make a mesh of so many devices. */
+/** Throws if the sizes of the mesh do not match the number of devices. */
 const checkMesh = (mesh: SpmdConfig, devices: number) => meshFromConfig(mesh, devices);
 
-/** The part of a mesh that one of several CPU workers has: they share what lies along data, and nothing else. */
+/** The mesh of one of several CPU workers: only the data axis is split over workers. */
 function meshOfOne(mesh: SpmdConfig, workers: number): SpmdConfig {
   const each = virtualDevices();
   const whole = checkMesh(mesh, workers * each);
@@ -69,8 +69,8 @@ function meshOfOne(mesh: SpmdConfig, workers: number): SpmdConfig {
   const data = sizes.get('data') ?? 1;
   if (data % workers)
     throw new ArgumentError(
-      `the mesh ${whole} has data ${data} on ${workers} CPU workers, and ${data} / ${workers} is no whole number: workers on ` +
-        `CPUs share batches only: make data a multiple of ${workers}, or use one worker with CPU_NUM_DEVICES=${workers * each}`,
+      `the mesh ${whole} has data ${data} on ${workers} CPU workers, and ${data} / ${workers} is not a whole number. CPU workers ` +
+        `split only the data axis: make data a multiple of ${workers}, or use one worker with CPU_NUM_DEVICES=${workers * each}`,
     );
   const {
     model: modelParallelSize = 1,
@@ -86,8 +86,8 @@ function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | nu
   if (workers > 1 && !(topology && isKnown)) {
     const missing = [!topology && "topology: '2x2x2'", !isKnown && "acceleratorType: 'TPU-V4'"].filter(Boolean);
     throw new ArgumentError(
-      `ScalingConfig: ${workers} workers with useTpu, and no ${missing.join(' and no ').replace(/: '[^']*'/g, '')}: ` +
-        `a slice is reserved as a whole: say which, as in ${missing.join(', ')}`,
+      `ScalingConfig: ${workers} workers with useTpu, but no ${missing.join(' and no ').replace(/: '[^']*'/g, '')}: ` +
+        `a whole slice is reserved: add ${missing.join(', ')}`,
     );
   }
   const common = { workers, device: 'tpu', reduce: workers > 1 ? 'xla' : 'none', mesh } as const;
@@ -98,7 +98,7 @@ function tpuScale(scaling: ScalingConfig, workers: number, mesh: SpmdConfig | nu
   return { ...common, slice, slices, resources: { ...resourcesPerWorker, TPU: chips } };
 }
 
-/** v6e-8 and v4:2x2x2 do, 2x2x2 does not. */
+/** Whether a topology names its chip: v6e-8 and v4:2x2x2 do, 2x2x2 does not. */
 const namesChip = (topology: string): boolean => /^\s*[a-z]\w*[-:]/i.test(topology);
 /** '2x2' of a 'TPU-V4' is v4:2x2x1. */
 function sliceOf(topology: string, type: string | undefined): Slice {
@@ -107,7 +107,7 @@ function sliceOf(topology: string, type: string | undefined): Slice {
   if (namesChip(topology)) {
     const slice = parseTopology(topology);
     if (!type || chip === slice.chip) return slice;
-    throw new ArgumentError(`ScalingConfig: topology ${topology} is no ${type}: leave acceleratorType out`);
+    throw new ArgumentError(`ScalingConfig: topology ${topology} is not of type ${type}: leave acceleratorType out`);
   }
   if (!/^\d+(x\d+)*$/.test(topology))
     throw new ArgumentError(
@@ -115,13 +115,13 @@ function sliceOf(topology: string, type: string | undefined): Slice {
     );
   if (!type)
     throw new ArgumentError(
-      `ScalingConfig: topology ${topology} is of no TPU: say of which, as in acceleratorType: 'TPU-V4'`,
+      `ScalingConfig: topology ${topology} does not say which TPU it is: add acceleratorType, as in 'TPU-V4'`,
     );
   const missing = Math.max(0, (chip?.platform === 'tpu' ? chip.ici.dimensions : 0) - topology.split('x').length);
   return parseTopology(`${generation}:${topology}${'x1'.repeat(missing)}`);
 }
 
-/** How many chips each worker has. */
+/** The number of chips of each worker, and the number of slices. */
 function chipsOf(slice: Slice, workers: number, given: number | undefined): { chips: number; slices: number } {
   const { name, chips: all, hosts } = slice;
   const perHost = all / hosts;
@@ -132,19 +132,22 @@ function chipsOf(slice: Slice, workers: number, given: number | undefined): { ch
   };
   const chips = given ?? all / workers;
   if (!Number.isSafeInteger(chips))
-    refuse(`${name} has ${plural(all, 'chip')}, and ${all} / ${workers} workers is no whole number`);
+    refuse(`${name} has ${plural(all, 'chip')}, and ${all} / ${workers} workers is not a whole number`);
   const slices = (chips * workers) / all;
   if (!Number.isSafeInteger(slices))
     refuse(`${plural(workers, 'worker')} x TPU: ${chips} = ${plural(chips * workers, 'chip')}, and ${name} has ${all}`);
   if (perHost % chips)
     refuse(
-      `${plural(chips, 'chip')} for each of ${plural(workers, 'worker')}, and a host of ${name} has ${perHost}: a worker's chips are on one host`,
+      `${plural(chips, 'chip')} for each of ${plural(workers, 'worker')}, but a host of ${name} has ${perHost}, and a worker's chips are on one host`,
     );
   return { chips, slices };
 }
 
-/** One line that says how workers come to the same gradients. */
-export function saySync({ workers, reduce }: Pick<Scale, 'workers' | 'reduce'>, engine: string): string | undefined {
+/** A log line that says how gradients are reduced over workers. */
+export function describeSync(
+  { workers, reduce }: Pick<Scale, 'workers' | 'reduce'>,
+  engine: string,
+): string | undefined {
   if (reduce === 'none') return undefined;
   return reduce === 'xla'
     ? `${workers} workers: gradients are summed by XLA's collectives, inside the program`

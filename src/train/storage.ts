@@ -1,7 +1,8 @@
-// The folder of a run: its checkpoints, each written aside and renamed when it is whole, and what was reported up to them.
+// The folder of a run on this machine: its checkpoints, each written aside and renamed once complete, and its history of reports.
 //     runs/first/checkpoint-000003/...              the loop's own files
 //                checkpoint-000003/train.json       its number, metrics, and the size of every file
 //                history.jsonl                      a line a report
+//                events.jsonl                       the run's log (watch.ts)
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
@@ -17,6 +18,7 @@ import { messageOf } from '../base/thrown.js';
 import { WRITER } from '../io/checkpoint-files.js';
 import { flushFile, flushFolder, openOutput, writeFlushed } from '../io/file.js';
 import type { CheckpointConfig } from './config.js';
+import type { ReportCurves } from './curves.js';
 import type { PlainResult } from './engine.js';
 import { decodeMetrics, type JsonMetrics, type Metrics } from './protocol.js';
 
@@ -24,12 +26,12 @@ interface Kept {
   readonly number: number;
   readonly path: string;
   readonly metrics: Metrics;
-  /** How many lines of the history came before, with its own. */
+  /** Number of lines in the history up to this checkpoint, including its own report. */
   readonly reports: number;
 }
 interface Manifest extends Omit<Kept, 'path' | 'metrics'> {
   readonly metrics: JsonMetrics;
-  /** Bytes, by the names of files. */
+  /** Size in bytes of each file, by name. */
   readonly files: Readonly<Record<string, number>>;
 }
 
@@ -45,29 +47,30 @@ const FOLDER = /^checkpoint-(\d{6,})$/;
 const UNFINISHED = '.unfinished-';
 const MANIFEST = 'train.json';
 const HISTORY = 'history.jsonl';
-/** Where workers write what they are about to report. */
+/** The folder where workers write checkpoints before they report them. */
 export const SAVING = '.saving';
 
 export class RunFolder {
   readonly history: Metrics[] = [];
   #kept: Kept[] = [];
-  /** The highest number that was ever given. */
+  /** The highest checkpoint number that was ever used. */
   #last = 0;
   /** How many lines of the history are in its file. */
   #written = 0;
-  /** The checkpoint that is being kept. */
+  /** Resolves when the last checkpoint is stored. */
   #keeping: Promise<unknown> = Promise.resolve();
 
-  /** What is there of the run. What was left unfinished is removed, and a checkpoint that is not whole is left out. */
+  /** Opens the run. Unfinished files are removed; incomplete checkpoints are ignored with a notice. */
   constructor(
     readonly path: string,
     readonly keep: CheckpointConfig,
     readonly lock: Lock,
+    readonly curves?: ReportCurves,
   ) {
     const names = fs.existsSync(path) ? fs.readdirSync(path) : [];
     if (names.some((name) => /^checkpoint_\d/.test(name)))
       throw new ArgumentError(
-        `${path} has checkpoints of a run on a Ray cluster, which keeps them in another way: give its address, or use another name`,
+        `${path} has checkpoints of a run on a Ray cluster, which have another format: give the address of the cluster, or use another name`,
       );
     for (const name of names)
       if (name.startsWith(UNFINISHED) || name === SAVING) fs.rmSync(this.#at(name), { recursive: true, force: true });
@@ -75,7 +78,7 @@ export class RunFolder {
     for (const name of names.filter(numberOf).sort((a, b) => numberOf(a) - numberOf(b))) {
       const kept = readKept(this.#at(name));
       this.#last = numberOf(name);
-      if (typeof kept === 'string') notice(`${this.#at(name)} ${kept}; it is left out`);
+      if (typeof kept === 'string') notice(`${this.#at(name)} ${kept}; this checkpoint is ignored`);
       else this.#kept.push(kept);
     }
     this.#readHistory();
@@ -84,12 +87,11 @@ export class RunFolder {
 
   #readHistory(): void {
     const file = this.#at(HISTORY);
-    const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
+    const lines = linesIn(file);
     try {
-      for (const [i, line] of lines.slice(0, this.last?.reports ?? 0).entries())
-        this.history.push(decodeMetrics(parseJson(line, `${file}: line ${i + 1}`, MetricsSchema)));
+      for (const metrics of metricsOf(lines.slice(0, this.last?.reports ?? 0), file)) this.history.push(metrics);
     } catch (e) {
-      notice(`${messageOf(e)}; the history ends before it`);
+      notice(`${messageOf(e)}; the history is cut before this line`);
     }
     this.#written = this.history.length;
     if (this.#written === lines.length) return;
@@ -98,11 +100,17 @@ export class RunFolder {
     fs.renameSync(aside, file);
   }
 
+  /** Adds a report of worker 0. Returns the number of reports. */
+  add(metrics: Metrics): number {
+    this.curves?.add(metrics, this.history.length);
+    return this.history.push(metrics);
+  }
+
   get last(): Kept | undefined {
     return this.#kept.at(-1);
   }
 
-  /** Keeps a checkpoint whose files are in these folders; those in `.saving` are moved, others copied. One at a time. */
+  /** Stores a checkpoint whose files are in these folders; those in `.saving` are moved, others copied. One at a time. */
   persist(parts: readonly string[], metrics: Metrics, reports: number): Promise<void> {
     const kept = this.#keeping.then(() => this.#persist(parts, metrics, reports));
     this.#keeping = kept.catch(() => {}); // a rejection surfaces in report()
@@ -114,8 +122,7 @@ export class RunFolder {
     const aside = this.#at(`${UNFINISHED}${randomUUID()}`);
     try {
       const around = parts.find((part) => isInside(part, this.path));
-      if (around)
-        throw new Error(`${around} has the run itself in it, and would be kept in itself: use a folder beside it`);
+      if (around) throw new Error(`${around} contains the run's own folder: use a folder outside of it`);
       this.lock.check();
       await fsp.mkdir(aside, { recursive: true });
       for (const part of new Set(parts)) await bring(part, aside, path.dirname(part) === this.#at(SAVING));
@@ -127,15 +134,15 @@ export class RunFolder {
       await flushFolder(this.path);
     } catch (e) {
       await fsp.rm(aside, { recursive: true, force: true }).catch(() => {});
-      const kept = this.last ? `the last good one is ${this.last.path}` : 'there is none yet';
-      throw new CheckpointError(`cannot keep a checkpoint in ${this.path}: ${messageOf(e)}; ${kept}`, { cause: e });
+      const kept = this.last ? `the last good checkpoint is ${this.last.path}` : 'the run has no checkpoint yet';
+      throw new CheckpointError(`cannot store a checkpoint in ${this.path}: ${messageOf(e)}; ${kept}`, { cause: e });
     }
     this.#last = number;
     this.#kept.push({ number, path: this.#at(name), metrics, reports });
     await this.#prune();
   }
 
-  /** The first of the reports, on the disk. */
+  /** Writes the first `reports` reports to the disk. */
   async #flushHistory(reports = this.history.length): Promise<void> {
     const file = this.#at(HISTORY);
     const text = linesOf(this.history.slice(fs.existsSync(file) ? this.#written : 0, reports));
@@ -143,7 +150,7 @@ export class RunFolder {
     this.#written = Math.max(this.#written, reports);
   }
 
-  /** The end of the run, once all that was reported is kept. What the disk refused was logged before. */
+  /** Ends the run after all reported checkpoints are stored. Errors of storing surface in persist(). */
   async close(): Promise<void> {
     await this.#keeping;
     await fsp.rm(this.#at(SAVING), { recursive: true, force: true });
@@ -155,7 +162,7 @@ export class RunFolder {
     const { metrics = {} } = this.last ?? {};
     if (metric !== undefined && metrics[metric] === undefined)
       noticeOnce(
-        `checkpointScoreAttribute is '${metric}', and a checkpoint was reported without it (with ${Object.keys(metrics).join(', ') || 'nothing'}): it counts as the worst`,
+        `checkpointScoreAttribute is '${metric}', but a checkpoint was reported without it (with ${Object.keys(metrics).join(', ') || 'no metrics'}): it counts as the worst`,
       );
     const sign = checkpointScoreOrder === 'min' ? -1 : 1;
     const score = (c: Kept) => {
@@ -165,18 +172,18 @@ export class RunFolder {
     const best = [...this.#kept].sort((a, b) => score(b) - score(a) || b.number - a.number).slice(0, numToKeep);
     const spared = new Set([...best, this.last]);
     for (const { path: folder } of this.#kept.filter((c) => !spared.has(c))) {
-      const aside = this.#at(`${UNFINISHED}${randomUUID()}`); // half of one is never seen
+      const aside = this.#at(`${UNFINISHED}${randomUUID()}`); // no reader sees a half-removed checkpoint
       try {
         await fsp.rename(folder, aside);
         await fsp.rm(aside, { recursive: true, force: true });
       } catch (e) {
-        if (fs.existsSync(folder)) notice(`${folder} cannot be removed: ${messageOf(e)}`); // else another process has
+        if (fs.existsSync(folder)) notice(`${folder} cannot be removed: ${messageOf(e)}`); // else another process removed it
       }
     }
     this.#kept = this.#kept.filter((c) => spared.has(c));
   }
 
-  /** What there is of the run now. */
+  /** The current state of the run as a result. */
   plain(): PlainResult {
     const there = this.#kept.filter((c) => fs.existsSync(c.path)); // some may have been removed by hand
     const checkpoints = there.map(({ path, metrics }) => ({ path, metrics }));
@@ -184,9 +191,20 @@ export class RunFolder {
   }
 }
 
+/** The stored reports of a run. Reports after its last checkpoint were removed when the run was opened. */
+export function historyOf(run: string): Metrics[] {
+  const file = path.join(run, HISTORY);
+  return [...metricsOf(linesIn(file), file)];
+}
+const linesIn = (file: string): string[] =>
+  fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
+function* metricsOf(lines: readonly string[], file: string): Generator<Metrics> {
+  for (const [i, line] of lines.entries())
+    yield decodeMetrics(parseJson(line, `${file}: line ${i + 1}`, MetricsSchema));
+}
 const linesOf = (history: readonly Metrics[]): string => history.map((m) => `${jsonOf(m)}\n`).join('');
 
-/** Two programs in one folder would remove what the other is about to keep. A run with nothing to keep leaves no folder. */
+/** Locks a run's folder: two programs would remove each other's unfinished files. A run that stores nothing leaves no folder. */
 export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
   const run = path.join(folder, 'run');
   const opened = await openOutput(folder, 'storagePath').catch((e: unknown) => {
@@ -195,7 +213,7 @@ export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
   const lock = await tryLock(run);
   if (!lock)
     throw new ArgumentError(
-      `fit: a run is under way in ${folder} (${holderOf(run)}): wait until it is done, or use another name`,
+      `fit: another run is using ${folder} (${holderOf(run)}): wait for it to end, or use another name`,
     );
   const dispose = async () => {
     await lock.release();
@@ -204,24 +222,24 @@ export async function lockRun(folder: string): Promise<Lock & AsyncDisposable> {
   return { ...lock, [Symbol.asyncDispose]: dispose };
 }
 
-/** A checkpoint, or what is wrong with it. */
+/** Reads a checkpoint, or returns what is wrong with it. */
 function readKept(folder: string): Kept | string {
   try {
     const manifest = readJsonSync(path.join(folder, MANIFEST), ManifestSchema);
-    if (!manifest) return `is no whole checkpoint: it has no ${MANIFEST}`;
+    if (!manifest) return `is not a complete checkpoint: it has no ${MANIFEST}`;
     const { files, metrics, number, reports } = manifest;
     for (const [name, size] of Object.entries(files)) {
       const found = fs.statSync(path.join(folder, name), { throwIfNoEntry: false });
       if (!found) return `lacks ${name}`;
-      if (found.size !== size) return `has ${plural(found.size, 'byte')} of ${name}, and it had ${size}`;
+      if (found.size !== size) return `is damaged: ${name} has ${plural(found.size, 'byte')}, expected ${size}`;
     }
     return { number, reports, metrics: decodeMetrics(metrics), path: folder };
   } catch (e) {
-    return `is no whole checkpoint: ${messageOf(e)}`;
+    return `is not a complete checkpoint: ${messageOf(e)}`;
   }
 }
 
-/** By their paths in the folder, those behind links, too. */
+/** All files of a folder, as paths relative to it. Links are followed. */
 async function filesIn(folder: string, under = ''): Promise<string[]> {
   const names = (await fsp.readdir(path.join(folder, under))).filter((name) => name !== lockFileOf(WRITER));
   const found = names.map(async (entry) => {
@@ -237,17 +255,17 @@ async function sizesIn(folder: string): Promise<Record<string, number>> {
   return Object.fromEntries(names.map((name, i) => [name, sizes[i]!]));
 }
 
-/** The files of a folder, moved or copied into another and flushed. */
+/** Moves or copies the files of a folder into another and flushes them. */
 async function bring(from: string, to: string, move: boolean): Promise<void> {
-  const isKept = typeof readKept(from) !== 'string'; // one of a run: its manifest is not the new one's
+  const isKept = typeof readKept(from) !== 'string'; // a stored checkpoint: its manifest is not copied
   for (const name of await filesIn(from)) {
     if (isKept && name === MANIFEST) continue;
     if (name === MANIFEST)
-      throw new Error(`${from} has a ${MANIFEST}, which is the run's own file: give yours another name`);
+      throw new Error(`${from} has a file ${MANIFEST}, a name that the run uses itself: rename your file`);
     const [source, target] = [path.join(from, name), path.join(to, name)];
     if (fs.existsSync(target))
       noticeOnce(
-        `${name} is in the checkpoints of several workers, and the last one's is kept: give files other names`,
+        `the checkpoints of several workers contain ${name}; that of the last worker is kept: use different file names`,
       );
     await fsp.mkdir(path.dirname(target), { recursive: true });
     if (move)

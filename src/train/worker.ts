@@ -1,7 +1,8 @@
-// A loop, run by one worker: in a process that an engine started for it, or in the program's own.
+// Runs the training loop as one worker: in a process that an engine started, or in the program itself.
 import fs from 'node:fs';
 import { env, envInteger } from '../base/env.js';
 import { ArgumentError, FileError } from '../base/errors.js';
+import { object, parseJson, text, whole } from '../base/json.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { version } from '../base/version.js';
@@ -12,34 +13,38 @@ import { isMistake } from './errors.js';
 import { type Link, WorkerLink } from './link.js';
 import { Loop, withLoop } from './loop.js';
 import type { WorkerSpec } from './protocol.js';
-import { saySync } from './scaling.js';
+import { RayDataset } from './ray-data.js';
+import { describeSync } from './scaling.js';
+import { Watch } from './watch.js';
 
 /**
- * What this process is told, and by whom, if an engine started it. The link is opened when this module is: the engine may end
- * before fit(), too. The variable is taken away: threads and processes that this one starts are no workers.
+ * The spec of this worker and its link to the engine, if an engine started this process. The link is opened when this module is
+ * loaded, because the engine may end before fit(). The variable is removed so that child processes are not taken for workers.
  */
 export const asWorker: { readonly spec: WorkerSpec; readonly link: WorkerLink } | undefined = beWorker();
 function beWorker() {
+  const SPEC = object({ run: whole(), name: text, reduce: text });
   const file = env('TSXLA_TRAIN_SPEC');
   if (!file) return undefined;
   delete process.env.TSXLA_TRAIN_SPEC;
   process.env.TSXLA_TRAIN_WORKER = '1';
   try {
-    return { spec: JSON.parse(fs.readFileSync(file, 'utf8')) as WorkerSpec, link: new WorkerLink() };
+    const spec = parseJson(fs.readFileSync(file), 'it', SPEC) as object as WorkerSpec; // written by an engine of the same version
+    return { spec, link: new WorkerLink() };
   } catch (e) {
-    const why = `${messageOf(e)}: an engine sets it, for its workers`;
+    const why = `${messageOf(e)}: only an engine sets this variable, for its workers`;
     throw new FileError(`TSXLA_TRAIN_SPEC=${file} cannot be read: ${why}`, { cause: e });
   }
 }
 
-/** What the user has written. */
+/** The user's loop, its argument and its datasets. */
 interface LoopOf<C> {
   readonly loop: (config: C) => unknown;
   readonly config: C;
   readonly datasets: Datasets;
 }
 
-/** Runs the loop and ends the process: what comes after fit() is for the program that started it. */
+/** Runs the loop and ends the process: code after fit() runs only in the program that started the workers. */
 export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker>, of: LoopOf<C>): Promise<never> {
   link.hello(version);
   try {
@@ -51,12 +56,12 @@ export async function runAsWorker<C>({ spec, link }: NonNullable<typeof asWorker
   return link.end({ type: 'done' }, 0);
 }
 
-/** Each would train a model of its own, and nothing would tell. */
+/** Throws if XLA has not joined all workers: each would train a separate model unnoticed. */
 async function checkJoined(): Promise<void> {
   const [found, wanted] = [await processCount(), envInteger('WORLD_SIZE', 1, 1)];
   if (found !== wanted)
     throw new ArgumentError(
-      `${wanted} workers, and the device knows of ${found}: on TPUs TPU_WORKER_HOSTNAMES and TPU_PROCESS_BOUNDS join them, on GPUs WORLD_SIZE and MASTER_ADDR`,
+      `the run has ${wanted} workers, but the device has joined ${found}: check TPU_WORKER_HOSTNAMES and TPU_PROCESS_BOUNDS on TPUs, WORLD_SIZE and MASTER_ADDR on GPUs`,
     );
 }
 
@@ -79,9 +84,17 @@ export async function runLoop<C>(spec: WorkerSpec, link: Link, { loop, config, d
     attempt: spec.attempt,
   };
   const said =
-    rank === 0 && !spec.attempt && saySync({ workers: worldSize, reduce: spec.reduce }, spec.engine ?? 'the engine');
+    rank === 0 &&
+    !spec.attempt &&
+    describeSync({ workers: worldSize, reduce: spec.reduce }, spec.engine ?? 'the engine');
   if (said) notice(said);
   const share = await shareOf(spec, context, context.mesh);
-  const shards = await Shards.open(datasets, share.index, share.count);
-  await withLoop(new Loop(context, spec, link, shards), () => loop(config));
+  const byRay = Object.keys(datasets).find((name) => datasets[name] instanceof RayDataset);
+  if (byRay !== undefined && share.count !== worldSize)
+    throw new ArgumentError(
+      `the dataset '${byRay}' is a rayDataset, which gives each of ${worldSize} workers different rows, but in this mesh workers load the same rows in ${share.count} groups: use files, or a mesh with the data axis only`,
+    );
+  const shards = await Shards.open(datasets, share.index, share.count, link);
+  const watch = new Watch(spec, rank);
+  await watch.over(() => withLoop(new Loop(context, spec, link, shards, watch), () => loop(config)));
 }

@@ -1,5 +1,5 @@
-// Files that hold secrets, by their names and by what is in them. They stay on this machine unless git tracks them or the
-// user names them one by one.
+// Detects files that hold secrets, by name and by content. They are not uploaded unless git tracks them or the user names each of
+// them.
 
 /** Folders whose files are secrets. */
 const FOLDERS = [
@@ -52,10 +52,10 @@ const PLACES = [
   /(^|\/)\.m2\/settings(-security)?\.xml$/,
 ];
 
-/** What editors and people put behind the name of a copy. */
+/** Suffixes of copies made by editors and users. */
 const COPY = /(~|#|[ ._-](bak|backup|old|orig|save|copy|tmp|sw[op]|\d+))+$/;
 
-/** Whether a file is one that holds secrets, by its path in the project with slashes. */
+/** Whether a file holds secrets, by its path in the project (with slashes). */
 export function isCredential(name: string): boolean {
   const lower = name.toLowerCase();
   const parts = lower.split('/');
@@ -72,7 +72,7 @@ export function isCredential(name: string): boolean {
 const LOOKED_AT = 2 ** 16;
 const SECRETS = [
   /^(\xef\xbb\xbf)?[ \t]*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|PuTTY-User-Key-File-\d)/m,
-  /-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(\\n|\\r|\s)+[A-Za-z0-9+/]{40}/, // with what follows, also inside of a text
+  /-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(\\n|\\r|\s)+[A-Za-z0-9+/]{40}/, // with the start of the key, also within a string
   /\baws_secret_access_key["']?\s*[=:]\s*["']?[A-Za-z0-9+/]{30}/i,
   /^\s*(- )?client-key-data:\s*\S{20}/m, // kubectl's
   /\b(hf_[A-Za-z0-9]{30}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{50}|glpat-[\w-]{20}|npm_[A-Za-z0-9]{36}|xox[abprs]-\d[\w-]{20})/,
@@ -80,13 +80,13 @@ const SECRETS = [
 ];
 const JSON_SECRET = /"(private_key|refresh_token|client_secret|aws_secret_access_key|secretaccesskey)"\s*:\s*"[^"]/i;
 
-/** Whether a file has a private key, an access token, or is JSON with a secret, whatever its name is. */
+/** Whether the content of a file has a private key, an access token or, in JSON, a secret. */
 export function holdsSecret(name: string, content: Uint8Array): boolean {
   const text = Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, LOOKED_AT)).toString('latin1');
   return SECRETS.some((pattern) => pattern.test(text)) || (/\.json$/i.test(name) && JSON_SECRET.test(text));
 }
 
-/** What only a home folder has: no project is uploaded that has one of them. */
+/** Files that only home folders have: a folder with one of them is not uploaded. */
 export const MARKS_OF_HOME = [
   '.ssh',
   '.gnupg',

@@ -1,5 +1,5 @@
-// The engine of a Ray cluster: the project is uploaded, a job runs our driver there (src/train/ray/driver), and placement, restarts
-// and what is kept are ray.train's. Here we watch it, and end it when we are told to end.
+// The engine of a Ray cluster: uploads the project and submits a job that runs tsxla's driver (src/train/ray/driver). Placement,
+// restarts and checkpoints are ray.train's. This process follows the job, and stops it on SIGINT and SIGTERM.
 import path from 'node:path';
 import { env } from '../../base/env.js';
 import { ArgumentError, RayError } from '../../base/errors.js';
@@ -11,43 +11,35 @@ import { isPlain } from '../../base/tree.js';
 import { checkFields, type Fields, flag, text, wholeField } from '../config.js';
 import {
   type Engine,
+  type FitRequest,
   failedError,
   ownCommand,
   type PlainResult,
   type Result,
-  type RunRequest,
   resultOf,
 } from '../engine.js';
 import { StoppedError, WorkerError } from '../errors.js';
 import { type JsonMetrics, PROTOCOL } from '../protocol.js';
 import { type Job, RayCluster } from './jobs.js';
 import { scriptInProject } from './pack.js';
-import {
-  RAY_ENV,
-  type RunRequest as RayRequest,
-  type RunEvent,
-  showEvent,
-  stopJob,
-  submitRun,
-  watchRun,
-} from './run.js';
+import { RAY_ENV, type RunEvent, type RunRequest, showEvent, stopJob, submitRun, watchRun } from './run.js';
 
 export interface RayOptions {
-  /** For a cluster that asks for one; else RAY_AUTH_TOKEN. */
+  /** Token of clusters with authentication. Default: RAY_AUTH_TOKEN. */
   readonly token?: string;
-  /** Whether workers install what they lack: npm packages by the lock file, the plugin. */
+  /** Whether workers install missing npm packages (by the lock file) and the plugin. Default: false; missing ones are errors. */
   readonly install?: boolean;
-  /** Where the workers have the npm packages, if neither in the project's place on this machine nor from its lock file. */
+  /** The folder of npm packages on the workers, if they neither see the project's node_modules nor install from its lock file. */
   readonly modules?: string;
-  /** Ignored files and folders of the project that the workers need: ['dist']. */
+  /** Files and folders that git ignores but the workers need, such as ['dist']. */
   readonly include?: readonly string[];
-  /** The cluster's Python that has Ray: default 'python'. */
+  /** The Python on the cluster that has Ray. Default: 'python'. */
   readonly python?: string;
   /** Seconds that the cluster may take to place the workers. Default: 60. */
   readonly startTimeout?: number;
-  /** For the workers' environment. */
+  /** Environment variables of the workers. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The program ends when the job is submitted: `tsxla ray logs --follow` and TorchTrainer.attach show it then. */
+  /** End the program once the job is submitted; `tsxla ray logs --follow` and TorchTrainer.attach follow it. Default: false. */
   readonly detach?: boolean;
 }
 const texts = (values: readonly unknown[]): boolean => values.every((x) => typeof x === 'string');
@@ -58,7 +50,10 @@ const FIELDS: Fields<RayOptions> = {
   include: { is: (x: unknown) => Array.isArray(x) && texts(x), must: "a list of paths, as in ['data']" },
   python: text,
   startTimeout: wholeField(1),
-  env: { is: (x: unknown) => isPlain(x) && texts(Object.values(x)), must: "texts by name, as in { MODE: 'test' }" },
+  env: {
+    is: (x: unknown) => isPlain(x) && texts(Object.values(x)),
+    must: "an object of strings, as in { MODE: 'test' }",
+  },
   detach: flag,
 };
 
@@ -75,59 +70,70 @@ export class RayEngine implements Engine {
     this.#cluster = new RayCluster(address, { token: this.#options.token });
   }
 
-  run(request: RunRequest): Promise<Result> {
+  run(request: FitRequest): Promise<Result> {
     return stoppable((signal) => this.#run(request, signal));
   }
 
-  async #run(request: RunRequest, signal: AbortSignal): Promise<Result> {
+  async #run(request: FitRequest, signal: AbortSignal): Promise<Result> {
+    if (request.tensorboard !== undefined)
+      throw new ArgumentError(
+        `fit: tensorboard is '${request.tensorboard}', which works for runs on this machine only: on a Ray cluster use SummaryWriter in the loop of rank 0`,
+      );
+    const { profile } = request;
+    if (profile && !path.isAbsolute(profile.dir))
+      throw new ArgumentError(
+        `fit: profile is '${profile.dir}', but the workers of a Ray cluster run in other folders: give an absolute path, best one that all machines share`,
+      );
     const { include, detach, token: _, env: given = {}, ...submit } = this.#options;
     const { project, script, command } = workerCommand(request.scale.workers);
     const { maxFailures } = request.failure;
     const record = new RunRecord(request.storage);
-    // Restarts of workers are the driver's business; one is left to us: that of a driver which died itself.
+    // The driver restarts workers; only a driver that died is restarted here.
     for (let attempt = 0; ; attempt++) {
-      const asked = { ...askedOf(request, command, given), attempt: record.attempts };
+      const asked = { ...requestOf(request, command, given), attempt: record.attempts };
       const pack = { script, ...(include && { include }) };
       const id = await submitRun(this.#cluster, asked, { project, pack, ...submit, signal }).catch((e) => {
         throw e === signal.reason ? failedError(request.name, record.attempts, record.plain(), signal.reason) : e;
       });
       const follow = `tsxla ray logs --follow ${id} --address ${this.#cluster.url.origin}`;
-      notice(`the run ${request.name} is the job ${id}${detach ? `; it goes on without this program: ${follow}` : ''}`);
+      notice(
+        `the run ${request.name} is the job ${id}${detach ? `; it continues without this program: ${follow}` : ''}`,
+      );
       if (detach) process.exit(0);
       const error = await watch(this.#cluster, id, record, signal);
       if (!error) return resultOf(record.plain());
       const isLost = error instanceof DriverLostError && (maxFailures < 0 || attempt < maxFailures);
       if (!isLost) throw failedError(request.name, record.attempts, record.plain(), error);
-      notice(`${error.message}. That is done now`);
+      notice(`${error.message}. Submitting it again`);
     }
   }
 }
 
-/** A job whose driver died without a word. */
+/** The driver of a job died without reporting a result or an error. */
 class DriverLostError extends RayError {}
 
 export async function attach(address: string, id: string, options: { readonly token?: string } = {}): Promise<Result> {
   const cluster = new RayCluster(address, options);
-  const { metadata } = await cluster.job(id); // one that is not there is said, and not waited for
+  const { metadata } = await cluster.job(id); // throws at once if there is no such job
   const record = new RunRecord('');
   const error = await watch(cluster, id, record);
   if (error) throw failedError(metadata?.['name'] ?? id, record.attempts, record.plain(), error);
   return resultOf(record.plain());
 }
 
-/** Work that a signal ends: the program ends by it then, unless there is another listener. A second one ends it at once. */
+/** Runs work that SIGINT or SIGTERM stops. The program then ends by that signal, unless it has another listener. */
 async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   let told: NodeJS.Signals | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
     told = signal;
-    stop.abort(new StoppedError(`it was stopped by ${signal}`));
+    stop.abort(new StoppedError(`stopped by ${signal}`));
   };
   const unlisten = onSignals(END_SIGNALS, onSignal, { once: true });
   try {
     return await work(stop.signal);
   } catch (e) {
-    if (told && (e as Error).cause !== stop.signal.reason) notice(messageOf(e)); // the caller may be gone
+    if (told && (e as Error).cause !== stop.signal.reason) notice(messageOf(e)); // the process may end before the caller sees it
     throw e;
   } finally {
     unlisten();
@@ -135,16 +141,16 @@ async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<
   }
 }
 
-/** Follows a job to its end, which a signal may bring about, and says why it is not a success. */
+/** Follows a job to its end and returns its error, if any. An abort of the signal stops the job. */
 async function watch(
   cluster: RayCluster,
   id: string,
   record: RunRecord,
   signal?: AbortSignal,
 ): Promise<Error | undefined> {
-  const lost = new AbortController(); // nothing is to be heard of it any more
+  const lost = new AbortController(); // aborted if the job cannot be stopped
   const stop = () => {
-    notice(`stops the job ${id}, whose workers may save first; once more leaves that to the cluster`);
+    notice(`stopping the job ${id}; its workers may save first. A second signal ends this program without waiting`);
     stopJob(cluster, id).catch((e) => lost.abort(e));
   };
   if (signal?.aborted) stop();
@@ -164,7 +170,7 @@ async function watch(
   }
 }
 
-/** What is known of a run by what its job has said. */
+/** The state of a run, collected from the events of its job. */
 class RunRecord {
   attempts = 0;
   #history: JsonMetrics[] = [];
@@ -217,7 +223,7 @@ class RunRecord {
     }
   }
 
-  /** A new group of workers goes on from the last checkpoint: what was reported behind it will be again. */
+  /** A new group of workers resumes from the last checkpoint: what was reported after it is reported again. */
   #begin({ attempt, reports }: Extract<RunEvent, { type: 'hello' }>): void {
     this.attempts = attempt + 1;
     this.#history.length = Math.min(this.#history.length, reports);
@@ -231,12 +237,12 @@ class RunRecord {
     if (failed?.why === 'workers') return this.#worker ?? new RayError(failed.message);
     if (failed?.why === 'missing')
       return new RayError(
-        `the workers lack what they need: ${failed.message}. Install it there, or let them: ray: { install: true }, tsxla ray submit --install`,
+        `the workers are not ready: ${failed.message}. Install it there, or let them install it: ray: { install: true }, tsxla ray submit --install`,
       );
     if (failed) return new RayError(failed.message);
     const how = (message ?? status).split(/,? last available logs|\n/)[0];
     const said = this.#last.length ? `; its last lines: ${this.#last.slice(-5).join(' | ')}` : '';
-    const again = `; submitted again under its name, the run goes on from the last checkpoint in ${this.#path}`;
+    const again = `; if it is submitted again with the same name, the run resumes from the last checkpoint in ${this.#path}`;
     return new DriverLostError(`the driver of the job ${id} died: ${how}${said}${this.#path && again}`);
   }
 
@@ -245,8 +251,12 @@ class RunRecord {
   }
 }
 
-/** In the words of ray.train. */
-function askedOf(request: RunRequest, command: readonly string[], given: Readonly<Record<string, string>>): RayRequest {
+/** The request to the driver, in the terms of ray.train. */
+function requestOf(
+  request: FitRequest,
+  command: readonly string[],
+  given: Readonly<Record<string, string>>,
+): RunRequest {
   const { name, run, earlier, storage, scale, scaling, failure, checkpoint } = request;
   const { numToKeep, checkpointScoreAttribute: attribute, checkpointScoreOrder: order } = checkpoint;
   const { slice } = scale;
@@ -270,23 +280,32 @@ function askedOf(request: RunRequest, command: readonly string[], given: Readonl
       ...(scaling.placementStrategy && { placement_strategy: scaling.placementStrategy }),
     },
     max_failures: failure.maxFailures,
+    datasets: request.rayDatasets,
     checkpoints: {
       ...(numToKeep !== undefined && { num_to_keep: numToKeep }),
       ...(attribute !== undefined && { checkpoint_score_attribute: attribute, checkpoint_score_order: order }),
     },
     protocol: PROTOCOL,
-    spec: { run, name, reduce: scale.reduce, mesh: scale.mesh, devices: device, earlier },
+    spec: {
+      run,
+      name,
+      reduce: scale.reduce,
+      mesh: scale.mesh,
+      devices: device,
+      ...(request.profile && { profile: request.profile }),
+      earlier,
+    },
   };
 }
 
-/** This program as a worker runs it: from the folder of the project, which is uploaded. */
+/** The command that runs this program in a worker, from the folder of the uploaded project. */
 function workerCommand(workers: number): { project: string; script: string; command: string[] } {
   const own = ownCommand(workers);
   const { project, script } = scriptInProject(own.script);
   return { project, script, command: ['node', ...flagsThere(own.execArgv, project), script, ...own.args] };
 }
 
-/** Node's flags, with tsx by its name and files by their place in the project: other machines have other folders. */
+/** Node's flags for other machines: tsx by its name, files by paths relative to the project. */
 function flagsThere(flags: readonly string[], project: string): string[] {
   const [loads, others]: [string[], string[]] = [[], []];
   for (let i = 0; i < flags.length; i++) {

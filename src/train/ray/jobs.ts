@@ -1,4 +1,4 @@
-// Ray's Jobs API: what `ray job` does, from Node. One call point for HTTP; the log as it grows over a websocket.
+// A client of Ray's Jobs API, as `ray job` is. All HTTP requests go through one method; logs are followed over a websocket.
 import http from 'node:http';
 import https from 'node:https';
 import { ArgumentError, RayError } from '../../base/errors.js';
@@ -7,11 +7,11 @@ import { checkJson, flag, list, object, optional, type Read, type Schema, text }
 import { parseAddress } from './address.js';
 import { backoff, pause } from './patience.js';
 
-/** A job's life: the last three are final. */
+/** The status of a job; the last three are final. */
 export type JobStatus = 'PENDING' | 'RUNNING' | 'STOPPED' | 'SUCCEEDED' | 'FAILED';
 export const isFinal = (status: JobStatus): boolean => ['STOPPED', 'SUCCEEDED', 'FAILED'].includes(status);
 
-/** What Ray knows of a job. Times are in milliseconds since 1970. */
+/** A job as Ray describes it. Times are in milliseconds since 1970. */
 export interface Job {
   readonly submission_id: string;
   readonly status: JobStatus;
@@ -36,9 +36,9 @@ export interface JobRequest {
 }
 
 export interface ClusterOptions {
-  /** For a cluster that asks for one; else RAY_AUTH_TOKEN. */
+  /** Token of clusters with authentication. Default: RAY_AUTH_TOKEN. */
   readonly token?: string | undefined;
-  /** Milliseconds that one call may take. Default 30 000. */
+  /** Milliseconds that one request may take. Default: 30 000. */
   readonly timeout?: number;
 }
 
@@ -47,7 +47,7 @@ interface Answer {
   readonly text: string;
 }
 
-// What is used of Ray's answers.
+// The fields of Ray's answers that are read.
 const VERSION = object({ ray_version: optional(text) });
 const JOB = object({ status: optional(text) });
 const SUBMITTED = object({ submission_id: text });
@@ -55,12 +55,12 @@ const STOPPED = object({ stopped: flag });
 const DELETED = object({ deleted: flag });
 const LOGS = object({ logs: optional(text) });
 
-/** An answer with more bytes than we take. */
+/** An answer of more than LARGEST bytes. */
 class TooLargeError extends RayError {}
 
-/** The largest answer we take, in bytes. A log can be longer: then it is read from the websocket, piece by piece. */
+/** The largest accepted answer, in bytes. Longer logs are read from the websocket, piece by piece. */
 const LARGEST = 2 ** 27;
-const OLDEST = [2, 60] as const; // what our driver was written for, and is tested with
+const OLDEST = [2, 60] as const; // the oldest Ray that the driver supports and is tested with
 
 /** A Ray cluster, by the address of its dashboard: `http://host:8265`. */
 export class RayCluster {
@@ -73,17 +73,17 @@ export class RayCluster {
     this.#token = (options.token ?? process.env['RAY_AUTH_TOKEN'])?.trim();
     if (/[^\x20-\x7e]/.test(this.#token ?? ''))
       throw new ArgumentError(
-        'the token of the Ray cluster (RAY_AUTH_TOKEN) has a line break or a character that is not ASCII',
+        'the token of the Ray cluster (RAY_AUTH_TOKEN) has a line break or a non-ASCII character',
       );
     this.#timeout = options.timeout ?? 30_000;
   }
 
-  /** The version of Ray there. An error, if it is too old for us or if there is no Ray. */
+  /** The cluster's version of Ray. Throws if it is too old or if there is no Ray at the address. */
   async version(): Promise<string> {
     const { ray_version: version } = await this.#json(VERSION, 'GET', '/api/version');
     const [major = 0, minor = 0] = (version ?? '').split('.').map(Number);
     if (!version)
-      throw new RayError(`${this.url.origin} answers, but does not say which Ray it is: is it Ray's dashboard?`);
+      throw new RayError(`${this.url.origin} answers without a version of Ray: check that it is Ray's dashboard`);
     if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]))
       throw new RayError(
         `the cluster at ${this.url.origin} has Ray ${version}: tsxla needs ${OLDEST.join('.')} or later`,
@@ -96,7 +96,7 @@ export class RayCluster {
     return (await this.#json(SUBMITTED, 'POST', '/api/jobs/', body)).submission_id;
   }
 
-  /** The jobs that were submitted (not the drivers that came another way), the newest first. */
+  /** The submitted jobs (without drivers that were started otherwise), newest first. */
   async jobs(): Promise<Job[]> {
     const all = (await this.#json(list(JOB), 'GET', '/api/jobs/')) as unknown as Job[];
     return all.filter((j) => j.type === 'SUBMISSION').sort((a, b) => (b.start_time ?? 0) - (a.start_time ?? 0));
@@ -106,25 +106,25 @@ export class RayCluster {
     return (await this.#json(JOB, 'GET', pathOf(id), undefined, id)) as unknown as Job;
   }
 
-  /** Asks a job to stop; false if it had ended. It has stopped when its status says so. */
+  /** Asks a job to stop; false if it had ended already. It has stopped once its status is final. */
   async stop(id: string): Promise<boolean> {
     return (await this.#json(STOPPED, 'POST', pathOf(id, '/stop'), undefined, id)).stopped;
   }
 
-  /** Forgets a job that has ended, with its log. */
+  /** Deletes an ended job and its log from the cluster. */
   async delete(id: string): Promise<boolean> {
     return (await this.#json(DELETED, 'DELETE', pathOf(id), undefined, id)).deleted;
   }
 
-  /** All that a job has printed so far. */
+  /** The output of a job so far. */
   async logs(id: string): Promise<string> {
     return (await this.#json(LOGS, 'GET', pathOf(id, '/logs'), undefined, id)).logs ?? '';
   }
 
   /**
-   * What a job prints, as it comes, from the beginning until the job has ended. A connection that breaks is made again:
-   * Ray tells a log from its beginning every time, so that what was told is left out. A cluster that does not answer is
-   * waited for, for `patience` milliseconds.
+   * Yields the output of a job from its beginning until the job has ended. Returns the job. Reconnects if the connection breaks:
+   * Ray sends a log from its beginning each time, so output that was already yielded is skipped. Throws if the cluster does not
+   * answer for `patience` milliseconds.
    */
   async *follow(id: string, options: { signal?: AbortSignal; patience?: number } = {}): AsyncGenerator<string, Job> {
     const { signal, patience = 60_000 } = options;
@@ -156,7 +156,7 @@ export class RayCluster {
     }
   }
 
-  /** A log of a job that has ended, without its first `told` characters. */
+  /** The log of an ended job, without its first `told` characters. */
   async *#rest(id: string, told: number): AsyncGenerator<string> {
     try {
       const rest = (await this.logs(id)).slice(told);
@@ -172,7 +172,7 @@ export class RayCluster {
     }
   }
 
-  /** The job when its status is final. Once the signal has come, it asks one last time, whatever the answer. */
+  /** Resolves with the job once its status is final. After an abort it asks one last time and returns any answer. */
   async #ended(id: string, signal: AbortSignal, patience: number): Promise<Job> {
     let answered = performance.now();
     for (let failures = 0; ; ) {
@@ -189,11 +189,11 @@ export class RayCluster {
     }
   }
 
-  /** The frames of one websocket, until it closes or the signal comes. */
+  /** The messages of one websocket, until it closes or the signal is aborted. */
   async *#tail(id: string, signal?: AbortSignal): AsyncGenerator<string> {
     const url = new URL(pathOf(id, '/logs/tail'), this.url);
     url.protocol = this.url.protocol.replace('http', 'ws');
-    // Ray's dashboard passes the offer of compression on, and then sends nothing: it must not be made.
+    // Without compression: if it is offered, Ray's dashboard sends nothing.
     const { default: WebSocket } = await import('ws');
     const socket = new WebSocket(url, { perMessageDeflate: false, headers: this.#headers() });
     const texts: string[] = [];
@@ -207,7 +207,7 @@ export class RayCluster {
       wake();
     });
     socket.on('close', end);
-    socket.on('error', end); // the status of the job says what is to be said
+    socket.on('error', end); // errors surface when the status of the job is requested
     signal?.addEventListener('abort', end, { once: true });
     try {
       while (texts.length || (open && !signal?.aborted)) {
@@ -243,18 +243,18 @@ export class RayCluster {
   ): Promise<Read<S>> {
     const { text, status } = await this.#call(method, path, { ...(body && { body }), ...(job && { allow: [404] }) });
     if (status === 404)
-      throw new RayError(`there is no job ${job} at ${this.url.origin}: \`tsxla ray jobs\` lists those there are`);
+      throw new RayError(`there is no job ${job} at ${this.url.origin}: \`tsxla ray jobs\` lists the jobs`);
     let value: unknown;
     try {
       value = JSON.parse(text);
     } catch {
-      throw new RayError(`${this.url.origin} does not answer as Ray's dashboard does: ${text.slice(0, 80).trim()}`);
+      throw new RayError(`${this.url.origin} did not answer like Ray's dashboard: ${text.slice(0, 80).trim()}`);
     }
     const error = (message: string, options: ErrorOptions) => new RayError(message, options);
     return checkJson(value, `the answer to ${method} ${path} at ${this.url.origin}`, schema, { error });
   }
 
-  // Not `fetch`: it says that it is a browser (sec-fetch-mode), and Ray refuses browsers all that changes something.
+  // Not `fetch`: it sends sec-fetch-mode like a browser, and Ray rejects browser requests that change something.
   async #call(
     method: string,
     path: string,
@@ -298,27 +298,29 @@ export class RayCluster {
     });
     const { status, text } = answer;
     if (status < 300 || allow.includes(status)) return answer;
-    if (status === 401) throw new RayError(`the cluster at ${this.url.origin} wants a token: set RAY_AUTH_TOKEN`);
+    if (status === 401) throw new RayError(`the cluster at ${this.url.origin} requires a token: set RAY_AUTH_TOKEN`);
     if (status === 403)
-      throw new RayError(`the cluster at ${this.url.origin} refuses the token: RAY_AUTH_TOKEN is not the one it has`);
+      throw new RayError(
+        `the cluster at ${this.url.origin} rejects the token: set RAY_AUTH_TOKEN to the cluster's token`,
+      );
     throw new RayError(`${method} ${path} at ${this.url.origin}: ${status} ${text.slice(0, 600).trim()}`);
   }
 }
 
-const NOT_HTTP = 'what listens there is no dashboard, whose port is 8265 by default';
-/** In plain words. */
+const NOT_HTTP = 'the port is not that of a dashboard, which is 8265 by default';
+/** The reason of a failed connection, for the error. */
 const whyNot = ({ code = '', message }: NodeJS.ErrnoException): string =>
   code === 'ECONNREFUSED'
     ? 'nothing listens there'
     : code === 'ENOTFOUND'
-      ? 'no such host'
+      ? 'the host does not exist'
       : code.startsWith('HPE_') || code === 'ECONNRESET'
         ? NOT_HTTP
         : code.startsWith('ERR_SSL') || code === 'EPROTO'
           ? 'it does not speak https: write http://'
           : message;
 
-/** The path of a job. Ids come from users: '..' would be another path, and '' that of all jobs. */
+/** The path of a job. Ids come from users: '..' would be another path, and '' the path of all jobs. */
 function pathOf(id: string, rest = ''): string {
   if (/^\.{0,2}$/.test(id)) throw new ArgumentError(`'${id}' is not the id of a job: \`tsxla ray jobs\` lists them`);
   return `/api/jobs/${encodeURIComponent(id)}${rest}`;

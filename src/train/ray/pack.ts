@@ -1,4 +1,4 @@
-// A project as Ray takes it: a zip that is named by its content, so that what was uploaded once is not uploaded again.
+// Packs a project as a zip for Ray. The name is a hash of the content, so that an unchanged project is uploaded only once.
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -8,9 +8,9 @@ import { ArgumentError } from '../../base/errors.js';
 import { plural, bytes as show } from '../../base/format.js';
 import { notice } from '../../base/log.js';
 import {
-  Asked,
   builtFiles,
   type Entry,
+  FileSelection,
   isNever,
   type LeftOut,
   look,
@@ -23,33 +23,33 @@ import type { RayCluster } from './jobs.js';
 export type { LeftOut } from './files.js';
 
 export interface PackOptions {
-  /** What workers run. Where it is ignored (compiled), the folder of the project that it is in comes along. */
+  /** The script that workers run. If git ignores it (compiled code), its top folder in the project is uploaded too. */
   readonly script?: string;
   /**
-   * Ignored files and folders that are to come along after all: `['dist']`. Relative to the project. Credentials in a folder
-   * stay here: a file that holds some is only sent if it is named itself.
+   * Ignored files and folders to upload, relative to the project, such as `['dist']`. A file with credentials is only uploaded if
+   * it is named itself.
    */
   readonly include?: readonly string[];
-  /** Files that are not in the project: name to content. */
+  /** Additional files, by name. */
   readonly extra?: Readonly<Record<string, Uint8Array>>;
-  /** The most the files may have together, in bytes. Default 100 MiB, which is what Ray takes. */
+  /** The largest total size of the files, in bytes. Default: 100 MiB, Ray's limit. */
   readonly limit?: number;
 }
 
 export interface Pack {
-  /** Of names, contents and modes: the same project gives the same name everywhere. */
+  /** A hash of names, contents and modes: the same project has the same name on every machine. */
   readonly name: string;
   readonly files: readonly string[];
-  /** What is in the project, and is not sent. */
+  /** Files of the project that are not uploaded. */
   readonly leftOut: readonly LeftOut[];
-  /** Of all files, in bytes. */
+  /** Total size of the files, in bytes. */
   readonly size: number;
   readonly zip: () => Promise<Buffer>;
 }
 
 const LIMIT = 100 * 2 ** 20;
 
-/** The folder above a file that has a package.json, else the file's own. */
+/** The nearest folder above a file that has a package.json, else the file's folder. */
 export function projectOf(file: string): string {
   const own = path.dirname(path.resolve(file));
   for (let folder = own; ; folder = path.dirname(folder)) {
@@ -59,8 +59,8 @@ export function projectOf(file: string): string {
 }
 
 /**
- * The project that a program's script belongs to, and the script's place there, where workers run it. A script in node_modules
- * (`npx tsxla`) belongs to who has installed it; one that is installed for the whole machine, to the project one is in.
+ * The project that a script belongs to, and the script's path in it, where workers run it. A script in node_modules (`npx tsxla`)
+ * belongs to the project that installed it; a globally installed one, to the project of the current folder.
  */
 export function scriptInProject(
   script: string,
@@ -80,37 +80,38 @@ export function scriptInProject(
   if (!/[\\/]node_modules[\\/]/.test(linked)) return placeIn(projectOf(linked), linked);
   const name = /^node_modules.((?:@[^\\/]+.)?[^\\/]+)/.exec(inside)![1];
   throw new ArgumentError(
-    `workers run ${file} again, and it is in no project that could be uploaded to them: npm install ${name} in yours, and start it there, as with npx`,
+    `workers run ${file} again, but it is not in a project that can be uploaded: run \`npm install ${name}\` in your project and start it from there, as with npx`,
   );
 }
 const placeIn = (project: string, file: string) => ({ project, script: slashed(path.relative(project, file)) });
 
 /**
- * Reads a project: what git has or would take, with what is named besides; never node_modules. Untracked files that hold
- * credentials are left out unless `include` names them one by one, and so are links that lead out of the project.
+ * Reads a project: the files that git tracks or would add and those of `include`; never node_modules. Links out of the project
+ * are left out, and so are untracked files with credentials unless `include` names each of them.
  */
 export async function packProject(root: string, options: PackOptions = {}): Promise<Pack> {
   const { include = [], extra = {}, limit = LIMIT, script } = options;
   const base = await realpath(root).catch(() => {
-    throw new ArgumentError(`there is no project ${root}`);
+    throw new ArgumentError(`the project ${root} does not exist`);
   });
   refuseHome(base);
-  const asked = new Asked(base);
-  for (const name of include) await asked.add(name);
-  const tracked = await asked.addProject(include.length > 0);
-  if (script !== undefined && !asked.files.has(script) && !isNever(script)) await asked.add(script.split('/')[0]!);
-  if (script !== undefined) asked.named.add(script);
-  for (const name of builtFiles(base)) await asked.add(name);
+  const selection = new FileSelection(base);
+  for (const name of include) await selection.add(name);
+  const tracked = await selection.addProject(include.length > 0);
+  if (script !== undefined && !selection.files.has(script) && !isNever(script))
+    await selection.add(script.split('/')[0]!);
+  if (script !== undefined) selection.named.add(script);
+  for (const name of builtFiles(base)) await selection.add(name);
 
   const entries: Entry[] = [];
   const leftOut: LeftOut[] = [];
   let size = 0;
-  for (const name of [...asked.files].filter((file) => !Object.hasOwn(extra, file)).sort()) {
-    const file = await look(base, name, { tracked, named: asked.named, room: limit - size });
+  for (const name of [...selection.files].filter((file) => !Object.hasOwn(extra, file)).sort()) {
+    const file = await look(base, name, { tracked, named: selection.named, room: limit - size });
     if (!file) continue;
-    if (file === 'too large') throw new ArgumentError(await tooLarge(base, [...asked.files], limit));
+    if (file === 'too large') throw new ArgumentError(await tooLarge(base, [...selection.files], limit));
     if ('why' in file) {
-      if (asked.named.has(name)) throw new ArgumentError(`include: '${name}' is not sent: ${file.why}`);
+      if (selection.named.has(name)) throw new ArgumentError(`include: '${name}' cannot be uploaded: ${file.why}`);
       leftOut.push(file);
       continue;
     }
@@ -131,7 +132,7 @@ export async function packProject(root: string, options: PackOptions = {}): Prom
   };
 }
 
-/** Uploads a pack unless the cluster has it, says what is sent, and gives the address under which jobs name it. */
+/** Uploads a pack unless the cluster has it, and logs what is uploaded. Returns the URI for jobs. */
 export async function upload(
   cluster: RayCluster,
   pack: Pack,
@@ -149,7 +150,7 @@ export async function upload(
 }
 
 const NAMED = 5;
-/** What was left out, in words: how many files, and the first of them. */
+/** Log lines about the files that were left out: how many, and the first of them. */
 export function describeLeftOut(leftOut: readonly LeftOut[]): string[] {
   const list = (files: readonly LeftOut[], show: (file: LeftOut) => string) =>
     files.slice(0, NAMED).map(show).join(', ') + (files.length > NAMED ? `, ... (${files.length - NAMED} more)` : '');
@@ -168,7 +169,7 @@ export function describeLeftOut(leftOut: readonly LeftOut[]): string[] {
 async function zipOf(entries: readonly Entry[]): Promise<Buffer> {
   const { default: yazl } = await import('yazl');
   const zip = new yazl.ZipFile();
-  // 1980 is the first year a zip knows: the same files give the same bytes.
+  // A fixed time (1980 is the first year of zip) so that the same files give the same bytes.
   const mtime = new Date(1980, 0, 1);
   for (const { name, content, mode } of entries)
     zip.addBuffer(Buffer.from(content.buffer, content.byteOffset, content.length), name, { mtime, mode });
@@ -184,7 +185,7 @@ async function tooLarge(root: string, files: readonly string[], limit: number): 
   );
   const largest = sizes.sort((a, b) => b.size - a.size).slice(0, 3);
   return (
-    `the project ${root} has more than ${show(limit)} of files, which is the most that is uploaded; the largest are ` +
-    `${largest.map(({ name, size }) => `${name} (${show(size)})`).join(', ')}. Name them in .gitignore, and keep data on a disk that the workers see`
+    `the files of the project ${root} are larger than ${show(limit)}, the limit of an upload; the largest are ` +
+    `${largest.map(({ name, size }) => `${name} (${show(size)})`).join(', ')}. Add them to .gitignore, and keep data on a disk that the workers share`
   );
 }

@@ -1,20 +1,20 @@
-// A run of workers on a cluster: what our driver (driver/main.py) is asked for, and what it says while it runs.
+// A run of workers on a cluster: the request to tsxla's driver (driver/main.py), and the events that it prints.
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RayError } from '../../base/errors.js';
-import { jsonOf } from '../../base/json.js';
+import { jsonOf, object, parseJson, text } from '../../base/json.js';
 import { linkedPackage } from './files.js';
 import { isFinal, type Job, type RayCluster } from './jobs.js';
 import { type PackOptions, packProject, upload } from './pack.js';
 import { backoff } from './patience.js';
 
-/** What the driver is asked for. Amounts and names as ray.train has them; a worker reads the rest in its spec. */
+/** The request to the driver. Names and values are those of ray.train; `spec` is for the workers. */
 export interface RunRequest {
   readonly name: string;
-  /** A folder that all machines see, or an address as gs://...; null: what Ray has for it. */
+  /** A folder that all machines share, or an address such as gs://...; null: Ray's default. */
   readonly storage: string | null;
-  /** What a worker is: ['node', 'train.js', ...], from the folder of the project. */
+  /** The command of a worker, such as ['node', 'train.js', ...], run in the folder of the project. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly device: 'cpu' | 'cuda' | 'tpu';
@@ -33,43 +33,45 @@ export interface RunRequest {
     readonly checkpoint_score_attribute?: string;
     readonly checkpoint_score_order?: 'max' | 'min';
   };
-  /** What each worker reads in TSXLA_TRAIN_SPEC; the driver adds attempt, storage, checkpoint and engine. */
+  /** The datasets that Ray Data reads for the workers, by name. */
+  readonly datasets?: Readonly<Record<string, object>>;
+  /** The content of TSXLA_TRAIN_SPEC for each worker; the driver adds attempt, storage, checkpoint and engine. */
   readonly spec: {
     readonly run: number;
     readonly name: string;
     readonly reduce: 'none' | 'engine' | 'xla';
     readonly [more: string]: unknown;
   };
-  /** Which language workers must speak (train/protocol.ts). Default: any. */
+  /** The protocol version that workers must have (train/protocol.ts). Default: any. */
   readonly protocol?: number;
-  /** How often the run was begun before. Default 0. */
+  /** The number of earlier attempts of this run. Default: 0. */
   readonly attempt?: number;
 }
 
 export interface SubmitOptions {
-  /** The folder that is packed and is the working folder of every worker. */
+  /** The folder that is uploaded; it is the working directory of every worker. */
   readonly project: string;
   readonly pack?: PackOptions;
   /** The job's id. Default: one made from the run's name. */
   readonly id?: string;
-  /** The Python of the cluster that has Ray. Default `python`, as it is found on the PATH of the machines. */
+  /** The Python on the cluster that has Ray. Default: 'python', from the PATH of the machines. */
   readonly python?: string;
-  /** Where the workers have the npm packages, if not in the project's own place. */
+  /** The folder of npm packages on the workers. Default: the project's node_modules, if it is at the same path there. */
   readonly modules?: string;
-  /** Whether workers install what they lack: npm packages by the lock file, the plugin. Otherwise that is an error. */
+  /** Whether workers install missing npm packages (by the lock file) and the plugin. Default: false; missing ones are errors. */
   readonly install?: boolean;
-  /** Seconds that the cluster may take to place the workers. Default 60. */
+  /** Seconds that the cluster may take to place the workers. Default: 60. */
   readonly startTimeout?: number;
-  /** Whether workers are asked for the device's plugin before anything starts. Default true. */
+  /** Whether workers check for the device's plugin before anything starts. Default: true. */
   readonly checkPlugin?: boolean;
-  /** Ends the submission: no job is left then. */
+  /** Aborts the submission. No job remains. */
   readonly signal?: AbortSignal;
 }
 
-/** The variable through which `tsxla ray submit` tells a script how its runs are to be submitted: JSON. */
+/** The variable in which `tsxla ray submit` passes RayOptions to a script, as JSON. */
 export const RAY_ENV = 'TSXLA_RAY';
 
-/** The variable in which the driver finds the workers' environment: JSON in base64. */
+/** The variable with the workers' environment for the driver, as JSON in base64. */
 export const WORKER_ENV = 'TSXLA_WORKER_ENV';
 
 export type RunEvent =
@@ -79,7 +81,7 @@ export type RunEvent =
       readonly type: 'hello';
       readonly rank: number;
       readonly attempt: number;
-      /** How many reports there were before the checkpoint that it goes on from. */
+      /** Number of reports up to the checkpoint that it resumes from. */
       readonly reports: number;
       readonly tsxla: string;
     }
@@ -92,7 +94,7 @@ export type RunEvent =
       readonly name: string;
       readonly message: string;
       readonly stack: string;
-      /** It would be the same again: no worker is started for that. */
+      /** A restart would fail in the same way, so none is made. */
       readonly final: boolean;
     }
   | { readonly type: 'crash'; readonly rank: number; readonly how: string }
@@ -102,19 +104,19 @@ export type RunEvent =
       readonly checkpoints: readonly { path: string; metrics: Metrics }[];
       readonly path: string;
     };
-/** JSON has no NaN and no infinity: they are texts. */
+/** NaN and infinities, which JSON does not have, are strings. */
 type Metrics = Readonly<Record<string, number | string>>;
 export type FailedWhy = 'workers' | 'resources' | 'missing' | 'controller';
 
-const DRIVER = 'tsxla_driver'; // a folder of the packed project, which Python takes for a package
+const DRIVER = 'tsxla_driver'; // a folder in the uploaded project, imported as a Python package
 const REQUEST = 'tsxla_request.json';
-const LONGEST = 2 ** 16; // Linux has 128 KiB for one argument
-const LONGEST_LINE = 2 ** 24; // characters that are waited for the end of a line
+const LONGEST = 2 ** 16; // Linux limits one argument to 128 KiB
+const LONGEST_LINE = 2 ** 24; // characters; longer log lines are split
 const MARK = '@tsxla ';
-/** Seconds that a job has to end when it is told to; then Ray kills it. Workers have all but ten of them to save. */
+/** Seconds between a request to stop and Ray's kill. Workers have all but ten of them to save. */
 const GRACE = 70;
 
-/** Uploads the project and submits a run; gives the job's id. */
+/** Uploads the project and submits a run. Returns the job's id. */
 export async function submitRun(cluster: RayCluster, request: RunRequest, options: SubmitOptions): Promise<string> {
   await cluster.version();
   const { project, python = 'python', install = false, startTimeout = 60, checkPlugin = true, signal } = options;
@@ -122,7 +124,7 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
   const full = {
     attempt: 0,
     ...request,
-    env: {}, // it may have secrets: a command line is for all to see, in `ps`, in the job's log and in lists of jobs
+    env: {}, // may have secrets: command lines are visible in `ps`, in the job's log and in lists of jobs
     job: id,
     modules: options.modules ?? null,
     own_modules: path.join(project, 'node_modules'),
@@ -130,7 +132,7 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
     check: checkPlugin ? request.device : null,
     start_timeout: startTimeout,
   };
-  const text = jsonOf(full); // what earlier runs reported may be NaN
+  const text = jsonOf(full); // metrics of earlier runs may be NaN
   const isLong = text.length > LONGEST; // for a command line
   const extra = {
     ...options.pack?.extra,
@@ -149,7 +151,7 @@ export async function submitRun(cluster: RayCluster, request: RunRequest, option
       env_vars: {
         PYTHONUNBUFFERED: '1',
         RAY_JOB_STOP_WAIT_TIME_S: String(GRACE),
-        // In base64: Ray would replace ${NAME} in it.
+        // In base64, because Ray replaces ${NAME} in values.
         [WORKER_ENV]: Buffer.from(JSON.stringify(request.env)).toString('base64'),
       },
     },
@@ -167,14 +169,14 @@ async function driverFiles(): Promise<Record<string, Uint8Array>> {
   return Object.fromEntries(await Promise.all(names.map(read)));
 }
 
-/** What a run says, from its beginning, until its job has ended: that is the value returned. */
+/** Yields the events of a run from its beginning until its job has ended. Returns the job. */
 export async function* watchRun(
   cluster: RayCluster,
   id: string,
   options: { signal?: AbortSignal } = {},
 ): AsyncGenerator<RunEvent, Job> {
   const log = cluster.follow(id, options);
-  let open = ''; // a line whose end has not come
+  let open = ''; // an incomplete line
   for (;;) {
     const { value, done } = await log.next();
     if (done) {
@@ -191,7 +193,7 @@ export async function* watchRun(
   }
 }
 
-/** What whole lines of a log say. */
+/** Parses complete lines of a log into events. */
 export function eventsOf(log: string): RunEvent[] {
   const lines = log.split('\n');
   if (lines.at(-1) === '') lines.pop();
@@ -200,17 +202,17 @@ export function eventsOf(log: string): RunEvent[] {
     return event ?? { type: 'log', line };
   });
 }
-/** A driver that is killed may leave half a line, and another program may print our mark. */
-function eventIn(text: string): RunEvent | undefined {
+/** undefined for lines that are not events: a killed driver may leave half a line, and another program may print the mark. */
+const EVENT = object({ type: text });
+function eventIn(json: string): RunEvent | undefined {
   try {
-    const event = JSON.parse(text) as RunEvent | null;
-    return typeof event?.type === 'string' ? event : undefined;
+    return parseJson(json, 'an event', EVENT) as RunEvent;
   } catch {
     return undefined;
   }
 }
 
-/** An event as a line for people; undefined for what is of no interest to them. */
+/** An event as a line of text for users; undefined for internal events. */
 export function showEvent(event: RunEvent): string | undefined {
   switch (event.type) {
     case 'log':
@@ -234,30 +236,30 @@ export function showEvent(event: RunEvent): string | undefined {
 
 const STOP_ATTEMPTS = 5;
 
-/** Stops a job and waits until it has. A dashboard that fails is asked a few times: a job that is not stopped goes on. */
+/** Stops a job and waits until it has stopped. Failing requests are retried, since the job would otherwise continue. */
 export async function stopJob(
   cluster: RayCluster,
   id: string,
   { timeout = (GRACE + 30) * 1000, retryDelay = 500 } = {},
 ): Promise<Job> {
   const began = performance.now();
-  let isTold = false;
+  let wasAsked = false;
   for (let failures = 0; ; ) {
     try {
-      if (!isTold) await cluster.stop(id);
-      isTold = true;
+      if (!wasAsked) await cluster.stop(id);
+      wasAsked = true;
       const job = await cluster.job(id);
       if (isFinal(job.status)) return job;
       failures = 0;
       if (performance.now() - began > timeout)
         throw new StillRunningError(
-          `the job ${id} is still ${job.status.toLowerCase()}, ${timeout / 1000} s after it was told to stop`,
+          `the job ${id} is still ${job.status.toLowerCase()} ${timeout / 1000} s after it was asked to stop`,
         );
     } catch (e) {
       if (!(e instanceof RayError) || e instanceof StillRunningError) throw e;
       if (++failures === STOP_ATTEMPTS)
         throw new RayError(
-          `the job ${id} may still be running: ${isTold ? 'it was told to stop, and then ' : ''}${e.message}. ` +
+          `the job ${id} may still be running: ${wasAsked ? 'it was asked to stop, and then ' : ''}${e.message}. ` +
             `Stop it with \`tsxla ray stop ${id} --address ${cluster.url.origin}\``,
           { cause: e },
         );
@@ -267,5 +269,5 @@ export async function stopJob(
 }
 class StillRunningError extends RayError {}
 
-/** For a POSIX shell, which is what runs an entry point. */
+/** Quotes text for the POSIX shell that runs the entry point. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -1,7 +1,7 @@
-"""A process between a Ray worker and its node process: it starts node, and outlives neither of them.
+"""A process between a Ray worker and its node process: it starts node, and ends with the first of them.
 
-Ray ends a worker with SIGKILL, and its direct children with it: nobody would end node's own children, nor remove its
-temporary files. The keeper is no child of the worker (it forks away), and sees its end by a pipe that closes.
+Ray kills a worker and its direct children with SIGKILL, which would leave node's own children and temporary files. The
+keeper is not a child of the worker (it forks away), and notices the worker's end by a pipe that closes.
 
     python keeper.py LIFE STATUS OUT UP DOWN command...    the first five are pipes; the worker's spec comes on stdin
 """
@@ -17,20 +17,20 @@ import threading
 
 
 def keep(life, status, out, up, down, command):
-    content = json.load(sys.stdin)  # before it leaves: whoever started it waits for that
+    content = json.load(sys.stdin)  # before the fork: the parent waits for that
     if os.fork():
         os._exit(0)
     os.setsid()
     folder = tempfile.mkdtemp(prefix="tsxla-worker-")
     spec = os.path.join(folder, "spec.json")
-    content["storage"] = content["storage"] or folder  # a run that is kept in a bucket has no folder
+    content["storage"] = content["storage"] or folder  # a run stored in a bucket has no folder
     with open(spec, "w") as file:
         json.dump(content, file)
     env = {**os.environ, "TMPDIR": folder, "TSXLA_TRAIN_SPEC": spec}
     node = os.fork()
     if node == 0:
-        os.setpgid(0, 0)  # so that what node starts ends with it
-        # Numbers out of the way first: one of these may be 3 or 4 itself.
+        os.setpgid(0, 0)  # so that node's children end with it
+        # Duplicated to 10 and above first: one of these may be 3 or 4 itself.
         out, up, down = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (out, up, down))
         for source, target in ((out, 1), (out, 2), (up, 3), (down, 4)):
             os.dup2(source, target)
@@ -44,7 +44,7 @@ def keep(life, status, out, up, down, command):
         os.close(fd)
 
     def end_node_with_worker():
-        os.read(life, 1)  # nothing is ever written: it returns when the worker is gone
+        os.read(life, 1)  # nothing is ever written: returns when the worker is gone
         with contextlib.suppress(ProcessLookupError):
             os.killpg(node, signal.SIGKILL)
 

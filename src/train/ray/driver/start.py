@@ -1,4 +1,4 @@
-"""Before a group of workers starts: where each of them is, what it lacks, and the environment it gets."""
+"""Prepares a group of workers before it starts: finds their machines, checks what is missing, and sets their environment."""
 import fcntl
 import hashlib
 import importlib.util
@@ -15,15 +15,15 @@ from ray.train.backend import Backend, BackendConfig
 
 
 class Over(RuntimeError):
-    """Why no other workers may begin."""
+    """No new group of workers may begin; the message says why."""
 
 
 class Missing(RuntimeError):
-    """What the workers lack, a sentence a machine."""
+    """Something is missing on the workers; the message has a sentence for each machine."""
 
 
 def where(sums):
-    """What a worker knows of its place. Where it will sum, it begins to load torch: that takes as long as node does."""
+    """Describes the machine of a worker. If the worker will reduce gradients, torch is imported in the background meanwhile."""
     torch = importlib.util.find_spec("torch") is not None
     if sums and torch:
         threading.Thread(target=importlib.import_module, args=("torch",), daemon=True).start()
@@ -47,8 +47,8 @@ def where(sums):
 
 
 def environments(places, request, attempt):
-    """The environment of each worker, in Ray's order. Ranks go by slice, then by the worker's number in it, so that the
-    order of processes is the order of the slice's chips; without TPUs they stay as Ray has them."""
+    """The environment of each worker, in Ray's order. On TPUs ranks are sorted by slice, then by the worker's number in it, so
+    that the order of processes is the order of the slice's chips; otherwise they are Ray's."""
     tpu = request["device"] == "tpu"
     order = list(range(len(places)))
     if tpu:
@@ -74,7 +74,7 @@ def environments(places, request, attempt):
             peers = [other for other in ranked if other["slice"] == place["slice"]]
             env["XLA_USE_SPMD"] = 1
             env["TPU_WORKER_ID"] = place["tpu"] if place["tpu"] is not None else peers.index(place)
-            # One name a host; workers that share one are told apart by their number in the slice.
+            # One name for each host; workers on one host are distinguished by their number in the slice.
             env["TPU_WORKER_HOSTNAMES"] = ",".join({(peer["tpu"], peer["node"]): peer["host"] for peer in peers}.values())
             if len(slices) > 1:
                 from ray.util.tpu import get_tpu_coordinator_env_vars
@@ -89,7 +89,7 @@ const [device, install, found] = process.argv.slice(1);
 let plugins;
 try { plugins = await import('tsxla/plugins'); } catch (e) {
   if (!/^ERR_(MODULE|PACKAGE)/.test(e.code ?? '')) throw e;
-  console.log(`the package tsxla is not to be found (${e.message.split('\\n')[0]})`);
+  console.log(`the package tsxla is not found (${e.message.split('\\n')[0]})`);
   process.exit();
 }
 if (device) await plugins.findPlugin(device, { fetch: install === 'true' }).catch((e) => console.log(e.message));
@@ -100,7 +100,7 @@ LINKED = "tsxla_package"  # a tsxla that the project links to on the submitting 
 
 
 def state_of(*paths):
-    """A name for what is in files and folders."""
+    """A hash of the content of files and folders."""
     state = hashlib.sha256()
     for path in paths:
         inner = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
@@ -118,9 +118,9 @@ def npm(folder, *args):
 
 
 def modules_folder(request):
-    """The folder of npm packages of this worker: where it is told to be, packed with the project, at the place it has on
-    the submitting machine (a shared disk), or installed from the lock file, once a machine. None if there is none."""
-    packed = None if os.path.islink("node_modules") else os.path.abspath("node_modules")  # a link is of an earlier run
+    """This worker's folder of npm packages: the requested one, one uploaded with the project, the path on the submitting machine
+    (a shared disk), or one installed from the lock file, once for each machine. None if there is none."""
+    packed = None if os.path.islink("node_modules") else os.path.abspath("node_modules")  # a link was made by an earlier run
     for folder in (request.get("modules"), packed, request.get("own_modules")):
         if folder and os.path.isdir(folder):
             return folder
@@ -132,10 +132,10 @@ def modules_folder(request):
     if request["install"] and not os.path.isdir(folder):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with open(f"{folder}.lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # workers of one machine: one installs
+            fcntl.flock(file, fcntl.LOCK_EX)  # one worker of each machine installs
             if not os.path.isdir(folder):
                 aside = tempfile.mkdtemp(dir=os.path.dirname(folder))
-                # All of the project: a lock file may speak of its files, and .npmrc of where packages come from.
+                # The whole project: the lock file may refer to its files, and .npmrc has the registry.
                 shutil.copytree(".", aside, ignore=shutil.ignore_patterns("node_modules"), dirs_exist_ok=True)
                 try:
                     npm(aside, "ci")
@@ -150,13 +150,13 @@ def modules_folder(request):
 
 
 def prepare(request):
-    """On each worker: what it lacks, in a sentence; nothing if all is there."""
+    """Runs on each worker: returns a sentence about what is missing, or an empty string."""
     node = shutil.which("node")
     if node is None:
-        return "there is no node on the PATH: install Node 20 or later there"
+        return "node is not on the PATH: install Node 20 or later there"
     version = subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip()
     if int(version[1:].split(".")[0]) < 20:
-        return f"node is {version}, and tsxla needs Node 20 or later"
+        return f"node is {version}, but tsxla needs Node 20 or later"
     try:
         modules = modules_folder(request)
     except (RuntimeError, OSError) as error:
@@ -164,7 +164,7 @@ def prepare(request):
     if modules and modules != os.path.abspath("node_modules"):
         aside = f".node_modules-{os.getpid()}"
         os.symlink(modules, aside)
-        os.replace(aside, "node_modules")  # node looks for packages beside the script, and upwards
+        os.replace(aside, "node_modules")  # node looks for packages in the script's folder and above
     check = [node, "--input-type=module", "-e", CHECK, request.get("check") or "", str(request["install"]).lower()]
     done = subprocess.run(check, capture_output=True, text=True, env={**os.environ, **request["env"]})
     lacks = done.stdout.strip() or (done.stderr.strip()[-500:] if done.returncode else "")
@@ -176,7 +176,7 @@ def set_environment(env):
 
 
 class NodeBackend(Backend):
-    """Runs in ray.train's controller at every start of a group of workers."""
+    """Runs in ray.train's controller whenever a group of workers starts."""
 
     def on_start(self, workers, config):
         places = workers.execute(where, config.request["spec"]["reduce"] == "engine")

@@ -1,6 +1,6 @@
-"""In a Ray worker: one node process, the user's script, and what it asks for.
+"""Runs in a Ray worker: starts a node process with the user's script and serves its requests.
 
-They talk in frames (src/train/protocol.ts): a line of JSON, then as many raw bytes as its `bytes` says.
+They exchange frames (src/train/protocol.ts): a line of JSON, then the number of raw bytes in its field `bytes`.
 """
 import contextlib
 import json
@@ -16,33 +16,35 @@ import time
 import ray
 import ray.train as rt
 
+from .data import Feed
+
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
-REPORTS = "tsxla_reports"  # among the metrics of a checkpoint: how many reports there were with its own
-WORKER_ENV = "TSXLA_WORKER_ENV"  # where the job has the environment of workers, in base64
-PATIENCE = 30  # seconds, until it is told who has not come
+REPORTS = "tsxla_reports"  # a metric of each checkpoint: the number of reports up to it
+WORKER_ENV = "TSXLA_WORKER_ENV"  # the job's variable with the workers' environment, in base64
+PATIENCE = 30  # seconds before a log line names the worker that is late
 
 
 class WorkerFailed(RuntimeError):
-    """A node process that threw, or died."""
+    """A node process threw an error or died."""
 
 
 class Mistake(RuntimeError):
-    """What ranks do wrong together."""
+    """The ranks are in different collectives."""
 
 
 def numbers(metrics):
-    """JSON has no NaN: it comes as a text."""
+    """Decodes metrics: NaN and infinities, which JSON does not have, are strings."""
     return {name: float(value) if isinstance(value, str) else value for name, value in metrics.items()}
 
 
 def texts(metrics):
-    """And goes as one."""
+    """Encodes metrics for `numbers`."""
     return {name: value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN")
             for name, value in metrics.items()}
 
 
 def reports_until(kept):
-    """How many reports there were before a run goes on from this checkpoint."""
+    """The number of reports up to the checkpoint that a run resumes from."""
     known = rt.get_all_reported_checkpoints(consistency_mode=rt.CheckpointConsistencyMode.COMMITTED) if kept else []
     return next((int(one.metrics.get(REPORTS, 0)) for one in known if one.checkpoint.path == kept.path), 0)
 
@@ -59,7 +61,7 @@ class Node:
 
     def __init__(self, command, env, spec):
         (output, out), (frames, up), (exit_status, status), (down, downwards) = (os.pipe() for _ in range(4))
-        life, self.life = os.pipe()  # the end for writing is only ever in this process
+        life, self.life = os.pipe()  # no other process inherits the write end
         ends = (life, status, out, up, down)
         keeper = [sys.executable, "-S", KEEPER, *map(str, ends), *command]
         subprocess.run(keeper, env=env, pass_fds=ends, input=json.dumps(spec), text=True, check=True)
@@ -74,7 +76,7 @@ class Node:
             self.down.flush()
 
     def exit_code(self):
-        """What node ended with: negative for a signal, None if the keeper was killed."""
+        """Node's exit code: negative for a signal, None if the keeper was killed."""
         text = self.status.read()
         return int(text) if text else None
 
@@ -85,7 +87,7 @@ class Node:
 
 
 def work(config):
-    """ray.train's train function: starts node, and does for it what the frames ask, until all ranks have ended."""
+    """ray.train's train function: starts node and serves its frames until all ranks have ended."""
     with contextlib.ExitStack() as stack:
         kept = rt.get_checkpoint()
         Work(config, kept and stack.enter_context(kept.as_directory()), reports_until(kept)).run()
@@ -100,8 +102,8 @@ class Work:
         self.group = f"tsxla-{request['job']}-{self.attempt}"
         self.joined = request["spec"]["reduce"] == "xla"
         storage = rt.get_context().get_storage().experiment_fs_path
-        self.shared = storage if os.path.isabs(storage) else None  # a folder that all machines see
-        actor = "a Ray actor (Ray's gloo needs torch in the workers' Python, and it is not there)"
+        self.shared = storage if os.path.isabs(storage) else None  # a folder that all machines share
+        actor = "a Ray actor (Ray's gloo needs torch, which the workers' Python does not have)"
         spec = {**request["spec"], "attempt": self.attempt, "storage": self.shared, "checkpoint": checkpoint,
                 "engine": "ray.util.collective with gloo" if self.gloo else actor}
         env = {**env, **request["env"]}
@@ -112,14 +114,18 @@ class Work:
         if self.rank == 0 and self.shared:
             self.open_history(first=self.attempt == request["attempt"])
         self.reported, self.mine, self.waiting, self.failure = -1, {}, False, None
-        self.stopping = False  # it was told to end
-        self.met, self.left = 0, {}  # how often it waited for the others, and how often those had that have ended
+        self.stopping = False
+        self.met, self.left = 0, {}  # collectives of this rank so far, and of each rank that has ended
         self.protocol = request.get("protocol")
         self.node = Node(request["command"], env, spec)
+        self.feeds = {name: Feed(rt.get_dataset_shard(name), self.node.send, self.wait) for name in request.get("datasets") or {}}
+
+    def wait(self, waits):
+        self.inbox.put(("waiting" if waits else "resumed", None))
 
     def open_history(self, first):
-        """What was reported is kept beside the checkpoints, a line a report; each of those knows how many there were. A run
-        that goes on forgets what came behind. A driver's first workers tell what was before: the engine may not know."""
+        """Opens the file of reports beside the checkpoints, one line for each report. A run that resumes removes the lines after
+        its checkpoint. The first workers of a driver send the earlier reports: the engine may not have them."""
         self.history = open(os.path.join(self.shared, "history.jsonl"), "a+")
         self.history.seek(0)
         lines = self.history.readlines()[:self.before]
@@ -143,7 +149,7 @@ class Work:
         self.outbox.put({"rank": self.rank, **event})
 
     def send_events(self):
-        """Many events go in one call: a step must not wait for the network."""
+        """Sends events in batches, so that a step does not wait for the network."""
         over = False
         while not over:
             batch = [self.outbox.get()]
@@ -161,10 +167,12 @@ class Work:
         self.inbox.put(("output ended", None))
 
     def read_frames(self):
-        """Sorts frames by who answers them: sums and barriers have a thread of their own, because a rank that waits in one
-        must still come along when another saves a checkpoint."""
+        """Dispatches frames. Collectives have a separate thread, because a rank that waits in one must still take part when
+        another rank saves a checkpoint."""
         for header, data in read_frames(self.node.frames):
-            if header["type"] in ("reduce", "barrier"):
+            if header["type"] == "rows":
+                self.feeds[header["dataset"]].asked.put(header)
+            elif header["type"] in ("reduce", "barrier"):
                 self.inbox.put(("waiting", None))
                 self.sums.put((header, data))
             else:
@@ -175,7 +183,7 @@ class Work:
     def sum_up(self):
         try:
             self.answer_sums()
-        except Exception as error:  # also a peer that is gone: the group is torn down then
+        except Exception as error:  # also if a peer is gone: the group is torn down then
             self.inbox.put(("sums failed", error))
 
     def answer_sums(self):
@@ -189,14 +197,14 @@ class Work:
             header, data = item
             array = np.frombuffer(data, dtype="<f4").copy() if header["type"] == "reduce" else None
             place = (header.get("what", "barrier"), header.get("op"), 0 if array is None else array.size)
-            # The desk waits for as long as it takes, where gloo would not, and knows who is elsewhere.
+            # The desk waits without the time limit of gloo, and knows which rank is in another collective.
             why, total = self.meet(place, None if self.gloo else array)
             if why:
                 raise Mistake(why)
             if self.gloo and array is not None:
                 collective.allreduce(array, self.group)
                 total = array
-            self.inbox.put(("going on", None))
+            self.inbox.put(("resumed", None))
             if array is None:
                 self.node.send({"type": "ack", "id": header["id"]})
             else:
@@ -221,21 +229,21 @@ class Work:
         self.inbox.put(("all ended", None))
 
     def serve(self):
-        """One thing after the other, in the thread that ray.train knows: ray.train.report is called here."""
+        """Handles the inbox in ray.train's thread, because ray.train.report must be called there."""
         saves, ended, done, all_ended = [], set(), False, False
         while not all_ended:
             try:
                 kind, what = self.inbox.get(timeout=1 if self.stopping and self.left and self.waiting else None)
             except queue.Empty:
-                self.node.end()  # it waits for a rank that was told to end, and has
+                self.node.end()  # it waits for a rank that was stopped and has ended
                 continue
             if kind == "report":
                 self.report(what)
             elif kind == "save":
                 saves.append(what)
-                self.remind(lambda what=what: what in saves, "a worker reported a checkpoint, and this one has not come to that "
-                            "report: if it waits for the other in a program, stop the run, and let all workers report equally often")
-            elif kind in ("waiting", "going on"):
+                self.remind(lambda what=what: what in saves, "a worker reported a checkpoint that this one has not reported yet: "
+                            "if the run hangs, stop it, and let all workers report equally often")
+            elif kind in ("waiting", "resumed"):
                 self.waiting = kind == "waiting"
                 self.met += self.waiting
             elif kind == "error":
@@ -246,9 +254,9 @@ class Work:
             elif kind == "left":
                 self.left.update([what])
                 if len(self.left) == 1:
-                    self.remind(lambda: self.rank not in self.left, f"worker {what[0]} came to its end, and this one has not: if it "
-                                "waits for the other in a program, stop the run, and let all workers take the same number of steps, "
-                                "as prepareDataLoader does")
+                    self.remind(lambda: self.rank not in self.left, f"the loop of worker {what[0]} ended and that of this one did "
+                                "not: if the run hangs, stop it, and let all workers take the same number of steps, as with "
+                                "prepareDataLoader")
             elif kind == "sums failed" and self.stopping:
                 self.node.end()
             elif kind == "sums failed" and isinstance(what, Mistake):
@@ -264,20 +272,20 @@ class Work:
                     self.finish(done)
             elif kind == "hello":
                 if self.protocol and what["protocol"] != self.protocol:
-                    self.fail(f"it has tsxla {what['tsxla']}, which speaks another language than the program that submitted "
-                              "the run: install the same version in both")
+                    self.fail(f"it has tsxla {what['tsxla']} with protocol {what['protocol']}, and the program that submitted the "
+                              f"run has protocol {self.protocol}: install the same version of tsxla in both")
                 self.tell(type="hello", attempt=self.attempt, reports=self.before, tsxla=what.get("tsxla"))
             all_ended = kind == "all ended"
             gone = [rank for rank, met in self.left.items() if met < self.met]
             if gone and self.waiting and not self.stopping:
-                self.fail(f"it waits for worker {gone[0]}, which has come to its end: workers must take the same number of "
-                          "steps: prepareDataLoader gives all of them equally many batches")
-            # A rank comes along when its own part of the save is known: it has reported that far, or cannot any more.
+                self.fail(f"it waits for worker {gone[0]}, whose loop has ended: all workers must take the same number of "
+                          "steps: prepareDataLoader gives each of them the same number of batches")
+            # A rank takes part in a save once its own part is known: it has reported that far, or cannot report any more.
             while saves and (self.reported >= saves[0][0] or self.waiting or len(ended) == 2):
                 self.save(*saves.pop(0))
 
     def remind(self, is_so, line):
-        """A program of XLA's that waits for a rank which is elsewhere says nothing: what is still so after a while is told."""
+        """An XLA collective hangs silently if a rank does not join it: logs the line if `is_so` still holds after PATIENCE."""
         def look():
             time.sleep(PATIENCE)
             if is_so() and self.node.life is not None:
@@ -287,7 +295,7 @@ class Work:
             threading.Thread(target=look, daemon=True).start()
 
     def fail(self, why):
-        """What would be the same again."""
+        """Fails the run without a restart, which would fail in the same way."""
         self.tell(type="error", name="WorkerError", message=why, stack="", final=True)
         self.outbox.join()
         raise WorkerFailed(f"rank {self.rank}: {why}")
@@ -303,15 +311,15 @@ class Work:
             self.desk.save.remote(header["id"], header["metrics"])
 
     def save(self, report, metrics):
-        """All ranks at once: ray.train copies the parts into one folder and commits it, then the workers hear of it."""
+        """Saves with all ranks: ray.train copies the parts into one folder and commits it; then the workers are notified."""
         mine = self.mine.pop(report, None)
         folder = mine and mine["checkpoint"]
-        # In the folder of the run all ranks have written into one: the first copies it, and removes it then.
+        # In a shared folder all ranks have written into one checkpoint: rank 0 copies it and then removes it.
         common = bool(folder and self.shared and folder.startswith(self.shared + os.sep))
         part = rt.Checkpoint.from_directory(folder) if folder and not (common and self.rank) else None
         if self.rank == 0 and self.shared:
             self.history.flush()
-        reports = self.before + report // 2  # their numbers are even
+        reports = self.before + report // 2  # ids of reports are even
         rt.report({**numbers(mine["metrics"] if mine else metrics), REPORTS: reports}, checkpoint=part)
         if mine:
             done = rt.get_all_reported_checkpoints(consistency_mode=rt.CheckpointConsistencyMode.COMMITTED)
@@ -332,5 +340,5 @@ class Work:
             raise WorkerFailed(f"rank {self.rank} ended with {how}" + ("" if code else ", before its loop had ended"))
         if self.rank == 0 and self.shared:
             self.history.close()
-        self.outbox.join()  # the run may end before another word comes through
+        self.outbox.join()  # the run may end right after this
         self.desk.finish.remote(self.rank, self.met)
