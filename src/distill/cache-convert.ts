@@ -1,4 +1,4 @@
-// KD caches from one format to the other, shard by shard.
+// Converts KD caches between tsxla's format and the original's, shard by shard.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { DataError } from '../base/errors.js';
@@ -23,18 +23,18 @@ import {
 import { LOCK, lockFolder } from './cache-write.js';
 
 export interface ConvertOptions {
-  /** For caches of the original, which do not name it: Tokenizer.hash of the teacher's. */
+  /** Tokenizer.hash of the teacher's tokenizer, which caches of the original do not have. */
   readonly tokenizer?: string | null;
-  /** The same, where meta.json is missing. */
+  /** The teacher's vocabulary, if meta.json is missing. */
   readonly vocabSize?: number;
 }
 
-/** Writes a cache of ours from one of the original's. */
+/** Converts a cache of the original to tsxla's format. Returns the number of sequences. */
 export async function importKDCache(from: string, to: string, options: ConvertOptions = {}): Promise<number> {
   const { info, shards } = await openKDCache(from);
-  if (info.format !== 'original') throw new DataError(`${from} is a cache of ours already`);
+  if (info.format !== 'original') throw new DataError(`${from} is already a cache in tsxla's format`);
   const vocabSize = info.vocabSize ?? options.vocabSize;
-  if (!vocabSize) throw new DataError(`${from} does not say how many tokens its teacher has: pass vocabSize`);
+  if (!vocabSize) throw new DataError(`${from} has no vocabulary size of its teacher: pass vocabSize`);
   const { sequenceLength, topK, negatives } = info;
   const settings: CacheSettings = {
     tokenizer: options.tokenizer ?? null,
@@ -48,7 +48,7 @@ export async function importKDCache(from: string, to: string, options: ConvertOp
   return writeInto(to, async (write) => {
     let first = 0;
     for (const [i, shard] of shards.entries()) {
-      await locateTorch(shard.path, { checksums: true }); // single sequences, which training reads, have no checksums in these files
+      await locateTorch(shard.path, { checksums: true }); // checks whole files: these formats have no checksums of single sequences
       const arrays = await readSequences(shard, 0, shard.sequences, vocabSize);
       await write(shardName(i), (file) => writeShard(file, arrays, { first, after: null }));
       first += shard.sequences;
@@ -57,16 +57,16 @@ export async function importKDCache(from: string, to: string, options: ConvertOp
       format: FORMAT,
       ...{ teacher: info.teacher ?? 'unknown', teacherHash: null, settings, complete: true, sequences: first },
     };
-    await write(MANIFEST, (file) => writeJsonFile(file, manifest)); // last: without it, it is no cache
+    await write(MANIFEST, (file) => writeJsonFile(file, manifest)); // last: it makes the folder a valid cache
     return first;
   });
 }
 
-/** Writes a cache that the original reads. */
+/** Converts a cache to the original's format. Returns the number of sequences. */
 export async function exportKDCache(from: string, to: string): Promise<number> {
   const manifest = await readManifest(from);
   const { info, shards } = await openKDCache(from);
-  if (!manifest) throw new DataError(`${from} is a cache of the original already`);
+  if (!manifest) throw new DataError(`${from} is already a cache in the original's format`);
   const { sequences, topK, negatives, sequenceLength, vocabSize } = info;
   const meta = {
     format: ORIGINAL_FORMAT,
@@ -93,7 +93,7 @@ export async function exportKDCache(from: string, to: string): Promise<number> {
 
 type WriteNamed = (name: string, write: (file: string) => Promise<void>) => Promise<void>;
 
-/** Fills a folder that is empty, one process at a time. If it fails, the folder is empty again. */
+/** Fills an empty folder, under a lock. On failure the files written so far are removed. */
 async function writeInto<T>(folder: string, fill: (write: WriteNamed) => Promise<T>): Promise<T> {
   await openOutput(folder, 'the folder to write');
   const lock = await lockFolder(folder);

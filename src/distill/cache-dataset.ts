@@ -1,10 +1,11 @@
-// Reading KD caches, ours and the original's: any sequence by its number, so that a loader shuffles over everything and resumes
-// exactly; nothing but the sequences of a batch is in memory, unless told.
+// Reads KD caches, tsxla's and the original's, with random access, so that loaders can shuffle the whole cache and resume exactly.
+// By default only the sequences of a batch are in memory.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { type HostArray, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import type { Dataset } from '../data/index.js';
+import { resolveFolder } from '../io/hub-files.js';
 import { locateTorch } from '../io/index.js';
 import {
   type CacheSizes,
@@ -21,25 +22,25 @@ import {
   shardName,
 } from './cache-format.js';
 
-/** One sequence: L tokens, and for each of its S = L - 1 positions what the teacher says comes next. */
+/** One sequence: L tokens, and for each of its S = L - 1 positions the teacher's logits of next tokens. */
 export interface KDSequence {
   /** i32[L] */
   readonly inputIds: HostArray;
   /** u8[L]: 0 for the padding at the end. */
   readonly attentionMask: HostArray;
-  /** u8[L]: 1 for tokens that are to be predicted; position i predicts token i + 1. */
+  /** u8[L]: 1 for tokens to predict; position i predicts token i + 1. */
   readonly lossMask: HostArray;
-  /** i32[S, K]: the most likely tokens, the first first. */
+  /** i32[S, K]: the most likely tokens, in order. */
   readonly topkIdx: HostArray;
-  /** [S, K]: their logits, not divided by a temperature. */
+  /** [S, K]: the logits of topkIdx, not divided by a temperature. */
   readonly topkLogits: HostArray;
-  /** i32[S, R]: tokens that were drawn at random, where the cache has them. */
+  /** i32[S, R]: random tokens, if the cache has them. */
   readonly randIdx?: HostArray;
-  /** [S, R] */
+  /** [S, R]: the logits of randIdx. */
   readonly randLogits?: HostArray;
 }
 
-/** What is known of a cache; null where the original does not say. */
+/** The description of a cache. Fields are null if a cache of the original does not have them. */
 export interface KDCacheInfo extends CacheSizes {
   readonly format: 'tsxla' | 'original';
   readonly sequences: number;
@@ -50,11 +51,11 @@ export interface KDCacheInfo extends CacheSizes {
 }
 
 export interface KDCacheOpenOptions {
-  /** Keeps all of it in memory. */
+  /** Keep the whole cache in memory. Default: false. */
   readonly preload?: boolean;
-  /** Takes what is there of a cache that is not finished. */
+  /** Accept an unfinished cache and use what it has. Default: false. */
   readonly partial?: boolean;
-  /** What the student needs; what is known to be another is an error. */
+  /** The student's requirements. Throws if the cache is known to differ. */
   readonly expect?: {
     /** Tokenizer.hash */
     readonly tokenizer?: string | null | undefined;
@@ -67,7 +68,7 @@ type Arrays = ReadonlyMap<Field, HostArray>;
 
 export class KDCacheDataset implements Dataset<KDSequence> {
   readonly length: number;
-  /** Where each shard ends. */
+  /** The number of sequences up to the end of each shard. */
   readonly #ends: number[] = [];
 
   private constructor(
@@ -75,7 +76,7 @@ export class KDCacheDataset implements Dataset<KDSequence> {
     readonly info: KDCacheInfo,
     readonly shards: readonly Shard[],
     readonly preloaded: readonly Arrays[] | undefined,
-    /** Of the student, or else of the teacher, where it is known: token ids are checked against it. */
+    /** The student's vocabulary, or else the teacher's if it is known: token ids are checked against it. */
     readonly vocabSize: number | null,
   ) {
     let end = 0;
@@ -88,18 +89,18 @@ export class KDCacheDataset implements Dataset<KDSequence> {
     const { info, shards } = await openKDCache(folder, options);
     const vocabSize = options.expect?.vocabSize ?? info.vocabSize;
     const read = (shard: Shard, count: number) => readSequences(shard, 0, count, vocabSize);
-    // All of a torch file is read: then its checksums can be compared.
+    // Torch files are read completely, so their checksums can be compared.
     if (options.preload && info.format === 'original')
       for (const shard of shards) await locateTorch(shard.path, { checksums: true });
     const preloaded = options.preload ? await Promise.all(shards.map((s) => read(s, s.sequences))) : undefined;
-    // Without meta.json's vocab_size nothing but its tokens tells that a cache is of another vocabulary.
+    // Without meta.json's vocab_size only the tokens show whether a cache has another vocabulary.
     if (!preloaded && info.vocabSize === null) for (const shard of shards) if (shard.sequences) await read(shard, 1);
     return new KDCacheDataset(folder, info, shards, preloaded, vocabSize);
   }
 
   async get(index: number): Promise<KDSequence> {
     if (!Number.isSafeInteger(index) || index < 0 || index >= this.length)
-      throw new ArgumentError(`there is no sequence ${index}: the cache has 0 to ${this.length - 1}`);
+      throw new ArgumentError(`sequence ${index} is out of range: the cache has sequences 0 to ${this.length - 1}`);
     const which = this.#ends.findIndex((end) => index < end);
     const at = index - (this.#ends[which - 1] ?? 0);
     const kept = this.preloaded?.[which];
@@ -113,9 +114,10 @@ export class KDCacheDataset implements Dataset<KDSequence> {
 }
 
 export async function openKDCache(
-  folder: string,
+  given: string,
   { partial = false, expect = {} }: KDCacheOpenOptions = {},
 ): Promise<{ info: KDCacheInfo; shards: Shard[] }> {
+  const folder = await resolveFolder(given);
   const names = await fs.readdir(folder).catch(() => {
     throw new DataError(`there is no KD cache ${folder}: make one with \`tsxla kd-cache\``);
   });
@@ -128,7 +130,7 @@ export async function openKDCache(
   check(folder, known, expect);
   if (!known.complete && !partial)
     throw new DataError(
-      `${folder} is not finished: run the same command again to continue it, or pass { partial: true } to use what is there`,
+      `${folder} is not finished: run the same command again to continue it, or pass { partial: true } to use what it has`,
     );
   const shards: Shard[] = [];
   let sequences = 0;
@@ -136,7 +138,7 @@ export async function openKDCache(
     const shard = await open(path.join(folder, file), sequences);
     if (shard.first !== sequences)
       throw new DataError(
-        `${shard.path} begins with sequence ${shard.first} of the cache, and those before it have ${sequences}: it is of another cache, or of another place in this one`,
+        `${shard.path} begins with sequence ${shard.first} of the cache, but the shards before it have ${sequences}: it belongs to another cache, or to another position in this one`,
       );
     shards.push(shard);
     sequences += shard.sequences;
@@ -144,17 +146,17 @@ export async function openKDCache(
   if (!sequences) throw new DataError(`${folder} has no sequences`);
   if (promised !== undefined && sequences !== promised)
     throw new DataError(
-      `${folder} has ${sequences} sequences of ${promised}: shards are missing; run the command again`,
+      `${folder} has only ${sequences} of ${promised} sequences: shards are missing; run the command again`,
     );
   return { info: { ...known, sequences }, shards };
 }
 
 type Found = {
   readonly info: KDCacheInfo;
-  /** `first`: how many sequences the shards before it have. */
+  /** `first` is the number of sequences in the shards before it. */
   readonly open: (file: string, first: number) => Promise<Shard>;
   readonly files: readonly string[];
-  /** How many sequences there should be. */
+  /** The number of sequences that the cache should have. */
   readonly promised: number | undefined;
 };
 
@@ -172,14 +174,14 @@ async function ours(folder: string, names: readonly string[]): Promise<Found> {
 async function original(folder: string, names: readonly string[]): Promise<Found> {
   const files = names.filter((n) => n.endsWith('.pt')).sort();
   const [first] = files;
-  if (!first) throw new DataError(`${folder} is no KD cache: it has neither ${MANIFEST} nor .pt files`);
+  if (!first) throw new DataError(`${folder} is not a KD cache: it has neither ${MANIFEST} nor .pt files`);
   const [meta, progress] = [await readOriginalMeta(folder), await readOriginalProgress(folder)];
-  // What the arrays have is true; meta.json may be missing.
+  // Sizes come from the arrays, because meta.json may be missing.
   const places = await locateTorch(path.join(folder, first));
   const shapeOf = (name: string) => places.get(name)?.shape ?? [];
   if (shapeOf('topk_idx').length !== 3 || shapeOf('input_ids').length !== 2)
     throw new DataError(
-      `${path.join(folder, first)} is no shard of a KD cache: it has no input_ids [N, L] and topk_idx [N, S, K]`,
+      `${path.join(folder, first)} is not a shard of a KD cache: it needs input_ids [N, L] and topk_idx [N, S, K]`,
     );
   const sizes = {
     sequenceLength: shapeOf('input_ids')[1]!,
@@ -187,7 +189,7 @@ async function original(folder: string, names: readonly string[]): Promise<Found
     negatives: shapeOf('rand_idx')[2] ?? 0,
   };
   const gap = files.findIndex((file, i) => /^shard_\d+\.pt$/.test(file) && Number(file.slice(6, -3)) !== i);
-  if (gap >= 0) throw new DataError(`${folder} has no shard ${gap}: before ${files[gap]} one is missing`);
+  if (gap >= 0) throw new DataError(`${folder} has no shard ${gap}: one is missing before ${files[gap]}`);
   const info: KDCacheInfo = {
     format: 'original',
     ...{ ...sizes, sequences: 0, complete: true, tokenizer: null },
@@ -203,14 +205,14 @@ function check(folder: string, info: KDCacheInfo, expect: NonNullable<KDCacheOpe
   if (differs(expect.tokenizer, info.tokenizer))
     throw new ArgumentError(
       `${folder} was made with another tokenizer (${info.tokenizer?.slice(0, 8)}, the student's is ${expect.tokenizer?.slice(0, 8)}): ` +
-        'its token ids mean other texts; make a cache with a teacher of the same tokenizer',
+        'its token ids have other meanings; make a cache with a teacher that has the same tokenizer',
     );
   if (differs(expect.vocabSize, info.vocabSize))
     throw new ArgumentError(
-      `${folder} is of a teacher with ${info.vocabSize} tokens, the student has ${expect.vocabSize}: their vocabularies must be the same`,
+      `${folder} was made by a teacher with ${info.vocabSize} tokens, but the student has ${expect.vocabSize}: their vocabularies must be the same`,
     );
   if (differs(expect.sequenceLength, info.sequenceLength))
     throw new ArgumentError(
-      `${folder} has sequences of ${info.sequenceLength} tokens, asked for are ${expect.sequenceLength}: use its length, or make another cache`,
+      `${folder} has sequences of ${info.sequenceLength} tokens, not of ${expect.sequenceLength} as requested: use ${info.sequenceLength}, or make another cache`,
     );
 }

@@ -1,9 +1,10 @@
-// KD caches: what a teacher says of sequences, in a folder. Ours: manifest.json, which says how it was made, and shards in
-// safetensors, whose headers say where reading the data goes on behind them. The original's: meta.json and torch's files.
+// The formats of KD caches, folders with a teacher's logits for sequences. tsxla's: manifest.json with the settings, and shards in
+// safetensors, whose headers have the position in the data after the shard. The original's: meta.json and torch's files.
 //   N sequences of L tokens; for each of the S = L - 1 positions K most likely next tokens and R others drawn at random
 import path from 'node:path';
 import * as v from 'valibot';
 import { checkWhole } from '../base/check.js';
+import { crc32 } from '../base/checksum.js';
 import { type ArrayType, byteLength, DTYPES, type HostArray, show, sizeOf } from '../base/dtype.js';
 import { ArgumentError, DataError } from '../base/errors.js';
 import { decodeFloats, indexOfNonfinite } from '../base/float.js';
@@ -14,24 +15,23 @@ import type { State } from '../data/index.js';
 import { readArray } from '../io/array.js';
 import { replaceFiles, withFile } from '../io/file.js';
 import { type ArrayPlace, locateTorch, openSafetensors, writeSafetensors } from '../io/index.js';
-import { crc32 } from '../io/zip.js';
 import { showNonfinite } from '../nn/finite.js';
 
 export interface CacheSizes {
   /** L, in tokens. */
   readonly sequenceLength: number;
-  /** K, the most likely tokens of each position. */
+  /** K, the number of most likely tokens stored for each position. */
   readonly topK: number;
-  /** R, tokens of each position that were drawn at random. */
+  /** R, the number of random tokens stored for each position. */
   readonly negatives: number;
 }
 
 type Kind = 'ids' | 'mask' | 'logits';
 interface Row {
-  /** In both formats' files. */
+  /** The name in the files of both formats. */
   readonly stored: string;
   readonly kind: Kind;
-  /** Of one sequence. */
+  /** The shape for one sequence. */
   readonly shape: (sizes: CacheSizes) => readonly number[];
 }
 const tokens = ({ sequenceLength: L }: CacheSizes) => [L];
@@ -70,28 +70,28 @@ export const arrayTypes = (sizes: CacheSizes, logits: LogitsDType, n: number): M
 
 export const MANIFEST = 'manifest.json';
 export const FORMAT = 'tsxla-kd-cache-v1';
-/** What decides the contents of a cache: it can be continued with the same only. */
+/** The settings that determine the content of a cache. It can only be continued with the same settings. */
 export interface CacheSettings extends CacheSizes {
-  /** The hash of the tokenizer (Tokenizer.hash); null where the data were tokens already. */
+  /** The hash of the tokenizer (Tokenizer.hash); null if the data were tokens already. */
   readonly tokenizer: string | null;
-  /** How many logits the teacher has. */
+  /** The size of the teacher's vocabulary. */
   readonly vocabSize: number;
   readonly logits: LogitsDType;
   readonly seed: number;
-  /** Whether documents follow one another in a row, or each has its own. */
+  /** Whether rows have several documents (packing), or one each. */
   readonly pack: boolean;
-  /** How documents were made of the files. */
+  /** How documents were read from the files. */
   readonly documents: State;
   readonly sources: readonly { readonly name: string; readonly bytes: number }[];
 }
 export interface Manifest {
   readonly format: typeof FORMAT;
   readonly teacher: string;
-  /** Of the teacher's last norm: another teacher has another. */
+  /** A hash of the weights of the teacher's last norm, which identifies the teacher. */
   readonly teacherHash: string | null;
   readonly settings: CacheSettings;
   readonly complete: boolean;
-  /** How many there are when it is complete. */
+  /** The number of sequences once it is complete. */
   readonly sequences: number;
 }
 
@@ -134,19 +134,19 @@ export interface Shard {
   /** The number of its first sequence in the cache. */
   readonly first: number;
   readonly fields: ReadonlyMap<Field, ArrayPlace>;
-  /** Of each sequence, over its fields in the order of FIELDS. Older caches and the original's have none. */
+  /** CRC-32 of each sequence, over its fields in the order of FIELDS. Older caches and the original's have none. */
   readonly checksums: Uint32Array | undefined;
 }
 
-/** What a shard's header says beside where its arrays are. */
+/** The note in a shard's header. */
 export interface ShardNote {
   /** The number of its first sequence in the cache. */
   readonly first: number;
-  /** Where reading the data goes on after its last. */
+  /** The position in the data after its last sequence. */
   readonly after: State;
 }
 const NOTE = 'kd-cache';
-/** The CRC-32 of the note and of what the header says of the arrays. */
+/** The CRC-32 of the note and of the arrays' types. */
 const SEAL = 'kd-cache-crc32';
 const NoteSchema = object({
   first: whole(),
@@ -155,7 +155,7 @@ const NoteSchema = object({
   crc32: optional(list(whole(0, 2 ** 32 - 1))),
 });
 
-/** Writes a shard. Its checksums stand in its header, so that one rename makes both the data and the checksums true. */
+/** Writes a shard. Its checksums are in its header, so that one rename publishes both data and checksums. */
 export const writeShard = (file: string, arrays: ReadonlyMap<Field, HostArray>, { first, after }: ShardNote) => {
   const note: Read<typeof NoteSchema> = { first, after, crc32: Array.from(checksumsOf(arrays)) };
   const json = JSON.stringify(note);
@@ -183,11 +183,11 @@ function checksumsOf(arrays: ReadonlyMap<Field, HostArray>): Uint32Array {
   return found;
 }
 
-/** The header of one of our shards; it is checked that the whole file is there. */
+/** Reads the header of a shard in tsxla's format and checks that the file is complete. */
 export async function openShard(file: string, sizes: CacheSizes): Promise<Shard & ShardNote> {
   await using opened = await openSafetensors(file);
   const note = opened.metadata.get(NOTE);
-  if (!note) throw new DataError(`${file} is no shard of a KD cache: its header has no ${NOTE}`);
+  if (!note) throw new DataError(`${file} is not a shard of a KD cache: its header has no ${NOTE}`);
   const shard = shardOf(file, opened.entries, sizes);
   const {
     first,
@@ -200,7 +200,7 @@ export async function openShard(file: string, sizes: CacheSizes): Promise<Shard 
     throw new DataError(`${file} is damaged: the checksum of its header differs: ${REMAKE}`);
   return { ...shard, first, after, checksums: checksums && Uint32Array.from(checksums) };
 }
-/** What helps when a shard is damaged. */
+/** The advice for a damaged shard. */
 const REMAKE = 'copy it again, or delete it and run the same kd-cache command again, which makes the missing shards';
 
 export const openTorchShard = async (file: string, sizes: CacheSizes, first: number): Promise<Shard> => ({
@@ -215,18 +215,20 @@ function shardOf(file: string, places: ReadonlyMap<string, ArrayPlace>, sizes: C
   for (const field of fieldsOf(sizes)) {
     const { stored, kind, shape } = FIELDS[field] as Row;
     const place = places.get(stored) ?? (field === 'lossMask' ? places.get('attention_mask') : undefined);
-    if (!place) throw new DataError(`${file} has no ${stored}: it has ${[...places.keys()].join(', ')}`);
+    if (!place) throw new DataError(`${file} has no ${stored}; it has ${[...places.keys()].join(', ')}`);
     const wanted = [n, ...shape(sizes)];
     if (!sameShape(place.shape, wanted) || isFloat(place.dtype) !== (kind === 'logits'))
-      throw new DataError(`${file}: ${stored} is ${show(place)}: in this cache it has ${wanted.join(' x ')} ${kind}`);
+      throw new DataError(
+        `${file}: ${stored} is ${show(place)}: in this cache it must have ${wanted.join(' x ')} ${kind}`,
+      );
     fields.set(field, place);
   }
   return { path: file, sequences: n, fields };
 }
 
 /**
- * Some sequences of a shard, nothing else of it: each field [count, ...]. Their checksums are compared where there are any, and
- * their values are checked: those of damaged files would train without an error.
+ * Reads only some sequences of a shard: each field [count, ...]. Checksums, if there are any, and values are checked: damaged
+ * files would otherwise train without an error.
  */
 export async function readSequences(
   shard: Shard,
@@ -255,17 +257,17 @@ export async function readSequences(
 
 // ---- values
 
-/** A value that no cache can hold. */
+/** A value that is invalid in a cache. */
 export interface WrongValue {
   readonly field: Field;
   readonly sequence: number;
   readonly position: number;
-  /** Among the candidates of a position. */
+  /** The index among the candidates of a position. */
   readonly candidate: number;
   readonly value: number;
 }
 
-/** The first value that is wrong: a token outside the vocabulary, a mask that is neither 0 nor 1, a logit that is not finite. */
+/** The first invalid value: a token outside the vocabulary, a mask that is neither 0 nor 1, a logit that is not finite. */
 export function firstWrong(arrays: ReadonlyMap<Field, HostArray>, vocabSize: number | null): WrongValue | undefined {
   for (const [field, { dtype, shape, data }] of arrays) {
     const { kind } = FIELDS[field];
@@ -285,7 +287,7 @@ export function firstWrong(arrays: ReadonlyMap<Field, HostArray>, vocabSize: num
   }
   return undefined;
 }
-/** The first number that is not from 0 to `most`. */
+/** The index of the first number that is not from 0 to `most`. */
 function indexOutside(data: HostArray['data'], most: number): number {
   for (let i = 0; i < data.length; i++) if (!(data[i]! >= 0 && data[i]! <= most)) return i;
   return -1;
@@ -299,18 +301,18 @@ function wrongText({ path: file, first }: Shard, start: number, wrong: WrongValu
   if (kind === 'mask') return `${where} ${value}: a mask is 0 or 1`;
   if (kind === 'ids') {
     const known = vocabSize === null ? 'token ids are not negative' : `the vocabulary has 0 to ${vocabSize - 1}`;
-    return `${where} token ${value}, and ${known}: use a cache of a teacher with the same tokenizer and vocabulary`;
+    return `${where} token ${value}, but ${known}: use a cache of a teacher with the same tokenizer and vocabulary`;
   }
   return `${where} ${showNonfinite(value)}: the teacher's logits must be finite: make the cache again with f32 storage (--logits f32)`;
 }
 
-/** The bytes of one sequence. */
+/** The size of one sequence, in bytes. */
 export const bytesOfSequence = (sizes: CacheSizes, logits: LogitsDType): number =>
   [...arrayTypes(sizes, logits, 1).values()].reduce((sum, type) => sum + byteLength(type), 0);
 
-// ---- the original's
+// ---- the original's format
 
-/** What meta.json says that matters here; its other fields are kept where they are. */
+/** The fields of meta.json that are read. */
 const MetaSchema = object({ teacher_model: optional(text), vocab_size: optional(whole(1)) });
 const ProgressSchema = object({ n_written: optional(whole()) });
 export const readOriginalMeta = (folder: string) => readJson(path.join(folder, 'meta.json'), MetaSchema, { error });
@@ -324,6 +326,6 @@ export function checkSizes(what: string, { sequenceLength, topK, negatives }: Ca
   checkWhole(`${what}: negatives`, negatives);
   if (topK + negatives > vocabSize)
     throw new ArgumentError(
-      `${what}: topK ${topK} and negatives ${negatives} are more than the ${vocabSize} tokens there are: use fewer`,
+      `${what}: topK ${topK} and negatives ${negatives} are together more than the vocabulary of ${vocabSize} tokens: use fewer`,
     );
 }

@@ -1,4 +1,4 @@
-// From files of documents to rows of L tokens that a teacher reads.
+// Reads files of documents as rows of L tokens.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { ArgumentError, DataError } from '../base/errors.js';
@@ -12,14 +12,15 @@ import {
   type State,
   TextDataset,
 } from '../data/index.js';
+import { findFiles, isHubFile } from '../io/hub-files.js';
 import type { ChatMessage, Tokenizer } from '../models/index.js';
 
 export interface DocumentOptions {
-  /** The field of JSON objects, or the column, that has the text: a text, tokens, or messages of a chat. 'text' unless told. */
+  /** The JSON field or column of the documents, each a string, tokens, or messages of a chat. Default: 'text'. */
   readonly field?: string;
-  /** What is a document in a text file: a paragraph (unless told) or a line. */
+  /** What is a document in a text file. Default: 'paragraph'. */
   readonly by?: 'line' | 'paragraph';
-  /** The token behind each text; the tokenizer's end of text unless told, null for none. */
+  /** The token after each text; null: none. Default: the tokenizer's end of text. */
   readonly separator?: number | null;
 }
 
@@ -33,7 +34,7 @@ const READERS: readonly (readonly [RegExp, Open])[] = [
   [/\.(txt|text|md)(\.gz)?$/i, (files, { by }) => new TextDataset(files, { by })],
 ];
 
-/** What is in files, one object, row or piece of text after the other. */
+/** The items of files: JSON objects, rows or pieces of text. */
 export function itemsOf(
   files: readonly string[],
   options: Pick<Required<DocumentOptions>, 'field' | 'by'>,
@@ -41,7 +42,9 @@ export function itemsOf(
   const readers = files.map((file) => {
     const found = READERS.find(([ends]) => ends.test(file));
     if (found) return found[1];
-    throw new ArgumentError(`${file}: documents are read from .jsonl, .parquet and .txt files (.jsonl.gz, .txt.gz)`);
+    throw new ArgumentError(
+      `${file}: documents must be in .jsonl, .parquet or .txt files (.jsonl.gz, .txt.gz)${isHubFile(file) ? ': the pattern must end with one of these' : ''}`,
+    );
   });
   const [open] = readers;
   if (!open) throw new DataError('there are no files to read documents from');
@@ -55,12 +58,12 @@ export const documentsOf = (
   options: Required<DocumentOptions>,
 ): IterableDataset<Document> => itemsOf(files, options).map((item) => tokensOf(item, tokenizer, options));
 
-/** Columns of 64-bit numbers come as BigInt. */
+/** Columns of 64-bit integers have BigInt values. */
 const isTokens = (x: unknown): x is ArrayLike<number | bigint> =>
   (Array.isArray(x) || ArrayBuffer.isView(x)) &&
   Array.from(x as never[]).every((n) => typeof n === 'number' || typeof n === 'bigint');
 
-/** `field` '' is all of it. */
+/** The tokens of an item. */
 export function tokensOf(
   item: unknown,
   tokenizer: Tokenizer | null,
@@ -69,41 +72,44 @@ export function tokensOf(
   const isRecord = typeof item === 'object' && item !== null && !Array.isArray(item);
   const value = isRecord ? (item as Record<string, unknown>)[field] : item;
   if (value === undefined)
-    throw new DataError(`a document has no field '${field}': it has ${Object.keys(item as object).join(', ')}`);
+    throw new DataError(`a document has no field '${field}'; its fields are ${Object.keys(item as object).join(', ')}`);
   if (value === null) return []; // a row without text
   if (isTokens(value)) return Array.from(value, Number);
   if (!tokenizer)
-    throw new ArgumentError('there is no tokenizer.json beside the model: give documents as lists of token ids');
+    throw new ArgumentError(
+      'the model has no tokenizer.json: add one to its folder, or give documents as lists of token ids',
+    );
   if (Array.isArray(value))
     return tokenizer.encode(tokenizer.applyChatTemplate(value as ChatMessage[], { addGenerationPrompt: false }), {
       addSpecialTokens: false,
     });
   if (typeof value !== 'string')
     throw new DataError(
-      `the field '${field}' of a document is ${describe(value)}: it must be a text, tokens or messages`,
+      `the field '${field}' of a document is ${describe(value)}: it must be a string, tokens or messages`,
     );
   const tokens = tokenizer.encode(value, { addSpecialTokens: false });
   return separator === null || !tokens.length ? tokens : [...tokens, separator];
 }
 
-/** The token that ends a text, which goes behind each. */
+/** The tokenizer's end-of-text token, if it has one. */
 export function endOfText(tokenizer: Tokenizer | null): number | null {
   const name = tokenizer?.specialTokens.eos_token;
   return name ? tokenizer.encode(name, { addSpecialTokens: false })[0]! : null;
 }
 
-/** Their names and sizes; that one is missing is an error. */
-export const sourcesOf = (files: readonly string[]): Promise<{ name: string; bytes: number }[]> =>
+/** The names and sizes of files. Throws if one is missing. */
+export const sourcesOf = async (files: readonly string[]): Promise<{ name: string; bytes: number }[]> =>
   Promise.all(
-    files.map(async (file) => {
-      const found = await fs.stat(file).catch(() => undefined);
+    (await findFiles(files)).map(async ({ path: file, bytes, fetch }) => {
+      if (bytes !== undefined) return { name: path.basename(file), bytes }; // a file on the hub
+      const found = await fs.stat(await fetch()).catch(() => undefined);
       if (found?.isDirectory()) throw new DataError(`${file} is a folder: name the files in it`);
       if (!found?.isFile()) throw new DataError(`there is no file ${file}`);
       return { name: path.basename(file), bytes: found.size };
     }),
   );
 
-/** How much of the files is read where reading is in this state, from 0 to 1. */
+/** The fraction of the files read in this state, from 0 to 1. */
 export function fractionOf(sources: readonly { name: string; bytes: number }[], after: State): number {
   const { file, byte = 0 } = ((after as { source?: State } | null)?.source ?? { file: 0 }) as {
     file: number;
@@ -118,19 +124,19 @@ export interface CacheRow {
   readonly inputIds: Int32Array;
   /** 1 for a token, 0 for the padding at the end. */
   readonly attentionMask: Uint8Array;
-  /** 1 for a token that is to be predicted: not padding, nor what its document's labels leave out (-100). */
+  /** 1 for a token to predict: not padding, and not labeled -100. */
   readonly lossMask: Uint8Array;
 }
 
 export interface RowOptions {
   readonly length: number;
-  /** Documents follow one another; else each has a row, is cut to it, and padded. */
+  /** Whether rows have several documents. Otherwise each document has one row and is truncated or padded. */
   readonly pack: boolean;
   readonly padValue: number;
   readonly vocabSize: number;
 }
 
-/** Rows of equal length; only the last has padding if documents are packed. The state is a document and a place in it. */
+/** Rows of equal length; only the last has padding if documents are packed. The state is a document and a position in it. */
 export class CacheRows extends IterableDataset<CacheRow> {
   constructor(
     readonly source: IterableDataset<Document>,
@@ -162,7 +168,7 @@ export class CacheRows extends IterableDataset<CacheRow> {
         filled = 0;
       }
       if (!pack && filled) {
-        row = this.#empty(); // one token alone has nothing to predict
+        row = this.#empty(); // a single token has nothing to predict
         filled = 0;
       }
       skip = 0;
@@ -186,10 +192,14 @@ export class CacheRows extends IterableDataset<CacheRow> {
     for (let i = 0; i < tokens.length; i++) {
       const token = tokens[i]!;
       if (!Number.isInteger(token) || token < 0 || token >= vocabSize)
-        throw new DataError(`token ${token} of a document is out of range: the teacher has 0 to ${vocabSize - 1}`);
+        throw new DataError(
+          `token ${token} of a document is out of range: the teacher's tokens are 0 to ${vocabSize - 1}`,
+        );
     }
     if (labels.length !== tokens.length)
-      throw new DataError(`a document has ${tokens.length} tokens and ${labels.length} labels: they must be as many`);
+      throw new DataError(
+        `a document has ${tokens.length} tokens but ${labels.length} labels: the numbers must be equal`,
+      );
     return { tokens, labels };
   }
 }

@@ -1,5 +1,5 @@
-// Writing KD caches. A shard is the unit of work: its header says where reading the data goes on behind it, so that one rename
-// makes both its numbers and the progress true. Whenever a run is killed, the next begins behind the last whole shard.
+// Writes KD caches. A shard is the unit of work: its header has the position in the data after it, so that one rename publishes
+// both its values and the progress. After a kill, the next run continues after the last complete shard.
 import { createHash } from 'node:crypto';
 import fs from 'node:fs/promises';
 import path from 'node:path';
@@ -11,8 +11,13 @@ import { holderOf, lockFileOf, waitForLock } from '../base/lock.js';
 import { type Document, IterableDataset, type Read, type Source } from '../data/index.js';
 import { openOutput } from '../io/file.js';
 import { type HubOptions, resolveModel } from '../io/index.js';
-import { readFolder } from '../models/folder.js';
-import { type Qwen3Config, Qwen3ForCausalLM, type Tokenizer } from '../models/index.js';
+import {
+  AutoModelForCausalLM,
+  type DecoderConfig,
+  type DecoderForCausalLM,
+  readFolder,
+  type Tokenizer,
+} from '../models/index.js';
 import { checkFinite, showNonfinite } from '../nn/finite.js';
 import { tensor } from '../tensor/create.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -49,45 +54,45 @@ import {
 import { type Candidates, randomOf, teacherCandidates } from './cache-teacher.js';
 
 export interface KDCacheOptions extends DocumentOptions {
-  /** The folder of a Qwen3 model, its name on the hub, or the model. */
-  readonly teacher: string | Qwen3ForCausalLM;
+  /** The teacher: the folder of a model, its name on the hub, or the model. */
+  readonly teacher: string | DecoderForCausalLM;
   /** Files (.jsonl, .parquet, .txt), or documents of tokens. */
   readonly data: string | readonly string[] | Exclude<Source<Document>, readonly string[]>;
-  /** Tokens of a sequence, 1024 unless told. */
+  /** Number of tokens in a sequence. Default: 1024. */
   readonly sequenceLength?: number;
-  /** How many of the most likely tokens are kept for each position, 128 unless told. */
+  /** Number of most likely tokens to store for each position. Default: 128. */
   readonly topK?: number;
-  /** How many others are drawn at random, 64 unless told. */
+  /** Number of other, random tokens to store for each position. Default: 64. */
   readonly negatives?: number;
-  /** At most so many sequences; all unless told. A cache can be continued with more. */
+  /** The largest number of sequences. Default: all. A cache can be continued with more. */
   readonly sequences?: number;
-  /** How many the teacher reads at a time: it changes the speed, not the cache. 4 unless told. */
+  /** Number of sequences in a batch of the teacher. Changes the speed, not the cache. Default: 4. */
   readonly batchSize?: number;
-  /** What logits are stored in, f16 unless told. */
+  /** The dtype of stored logits. Default: 'f16'. */
   readonly logits?: LogitsDType;
   readonly seed?: number;
-  /** Documents follow one another in a row (unless told), or each has its own. */
+  /** Pack documents into sequences; false: one document per sequence. Default: true. */
   readonly pack?: boolean;
-  /** Of a shard, the unit of what a killed run loses; about 64 MiB of them unless told. */
+  /** Number of sequences in a shard; a killed run loses at most the current shard. Default: about 64 MiB. */
   readonly shardSequences?: number;
-  /** Removes the cache that is there; else it is continued. */
+  /** Remove an existing cache instead of continuing it. Default: false. */
   readonly overwrite?: boolean;
-  /** The teacher computes in this; the files' own unless told. */
+  /** The teacher's dtype. Default: that of its files. */
   readonly dtype?: DType;
-  /** The teacher's layers as one loop, which compiles faster; true unless told. */
+  /** Run the teacher's layers as one loop, which compiles faster. Default: true. */
   readonly scanLayers?: boolean;
   readonly onProgress?: (progress: KDCacheProgress) => void;
-  /** While the teacher is fetched. */
+  /** Progress of the teacher's download. */
   readonly onFetch?: NonNullable<HubOptions['onProgress']>;
 }
 
 export interface KDCacheProgress {
   readonly sequences: number;
-  /** How many there will be, an estimate from how much of the files was read; undefined where nothing is known. */
+  /** The estimated number of sequences, from the part of the files read so far; undefined if unknown. */
   readonly total: number | undefined;
   readonly bytes: number;
   readonly totalBytes: number | undefined;
-  /** Of this run, and for what is left at its speed. */
+  /** The speed of this run; secondsLeft is the rest at that speed. */
   readonly tokensPerSecond: number | undefined;
   readonly secondsLeft: number | undefined;
 }
@@ -95,13 +100,13 @@ export interface KDCacheResult {
   readonly folder: string;
   readonly sequences: number;
   readonly bytes: number;
-  /** How many were there before. */
+  /** The number of sequences from earlier runs. */
   readonly resumedAt: number;
 }
 
 const SHARD_BYTES = 64 * 2 ** 20;
 
-/** Runs a teacher over data, and writes what it says of each position into a folder. */
+/** Runs a teacher over data, and writes its logits for each position into a folder. */
 export async function writeKDCache(folder: string, options: KDCacheOptions): Promise<KDCacheResult> {
   const { batchSize = 4, sequences: limit = Number.POSITIVE_INFINITY, overwrite = false } = options;
   await openOutput(folder);
@@ -121,7 +126,7 @@ export async function writeKDCache(folder: string, options: KDCacheOptions): Pro
     const reads = rows.read(0, there.after)[Symbol.asyncIterator]();
     let next = await take(reads, Math.min(shardSequences, limit - there.sequences));
     if (!next.length && !resumedAt)
-      throw new DataError('kd-cache: the data are empty: there is no document of two tokens');
+      throw new DataError('kd-cache: the data is empty: no document has two tokens or more');
 
     const finish = async (sequences: number): Promise<KDCacheResult> => {
       if (manifest) await writeJsonFile(path.join(folder, MANIFEST), { ...manifest, complete: true, sequences });
@@ -134,13 +139,13 @@ export async function writeKDCache(folder: string, options: KDCacheOptions): Pro
     const model = await teacher.load();
     const teacherHash = await hashOf(model);
     if (manifest && manifest.teacherHash !== teacherHash)
-      throw new ArgumentError(`${folder} holds a cache of another teacher (${manifest.teacher}): ${OTHERWISE}`);
+      throw new ArgumentError(`${folder} has a cache of another teacher (${manifest.teacher}): ${OTHERWISE}`);
     await checkFinite(`kd-cache: the teacher ${teacher.name}`, model);
     manifest ??= { format: FORMAT, teacher: teacher.name, teacherHash, settings, complete: false, sequences: 0 };
     const compute = shardComputer(model, settings, batchSize, progress);
     let first = there.sequences;
     let begun = false;
-    let writing: Promise<void> | undefined; // the shard before, while the device works on the next
+    let writing: Promise<void> | undefined; // the previous shard, while the device computes the next
     try {
       for (let shard = there.shards; next.length; shard++) {
         progress.expect(first + next.length, next, shardSequences);
@@ -148,17 +153,17 @@ export async function writeKDCache(folder: string, options: KDCacheOptions): Pro
         const arrays = await compute(rows, first);
         await writing;
         lock.check();
-        // Not before there is something to write: a run that fails at once leaves nothing behind.
+        // Only when there is a shard to write: a run that fails at once leaves no files.
         if (!begun) await writeJsonFile(path.join(folder, MANIFEST), { ...manifest, complete: false, sequences: 0 });
         begun = true;
         const note: ShardNote = { first, after: next.at(-1)!.after };
         writing = writeShard(path.join(folder, shardName(shard)), arrays, note);
-        writing.catch(() => undefined); // it is thrown where it is awaited
+        writing.catch(() => undefined); // the error surfaces where `writing` is awaited
         first += next.length;
         next = await take(reads, Math.min(shardSequences, limit - first));
       }
     } finally {
-      await writing; // also when the next shard failed: what was computed is kept
+      await writing; // also if the next shard failed: the computed one is kept
     }
     lock.check();
     return await finish(first);
@@ -171,12 +176,12 @@ export async function writeKDCache(folder: string, options: KDCacheOptions): Pro
 
 interface FoundTeacher {
   readonly name: string;
-  readonly config: Qwen3Config;
+  readonly config: DecoderConfig;
   readonly tokenizer: Tokenizer | null;
-  load(): Promise<Qwen3ForCausalLM>;
+  load(): Promise<DecoderForCausalLM>;
 }
 
-/** The teacher's description: its weights are read when all else is right. */
+/** Opens the teacher's config and tokenizer. Its weights are loaded after all other checks. */
 async function findTeacher({ teacher, dtype, scanLayers = true, onFetch }: KDCacheOptions): Promise<FoundTeacher> {
   if (typeof teacher !== 'string') {
     const { config, tokenizer } = teacher;
@@ -184,21 +189,21 @@ async function findTeacher({ teacher, dtype, scanLayers = true, onFetch }: KDCac
   }
   const folder = await resolveModel(teacher, onFetch ? { onProgress: onFetch } : {});
   const { config, tokenizer } = await readFolder(folder);
-  const load = () => Qwen3ForCausalLM.fromPretrained(folder, { scanLayers, ...(dtype && { dtype }) });
+  const load = () => AutoModelForCausalLM.fromPretrained(folder, { scanLayers, ...(dtype && { dtype }) });
   return { name: path.basename(path.resolve(teacher)), config, tokenizer, load };
 }
 
-/** What the cache will hold, and the rows it is made of. */
+/** The settings of the cache, and the rows of its data. */
 async function plan({ config, tokenizer }: FoundTeacher, options: KDCacheOptions) {
   const { data, sequenceLength = 1024, topK = 128, negatives = 64, logits = 'f16', seed = 0, pack = true } = options;
   const { vocabSize, maxPositionEmbeddings } = config;
   checkSizes('kd-cache', { sequenceLength, topK, negatives }, vocabSize);
   if (sequenceLength > maxPositionEmbeddings)
     throw new ArgumentError(
-      `kd-cache: sequenceLength is ${sequenceLength}: the teacher has ${maxPositionEmbeddings} positions`,
+      `kd-cache: sequenceLength is ${sequenceLength}, but the teacher has only ${maxPositionEmbeddings} positions`,
     );
   if (!['f16', 'bf16', 'f32'].includes(logits))
-    throw new ArgumentError(`kd-cache: logits are stored as f16, bf16 or f32, not ${logits}`);
+    throw new ArgumentError(`kd-cache: logits is ${logits}: it must be f16, bf16 or f32`);
   checkWhole('kd-cache: seed', seed);
   const files =
     typeof data === 'string' ? [data] : Array.isArray(data) && typeof data[0] === 'string' ? data : undefined;
@@ -218,18 +223,18 @@ async function plan({ config, tokenizer }: FoundTeacher, options: KDCacheOptions
   return { settings, rows };
 }
 
-/** Of a small part of the weights that every training changes. */
-async function hashOf(model: Qwen3ForCausalLM): Promise<string> {
+/** A hash of a small part of the weights that every training changes. */
+async function hashOf(model: DecoderForCausalLM): Promise<string> {
   const { weight } = model.model.norm;
   const numbers = Float32Array.from(decodeFloats(weight.dtype, await weight.data()) as Float32Array);
   return createHash('sha256').update(new Uint8Array(numbers.buffer)).digest('hex');
 }
 
-// ---- what is there
+// ---- existing caches
 
-const OTHERWISE = 'use the same to continue it, --overwrite to begin anew, or another folder';
+const OTHERWISE = 'use the same to continue it, --overwrite to replace it, or another folder';
 
-/** The manifest of the cache that is to be continued. */
+/** The manifest of the cache to continue. Throws if its settings differ. */
 async function known(folder: string, settings: CacheSettings, overwrite: boolean): Promise<Manifest | undefined> {
   const names = await fs.readdir(folder);
   for (const name of names.filter((n) => /^(shard-|manifest).*\.tmp$/.test(n))) await fs.rm(path.join(folder, name)); // of a killed run
@@ -246,13 +251,11 @@ async function known(folder: string, settings: CacheSettings, overwrite: boolean
     .filter(([, theirs, ours]) => theirs !== ours)
     .map(([key, theirs, ours]) => `its ${key} is ${theirs}, here it is ${ours}`);
   if (differences.length)
-    throw new ArgumentError(
-      `${folder} holds a cache that was made otherwise (${differences.join('; ')}): ${OTHERWISE}`,
-    );
+    throw new ArgumentError(`${folder} has a cache with other settings (${differences.join('; ')}): ${OTHERWISE}`);
   return manifest;
 }
 
-/** The shards that are there from the first on: what lies behind one that is missing or broken is made again. */
+/** The complete shards before the first missing or damaged one. All shards after it are computed again. */
 async function wholeShards(folder: string, manifest: Manifest | undefined) {
   const there: { shards: number; sequences: number; after?: ShardNote['after'] } = { shards: 0, sequences: 0 };
   for (; manifest; there.shards++) {
@@ -266,7 +269,7 @@ async function wholeShards(folder: string, manifest: Manifest | undefined) {
 }
 
 export const LOCK = lockFileOf(MANIFEST);
-/** One process at a time. */
+/** Locks a cache's folder: one process at a time writes to it. */
 export async function lockFolder(folder: string) {
   const file = path.join(folder, MANIFEST);
   const lock = await waitForLock(file);
@@ -286,8 +289,8 @@ async function take<T>(reads: AsyncIterator<Read<T>>, n: number): Promise<Read<T
 
 // ---- computing
 
-/** Computes all arrays of a shard. The teacher reads a batch while the numbers of the one before are fetched. */
-function shardComputer(model: Qwen3ForCausalLM, settings: CacheSettings, batchSize: number, progress: Progress) {
+/** Computes all arrays of a shard. The device computes a batch while the results of the previous one are fetched. */
+function shardComputer(model: DecoderForCausalLM, settings: CacheSettings, batchSize: number, progress: Progress) {
   const reduce = teacherCandidates(model, settings, settings.logits);
   return async (rows: readonly CacheRow[], first: number): Promise<Map<Field, HostArray>> => {
     const arrays = new Map<Field, HostArray>();
@@ -296,14 +299,14 @@ function shardComputer(model: Qwen3ForCausalLM, settings: CacheSettings, batchSi
     const put = (field: Field, sequence: number, data: HostArray['data']) => {
       const { data: all, shape } = arrays.get(field)!;
       const size = sizeOf(shape.slice(1));
-      all.set(data.subarray(0, (rows.length - sequence) * size) as never, sequence * size); // what is behind is padding
+      all.set(data.subarray(0, (rows.length - sequence) * size) as never, sequence * size); // the rest of the batch is padding
     };
     rows.forEach((row, i) => {
       for (const field of ['inputIds', 'attentionMask', 'lossMask'] as const) put(field, i, row[field]);
     });
     let pending: (() => Promise<void>) | undefined;
     for (let at = 0; at < rows.length; at += batchSize) {
-      const ids = new Int32Array(batchSize * settings.sequenceLength); // a batch that is not full is the same program
+      const ids = new Int32Array(batchSize * settings.sequenceLength); // partial batches are padded: one program for all
       rows.slice(at, at + batchSize).forEach((row, i) => ids.set(row.inputIds, i * settings.sequenceLength));
       const inputs = () =>
         [
@@ -327,7 +330,7 @@ function shardComputer(model: Qwen3ForCausalLM, settings: CacheSettings, batchSi
     return arrays;
   };
 }
-/** Some sequences of arrays. */
+/** A range of sequences of arrays. */
 const rowsOf = (arrays: ReadonlyMap<Field, HostArray>, start: number, end: number): Map<Field, HostArray> =>
   new Map(
     [...arrays].map(([field, { dtype, shape, data }]) => {
@@ -337,23 +340,23 @@ const rowsOf = (arrays: ReadonlyMap<Field, HostArray>, start: number, end: numbe
     }),
   );
 
-/** Why a value cannot be stored. The teacher reads the batch again, and its logits are kept in f32. */
+/** The reason why a value cannot be stored. The batch is computed again with logits in f32. */
 async function reasonOf(
   { field, sequence, position, candidate, value }: WrongValue,
   first: number,
-  model: Qwen3ForCausalLM,
+  model: DecoderForCausalLM,
   settings: CacheSettings,
   inputs: () => readonly [ids: Tensor, random: Tensor],
 ): Promise<string> {
   const { stored, kind } = FIELDS[field];
   const where = `kd-cache: sequence ${first + sequence}, position ${position}: ${stored} is`;
-  if (kind !== 'logits') return `${where} ${value}, which no cache can hold`;
+  if (kind !== 'logits') return `${where} ${value}, which is invalid in a cache`;
   const exact = (await teacherCandidates(model, settings, 'f32')(...inputs()))[field as 'topkLogits'];
   const [, positions, candidates] = exact.shape as [number, number, number];
   const logit = Number((await exact.data())[(sequence * positions + position) * candidates + candidate]);
   const anew = 'with --overwrite, or in another folder';
   if (Number.isFinite(logit))
-    return `${where} ${logit}, which ${settings.logits} cannot hold: make the cache with --logits f32, ${anew}`;
+    return `${where} ${logit}, which is too large for ${settings.logits}: make the cache with --logits f32, ${anew}`;
   const { dtype } = model.lmHead.weight;
   const remedy =
     dtype === 'f32' ? 'use another teacher, or leave this text out' : `compute in f32 (--dtype f32), ${anew}`;
@@ -362,7 +365,7 @@ async function reasonOf(
 
 class Progress {
   #total: number | undefined;
-  #started: number | undefined; // when the first batch was done: before it, there was compiling
+  #started: number | undefined; // time of the end of the first batch, so that compiling does not count
   #from = 0;
   constructor(
     readonly settings: CacheSettings,
@@ -372,11 +375,11 @@ class Progress {
     readonly tell: ((progress: KDCacheProgress) => void) | undefined,
   ) {}
 
-  /** How many sequences there will be, judged when so many are read; what was read last, of how many that were asked for. */
+  /** Estimates the number of sequences from those read so far. `last` was read last; fewer than `asked` means the end of the data. */
   expect(sequences: number, last: readonly Read<CacheRow>[], asked: number): void {
     const fraction = fractionOf(this.settings.sources, last.at(-1)!.after);
     if (last.length < asked)
-      this.#total = sequences; // that was all
+      this.#total = sequences; // the end of the data
     else if (fraction) this.#total = Math.max(sequences, Math.min(this.limit, Math.round(sequences / fraction)));
     else if (Number.isFinite(this.limit)) this.#total = this.limit;
     if (this.#started === undefined) this.report(this.resumedAt);

@@ -1,5 +1,5 @@
-// Distillation: what a teacher says, kept in files, and what a student learns from it.
-import '../tensor/index.js'; // its methods: whoever imports this alone needs them
+// `tsxla/distill`: caches of a teacher's logits, and distillation losses.
+import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export { type ConvertOptions, exportKDCache, importKDCache } from './cache-convert.js';
 export {

@@ -1,4 +1,4 @@
-// From files of texts, tasks or chats to rows of tokens, with what is to be predicted in them.
+// Reads files of texts, tasks or chats as rows of tokens, with a mask of the tokens to predict.
 import { DataError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import type { Document, IterableDataset } from '../data/index.js';
@@ -11,10 +11,10 @@ type TextSettings = Pick<
   'trainData' | 'textField' | 'datasetFormat' | 'templateMode' | 'loraMode' | 'shuffle' | 'seed'
 >;
 
-/** Rows are shuffled among so many. */
+/** Rows are shuffled within a window of this size. */
 const SHUFFLED = 4096;
 
-/** Documents follow one another in rows of L tokens. */
+/** Rows of L tokens, into which documents are packed. */
 export async function textRows(
   s: TextSettings,
   tokenizer: Tokenizer,
@@ -26,13 +26,13 @@ export async function textRows(
   const documents = itemsOf(s.trainData!, { field, by: 'paragraph' }).map((item) =>
     documentOf(item, s, tokenizer, separator),
   );
-  for await (const _ of documents) break; // the first tells whether all are of the form that was named
+  for await (const _ of documents) break; // the first document shows whether --dataset-format is right
   const rows = new CacheRows(documents, { length, pack: true, padValue: separator ?? 0, vocabSize });
   const mixed = s.shuffle ? rows.shuffle(SHUFFLED, s.seed) : rows;
   return mixed.map(({ inputIds, lossMask }) => ({ inputIds, lossMask }));
 }
 
-/** Whether the chat template is told to think; null: no template. */
+/** `enable_thinking` of the chat template for each form; null: no template. */
 const FORMS = {
   none: [null],
   'no-think': [false],
@@ -41,7 +41,7 @@ const FORMS = {
   all: [null, false, true],
 } as const;
 
-/** One item in every form that is asked for, one behind the other. Of a chat, sft predicts the last answer alone. */
+/** One item in all requested forms, concatenated. With sft only the last answer of a chat is predicted. */
 function documentOf(item: unknown, s: TextSettings, tokenizer: Tokenizer, separator: number | null): Document {
   if (s.datasetFormat === 'text' && s.templateMode === 'none' && s.loraMode !== 'sft')
     return tokensOf(item, tokenizer, { field: s.textField, by: 'paragraph', separator });
@@ -65,7 +65,7 @@ function documentOf(item: unknown, s: TextSettings, tokenizer: Tokenizer, separa
   return { tokens, labels };
 }
 
-/** What is given, and what is to be answered. */
+/** Splits the text of a chat into the prompt and the last answer. */
 function split(messages: readonly ChatMessage[], thinking: boolean | null, tokenizer: Tokenizer): [string, string] {
   const last = messages.at(-1)!;
   const before = last.role === 'assistant' ? messages.slice(0, -1) : [];
@@ -73,7 +73,7 @@ function split(messages: readonly ChatMessage[], thinking: boolean | null, token
   const options = { enable_thinking: thinking };
   const whole = tokenizer.applyChatTemplate(messages, { ...options, addGenerationPrompt: false });
   const given = before.length ? tokenizer.applyChatTemplate(before, options) : '';
-  let n = 0; // a template may write the beginning of an answer otherwise when the answer is there
+  let n = 0; // a template may write the start of an answer differently if the answer is present
   while (n < given.length && given[n] === whole[n]) n++;
   return [whole.slice(0, n), whole.slice(n)];
 }
@@ -91,7 +91,7 @@ function messagesOf(item: unknown, { datasetFormat, textField }: TextSettings): 
     const value = record[name] ?? otherwise;
     if (typeof value === 'string') return value;
     throw new DataError(
-      `--dataset-format ${datasetFormat}: an object has no text '${name}': it has ${Object.keys(record).join(', ')}`,
+      `--dataset-format ${datasetFormat}: an object has no string field '${name}'; its fields are ${Object.keys(record).join(', ')}`,
     );
   };
   if (datasetFormat === 'alpaca') {
@@ -105,7 +105,7 @@ function messagesOf(item: unknown, { datasetFormat, textField }: TextSettings): 
     const turns = record.conversations ?? record.messages;
     if (!Array.isArray(turns) || !turns.length)
       throw new DataError(
-        `--dataset-format sharegpt: an object has no list 'conversations': it has ${Object.keys(record).join(', ')}`,
+        `--dataset-format sharegpt: an object has no list 'conversations'; its fields are ${Object.keys(record).join(', ')}`,
       );
     return turns.map(({ from, value, role, content }: Record<string, string>) => ({
       role: role ?? ROLES[from!] ?? from!,
@@ -115,5 +115,7 @@ function messagesOf(item: unknown, { datasetFormat, textField }: TextSettings): 
   const value = record[textField];
   if (typeof value === 'string') return [{ role: 'assistant', content: value }];
   if (Array.isArray(value) && value.every((m) => typeof m?.role === 'string')) return value as ChatMessage[];
-  throw new DataError(`the field '${textField}' of a document is ${describe(value)}: it must be a text or messages`);
+  throw new DataError(
+    `the field '${textField}' of a document is ${describe(value)}: it must be a string or a list of messages`,
+  );
 }

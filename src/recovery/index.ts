@@ -1,4 +1,4 @@
-// Recovery: a quantized student gets its quality back.
+// `tsxla/recovery`: trains LoRA adapters that restore the quality of a quantized model; perplexity; merging adapters.
 import '../tensor/index.js'; // side effect: installs the Tensor methods
 
 export { type MergeMode, type MergeReport, mergeStudent } from './merge.js';

@@ -1,10 +1,10 @@
-// Adapters into a student's weights, and what that costs: quantizing again loses some of what they learned.
+// Merges adapters into a student's weights and measures the error: quantizing again loses some of what they learned.
 
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { checkTied, namesOf } from '../lora/adapters.js';
 import { adaptersOf, type LoraLinear, mergeAndUnload } from '../lora/index.js';
-import type { Qwen3ForCausalLM } from '../models/index.js';
+import type { DecoderForCausalLM } from '../models/index.js';
 import { checkFinite } from '../nn/finite.js';
 import { skipInit } from '../nn/init.js';
 import { Linear } from '../nn/linear.js';
@@ -14,12 +14,12 @@ import { tensor } from '../tensor/create.js';
 import { logSoftmax } from '../tensor/functions.js';
 import type { Tensor } from '../tensor/tensor.js';
 
-/** requantize: layers stay as they are, with other codes. dense: every layer with an adapter becomes a plain one. */
+/** requantize: layers stay quantized, with new codes. dense: every layer with an adapter becomes a plain linear. */
 export type MergeMode = 'requantize' | 'dense';
 export interface MergeReport {
-  /** By the names of layers: how far the weight is from the sum that it should be, relative to that. */
+  /** Relative error of each merged weight, by the names of layers. */
   readonly errors: ReadonlyMap<string, number>;
-  /** What that did to the logits, on the same tokens before and after. */
+  /** The change of the logits, on fixed tokens. */
   readonly logits: {
     /** The mean KL divergence over positions, in nats. */
     readonly kl: number;
@@ -28,8 +28,8 @@ export interface MergeReport {
   };
 }
 
-/** Puts a student's adapters into its weights, for good. */
-export async function mergeStudent(model: Qwen3ForCausalLM, mode: MergeMode): Promise<MergeReport> {
+/** Merges a student's adapters into its weights. This cannot be undone. */
+export async function mergeStudent(model: DecoderForCausalLM, mode: MergeMode): Promise<MergeReport> {
   const adapters = adaptersOf(model);
   if (!adapters.size) throw new ArgumentError('mergeStudent: the model has no adapters: load some with loadAdapters');
   checkTied(model, adapters);
@@ -51,12 +51,13 @@ export async function mergeStudent(model: Qwen3ForCausalLM, mode: MergeMode): Pr
   const after = await probe(model);
   const kl = before.exp().mul(before.sub(after)).sum(-1).mean();
   const same = before.argmax(-1).eq(after.argmax(-1)).float().mean();
-  return { errors, logits: { kl: Number(await kl.item()), sameTop: Number(await same.item()) } };
+  const [lost, sameTop] = await Promise.all([kl.item(), same.item()]);
+  return { errors, logits: { kl: lost, sameTop } };
 }
 
 const TOKENS = 64;
-/** The log-probabilities of some tokens that are always the same, [tokens, V]. */
-async function probe(model: Qwen3ForCausalLM): Promise<Tensor> {
+/** Log-probabilities on a fixed sequence of tokens, [tokens, V]. */
+async function probe(model: DecoderForCausalLM): Promise<Tensor> {
   const { vocabSize, maxPositionEmbeddings } = model.config;
   const T = Math.min(TOKENS, maxPositionEmbeddings);
   const ids = Int32Array.from({ length: T }, (_, i) => (1 + i * 7919) % vocabSize);

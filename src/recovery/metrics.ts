@@ -1,4 +1,4 @@
-// The metrics of a run: one JSON object a line, in a file that a resumed run goes on with.
+// The metrics file of a run: one JSON object per line; a resumed run continues it.
 import fs from 'node:fs';
 import { FileError } from '../base/errors.js';
 import { object, parseJson, whole } from '../base/json.js';
@@ -6,18 +6,19 @@ import type { Lock } from '../base/lock.js';
 import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { replaceFiles } from '../io/file.js';
+import type { Curves } from './curves.js';
 
 export interface Metrics {
   readonly step: number;
-  /** The mean over the steps since the line before. */
+  /** The mean over the steps since the previous line. */
   readonly loss: number;
-  /** Of the last step. */
+  /** The learning rate of the last step; gradNorm is its gradient norm. */
   readonly lr: number;
   readonly gradNorm: number;
   readonly tokensPerSecond: number;
-  /** Bytes on the device. */
+  /** Bytes in use on the device. */
   readonly memory: number;
-  /** Since the run began, or was resumed. */
+  /** Seconds since the run began or was resumed. */
   readonly seconds: number;
 }
 export interface EvalMetrics {
@@ -27,22 +28,30 @@ export interface EvalMetrics {
 }
 
 const STEP = object({ step: whole() });
-/** Written only by the process that has the run's lock. */
+/** Writes metrics.jsonl and curves. Only the process that has the run's lock writes. */
 export class MetricsFile {
+  /** Whether an earlier attempt or another run has left a file. */
+  readonly #wasThere: boolean;
+
+  /** `curves` writes the same metrics for TensorBoard. */
   constructor(
     readonly path: string,
     readonly lock: Lock | undefined,
-  ) {}
+    readonly curves: Curves,
+  ) {
+    this.#wasThere = fs.existsSync(path);
+  }
 
-  /** Leaves the lines up to a step, or none: those behind it are written again. */
-  async goBackTo(step = -1): Promise<void> {
+  /** Removes the lines after a step, or all: a resumed run writes them again. */
+  async goBackTo(step: number | undefined): Promise<void> {
     if (!this.lock) return;
     this.lock.check();
-    const kept = linesOf(this.path).filter((line, i) => this.#stepOf(line, i + 1) <= step);
+    this.curves.begin(step, this.#wasThere);
+    const kept = linesOf(this.path).filter((line, i) => this.#stepOf(line, i + 1) <= (step ?? -1));
     const text = kept.map((line) => `${line}\n`).join('');
     await replaceFiles(new Map([[this.path, (write) => write(Buffer.from(text))]]));
   }
-  /** A line that a power cut has damaged is left out: the run is in its checkpoints. */
+  /** A line that a power cut has damaged is removed: the run resumes from its checkpoints. */
   #stepOf(line: string, number: number): number {
     try {
       return parseJson(line, `${this.path}, line ${number}`, STEP).step;
@@ -59,9 +68,10 @@ export class MetricsFile {
     } catch (e) {
       throw new FileError(`cannot write ${this.path}: ${messageOf(e)}`, { cause: e });
     }
+    this.curves.add(line);
   }
 }
 
-/** The whole lines of a file; the last may have been cut off. */
+/** The complete lines of a file; the last may be cut off. */
 const linesOf = (path: string): string[] =>
   (fs.existsSync(path) ? fs.readFileSync(path, 'utf8') : '').split('\n').slice(0, -1);

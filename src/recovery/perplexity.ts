@@ -1,5 +1,5 @@
-// The perplexity of a model on a text: exp of the mean loss over tokens. Logits of all positions are never held, and any number of
-// rows is one program.
+// The perplexity of a model on a text: exp of the mean loss over tokens. Logits are computed in chunks of positions, and one
+// program serves any number of rows.
 import fs from 'node:fs/promises';
 import { checkWhole } from '../base/check.js';
 import type { HostArray } from '../base/dtype.js';
@@ -8,11 +8,12 @@ import { checkOptions } from '../base/options.js';
 import { type Dataset, isDataset } from '../data/dataset.js';
 import { type DocumentOptions, documentsOf, endOfText, sourcesOf } from '../distill/cache-rows.js';
 import { inChunks, tokenLoss, wide } from '../distill/losses.js';
-import type { Qwen3ForCausalLM, Tokenizer } from '../models/index.js';
+import { findFiles } from '../io/hub-files.js';
+import type { DecoderForCausalLM, Tokenizer } from '../models/index.js';
 import { firstNonfinite, nonfiniteText, REPAIR, showNonfinite } from '../nn/finite.js';
 import type { Module } from '../nn/module.js';
 import { batchFor, readableFor } from '../spmd/parallel.js';
-import { type Compiled, compile } from '../step/step.js';
+import { type Compiled, compile, ofLibrary } from '../step/step.js';
 import { noGrad } from '../tensor/autograd.js';
 import { tensor } from '../tensor/create.js';
 import { where } from '../tensor/functions.js';
@@ -21,31 +22,31 @@ import { positionsOf } from './lessons.js';
 
 type Tokens = ArrayLike<number | bigint>;
 type Row = Tokens | Pick<HostArray, 'data'>;
-/** A row of tokens; its mask is 1 for those that are to be predicted. Default: all but the first. */
+/** A row of tokens; its mask is 1 for tokens to predict. Default: all but the first. */
 export interface PerplexityRow {
   readonly inputIds: Row;
   readonly lossMask?: Row;
 }
 export interface PerplexityOptions {
-  /** Rows at a time. Default: 4. */
+  /** Number of rows in a batch. Default: 4. */
   readonly batchSize?: number;
-  /** Rows that are done, of all. */
+  /** Called with the number of finished rows and of all rows. */
   readonly onProgress?: (done: number, total: number) => void;
 }
 export interface Perplexity {
   readonly perplexity: number;
-  /** The mean over the tokens that count, in nats. */
+  /** The mean loss over the predicted tokens, in nats. */
   readonly loss: number;
-  /** How many count. */
+  /** Number of predicted tokens. */
   readonly tokens: number;
 }
 
 /**
- * The perplexity of rows of one length: of a KD cache, of perplexityRows, or lists of tokens. The model is evaluated as it is
- * without dropout, and left in the mode that it was in. It may be called again and again while training: it compiles once.
+ * The perplexity of rows of equal length: of a KD cache, of perplexityRows, or lists of tokens. The model is evaluated in eval mode
+ * and returned to its previous mode. Repeated calls during training compile only once.
  */
 export async function evaluatePerplexity(
-  model: Qwen3ForCausalLM,
+  model: DecoderForCausalLM,
   rows: Dataset<PerplexityRow | Tokens> | readonly (PerplexityRow | Tokens)[],
   options: PerplexityOptions = {},
 ): Promise<Perplexity> {
@@ -55,7 +56,7 @@ export async function evaluatePerplexity(
   const dataset = isDataset<PerplexityRow | Tokens>(rows)
     ? rows
     : { length: rows.length, get: (i: number) => rows[i]! };
-  if (!dataset.length) throw new DataError('evaluatePerplexity: there are no rows: give it some text');
+  if (!dataset.length) throw new DataError('evaluatePerplexity: there are no rows: pass at least one');
   const size = Math.min(batchSize, dataset.length);
   const length = plain(await dataset.get(0)).ids.length;
   checkLength(length, model);
@@ -63,7 +64,7 @@ export async function evaluatePerplexity(
 }
 
 async function meanOf(
-  model: Qwen3ForCausalLM,
+  model: DecoderForCausalLM,
   dataset: Dataset<PerplexityRow | Tokens>,
   size: number,
   length: number,
@@ -91,23 +92,23 @@ async function meanOf(
     const tokens = tensor(filled.ids, { shape: [size, length], dtype: 'i32' });
     const counts = tensor(filled.mask, { shape: [size, length], dtype: 'u8' });
     const losses = run(batchFor(model, tokens), batchFor(model, counts));
-    await before; // while this batch is computed, the one before is read
+    await before; // the previous batch is read while this one is computed
     before = add(losses, filled, start);
   }
   await before;
-  if (!total) throw new DataError('evaluatePerplexity: no token is to be predicted: their mask is 0 everywhere');
+  if (!total) throw new DataError('evaluatePerplexity: no token is to be predicted: the mask is 0 everywhere');
   const loss = sum / total;
   const perplexity = Math.exp(loss);
   if (!Number.isFinite(perplexity))
     throw new DataError(
-      `evaluatePerplexity: the mean loss is ${loss.toPrecision(5)}, and its exponential, the perplexity, is ${showNonfinite(perplexity)}: the model's logits are far too large`,
+      `evaluatePerplexity: the mean loss is ${loss.toPrecision(5)}, and its exponential, the perplexity, is ${showNonfinite(perplexity)}: the model's logits are too large`,
     );
   return { perplexity, loss, tokens: total };
 }
 
-/** Why the loss of a row is not finite: a weight, or the first token where it happens. */
+/** The reason why the loss of a row is not finite: a weight, or the first token with such a loss. */
 async function lossReason(
-  model: Qwen3ForCausalLM,
+  model: DecoderForCausalLM,
   ids: Int32Array,
   mask: Uint8Array,
   row: number,
@@ -129,39 +130,41 @@ async function lossReason(
 type LossProgram = Compiled<[ids: Tensor, mask: Tensor], Tensor>;
 const programs = new WeakMap<Module, LossProgram>();
 
-/** Tokens i32[B, L] and their mask u8[B, L] to the sum of each row's losses, [B]. */
-function programOf(model: Qwen3ForCausalLM): LossProgram {
+/** The program from tokens i32[B, L] and their mask u8[B, L] to the sum of losses of each row, [B]. */
+function programOf(model: DecoderForCausalLM): LossProgram {
   const known = programs.get(model);
   if (known) return known;
   const made = compile(
-    (ids: Tensor, mask: Tensor): Tensor =>
-      noGrad(() => {
-        const loss = tokenLosses(model, ids);
-        return readableFor(model, where(mask.narrow(1, 1, loss.size(1)).ne(0), loss, 0).sum(-1));
-      }),
-    { name: 'evaluatePerplexity' },
+    ofLibrary(
+      (ids: Tensor, mask: Tensor): Tensor =>
+        noGrad(() => {
+          const loss = tokenLosses(model, ids);
+          return readableFor(model, where(mask.narrow(1, 1, loss.size(1)).ne(0), loss, 0).sum(-1));
+        }),
+    ),
+    { name: 'evaluatePerplexity', check: false },
   );
   programs.set(model, made);
   return made;
 }
 
 /** The loss of each token but the first, [B, L - 1]. */
-function tokenLosses(model: Qwen3ForCausalLM, ids: Tensor): Tensor {
+function tokenLosses(model: DecoderForCausalLM, ids: Tensor): Tensor {
   const hidden = positionsOf(model, ids);
   const rows = { h: hidden, next: ids.narrow(1, 1, ids.size(1) - 1) };
   return inChunks('evaluatePerplexity', hidden, rows, undefined, model.config.vocabSize, ({ h, next }) => ({
-    loss: tokenLoss(wide(model.lmHead.forward(h)), next),
+    loss: tokenLoss(wide(model.logits(h)), next),
   })).loss;
 }
 
-/** fn, in eval mode; each module has its own mode again afterwards. */
-async function evaluating<T>(model: Module, fn: () => Promise<T>): Promise<T> {
+/** Runs fn in eval mode and restores the mode of each module. */
+export async function evaluating<T>(model: Module, fn: () => Promise<T>): Promise<T> {
   const modes = model.modules().map((m) => [m, m.training] as const);
   model.eval();
   try {
     return await fn();
   } finally {
-    for (const [m, training] of modes) m.train(training); // the outer ones first: each says it for those inside, too
+    for (const [m, training] of modes) m.train(training); // outer modules first: train() also sets the inner ones
   }
 }
 
@@ -173,21 +176,23 @@ const plain = (row: PerplexityRow | Tokens): { ids: Tokens; mask?: Tokens } => {
   return { ids: listOf(row.inputIds), ...(row.lossMask && { mask: listOf(row.lossMask) }) };
 };
 
-function checkLength(length: number, { config }: Qwen3ForCausalLM): void {
+function checkLength(length: number, { config }: DecoderForCausalLM): void {
   const { maxPositionEmbeddings: most } = config;
   if (length > most)
-    throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the model has ${most} positions`);
+    throw new ArgumentError(`evaluatePerplexity: rows have ${length} tokens, but the model has only ${most} positions`);
   if (length < 2)
-    throw new ArgumentError(`evaluatePerplexity: rows of ${length} tokens: the first is not predicted, so 2 at least`);
+    throw new ArgumentError(
+      `evaluatePerplexity: rows have ${length} tokens: at least 2 are needed, because the first is not predicted`,
+    );
 }
 
 interface Filled {
   readonly ids: Int32Array;
   readonly mask: Uint8Array;
-  /** How many tokens count. */
+  /** Number of tokens to predict. */
   readonly counted: number;
 }
-/** A batch of so many rows; what is missing is filled up and does not count. */
+/** A batch of `size` rows; missing rows are zeros with mask 0. */
 function fill(
   rows: readonly { readonly ids: Tokens; readonly mask?: Tokens }[],
   size: number,
@@ -201,13 +206,13 @@ function fill(
     for (const [what, n] of [['tokens', row.ids.length] as const, ['masks', row.mask?.length ?? length] as const])
       if (n !== length)
         throw new DataError(
-          `evaluatePerplexity: row ${start + r} has ${n} ${what}, the first row ${length} tokens: rows have one length`,
+          `evaluatePerplexity: row ${start + r} has ${n} ${what}, the first row ${length} tokens: all rows must have the same length`,
         );
     for (let i = 0; i < length; i++) {
       const token = Number(row.ids[i]);
       if (!(token >= 0 && token < vocabSize))
         throw new DataError(
-          `evaluatePerplexity: token ${token} of row ${start + r} is out of range: the model has 0 to ${vocabSize - 1}`,
+          `evaluatePerplexity: token ${token} of row ${start + r} is out of range: the model's tokens are 0 to ${vocabSize - 1}`,
         );
       const at = r * length + i;
       ids[at] = token;
@@ -221,19 +226,19 @@ function fill(
 // ---- text
 
 export interface PerplexityTextOptions extends Omit<DocumentOptions, 'by'> {
-  /** Tokens of a row. */
+  /** Number of tokens in a row. */
   readonly sequenceLength: number;
-  /** How far the next row begins behind one; less than sequenceLength: the rest is context, and does not count again. */
+  /** Distance between the starts of rows. Tokens that the previous row had are context and not predicted again. Default: sequenceLength. */
   readonly stride?: number;
-  /** At most so many tokens of the text. */
+  /** The largest number of tokens to read. Default: all. */
   readonly maxTokens?: number;
-  /** What is a document in a text file. Default: all of it. */
+  /** What is a document in a text file. Default: 'file'. */
   readonly by?: 'file' | 'line' | 'paragraph';
 }
 
 /**
- * Rows of the text in files (.txt, .jsonl, .parquet), one document behind the other, as transformers' guide to perplexity has
- * it: windows of sequenceLength tokens, of which those count that no window before had. Of the last, padding does not.
+ * Rows of the text in files (.txt, .jsonl, .parquet), with documents concatenated as in transformers' guide to perplexity: windows
+ * of sequenceLength tokens, which predict the tokens that no earlier window had. Padding of the last window is not predicted.
  */
 export async function perplexityRows(
   files: string | readonly string[],
@@ -248,7 +253,7 @@ export async function perplexityRows(
   if (maxTokens !== Number.POSITIVE_INFINITY) checkWhole('perplexityRows: maxTokens', maxTokens, 2);
   if (stride > L)
     throw new ArgumentError(
-      `perplexityRows: a stride of ${stride} leaves tokens out: rows have ${L}; it is at most that`,
+      `perplexityRows: stride is ${stride}, which would skip tokens: it must be at most sequenceLength, which is ${L}`,
     );
   const tokens: number[] = [];
   for await (const document of documentsIn(typeof files === 'string' ? [files] : files, tokenizer, options)) {
@@ -256,13 +261,13 @@ export async function perplexityRows(
     if (tokens.length >= maxTokens) break;
   }
   if (tokens.length < 2)
-    throw new DataError(`${[files].flat().join(', ')}: the text is empty: there is nothing to predict`);
+    throw new DataError(`${[files].flat().join(', ')}: the text has fewer than 2 tokens: there is nothing to predict`);
   const length = 1 + Math.max(0, Math.ceil((tokens.length - L) / stride));
   return {
     length,
     get: (row) => {
       const start = row * stride;
-      const seen = row ? start - stride + L : 1; // by the row before; the first of all is not predicted
+      const seen = row ? start - stride + L : 1; // tokens before it were in the previous row; the very first is not predicted
       const [inputIds, lossMask] = [new Int32Array(L), new Uint8Array(L)];
       for (let i = 0; i < L && start + i < tokens.length; i++) {
         inputIds[i] = tokens[start + i]!;
@@ -283,8 +288,11 @@ async function* documentsIn(
   const { separator = endOfText(tokenizer) } = options;
   if (by === 'file' && files.every((file) => TEXT.test(file))) {
     if (!tokenizer)
-      throw new ArgumentError('there is no tokenizer.json beside the model: give token ids in a .jsonl file');
-    for (const file of files) yield tokenizer.encode(await fs.readFile(file, 'utf8'), { addSpecialTokens: false });
+      throw new ArgumentError(
+        'the model has no tokenizer.json: add one to its folder, or give token ids in a .jsonl file',
+      );
+    for (const file of await findFiles(files))
+      yield tokenizer.encode(await fs.readFile(await file.fetch(), 'utf8'), { addSpecialTokens: false });
     return;
   }
   const documents = documentsOf(files, tokenizer, { field, by: by === 'file' ? 'paragraph' : by, separator });

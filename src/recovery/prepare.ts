@@ -1,13 +1,12 @@
-// From what was asked for to a student with adapters, ready to learn. Mistakes come to light on the way, the cheap checks first.
+// Prepares a run from its settings: loads the data and the student, and adds adapters. Cheap checks come first.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { type DType, TORCH } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { sourcesOf } from '../distill/cache-rows.js';
-import { adaptersOf, addLora, loadAdapters, TARGETS } from '../lora/index.js';
-import { readFolder } from '../models/folder.js';
-import { QWEN3_TENSOR_PARALLEL, Qwen3ForCausalLM } from '../models/index.js';
-import { CHECKPOINT } from '../models/qwen3.js';
+import { resolveFile } from '../io/index.js';
+import { adaptersOf, addLora, loadAdapters } from '../lora/index.js';
+import { AutoModelForCausalLM, CHECKPOINT, type DecoderForCausalLM, readFolder } from '../models/index.js';
 import { checkFinite } from '../nn/finite.js';
 import { FactoredLinear, type Preset, type QuantLinear, quantizeModel, quantLinears } from '../quant/index.js';
 import { keepWeight } from '../quant/model.js';
@@ -33,7 +32,7 @@ import { type AdaptersToTrain, findStudent, loadStudent, type StudentForm, saveS
 import type { Workers } from './workers.js';
 
 export interface Setup {
-  readonly student: Qwen3ForCausalLM;
+  readonly student: DecoderForCausalLM;
   readonly form: StudentForm;
   readonly lesson: Lesson;
   readonly dtype: DType;
@@ -42,8 +41,8 @@ export interface Setup {
   readonly share: Share;
 }
 
-/** Measured with Qwen3-0.6B: on an H200, light takes 2% more time and a third less memory; a TPU has little memory. */
-const CHECKPOINTING = { cpu: 'none', cuda: 'light', tpu: 'full' } as const;
+/** Defaults of --gradient-checkpointing. With Qwen3-0.6B on an H200, light takes 2% more time and a third less memory. */
+const CHECKPOINTING = { cpu: 'none', cuda: 'light', tpu: 'full', mps: 'light' } as const;
 
 export async function prepare(s: Settings, workers: Workers): Promise<Setup> {
   const on = device(s.tpu ? 'tpu' : s.device);
@@ -54,17 +53,20 @@ export async function prepare(s: Settings, workers: Workers): Promise<Setup> {
     checkpoint: CHECKPOINT[s.gradientCheckpointing ?? CHECKPOINTING[on]],
   };
   const mesh = await meshFor(s, workers);
-  const split = (model: Qwen3ForCausalLM) => (mesh ? parallelize(model, mesh, QWEN3_TENSOR_PARALLEL) : model);
+  const split = (model: DecoderForCausalLM) =>
+    mesh ? parallelize(model, mesh, model.architecture.tensorParallel) : model;
   const name = s.v2Checkpoint ?? s.model;
   const source = s.v2Checkpoint ? { base: s.model } : {};
   const { folder, form } = await findStudent(name, source);
   if (s.quantize && form !== 'plain')
     throw new ArgumentError(`--quantize ${s.quantize}: ${name} is quantized already: leave it out`);
-  if (s.resumeFrom) await fs.access(s.resumeFrom).catch(() => missing('--resume-from', s.resumeFrom!));
+  if (s.resumeFrom)
+    await fs.access(await resolveFile(s.resumeFrom)).catch(() => missing('--resume-from', s.resumeFrom!));
   await sourcesOf([...(s.trainData ?? []), ...(s.evalData ?? [])]);
   const { config, tokenizer } = await readFolder(folder);
-  if (s.evalData && !tokenizer) throw new ArgumentError(`--eval-data: ${folder} has no tokenizer.json`);
-  const teacher = s.teacher ? await Qwen3ForCausalLM.fromPretrained(s.teacher, { dtype, ...layers }) : null;
+  for (const name of ['evalData', 'samplePrompt'] as const)
+    if (s[name] && !tokenizer) throw new ArgumentError(`${flagOf(name)}: ${folder} has no tokenizer.json`);
+  const teacher = s.teacher ? await AutoModelForCausalLM.fromPretrained(s.teacher, { dtype, ...layers }) : null;
   if (teacher) await checkFinite(`--teacher ${s.teacher}`, teacher);
   if (teacher) split(teacher.requiresGrad_(false));
   const lesson = await openLesson(s, config, tokenizer, teacher);
@@ -88,7 +90,7 @@ export async function prepare(s: Settings, workers: Workers): Promise<Setup> {
   return { student, form, lesson, dtype, mesh, share: await workers.share(mesh) };
 }
 
-/** The mesh that is asked for; none: one device, or all of them where XLA joins workers. */
+/** The requested mesh. Without one: all devices if XLA joins the workers, else undefined (one device). */
 async function meshFor(s: Settings, { apart, count }: Workers): Promise<Mesh | undefined> {
   const { batchSize, mesh } = s;
   const isJoined = count > 1 && !apart;
@@ -102,38 +104,38 @@ async function meshFor(s: Settings, { apart, count }: Workers): Promise<Mesh | u
   const idle = made.axisNames.find((axis) => !PARALLEL_AXES.includes(axis));
   if (idle)
     throw new ArgumentError(
-      `the mesh ${made} has an axis ${idle}, along which nothing is split here: use ${PARALLEL_AXES.join(', ')}`,
+      `the mesh ${made} has an axis ${idle}, along which nothing is split: use ${PARALLEL_AXES.join(', ')}`,
     );
-  const shares = made.sizeOf(batchAxes(made)) * (apart ? count : 1); // each worker has such a mesh
+  const shares = made.sizeOf(batchAxes(made)) * (apart ? count : 1); // each worker has its own mesh
   if (batchSize % shares)
     throw new ArgumentError(
-      `--batch-size is ${batchSize}, and in the mesh ${made}${apart ? ` of each of ${count} workers` : ''} ${shares} groups of devices have sequences of their own: ${batchSize} / ${shares} is no whole number: use ${shares * Math.ceil(batchSize / shares)}`,
+      `--batch-size is ${batchSize}, which the ${shares} groups of devices in the mesh ${made}${apart ? ` of each of ${count} workers` : ''} cannot split evenly: use ${shares * Math.ceil(batchSize / shares)}`,
     );
   return made.size > 1 ? made : undefined;
 }
 const missing = (flag: string, name: string): never => {
-  throw new ArgumentError(`${flag}: there is no ${name}`);
+  throw new ArgumentError(`${flag}: ${name} does not exist`);
 };
 
-/** The student is kept beside its adapters, which are nothing without it. A run that goes on finds it there. */
+/** Quantizes the student into the output folder: its adapters need it. A resumed run finds it there. */
 async function quantized(from: string, preset: Preset, s: Settings, workers: Workers): Promise<string> {
   const folder = studentIn(s);
   const isThere = s.resume && (await fs.stat(path.join(folder, 'config.json')).catch(() => null));
   if (workers.isFirst && !isThere) {
-    const model = await Qwen3ForCausalLM.fromPretrained(from);
+    const model = await AutoModelForCausalLM.fromPretrained(from);
     await quantizeModel(model, { preset });
     await saveStudent(folder, model);
   }
-  await workers.meet(); // the others read what the first one wrote
+  await workers.meet(); // the other workers read what the first one wrote
   return folder;
 }
 
-/** Adapters, and what else is trained; weights that stay are computed once. */
-async function adapt(model: Qwen3ForCausalLM, s: Settings, options: AdaptersToTrain): Promise<void> {
+/** Adds adapters and selects what is trained. Quantized weights that are not trained are dequantized once. */
+async function adapt(model: DecoderForCausalLM, s: Settings, options: AdaptersToTrain): Promise<void> {
   manualSeed(s.seed);
   if (!adaptersOf(model).size)
     addLora(model, {
-      targets: [...(s.mlpOnly ? [] : TARGETS.attention), ...(s.includeKProj ? ['k_proj'] : []), ...TARGETS.mlp],
+      targets: targetsOf(model, s),
       rank: s.recoveryR,
       ...(s.recoveryAlpha !== undefined && { alpha: s.recoveryAlpha }),
       ...options,
@@ -143,7 +145,7 @@ async function adapt(model: Qwen3ForCausalLM, s: Settings, options: AdaptersToTr
   const frozen = s.freezeMags ? '--freeze-mags' : s.freezeMagsMlp ? '--freeze-mags-mlp' : undefined;
   if (frozen && ![...quantLinears(model)].some(([, layer]) => layer instanceof FactoredLinear))
     throw new ArgumentError(
-      `${frozen}: ${s.v2Checkpoint ?? s.model} has no magnitudes, which the original's form has: leave it out`,
+      `${frozen}: ${s.v2Checkpoint ?? s.model} is not in the original's format and has no magnitudes: leave the flag out`,
     );
   const dtype = model.lmHead.weight.dtype;
   for (const [name, layer] of quantLinears(model)) {
@@ -152,19 +154,28 @@ async function adapt(model: Qwen3ForCausalLM, s: Settings, options: AdaptersToTr
   }
 }
 
-/** As the original has it: magnitudes are trained unless they are frozen. Those of packed students are part of their scales. */
+/** The layers that get adapters, by the architecture's names. */
+function targetsOf({ architecture: { lora, name } }: DecoderForCausalLM, s: Settings): string[] {
+  if (s.includeKProj && !lora.key.length)
+    throw new ArgumentError(
+      `--include-k-proj: ${name} computes keys in ${lora.attention[0]}, which has an adapter already: leave the flag out`,
+    );
+  return [...(s.mlpOnly ? [] : lora.attention), ...(s.includeKProj ? lora.key : []), ...lora.mlp];
+}
+
+/** As in the original, magnitudes are trained unless they are frozen. In packed students they are part of the scales. */
 const trainsMagnitudes = (name: string, layer: QuantLinear, s: Settings): layer is FactoredLinear =>
   layer instanceof FactoredLinear && !s.freezeAll && !s.freezeMags && !(s.freezeMagsMlp && name.includes('.mlp.'));
 
-/** The original's files may have adapters already, which are trained on. */
-function checkOwnAdapters(model: Qwen3ForCausalLM, s: Settings): void {
+/** Checks options against adapters that the original's files had: those are trained further. */
+function checkOwnAdapters(model: DecoderForCausalLM, s: Settings): void {
   const { rank, alpha } = [...adaptersOf(model).values()][0]!;
   const own = { recoveryR: ['rank', rank], recoveryAlpha: ['alpha', alpha] } as const;
   for (const [name, [what, value]] of Object.entries(own)) {
     const given = s[name as keyof typeof own] ?? value;
     if (given !== value)
       throw new ArgumentError(
-        `${flagOf(name)} is ${given}, but ${s.v2Checkpoint ?? s.model} has adapters of ${what} ${value}: use that`,
+        `${flagOf(name)} is ${given}, but ${s.v2Checkpoint ?? s.model} has adapters with ${what} ${value}: use ${value}`,
       );
   }
 }

@@ -1,19 +1,18 @@
-// What changes from step to step: the learning rate, and the weights of the loss's parts. Steps are the optimizer's, however many
-// batches each takes.
+// Schedules of the learning rate and of the weights of the loss. They count optimizer steps, not batches.
 import { annealed } from '../distill/index.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { Settings } from './options.js';
 
-/** As numbers on the device: other ones are no other program. */
+/** Scheduled values as tensors, so that new values need no new program. */
 export interface Schedule {
   readonly hardTop1: Tensor;
-  /** Which of the anchor's sequences is looked at. */
+  /** The index of the anchor's sequence. */
   readonly anchor: Tensor;
-  /** 0 in steps that leave it out. */
+  /** 0 in steps without the anchor. */
   readonly anchorWeight: Tensor;
 }
 
-/** Of step n, counted from 0; `anchors`: how many sequences the anchor has. */
+/** The values of step n, counted from 0. `anchors` is the number of sequences of the anchor. */
 export function scheduleAt(n: number, s: Settings, anchors: number): { readonly [K in keyof Schedule]: number } {
   return {
     hardTop1: annealed(s.hardTop1, s.hardTop1End ?? s.hardTop1, n, s.maxSteps),
@@ -23,8 +22,8 @@ export function scheduleAt(n: number, s: Settings, anchors: number): { readonly 
 }
 
 /**
- * The learning rate of step n, counted from 0, as a part of the highest: from a tenth in a line, then along half a cosine down
- * to minLrRatio, which the last step has.
+ * The learning rate of step n, counted from 0, as a fraction of the highest: a linear warm-up from a tenth, then a half cosine down
+ * to minLrRatio at the last step.
  */
 export function rateFactor(
   n: number,

@@ -1,7 +1,7 @@
-// One step of the optimizer, as one program: the gradients of all micro-batches in a loop, their norm, the update. Of several
-// workers that XLA does not join it is two programs, between which gradients meet.
+// One optimizer step as one program: the gradients of all micro-batches in a loop, their norm, the update. For several workers that
+// XLA does not join, the update is a separate program after gradients were averaged.
 import { insideModule } from '../ir/source.js';
-import type { Qwen3ForCausalLM } from '../models/index.js';
+import type { DecoderForCausalLM } from '../models/index.js';
 import { offLoop } from '../observe/rules-loop.js';
 import { clipGradNorm, type Optimizer } from '../optim/index.js';
 import { microBatches } from '../spmd/sharding.js';
@@ -18,39 +18,45 @@ import type { Settings } from './options.js';
 import type { Schedule } from './schedule.js';
 
 interface StepParts {
-  readonly model: Qwen3ForCausalLM;
+  readonly model: DecoderForCausalLM;
   readonly optimizer: Pick<Optimizer, 'step' | 'zeroGrad'>;
   readonly lesson: Pick<Lesson, 'loss'>;
   readonly anchor?: Anchor | undefined;
   readonly settings: Pick<Settings, 'accumulationSteps' | 'gradClip' | 'mixedPrecision' | 'anchorInterval'>;
 }
 export interface StepResult {
-  /** The mean over all positions of the step that count, whatever batch they are in. */
+  /** The mean over all predicted positions of the step. */
   readonly loss: Tensor;
-  /** Of all gradients, before they are clipped. */
+  /** The norm of all gradients before clipping. */
   readonly gradNorm: Tensor;
 }
-/** Takes accumulationSteps batches as one, [A B, ...]. */
+/** The input is accumulationSteps batches as one, [A B, ...]. */
 type CompiledStep = Compiled<[Batch, Schedule], StepResult>;
 export type Step = Pick<CompiledStep, 'prepare'> & ((...args: Parameters<CompiledStep>) => Promise<StepResult>);
 
 export function recoveryStep(parts: StepParts): CompiledStep {
   const { backward, update } = passesOf(parts);
-  return compile(function train(batch: Batch, now: Schedule) {
-    const loss = backward(batch, now, counted(batch).clamp({ min: 1 }));
-    return { loss, gradNorm: update() };
-  });
+  return compile(
+    function train(batch: Batch, now: Schedule) {
+      const loss = backward(batch, now, counted(batch).clamp({ min: 1 }));
+      return { loss, gradNorm: update() };
+    },
+    { check: false },
+  );
 }
 
-/** The same of workers with a share of the sequences each: what a share counts depends on what all of them have. */
+/** The step of one of several workers. Its part of the loss is weighted by the number of predicted positions of all workers. */
 export function sharedStep(parts: StepParts): Step {
   const { parameters, backward, update } = passesOf(parts);
-  const count = compile(counted);
-  const gradients = compile(function gradients(batch: Batch, now: Schedule, positions: Tensor) {
-    return backward(batch, now, positions);
-  });
+  const count = compile(counted, { check: false });
+  const gradients = compile(
+    function gradients(batch: Batch, now: Schedule, positions: Tensor) {
+      return backward(batch, now, positions);
+    },
+    { check: false },
+  );
   const mean = async (x: Tensor): Promise<number> => {
-    const value = Number(await offLoop(() => x.item()));
+    const value = await offLoop(() => x.item());
     return (await averageMetrics({ value })).value;
   };
   const run = async (...[batch, now]: Parameters<Step>): Promise<StepResult> => {
@@ -62,7 +68,7 @@ export function sharedStep(parts: StepParts): Step {
   return Object.assign(run, { prepare: ([batch, now]: Parameters<Step>) => gradients.prepare([batch, now, 1]) });
 }
 
-/** What one step is made of. `positions`: how many count in all, or in the mean share. */
+/** The parts of a step. `positions`: the number of predicted positions in all, or in the mean share. */
 function passesOf({ model, optimizer, lesson, anchor, settings }: StepParts) {
   const { accumulationSteps: A, gradClip, mixedPrecision, anchorInterval } = settings;
   const parameters = model.parameters().filter((p) => p.requiresGrad);
@@ -70,7 +76,7 @@ function passesOf({ model, optimizer, lesson, anchor, settings }: StepParts) {
     parameters,
     backward: (batch: Batch, now: Schedule, positions: Tensor): Tensor =>
       insideModule(model, () => {
-        // Each batch's mean, weighed by how many of all positions it has: the mean of the step, and its gradient.
+        // Each batch's mean, weighted by its part of all positions: the sum is the mean of the step.
         const part = (b: Batch) =>
           autocast({ dtype: 'bf16', enabled: mixedPrecision }, () => lesson.loss(model, b, now)).mul(
             counted(b).div(positions),
@@ -86,7 +92,7 @@ function passesOf({ model, optimizer, lesson, anchor, settings }: StepParts) {
     update(): Tensor {
       const gradNorm = clipGradNorm(parameters, gradClip || Number.POSITIVE_INFINITY);
       optimizer.step();
-      optimizer.zeroGrad(); // at the end: gradients are then no results of the step
+      optimizer.zeroGrad(); // at the end, so that gradients are not results of the program
       return gradNorm;
     },
   };

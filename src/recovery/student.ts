@@ -1,4 +1,4 @@
-// Students in folders, quantized or not: what recovery starts from, and what it leaves behind.
+// Loads and saves students, plain or quantized: the models that recovery trains and writes.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import type { DType } from '../base/dtype.js';
@@ -7,15 +7,24 @@ import { flag, object, optional, readJson, real, text, whole } from '../base/jso
 import { checkOptions } from '../base/options.js';
 import { readLater, stateArrays } from '../io/entries.js';
 import { type FileSet, readSet, type WriteFile } from '../io/file.js';
-import { HUB_OPTIONS } from '../io/hub.js';
-import { type ArraySource, type HubOptions, openSafetensors, openTorch, resolveModel } from '../io/index.js';
+import { isHubFile, resolveBeside } from '../io/hub-files.js';
+import { HUB_OPTIONS } from '../io/hub-repo.js';
+import {
+  type ArraySource,
+  type HubOptions,
+  openSafetensors,
+  openTorch,
+  resolveFile,
+  resolveModel,
+} from '../io/index.js';
 import { shardedFiles } from '../io/sharded.js';
 import { putAdapters } from '../lora/files.js';
 import { adaptersOf, type LoraLinear, type LoraOptions, loadAdapters } from '../lora/index.js';
+import { AutoModelForCausalLM, architectureIn } from '../models/auto.js';
 import { openModel } from '../models/folder.js';
-import { Qwen3ForCausalLM, type Qwen3Options, writeQwen3Config } from '../models/index.js';
-import { readConfig, saveModel } from '../models/pretrained.js';
-import { modelOf } from '../models/qwen3.js';
+import type { DecoderForCausalLM, DecoderOptions } from '../models/index.js';
+import { modelOf } from '../models/load.js';
+import { readConfig, saveModel, toStored } from '../models/pretrained.js';
 import { importOriginal, type OriginalConfig, originalConfig, quantLinears } from '../quant/index.js';
 import { keepWeight, namesOf } from '../quant/model.js';
 import { originalFile } from '../quant/original.js';
@@ -24,38 +33,38 @@ import { noGrad } from '../tensor/autograd.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /**
- * plain: a folder of Hugging Face's, every weight a number. packed: the same with linears of 2 or 4 bits, as `tsxla quantize`
- * writes it. original: a state dict of the recipe behind spec 000, and its config.json.
+ * plain: an unquantized Hugging Face folder. packed: the same with linears of 2 or 4 bits, as `tsxla quantize` writes it.
+ * original: a state dict of Anemll's recipe, and its config.json.
  */
 export type StudentForm = 'plain' | 'packed' | 'original';
 
-export interface StudentOptions extends Qwen3Options, HubOptions {
-  /** What it computes in. Default: that of its config.json. */
+export interface StudentOptions extends DecoderOptions, HubOptions {
+  /** The dtype of weights and activations. Default: that of its config.json. */
   readonly dtype?: DType;
-  /** For the original's files, which do not describe the model: a folder or name of the Qwen3 they were made of. */
+  /** For files of the original, which do not describe the model: the folder or hub name of the model they were made of. */
   readonly base?: string;
-  /** Quantized weights are computed now and kept, for a student whose scales are not trained. Default: true. */
+  /** Dequantize weights once and keep them, for a student whose scales are not trained. Default: true. */
   readonly materialize?: boolean;
-  /** Adapters that are put on it: a folder or file (loadAdapters). Default: those that the original's files hold. */
+  /** Adapters to load: a folder or file (loadAdapters), or false for none. Default: those in the original's files. */
   readonly adapters?: string | boolean;
-  /** How those that the original's files hold are trained. */
+  /** Training options of the adapters in the original's files. */
   readonly adapterOptions?: AdaptersToTrain;
 }
 export type AdaptersToTrain = Pick<LoraOptions, 'dropout' | 'trainNorms' | 'trainEmbeddings' | 'trainLmHead'>;
 export interface Student {
-  readonly model: Qwen3ForCausalLM;
+  readonly model: DecoderForCausalLM;
   readonly form: StudentForm;
-  /** Where its weights were: a folder, or the original's file. */
+  /** The source of its weights: a folder, or the original's file. */
   readonly path: string;
-  /** Those that came with it, by the names of their layers. */
+  /** The adapters that were loaded, by the names of their layers. */
   readonly adapters: ReadonlyMap<string, LoraLinear>;
 }
 
-/** The weights of a packed student. Not model.safetensors: others would read it and miss the weights of its linears. */
+/** The weights of a packed student. Not model.safetensors, which other libraries would read without the linears. */
 export const PACKED_FILE = 'model.packed.safetensors';
-/** Under `quantization_config`, whose method transformers looks up, and refuses one that it does not know. */
+/** `quant_method` in `quantization_config`; transformers rejects a method that it does not know. */
 const METHOD = 'tsxla';
-/** What the original calls its files, the one that is read first. */
+/** The original's file names, in the order in which they are looked for. */
 const ORIGINAL_FILES = [
   'model_state_dict.pt',
   'model_state_dict.safetensors',
@@ -65,17 +74,17 @@ const ORIGINAL_FILES = [
 ];
 const ORIGINAL_FILE = ORIGINAL_FILES[0]!;
 
-/** Reads a student of any form: from its folder, by its name on the hub, or from a file of the original's. */
+/** Loads a student of any form: from a folder, by its name on the hub, or from a file of the original. */
 export async function loadStudent(name: string, options: StudentOptions = {}): Promise<Student> {
   const own = ['dtype', 'base', 'materialize', 'adapters', 'adapterOptions'] as const;
   checkOptions('loadStudent', ['scanLayers', 'checkpoint', 'unroll', ...HUB_OPTIONS, ...own], options);
   const { materialize = true, adapters = true, adapterOptions = {} } = options;
   const found = await findStudent(name, options);
   const { form, folder, file } = found;
-  if (typeof adapters === 'string' && !(await isThere(adapters)))
-    throw new FileError(`there are no adapters ${adapters}`);
+  if (typeof adapters === 'string' && !isHubFile(adapters) && !(await isThere(adapters)))
+    throw new FileError(`adapters: ${adapters} does not exist`);
   const load = {
-    plain: () => Qwen3ForCausalLM.fromFolder(folder, options),
+    plain: () => AutoModelForCausalLM.fromFolder(folder, options),
     packed: () => loadPackedFolder(found, options),
     original: () => loadOriginalFile(found, options, adapters === true, adapterOptions),
   }[form];
@@ -85,7 +94,7 @@ export async function loadStudent(name: string, options: StudentOptions = {}): P
     const more = missing.length + unexpected.length + misshapen.length - 1;
     const [, first] = e.message.split('\n\t');
     throw new ArgumentError(
-      `${file} is of another model than ${folder}: ${first}${more ? ` In all, ${more + 1} tensors differ.` : ''} Name the model that it was made of.`,
+      `${file} does not belong to the model ${folder}: ${first}${more ? ` In all, ${more + 1} tensors differ.` : ''} Name the model that it was made of.`,
       { cause: e },
     );
   });
@@ -96,27 +105,30 @@ export async function loadStudent(name: string, options: StudentOptions = {}): P
 
 export interface FoundStudent {
   readonly form: StudentForm;
-  /** With the config.json of a Qwen3, and its tokenizer. */
+  /** The folder with the config.json of the model, and its tokenizer. */
   readonly folder: string;
-  /** With the weights, unless it is plain. */
+  /** The file with the weights, unless the form is plain. */
   readonly file: string;
-  /** The original's. */
+  /** The config.json of the original, else empty. */
   readonly config: OriginalConfig;
 }
 
-/** Which form it has. Nothing but descriptions is read. */
-export async function findStudent(name: string, options: StudentOptions = {}): Promise<FoundStudent> {
+/** Finds the form and files of a student. Only configs are read, no weights. */
+export async function findStudent(given: string, options: StudentOptions = {}): Promise<FoundStudent> {
   const hub = Object.fromEntries(Object.entries(options).filter(([key]) => HUB_OPTIONS.includes(key as 'offline')));
+  const { revision: _, ...other } = hub;
+  const name = isHubFile(given) ? await resolveFile(given, other) : given;
+  if (isHubFile(given)) await resolveBeside(given, 'config.json'); // which is read from the same folder
   const stat = await fs.stat(name).catch(() => undefined);
   const file = stat?.isFile() ? name : stat ? await originalIn(name) : undefined;
   if (file) {
     const config = await readOriginalConfig(path.dirname(file));
     if (!/\.(pt|pth|bin|safetensors)$/.test(file))
-      throw new ArgumentError(`${file} is no model: it takes a folder, or a .pt or .safetensors file of the original`);
+      throw new ArgumentError(`${file} is not a model: give a folder, or a .pt or .safetensors file of the original`);
     const base = options.base ?? (config.model_id || undefined);
     if (!base)
       throw new ArgumentError(
-        `${file} does not say what model it is of: name the Qwen3 it was made of as base, or with --model`,
+        `${file} does not name its model: pass the model that it was made of as base, or with --model`,
       );
     return { form: 'original', folder: await resolveModel(base, hub), file, config };
   }
@@ -125,14 +137,14 @@ export async function findStudent(name: string, options: StudentOptions = {}): P
   const weights = path.join(folder, quantized?.file ?? '');
   if (quantized && quantized.quant_method !== METHOD)
     throw new ArgumentError(
-      `${folder} is quantized by ${quantized.quant_method}: this reads plain folders, and those that tsxla quantize writes`,
+      `${folder} is quantized by ${quantized.quant_method}: only plain folders and those of \`tsxla quantize\` can be loaded`,
     );
   if (quantized && !quantized.file)
     throw new FileError(
       `${path.join(folder, 'config.json')}: "quantization_config.file" is missing: expected the name of a file in the same folder`,
     );
   if (quantized && !(await isThere(weights)))
-    throw new FileError(`${folder} is quantized, but its ${quantized.file} is not there: copy the whole folder`);
+    throw new FileError(`${folder} is quantized, but its file ${quantized.file} is missing: copy the whole folder`);
   return { form: quantized ? 'packed' : 'plain', folder, file: weights, config: {} };
 }
 
@@ -142,7 +154,7 @@ const isThere = (file: string): Promise<boolean> =>
     () => false,
   );
 
-/** The state dict in a folder of the original's; none, if it is the folder of a model. */
+/** The state dict in a folder of the original; undefined if it is the folder of a model. */
 async function originalIn(folder: string): Promise<string | undefined> {
   const config = await readJson(path.join(folder, 'config.json'), object({ model_type: optional(text) }));
   if (config?.model_type) return undefined;
@@ -152,7 +164,7 @@ async function originalIn(folder: string): Promise<string | undefined> {
   return one && path.join(folder, one);
 }
 
-/** What is read of the original's config.json. */
+/** The fields of the original's config.json that are read. */
 const OriginalSchema = object({
   model_id: optional(text),
   group_size: optional(whole(1)),
@@ -164,8 +176,8 @@ const OriginalSchema = object({
 const readOriginalConfig = async (folder: string): Promise<OriginalConfig> =>
   ((await readJson(path.join(folder, 'config.json'), OriginalSchema)) ?? {}) as OriginalConfig;
 
-async function loadPackedFolder({ folder, file }: FoundStudent, options: StudentOptions): Promise<Qwen3ForCausalLM> {
-  const opened = await openModel(folder, () => openSafetensors(file));
+async function loadPackedFolder({ folder, file }: FoundStudent, options: StudentOptions): Promise<DecoderForCausalLM> {
+  const opened = await openModel(folder, architectureIn, () => openSafetensors(file));
   await using weights = opened.weights;
   return await modelOf(folder, opened, options, (model) => loadPackedArrays(model, weights));
 }
@@ -175,7 +187,7 @@ async function loadOriginalFile(
   options: StudentOptions,
   adapters: boolean,
   adapterOptions: AdaptersToTrain,
-): Promise<Qwen3ForCausalLM> {
+): Promise<DecoderForCausalLM> {
   const beside = path.dirname(file);
   const open = () => (file.endsWith('.safetensors') ? openSafetensors(file) : openTorch(file, 'model_state_dict'));
   const opened = await readSet(
@@ -184,12 +196,12 @@ async function loadOriginalFile(
     ({ state }) => state[Symbol.asyncDispose](),
   );
   await using state = opened.state;
-  const load = (model: Qwen3ForCausalLM) => loadOriginal(model, state, opened.config, adapters, adapterOptions);
-  return await Qwen3ForCausalLM.fromFolder(folder, options, load);
+  const load = (model: DecoderForCausalLM) => loadOriginal(model, state, opened.config, adapters, adapterOptions);
+  return await AutoModelForCausalLM.fromFolder(folder, options, load);
 }
 
 async function loadOriginal(
-  model: Qwen3ForCausalLM,
+  model: DecoderForCausalLM,
   state: ArraySource,
   config: OriginalConfig,
   adapters: boolean,
@@ -205,20 +217,20 @@ async function loadOriginal(
 // ---- writing
 
 export interface SaveStudentOptions {
-  /** Default: 'packed' if it is quantized, else 'plain'. A quantized one becomes plain with its weights as they are. */
+  /** Default: 'packed' if the model is quantized, else 'plain'. 'plain' stores the dequantized weights of a quantized model. */
   readonly form?: StudentForm;
-  /** The folder whose tokenizer goes with it. Default: the one that the model was loaded from. */
+  /** The folder whose tokenizer is copied. Default: the one that the model was loaded from. */
   readonly tokenizerFrom?: string;
-  /** Of packed scales; f16 takes half the room of f32. Default: as they are. */
+  /** The dtype of packed scales; f16 halves their size. Default: unchanged. */
   readonly scaleDtype?: DType;
-  /** The model that the original's config.json names. Default: where it was loaded from. */
+  /** The model named in the original's config.json. Default: the folder that it was loaded from. */
   readonly modelId?: string;
 }
 
-/** Writes a folder that loadStudent reads. Adapters go into the original's files only: merge them, or save them by themselves. */
+/** Writes a folder for loadStudent. Only the original's form stores adapters; otherwise merge them, or use saveAdapters. */
 export async function saveStudent(
   folder: string,
-  model: Qwen3ForCausalLM,
+  model: DecoderForCausalLM,
   options: SaveStudentOptions = {},
 ): Promise<void> {
   checkOptions('saveStudent', ['form', 'tokenizerFrom', 'scaleDtype', 'modelId'], options);
@@ -228,17 +240,17 @@ export async function saveStudent(
     throw new ArgumentError(`saveStudent: form is '${form}': it must be plain, packed or original`);
   if (form !== 'original' && adaptersOf(model).size)
     throw new ArgumentError(
-      'saveStudent: the model has adapters: put them into its weights with mergeAndUnload, or save them with saveAdapters',
+      'saveStudent: the model has adapters: merge them into its weights with mergeAndUnload, or save them with saveAdapters',
     );
   if (form !== 'plain' && !quantized)
-    throw new ArgumentError(`saveStudent: the model is not quantized: it can be saved as plain, not as ${form}`);
-  const plain = writeQwen3Config(model.config, model.lmHead.weight.dtype);
+    throw new ArgumentError(`saveStudent: form is ${form}, but the model is not quantized: use plain`);
+  const plain = model.architecture.write(model.config, model.lmHead.weight.dtype);
   const file = (name: string, write: WriteFile): FileSet => ({
     files: new Map([[path.join(folder, name), write]]),
     remove: [],
   });
   const weights = {
-    plain: () => shardedFiles(folder, plainArrays(model)),
+    plain: () => shardedFiles(folder, toStored(plainArrays(model), model.architecture.stored)),
     packed: async () => file(PACKED_FILE, (await packedFile(model, scaleDtype ? { scaleDtype } : {})).write),
     original: async () => file(ORIGINAL_FILE, await originalFile(model)),
   }[form];
@@ -247,7 +259,7 @@ export async function saveStudent(
     packed: () => ({ ...plain, quantization_config: { quant_method: METHOD, file: PACKED_FILE } }),
     original: () => ({ ...originalConfig(model, { modelId: known }), ...adapterConfig(model) }),
   }[form];
-  const known = (await isThere(modelId)) ? path.resolve(modelId) : modelId; // wherever it is read from
+  const known = (await isThere(modelId)) ? path.resolve(modelId) : modelId; // valid from any folder
   await saveModel('saveStudent', folder, weights, {
     config: config(),
     generation: model.generationConfig,
@@ -256,14 +268,14 @@ export async function saveStudent(
   });
 }
 
-/** As the original has it. */
-function adapterConfig(model: Qwen3ForCausalLM): object {
+/** The adapters' fields of the original's config.json. */
+function adapterConfig(model: DecoderForCausalLM): object {
   const [first] = adaptersOf(model).values();
   return first ? { recovery_lora: true, recovery_r: first.rank, recovery_alpha: first.alpha } : {};
 }
 
-/** Every weight a number: those of quantized linears are computed when it is their turn. */
-function plainArrays(model: Qwen3ForCausalLM): ReturnType<typeof stateArrays> {
+/** All weights as plain arrays. Weights of quantized linears are computed when they are written. */
+export function plainArrays(model: DecoderForCausalLM): ReturnType<typeof stateArrays> {
   const { dtype } = model.lmHead.weight;
   const replaced = new Set<Tensor>();
   const weights = [...quantLinears(model)].flatMap(([name, layer]) => {

@@ -1,12 +1,16 @@
-// Recovery training: a quantized student learns, through small adapters, what a teacher or a text says. Whatever is wrong with
-// what is asked for is said before anything is compiled, and whether it fits before data is read.
+// The training loop of recovery: a quantized student learns from a teacher or a text through adapters. Wrong options are errors
+// before anything is compiled; whether the step fits into memory is known before data is read.
 import { NonfiniteError } from '../base/errors.js';
+import { messageOf } from '../base/thrown.js';
 import { type DataLoader, IterableDataset } from '../data/index.js';
 import { saveAdapters } from '../lora/index.js';
-import type { Qwen3ForCausalLM } from '../models/index.js';
+import type { DecoderForCausalLM } from '../models/index.js';
 import { offLoop } from '../observe/rules-loop.js';
+import { RunLog } from '../observe/run-log.js';
 import { AdamW, LambdaLR } from '../optim/index.js';
+import { StepProfiler } from '../profiler/index.js';
 import { device } from '../runtime/device.js';
+import { programBytes } from '../runtime/memory.js';
 import { counts } from '../runtime/program.js';
 import { batchFor } from '../spmd/index.js';
 import type { Prepared } from '../step/step.js';
@@ -21,14 +25,14 @@ import type { EvalMetrics, Metrics } from './metrics.js';
 import { failedStep, type NonfiniteValue, nonfiniteRun } from './nonfinite.js';
 import { fixed, type Settings } from './options.js';
 import { OutputFolder, studentIn } from './output.js';
-import { evaluatePerplexity, type Perplexity, perplexityRows } from './perplexity.js';
+import { evaluatePerplexity, evaluating, type Perplexity, perplexityRows } from './perplexity.js';
 import { prepare, type Setup } from './prepare.js';
 import { rateFactor, scheduleAt } from './schedule.js';
 import { recoveryStep, type Step, type StepResult, sharedStep } from './step.js';
 import type { StudentForm } from './student.js';
 import type { Workers } from './workers.js';
 
-/** What happens in a run, for progress displays and logs. */
+/** An event of a run, for progress displays and logs. */
 export type RecoveryEvent =
   | {
       readonly kind: 'student';
@@ -65,45 +69,70 @@ export type RecoveryEvent =
 
 export interface RecoveryResult {
   readonly steps: number;
-  /** Whether all steps were done; a signal ends a run before. */
+  /** Whether all steps were done; false if a signal stopped the run. */
   readonly finished: boolean;
   /** The mean of the last losses that were logged. */
   readonly loss: number | undefined;
-  /** Before the first step and after the last. */
+  /** Perplexity before the first step, after the last, and the lowest. */
   readonly perplexity?: { readonly before: number; readonly after: number; readonly best: number };
-  /** The folders of the last adapters, and of the best. */
+  /** The folder of the last adapters; `best` is that of the best. */
   readonly adapters: string;
   readonly best: string | undefined;
   readonly metrics: string;
   readonly seconds: number;
   readonly tokensPerSecond: number;
-  /** The most memory that was seen in use, in bytes. */
+  /** Peak memory in use, in bytes, sampled at each step. */
   readonly peakMemory: number;
-  /** Programs that were compiled since the student was there: for its beginnings, the step, the evaluation. */
+  /** Number of programs compiled after the student was loaded: initial values, the step, the evaluation. */
   readonly compiles: number;
 }
 
-export type Tell = (event: RecoveryEvent) => void;
+export type OnEvent = (event: RecoveryEvent) => void;
 
-export async function recover(settings: Settings, tell: Tell, workers: Workers): Promise<RecoveryResult> {
-  await using folder = await OutputFolder.open(settings, workers); // whatever happens, what was saved is on the disk
+export async function recover(settings: Settings, onEvent: OnEvent, workers: Workers): Promise<RecoveryResult> {
+  using log = workers.isFirst ? new RunLog() : undefined; // notes compiles from here on
+  await using folder = await OutputFolder.open(settings, workers); // disposing waits until checkpoints are on the disk
+  try {
+    const result = await recoverIn(folder, settings, onEvent, workers, log);
+    log?.end(result.finished ? 'finished' : 'stopped');
+    return result;
+  } catch (e) {
+    log?.end('failed', messageOf(e));
+    throw e;
+  }
+}
+
+async function recoverIn(
+  folder: OutputFolder,
+  settings: Settings,
+  onEvent: OnEvent,
+  workers: Workers,
+  log: RunLog | undefined,
+): Promise<RecoveryResult> {
+  const { profile, profileSteps: steps } = settings;
+  const profiling = { steps, rank: workers.rank, pointAt: ['models', 'nn', 'lora', 'quant', 'distill', 'recovery'] };
+  await using profiler = profile === undefined ? undefined : new StepProfiler(profile, profiling);
   const prepared = await prepare(settings, workers);
   const compiled = counts.compiled;
   const learner = new Learner(prepared, settings, workers);
-  tell({ kind: 'student', ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype });
-  tell({ kind: 'preflight', ...(await learner.preflight()) });
-  if (settings.overwrite) await folder.clear(settings); // not before all else is right
+  const student = { ...learner.sizes, form: prepared.form, device: device(), dtype: prepared.dtype };
+  log?.add('facts', student);
+  onEvent({ kind: 'student', ...student });
+  const step = await learner.preflight();
+  log?.add('facts', { stepMemory: programBytes(step.memory) });
+  onEvent({ kind: 'preflight', ...step });
+  if (settings.overwrite) await folder.clear(settings); // only after all checks have passed
   await learner.fillAnchor(); // from here on data is read
-  const run = new RecoveryRun(settings, prepared, learner, folder, tell, workers);
+  const run = new RecoveryRun(settings, prepared, learner, folder, onEvent, workers, profiler, log);
   await run.resume();
   await run.train();
   return { ...(await run.finish()), compiles: counts.compiled - compiled };
 }
 
-// ---- the student, and all that changes with it
+// ---- the student, its optimizer and its step
 
 class Learner {
-  readonly student: Qwen3ForCausalLM;
+  readonly student: DecoderForCausalLM;
   readonly lesson: Lesson;
   readonly optimizer: AdamW;
   readonly schedule: LambdaLR;
@@ -111,7 +140,7 @@ class Learner {
   readonly #anchor: Anchor | undefined;
   readonly #anchors: number;
   readonly #step: Step;
-  /** Of a step's sequences, those that this worker's program takes. */
+  /** Number of a step's sequences that this worker's program takes. */
   readonly #sequences: number;
 
   constructor({ student, lesson }: Setup, s: Settings, { apart, count }: Workers) {
@@ -135,7 +164,7 @@ class Learner {
     return { parameters: size(all), trained: size(all.filter((p) => p.requiresGrad)) };
   }
 
-  /** Compiles the step: how long that took, and what it needs. */
+  /** Compiles the step. Returns the time it took and the memory that the step needs. */
   async preflight(): Promise<Prepared> {
     await compute('setup', ...this.student.parameters(), ...tensorsIn(this.optimizer.stateDict()));
     const batch = batchFor(this.student, this.lesson.placeholder(this.#sequences));
@@ -144,7 +173,7 @@ class Learner {
   async fillAnchor(): Promise<void> {
     if (this.#anchor) await fillAnchor(this.#anchor, this.student, this.lesson);
   }
-  /** Starts step n, counted from 0. The batch is used up. */
+  /** Starts step n, counted from 0. Disposes the batch. */
   async step(n: number, batch: Batch): Promise<StepResult & { readonly lr: number }> {
     const [lr] = this.schedule.getLastLr();
     const result = await this.#step(batch, this.#scheduleAt(n));
@@ -156,7 +185,7 @@ class Learner {
     return scheduleAt(n, this.#settings, this.#anchors);
   }
 
-  /** What is trained, as checkpoints have it. */
+  /** The trained tensors, for checkpoints. */
   get trained() {
     const { student } = this;
     return {
@@ -164,7 +193,7 @@ class Learner {
         for (const entry of student.stateEntries()) if (entry.tensor.requiresGrad) yield entry;
       },
       stateDict: () => student.stateDict(),
-      loadStateDict: (state: Parameters<Qwen3ForCausalLM['loadStateDict']>[0]) =>
+      loadStateDict: (state: Parameters<DecoderForCausalLM['loadStateDict']>[0]) =>
         void student.loadStateDict(state, { strict: false }),
     };
   }
@@ -172,17 +201,17 @@ class Learner {
 const tensorsIn = (x: unknown): Tensor[] =>
   x instanceof Tensor ? [x] : x !== null && typeof x === 'object' ? Object.values(x).flatMap(tensorsIn) : [];
 
-// ---- its steps, and what is kept of them
+// ---- the steps of a run, and its files
 
-/** What a run knows of itself, in checkpoints: one that is resumed tells what one would that was never stopped. */
+/** The state of a run that is saved in checkpoints, so that a resumed run reports the same as an uninterrupted one. */
 interface Progress {
-  /** The lowest loss: by evaluation, where there is one. */
+  /** The lowest loss: of evaluations if there are any, else of training. */
   best: number;
-  /** Of the steps since the last line of the log. */
+  /** Losses of the steps since the last line of the log. */
   losses: number[];
-  /** Of that line. */
+  /** The loss in that line. */
   loss?: number;
-  /** The first perplexity, and what was found last. */
+  /** The first perplexity; `latest` is the last evaluation. */
   before?: number;
   latest?: Perplexity;
 }
@@ -191,15 +220,19 @@ class RecoveryRun {
   readonly #settings: Settings;
   readonly #learner: Learner;
   readonly #folder: OutputFolder;
-  readonly #tell: Tell;
+  readonly #onEvent: OnEvent;
   readonly #workers: Workers;
+  readonly #profiler: StepProfiler | undefined;
+  readonly #events: RunLog | undefined;
   readonly #batches: DataLoader<Readonly<Record<string, unknown>>, Batch>;
   readonly #meter: Meter;
-  /** Steps that were started. */
+  /** Number of steps that were started. */
   #step = 0;
   #last: { readonly lr: number; readonly gradNorm: Tensor } | undefined;
-  /** Losses on their way, of steps since the last line of the log. */
+  /** Losses that are still being read, of steps since the last line of the log. */
   readonly #pending: Promise<number>[] = [];
+  /** Resolves when the losses of all steps so far are in the event log. */
+  #logged: Promise<void> = Promise.resolve();
   readonly #progress: Progress = { best: Number.POSITIVE_INFINITY, losses: [] };
   #evaluate: (() => Promise<Perplexity>) | undefined;
   #stopped = false;
@@ -209,13 +242,17 @@ class RecoveryRun {
     { lesson, share, mesh }: Setup,
     learner: Learner,
     folder: OutputFolder,
-    tell: Tell,
+    onEvent: OnEvent,
     workers: Workers,
+    profiler: StepProfiler | undefined,
+    events: RunLog | undefined,
   ) {
     this.#settings = s;
+    this.#profiler = profiler;
+    this.#events = events;
     this.#learner = learner;
     this.#folder = folder;
-    this.#tell = tell;
+    this.#onEvent = onEvent;
     const order = lesson.rows instanceof IterableDataset ? {} : { shuffle: s.shuffle, seed: s.seed };
     this.#workers = workers;
     const sequences = s.batchSize * s.accumulationSteps;
@@ -227,16 +264,19 @@ class RecoveryRun {
     return this.#step === this.#settings.maxSteps;
   }
 
-  /** Goes back to the last checkpoint, if that is asked for and there is one. */
+  /** Restores the last checkpoint, if --resume is given and there is one. */
   async resume(): Promise<void> {
     const restored = this.#settings.resume ? await this.#folder.checkpoints.load(this.#states()) : undefined;
     if (restored) {
       this.#step = restored.step;
       Object.assign(this.#progress, restored.values.progress);
-      this.#tell({ kind: 'resumed', step: this.#step });
+      this.#onEvent({ kind: 'resumed', step: this.#step });
     }
-    this.#workers.ownRandom(); // all have the first one's until here
+    this.#workers.ownRandom(); // until here all workers have the state of worker 0
     await this.#folder.metrics.goBackTo(restored?.step);
+    const { output, maxSteps: steps } = this.#settings;
+    const start = { step: this.#step, steps, settings: fixed(this.#settings) };
+    this.#events?.open(output, start, () => this.#folder.check());
   }
   #states() {
     const { trained, optimizer, schedule } = this.#learner;
@@ -247,20 +287,22 @@ class RecoveryRun {
     const { logInterval, evalSteps } = this.#settings;
     this.#evaluate = await this.#evaluator();
     if (!this.#progress.latest) await this.#measure();
+    if (!this.#step) await this.#sample('before');
     this.#meter.start(this.#step);
     for await (const batch of this.#epochs()) {
-      await this.#take(batch);
+      const take = () => this.#take(batch);
+      await (this.#profiler ? this.#profiler.step(this.#step + 1, take) : take());
       if (this.#ended || this.#step % logInterval === 0) await this.#log();
       if (this.#ended || (evalSteps && this.#step % evalSteps === 0)) await this.#measure();
       await this.#save();
     }
   }
   async *#epochs(): AsyncGenerator<Batch> {
-    const goesOn = () => !this.#ended && !this.#stopped;
-    while (goesOn())
+    const isRunning = () => !this.#ended && !this.#stopped;
+    while (isRunning())
       for await (const batch of this.#batches) {
         yield batch;
-        if (!goesOn()) return;
+        if (!isRunning()) return;
       }
   }
 
@@ -269,32 +311,38 @@ class RecoveryRun {
     const { shape } = batch.inputIds;
     const step = this.#step + 1;
     const begun = performance.now();
-    const tell = (phase: 'collated' | 'started' | 'done', loss: { readonly loss?: number } = {}) => {
+    const onPhase = (phase: 'collated' | 'started' | 'done', loss: { readonly loss?: number } = {}) => {
       const seconds = phase === 'collated' ? 0 : (performance.now() - begun) / 1e3;
-      if (verbose) this.#tell({ kind: 'step', step, phase, shape, seconds, ...loss });
+      if (verbose) this.#onEvent({ kind: 'step', step, phase, shape, seconds, ...loss });
     };
-    tell('collated');
+    onPhase('collated');
     const { loss, gradNorm, lr } = await this.#learner.step(this.#step, batch).catch(async (e: unknown) => {
       throw e instanceof NonfiniteError ? await failedStep(step, e, this.#folder) : e;
     });
     this.#step = step;
     this.#last = { lr, gradNorm };
-    tell('started');
-    const value = offLoop(() => loss.item()).then(Number); // not awaited: the loop goes on
-    value.then((x) => this.#meter.step(step, x)).catch(() => {}); // a rejection surfaces where `value` is awaited
+    onPhase('started');
+    const value = offLoop(() => loss.item()); // not awaited: the loop continues
+    const before = this.#logged;
+    const log = async (x: number) => {
+      await before; // losses may arrive in another order than their steps
+      this.#events?.step(step, x, this.#meter.step(step, x));
+    };
+    this.#logged = value.then(log).catch(() => {}); // a rejection surfaces where `value` is awaited
     this.#pending.push(value);
-    if (verbose) tell('done', { loss: await value });
+    if (verbose) onPhase('done', { loss: await value });
     this.#meter.memory((await getMemoryInfo()).bytesUsed);
-    this.#tell({ kind: 'progress', step, steps, lr, ...this.#meter.now });
-    await this.#pending.at(-2); // one step ahead of the device: it need not wait for the host, and batches do not pile up
+    this.#onEvent({ kind: 'progress', step, steps, lr, ...this.#meter.now });
+    await this.#pending.at(-2); // one step ahead of the device: it does not wait for the host, and batches do not pile up
   }
-  /** Waits for the losses of all steps. What is kept after it is good: they are finite, and so is the last update. */
+  /** Waits for the losses of all steps and throws unless they and the last gradient norm are finite: called before each save. */
   async #settle(): Promise<number> {
     const [first, losses] = [this.#step + 1 - this.#pending.length, await Promise.all(this.#pending.splice(0))];
     const bad = losses.findIndex((loss) => !Number.isFinite(loss));
     if (bad >= 0) throw await this.#nonfinite({ what: 'loss', step: first + bad, value: losses[bad]! });
     this.#progress.losses.push(...losses);
-    const gradNorm = Number(await this.#last!.gradNorm.item());
+    await this.#logged;
+    const gradNorm = await this.#last!.gradNorm.item();
     if (!Number.isFinite(gradNorm))
       throw await this.#nonfinite({ what: 'norm of the gradients', step: this.#step, value: gradNorm });
     return gradNorm;
@@ -311,7 +359,7 @@ class RecoveryRun {
     const line = { step, loss, lr, gradNorm, tokensPerSecond, memory, seconds };
     this.#progress.loss = loss;
     this.#folder.metrics.add(line);
-    this.#tell({ kind: 'log', ...line });
+    this.#onEvent({ kind: 'log', ...line });
     if (!this.#evaluate) await this.#keepBest(loss);
   }
   async #measure(): Promise<void> {
@@ -321,9 +369,18 @@ class RecoveryRun {
     this.#progress.before ??= found.perplexity;
     this.#progress.latest = found;
     this.#folder.metrics.add(line);
-    this.#tell({ kind: 'eval', ...line });
+    this.#onEvent({ kind: 'eval', ...line });
     await this.#keepBest(found.loss);
     this.#meter.skip();
+  }
+  /** Logs how the student currently continues the prompt. */
+  async #sample(title: string): Promise<void> {
+    const { samplePrompt: prompt, seed } = this.#settings;
+    if (prompt === undefined || !this.#folder.writes) return;
+    const options = { maxNewTokens: SAMPLE_TOKENS, temperature: 0.7, seed };
+    const { student } = this.#learner;
+    const [sample] = await evaluating(student, () => student.generate(prompt, options));
+    this.#events?.sample({ title, prompt, text: sample!.text });
   }
   async #evaluator(): Promise<(() => Promise<Perplexity>) | undefined> {
     const { evalData, evalSamples, textField: field, batchSize } = this.#settings;
@@ -332,7 +389,7 @@ class RecoveryRun {
     const { sequenceLength } = lesson;
     const maxTokens = evalSamples ? { maxTokens: evalSamples * sequenceLength } : {};
     const rows = await perplexityRows(evalData, student.tokenizer, { sequenceLength, field, ...maxTokens });
-    const onProgress = (done: number, total: number) => this.#tell({ kind: 'evaluating', done, total });
+    const onProgress = (done: number, total: number) => this.#onEvent({ kind: 'evaluating', done, total });
     return () => evaluatePerplexity(student, rows, { batchSize, onProgress });
   }
 
@@ -346,10 +403,10 @@ class RecoveryRun {
     const { quantize, model } = this.#settings;
     return saveAdapters(this.#learner.student, folder, { baseModel: quantize ? studentIn(this.#settings) : model });
   }
-  /** A checkpoint, when it is time for one. */
+  /** Saves a checkpoint if one is due. */
   async #save(): Promise<void> {
     const { checkpoints } = this.#folder;
-    const stop = await this.#workers.any(checkpoints.isTold); // behind the same step, all of them
+    const stop = await this.#workers.any(checkpoints.isTold); // all workers stop after the same step
     if (this.#ended || stop || checkpoints.isDue(this.#step)) {
       await this.#settle();
       this.#folder.check();
@@ -366,7 +423,8 @@ class RecoveryRun {
     const { adapters, best, metrics } = this.#folder.paths;
     await this.#folder.checkpoints.done();
     if (this.#folder.writes) await this.#saveAdapters(adapters);
-    if (this.#stopped) this.#tell({ kind: 'stopped', step: this.#step });
+    if (this.#ended) await this.#sample('after');
+    if (this.#stopped) this.#onEvent({ kind: 'stopped', step: this.#step });
     const { loss, before, latest, best: lowest } = this.#progress;
     const { tokensPerSecond, seconds, peakMemory } = this.#meter.now;
     return {
@@ -383,4 +441,5 @@ class RecoveryRun {
     };
   }
 }
+const SAMPLE_TOKENS = 96;
 const mean = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length;

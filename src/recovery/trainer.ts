@@ -1,9 +1,11 @@
-// Recovery training as one asks for it: in this process, or by several workers under the trainer, here or on a Ray cluster.
-// What workers keep is the run's own folder: checkpoints, adapters and metrics are those of a run in one process.
+// The entry point of recovery training: runs it in this process, or by several workers under TorchTrainer, here or on a Ray
+// cluster. The output folder of workers is the same as that of a run in one process.
 import fs from 'node:fs';
 import path from 'node:path';
 import { env } from '../base/env.js';
 import { ArgumentError } from '../base/errors.js';
+import { object, parseJson, text, whole } from '../base/json.js';
+import { notice } from '../base/log.js';
 import { onSignals, STOP_SIGNALS } from '../base/signals.js';
 import { deviceNamed } from '../runtime/device.js';
 import {
@@ -17,68 +19,81 @@ import {
 import { asWorker } from '../train/worker.js';
 import { flagOf, placed, type RecoveryOptions, type Settings, settle } from './options.js';
 import { clearedIn, pathsIn } from './output.js';
-import { type RecoveryResult, recover, type Tell } from './train.js';
+import { type OnEvent, type RecoveryResult, recover } from './train.js';
 import { ALONE, workersHere } from './workers.js';
 
-/** How workers of a cluster are told what is asked for: their folder is another one, so paths are whole. */
-const ASKED = 'TSXLA_RECOVERY';
+/** The variable that passes the settings to workers of a cluster, with absolute paths: their working directory differs. */
+const SETTINGS_ENV = 'TSXLA_RECOVERY';
 
 /**
- * With several workers `tell` is called in the first of them: each runs the script again up to here. `ray`: how the run is
- * submitted to a cluster.
+ * Trains recovery adapters. With several workers each runs the script again up to this call, and `onEvent` is called in the first
+ * of them. `ray` has options for submitting the run to a cluster.
  */
 export async function trainRecoveryLora(
   options: RecoveryOptions,
-  tell: Tell = () => {},
+  onEvent: OnEvent = () => {},
   ray: RayOptions = {},
 ): Promise<RecoveryResult> {
-  const asked = env(ASKED);
-  const settings = asked ? (JSON.parse(asked) as Settings) : settle(options);
+  const asked = env(SETTINGS_ENV);
+  const settings = asked
+    ? (parseJson(asked, SETTINGS_ENV, object({ model: text, workers: whole(1) })) as Settings)
+    : settle(options);
   const [idle] = settings.ray ? [] : Object.keys(ray);
   if (idle) throw new ArgumentError(`${flagOf(idle)} does nothing without --ray: leave it out`);
-  return settings.workers > 1 || settings.ray ? byWorkers(settings, tell, ray) : recover(settings, tell, ALONE);
+  await using _board = settings.board && !asked ? await openBoard(settings) : undefined;
+  return settings.workers > 1 || settings.ray
+    ? await byWorkers(settings, onEvent, ray)
+    : await recover(settings, onEvent, ALONE);
 }
 
-async function byWorkers(settings: Settings, tell: Tell, ray: RayOptions): Promise<RecoveryResult> {
+/** --board: the page shows the run until it ends. */
+async function openBoard({ output }: Settings): Promise<AsyncDisposable> {
+  const { serveBoard } = await import('../board/index.js');
+  const board = await serveBoard([output]);
+  notice(`the run is shown at ${board.url}`);
+  return board;
+}
+
+async function byWorkers(settings: Settings, onEvent: OnEvent, ray: RayOptions): Promise<RecoveryResult> {
   const { workers, ray: address, topology, maxFailures, output } = settings;
   const asked = settings.tpu || topology ? 'tpu' : settings.device === 'auto' ? env('PJRT_DEVICE') : settings.device;
   const device = deviceNamed(asked ?? 'cpu');
   const [useTpu, useGpu] = [device === 'tpu', device === 'cuda'];
   if (!useTpu && !useGpu && settings.batchSize % workers)
     throw new ArgumentError(
-      `--batch-size is ${settings.batchSize}, of which each of ${workers} workers has a share, and ${settings.batchSize} / ${workers} is no whole number: use ${settings.resume ? 'a number of --workers that divides it' : workers * Math.ceil(settings.batchSize / workers)}`,
+      `--batch-size is ${settings.batchSize}, which ${workers} workers cannot split evenly: use ${settings.resume ? 'a number of --workers that divides it' : workers * Math.ceil(settings.batchSize / workers)}`,
     );
   const trainer = new TorchTrainer({
-    trainLoopPerWorker: () => work(settings, tell),
+    trainLoopPerWorker: () => work(settings, onEvent),
     scalingConfig: { numWorkers: workers, useTpu, useGpu, ...(topology !== undefined && { topology }) },
-    // Beside what the run itself keeps.
+    // The trainer's own folder, inside the run's.
     runConfig: {
       name: path.basename(path.resolve(output)).replace(/[^\w.-]+|^\W+/g, '_'),
       storagePath: path.join(output, 'workers'),
       failureConfig: { maxFailures },
     },
     ...(address !== undefined && { address }),
-    ray: { ...ray, env: { ...ray.env, [ASKED]: JSON.stringify(placed(settings)) } },
+    ray: { ...ray, env: { ...ray.env, [SETTINGS_ENV]: JSON.stringify(placed(settings)) } },
   });
-  if (!asWorker) fs.rmSync(clearedIn(settings), { force: true }); // an earlier run's: workers need this one's
+  if (!asWorker) fs.rmSync(clearedIn(settings), { force: true }); // one of an earlier run
   const { metrics } = await leavingToWorkers(() => trainer.fit());
-  if (!metrics) throw new ArgumentError(`the workers have ended, and reported nothing: ${output} has what they saved`);
+  if (!metrics) throw new ArgumentError(`the workers ended without reporting a result; ${output} has what they saved`);
   return resultOf(metrics, settings);
 }
 
-/** What a worker does. */
-async function work(settings: Settings, tell: Tell): Promise<void> {
+/** The training loop of a worker. */
+async function work(settings: Settings, onEvent: OnEvent): Promise<void> {
   const workers = workersHere();
-  const goesOn = getContext().attempt > 0 && (!settings.overwrite || fs.existsSync(clearedIn(settings)));
+  const resumes = getContext().attempt > 0 && (!settings.overwrite || fs.existsSync(clearedIn(settings)));
   const result = await recover(
-    goesOn ? { ...settings, resume: true, overwrite: false } : settings,
-    workers.isFirst ? tell : () => {},
+    resumes ? { ...settings, resume: true, overwrite: false } : settings,
+    workers.isFirst ? onEvent : () => {},
     workers,
   );
   await report(numbersOf(result));
 }
 
-/** A signal is the workers' affair: they save and leave, and their result is that of a run that was stopped. */
+/** Lets workers handle SIGINT and SIGTERM: they save and leave, and report the result of a stopped run. */
 async function leavingToWorkers(run: () => ReturnType<TorchTrainer['fit']>): ReturnType<TorchTrainer['fit']> {
   const unlisten = onSignals(STOP_SIGNALS, () => {});
   try {
@@ -91,7 +106,7 @@ async function leavingToWorkers(run: () => ReturnType<TorchTrainer['fit']>): Ret
   }
 }
 
-/** A result as workers report it. */
+/** A result as metrics, for report(). */
 function numbersOf({ perplexity: p, ...r }: RecoveryResult): Metrics {
   return {
     ...{ steps: r.steps, finished: Number(r.finished), hasBest: Number(r.best !== undefined) },

@@ -1,4 +1,4 @@
-// Who else learns: a run is one process, or one of several workers under the trainer (trainer.ts).
+// The workers of a recovery run: a single process, or one of several workers under the trainer (trainer.ts).
 import type { Mesh } from '../ir/mesh.js';
 import type { Share } from '../spmd/index.js';
 import { tensor } from '../tensor/create.js';
@@ -9,21 +9,23 @@ import { currentLoop } from '../train/loop.js';
 
 export interface Workers {
   readonly isFirst: boolean;
+  readonly rank: number;
   readonly count: number;
-  /** Each has a student of its own and a share of every batch; gradients meet between programs (CPUs). Else XLA joins them. */
+  /** Each worker has its own copy of the student and gradients are averaged between programs (CPUs). Else XLA joins the workers. */
   readonly apart: boolean;
-  /** Which part of every batch this one loads. */
+  /** The part of every batch that this worker loads. */
   share(mesh: Mesh | undefined): Promise<Share>;
-  /** From here on this one draws its own random numbers. */
+  /** Gives this worker its own random numbers from now on. */
   ownRandom(): void;
-  /** Whether one of them says so. */
+  /** Whether `says` is true in any worker. */
   any(says: boolean): Promise<boolean>;
-  /** Waits until all are here. */
+  /** Waits until all workers have called it. */
   meet(): Promise<void>;
 }
 
 export const ALONE: Workers = {
   isFirst: true,
+  rank: 0,
   count: 1,
   apart: false,
   share: async () => ({ index: 0, count: 1 }),
@@ -32,17 +34,18 @@ export const ALONE: Workers = {
   meet: async () => {},
 };
 
-/** Those of the training loop that is under way. */
+/** The workers of the running training loop. */
 export function workersHere(): Workers {
   const { context, spec, isApart: apart } = currentLoop('trainRecoveryLora');
   const { rank, worldSize: count } = context;
   return {
     isFirst: rank === 0,
+    rank,
     count,
     apart,
     share: (mesh) => shareOf(spec, context, mesh),
     ownRandom: () => {
-      // The key is another one, the counter that of all.
+      // A different key; the counter stays that of all workers.
       if (apart && rank)
         defaultGenerator.setState(defaultGenerator.state.add(tensor([0, rank, 0, 0], { dtype: 'u32' })));
     },
