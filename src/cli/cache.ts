@@ -19,14 +19,14 @@ import {
 
 const print = (line: string) => void process.stdout.write(`${line}\n`);
 const printJson = (value: unknown) => print(JSON.stringify(value, null, 2));
-const SHORT = 12; // characters of a key that tell programs apart
+const SHORT = 12; // characters of a key that are shown
 
 export function cacheCommand(): Command {
   const command = new Command('cache');
   const json = () => new Option('--json', 'print as JSON');
   command
     .command('list', { isDefault: true })
-    .description('list the programs, the last used first')
+    .description('list the programs, most recently used first')
     .addOption(json())
     .action(async ({ json }: { json?: true }) => {
       const folder = programsDir();
@@ -37,17 +37,17 @@ export function cacheCommand(): Command {
     });
   command
     .command('explain')
-    .description('tell what a program is, or what differs between two')
+    .description('describe a program, or the differences between two')
     .addArgument(new Argument('<key>', 'the key, or its first characters'))
     .addArgument(new Argument('[other]', 'another key'))
-    .option('--text', 'print its StableHLO and nothing else')
+    .option('--text', 'print only its StableHLO')
     .addOption(json())
     .action(async (key: string, other: string | undefined, { json, text }: { json?: true; text?: true }) => {
       const stored = await find(key);
       if (other) {
         const found = differences(stored, await find(other));
         if (json) printJson(found);
-        else print(found.map(showDifference).join('\n') || 'they are the same program');
+        else print(found.map(showDifference).join('\n') || 'both are the same program');
       } else if (text) print(stored.text());
       else if (json) printJson(stored.header);
       else print(describe(stored));
@@ -55,8 +55,12 @@ export function cacheCommand(): Command {
   command
     .command('prune')
     .description('remove the least recently used programs')
-    .addOption(new Option('--size <size>', 'until the rest is no larger (500MB, 2GiB)').argParser(size))
-    .addOption(new Option('--older-than <age>', 'those not used for so long (30d, 12h)').argParser(age))
+    .addOption(
+      new Option('--size <size>', 'remove programs until the rest is no larger than this (500MB, 2GiB)').argParser(
+        size,
+      ),
+    )
+    .addOption(new Option('--older-than <age>', 'remove programs not used for this long (30d, 12h)').argParser(age))
     .addOption(json())
     .action(async ({ size, olderThan, json }: { size?: number; olderThan?: number; json?: true }) => {
       const limit = size ?? (olderThan === undefined ? cacheLimit() : Number.POSITIVE_INFINITY);
@@ -72,14 +76,14 @@ export function cacheCommand(): Command {
 }
 
 function size(text: string): number {
-  const bytes = /[a-z]/i.test(text) ? parseBytes(text) : undefined; // 5 of what?
-  return bytes ?? refuse('not a size: write 500MB or 2GiB');
+  const bytes = /[a-z]/i.test(text) ? parseBytes(text) : undefined; // a number without a unit is refused
+  return bytes ?? refuse('not a size: write it as 500MB or 2GiB');
 }
 
 const UNITS: Readonly<Record<string, number>> = { s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 }; // ms
 function age(text: string): number {
   const found = /^(\d+(?:\.\d+)?)([smhdw])$/.exec(text);
-  return found ? Number(found[1]) * UNITS[found[2]!]! : refuse('not an age: write 30d, 12h or 45m');
+  return found ? Number(found[1]) * UNITS[found[2]!]! : refuse('not an age: write it as 30d, 12h or 45m');
 }
 
 function refuse(what: string): never {
@@ -91,11 +95,11 @@ function report(removed: Removed, json?: true): void {
   else print(`removed ${plural(removed.entries, 'program')}, ${bytes(removed.bytes)}`);
 }
 
-/** The entry whose key begins so. */
+/** The entry whose key starts with this prefix. */
 async function find(prefix: string): Promise<Stored> {
   const folder = programsDir();
   const keys = (await listEntries(folder)).map((e) => e.key).filter((key) => key.startsWith(prefix.toLowerCase()));
-  if (keys.length > 1) throw new ArgumentError(`${keys.length} keys begin with ${prefix}: write more of it`);
+  if (keys.length > 1) throw new ArgumentError(`${keys.length} keys begin with ${prefix}: give more characters`);
   const stored = keys[0] && (await readEntry(folder, keys[0]));
   return stored || noSuch(prefix, folder);
 }

@@ -1,4 +1,4 @@
-// `tsxla doctor`: does it work here, and if not, what to do.
+// `tsxla doctor`: checks whether tsxla works on this machine, and what to do if not.
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { bytes, columns, plural, seconds } from '../base/format.js';
@@ -20,7 +20,7 @@ function show(r: Report): string {
   return [
     columns(
       [
-        ['tsxla', `${r.tsxla}, Node ${r.node}, ${r.platform}`],
+        ['tsxla', `${r.tsxla}, ${r.runtime}, ${r.platform}`],
         ['machine', `${plural(r.cores, 'core')}, ${bytes(r.memory.free)} of ${bytes(r.memory.total)} memory free`],
         ['default', `${device} (${why})`],
       ],

@@ -1,8 +1,8 @@
-// Empty values on the command line: `--outputs "$FILE"` where FILE is not set. They would count as left out.
+// Refuses empty values on the command line (`--outputs "$FILE"` with FILE not set), which would count as left out.
 import type { Command } from 'commander';
 import { ArgumentError } from '../base/errors.js';
 
-/** Has every command refuse them, but for options that take a text, which may be empty. */
+/** Makes every command refuse them, except for options that take a text, which may be empty. */
 export function refuseEmpty(program: Command): void {
   program.hook('preAction', (_, command) => {
     for (const option of command.options) {

@@ -26,23 +26,31 @@ export function evalPerplexityCommand(): Command {
   const command = new Command('eval-perplexity')
     .requiredOption(
       '-m, --model <name>',
-      'a folder, quantized or not, a name on the Hugging Face hub, or a file of the original',
+      'a model folder (quantized or not), a name on the Hugging Face hub, or a file of the original',
     )
-    .option('--base <name>', "for the original's files: the Qwen3 that they were made of")
-    .option('-a, --adapters <path>', 'put these adapters on it: a folder of PEFT, or a file')
-    .requiredOption('-d, --data <files...>', '.txt, .jsonl or .parquet files, or the folder of a KD cache')
-    .addOption(number('-l, --sequence-length <n>', 'tokens of a row; 1024 unless told, or what the model has'))
-    .addOption(number('--stride <n>', 'how far rows are apart; less than their length: the rest is context'))
-    .addOption(number('-b, --batch-size <n>', 'rows at a time').default(4))
-    .addOption(number('--max-tokens <n>', 'at most so many tokens of the text'))
+    .option('--base <name>', "for the original's files: the model they were made from")
+    .option('-a, --adapters <path>', 'adapters to load onto the model: a PEFT folder, or a file')
+    .requiredOption(
+      '-d, --data <files...>',
+      '.txt, .jsonl or .parquet files, hf://datasets/OWNER/NAME/PATTERN, or the folder of a KD cache',
+    )
+    .addOption(number('-l, --sequence-length <n>', 'tokens per row. Default: 1024, or the most positions of the model'))
+    .addOption(
+      number(
+        '--stride <n>',
+        'tokens from one row to the next; if less than the row length, the overlap is context only',
+      ),
+    )
+    .addOption(number('-b, --batch-size <n>', 'rows per batch').default(4))
+    .addOption(number('--max-tokens <n>', 'the most tokens of the text to read'))
     .option('--field <name>', 'the field or column with the text, tokens or messages', 'text')
     .addOption(
-      new Option('--by <unit>', 'what is a document in a .txt file')
+      new Option('--by <unit>', 'what counts as a document in a .txt file')
         .choices(['file', 'line', 'paragraph'])
         .default('file'),
     )
     .addOption(dtypeOption())
-    .option('--no-scan-layers', 'the layers one by one: compiles slower, may run faster')
+    .option('--no-scan-layers', 'unroll the layers instead of a loop: compiles slower, may run faster')
     .option('--json', 'print one JSON object at the end')
     .action(run);
   return withDevice(command);
@@ -61,7 +69,7 @@ async function run({
   const { evaluatePerplexity, findStudent, loadStudent } = await import('../recovery/index.js');
   const started = performance.now();
   const from = { ...(base && { base }), ...(adapters && { adapters }), onProgress: fetchProgress() };
-  const rows = await rowsOf(await findStudent(name, from), options); // what is wrong with them is known before anything is loaded
+  const rows = await rowsOf(await findStudent(name, from), options); // errors in them are found before a model is loaded
   const { model } = await loadStudent(name, { ...from, ...computeIn(dtype), scanLayers });
   const tell = progress('eval-perplexity', String, () => ' rows');
   const result = await evaluatePerplexity(model, rows, { batchSize, onProgress: tell });
@@ -88,19 +96,20 @@ export async function rowsOf(
   }: Pick<Options, 'data'> & Partial<Pick<Options, 'sequenceLength' | 'stride' | 'maxTokens' | 'field' | 'by'>>,
 ) {
   const { perplexityRows } = await import('../recovery/index.js');
-  const { readFolder } = await import('../models/folder.js');
+  const { readFolder } = await import('../models/index.js');
+  const { isHubFolder } = await import('../io/hub-files.js');
   const { config, tokenizer } = await readFolder(folder);
   const one = data.length === 1 ? await fs.stat(data[0]!).catch(() => undefined) : undefined;
-  if (one?.isDirectory()) {
+  if (one?.isDirectory() || (data.length === 1 && isHubFolder(data[0]!))) {
     for (const [flag, given] of Object.entries({ 'sequence-length': sequenceLength, stride, 'max-tokens': maxTokens }))
       if (given !== undefined)
-        throw new ArgumentError(`--${flag} is for text, and ${data[0]} is a KD cache: leave it out`);
+        throw new ArgumentError(`--${flag} applies to text, but ${data[0]} is a KD cache: leave it out`);
     const { KDCacheDataset } = await import('../distill/index.js');
     return KDCacheDataset.open(data[0]!, { expect: { tokenizer: tokenizer?.hash, vocabSize: config.vocabSize } });
   }
   const { maxPositionEmbeddings: most } = config;
   if (sequenceLength !== undefined && sequenceLength > most)
-    throw new ArgumentError(`--sequence-length is ${sequenceLength}: the model has ${most} positions`);
+    throw new ArgumentError(`--sequence-length is ${sequenceLength}, but the model has ${most} positions`);
   return perplexityRows(data, tokenizer, {
     sequenceLength: sequenceLength ?? Math.min(DEFAULT_LENGTH, most),
     ...(stride !== undefined && { stride }),

@@ -1,4 +1,4 @@
-// `tsxla hlo`: runs StableHLO text as it is, or compiles it for devices that are not here.
+// `tsxla hlo`: runs a StableHLO module, or compiles it for devices this machine lacks.
 import fs from 'node:fs/promises';
 import { Command, Option } from 'commander';
 import { type ArrayType, DTYPES, show, sizeOf, type TypedArray } from '../base/dtype.js';
@@ -9,7 +9,7 @@ import { messageOf } from '../base/thrown.js';
 import { type HostArray, readSafetensors, writeSafetensors } from '../io/index.js';
 import { type Buffer, devicesOf, type LoadedExecutable, type MemoryStats } from '../pjrt/index.js';
 import { type AheadOfTime, compileAhead, memoryShortage } from '../plan/index.js';
-import type { DeviceType } from '../plugins/index.js';
+import { DEVICE_TYPES, type DeviceType } from '../plugins/index.js';
 import { chooseDevice, MOST_CPU_DEVICES, openClient } from '../runtime/device.js';
 import { count, duration, whole } from './numbers.js';
 import { progress } from './progress.js';
@@ -20,23 +20,24 @@ export function hloCommand(): Command {
     .command('run')
     .description('compile a module and run it')
     .argument('<file>', 'StableHLO, as text (.mlir) or bytecode')
-    .addOption(
-      new Option('--device <device>', 'where to run it').choices(['auto', 'cpu', 'cuda', 'tpu']).default('auto'),
-    )
-    .option('--repeat <n>', 'run it n times and time them; results take the place of the inputs they alias', count, 1)
-    .option('--random-inputs', 'floats from a normal distribution, whole numbers from 0 to 15')
-    .option('--seed <n>', 'of the random inputs', whole, 0)
+    .addOption(new Option('--device <device>', 'where to run it').choices(['auto', ...DEVICE_TYPES]).default('auto'))
+    .option('--repeat <n>', 'run it n times and report the times; results replace the inputs they alias', count, 1)
+    .option('--random-inputs', 'random inputs: floats from a normal distribution, integers from 0 to 15')
+    .option('--seed <n>', 'seed of the random inputs', whole, 0)
     .addOption(new Option('--inputs <file>', 'a safetensors file with arg0, arg1, ...').conflicts('randomInputs'))
-    .option('--outputs <file>', 'where to write out0, out1, ... as safetensors (out0.device1, ... of several devices)')
-    .option('--hlo <file>', 'where to write the program as XLA optimized it')
+    .option(
+      '--outputs <file>',
+      'write out0, out1, ... to this safetensors file (out0.device1, ... with several devices)',
+    )
+    .option('--hlo <file>', 'write the program as optimized by XLA to this file')
     .option('--json', 'print the report as JSON')
     .action(run);
   hlo
     .command('compile')
-    .description('compile a module for a TPU that is not here: memory, cost, device kinds')
+    .description('compile a module for a TPU without having one: memory, cost, device kinds')
     .argument('<file>', 'StableHLO, as text (.mlir) or bytecode')
     .requiredOption('--topology <name>', 'such as v6e:2x2, v5e:1x1, v5p:2x2x1, v4:2x2x1, tpu7x:2x2x1')
-    .option('--timeout <seconds>', 'give up after this long', duration)
+    .option('--timeout <seconds>', 'give up after this time', duration)
     .option('--json', 'print the report as JSON')
     .action(compile);
   return hlo;
@@ -105,14 +106,14 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   client.dispose();
 }
 
-/** The CPU appears as as many devices as the module is split over. */
+/** The number of virtual CPU devices: as many as the module is split over. */
 function cpuDevices(program: string | Uint8Array, file: string): number {
   const { numPartitions = 1, numReplicas = 1 } = devicesOf(program);
   const devices = numPartitions * numReplicas;
   if (devices <= MOST_CPU_DEVICES) return devices;
   throw new ArgumentError(
-    `${file} asks for ${devices} devices (mhlo.num_replicas ${numReplicas} x mhlo.num_partitions ${numPartitions}), and the \
-CPU can appear as at most ${MOST_CPU_DEVICES}: change these attributes of the module`,
+    `${file} needs ${devices} devices (mhlo.num_replicas ${numReplicas} x mhlo.num_partitions ${numPartitions}), but the \
+CPU has at most ${MOST_CPU_DEVICES} virtual ones: change these attributes of the module`,
   );
 }
 
@@ -121,7 +122,7 @@ async function readInputs(exe: LoadedExecutable, flags: RunFlags, file: string):
   if (!inputs.length) return exe.devices.map(() => []);
   if (flags.inputs && exe.devices.length > 1) {
     throw new ArgumentError(
-      `${file} is split over ${exe.devices.length} devices: --inputs cannot be split yet, use --random-inputs`,
+      `${file} is split over ${exe.devices.length} devices, and --inputs cannot be split: use --random-inputs`,
     );
   }
   if (flags.inputs) {
@@ -202,12 +203,12 @@ async function readProgram(file: string): Promise<string | Uint8Array> {
   const data = await fs.readFile(file).catch((e) => {
     throw new ArgumentError(`cannot read ${file}: ${messageOf(e)}`, { cause: e });
   });
-  if (!data.length) throw new ArgumentError(`${file} is empty: it must hold a StableHLO module`);
+  if (!data.length) throw new ArgumentError(`${file} is empty: it must contain a StableHLO module`);
   const isBytecode = data.subarray(0, 4).equals(globalThis.Buffer.from([0x4d, 0x4c, 0xef, 0x52])); // "MLïR"
   return isBytecode ? data : data.toString('utf8');
 }
 
-/** XLA says "-:4:27" for the program it was given: that is the file's line 4. */
+/** XLA calls the given program "-": "-:4:27" is line 4 of the file. */
 function inFile(e: unknown, file: string): never {
   if (e instanceof CompileError) e.message = e.message.replaceAll(/^-:(?=\d)/gm, `${file}:`);
   throw e;

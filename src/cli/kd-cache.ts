@@ -1,4 +1,4 @@
-// `tsxla kd-cache`: what a teacher says of a text, kept for students. `tsxla kd-convert`: from and to the original's files.
+// `tsxla kd-cache`: caches a teacher's logits on a text for students. `tsxla kd-convert`: converts from and to the original's files.
 import { statfs } from 'node:fs/promises';
 import { Command, Option } from 'commander';
 import { bytes, plural, seconds, timeLeft } from '../base/format.js';
@@ -20,36 +20,33 @@ interface Options extends Omit<KDCacheOptions, 'separator' | 'data' | 'teacher'>
 export function kdCacheCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
   const command = new Command('kd-cache')
-    .requiredOption('-t, --teacher <name>', 'the folder of a Qwen3 model, or its name on the Hugging Face hub')
-    .requiredOption('-d, --data <files...>', '.jsonl, .parquet or .txt files')
-    .requiredOption('-o, --output <folder>', 'where the cache is written, or continued')
-    .addOption(number('-l, --sequence-length <n>', 'tokens of a sequence').default(1024))
-    .addOption(number('-k, --top-k <n>', 'how many of the most likely tokens are kept for each position').default(128))
-    .addOption(number('-r, --negatives <n>', 'how many others are drawn at random').default(64))
-    .addOption(number('-n, --sequences <n>', 'at most so many; more than last time continues the cache'))
-    .addOption(number('-b, --batch-size <n>', 'sequences that the teacher reads at a time').default(4))
+    .requiredOption('-t, --teacher <name>', 'a model folder, or a name on the Hugging Face hub')
+    .requiredOption('-d, --data <files...>', '.jsonl, .parquet or .txt files, or hf://datasets/OWNER/NAME/PATTERN')
+    .requiredOption('-o, --output <folder>', 'the folder to write the cache to, or whose cache is continued')
+    .addOption(number('-l, --sequence-length <n>', 'tokens per sequence').default(1024))
+    .addOption(number('-k, --top-k <n>', 'number of most likely tokens kept for each position').default(128))
+    .addOption(number('-r, --negatives <n>', 'number of other tokens sampled at random').default(64))
+    .addOption(number('-n, --sequences <n>', 'the most sequences; a larger number than before continues the cache'))
+    .addOption(number('-b, --batch-size <n>', 'sequences per batch of the teacher').default(4))
     .option('--field <name>', 'the field or column with the text, tokens or messages', 'text')
     .addOption(
-      new Option('--by <unit>', 'what is a document in a .txt file')
+      new Option('--by <unit>', 'what counts as a document in a .txt file')
         .choices(['line', 'paragraph'])
         .default('paragraph'),
     )
-    .addOption(number('--separator <token>', "the token behind each text; the tokenizer's end of text unless told"))
-    .option('--no-separator', 'nothing between texts')
-    .option('--no-pack', 'each document has its own sequence, cut and padded')
+    .addOption(number('--separator <token>', "the token after each text. Default: the tokenizer's end of text"))
+    .option('--no-separator', 'no token between texts')
+    .option('--no-pack', 'one sequence per document, truncated and padded')
     .addOption(
-      new Option('--logits <dtype>', 'what logits are stored in').choices(['f16', 'bf16', 'f32']).default('f16'),
+      new Option('--logits <dtype>', 'dtype of the stored logits').choices(['f16', 'bf16', 'f32']).default('f16'),
     )
-    .addOption(number('--seed <n>', 'of what is drawn at random').default(0))
+    .addOption(number('--seed <n>', 'seed of the random tokens').default(0))
     .addOption(
-      number(
-        '--shard-sequences <n>',
-        'sequences of a file, which is what a killed run loses; about 64 MiB unless told',
-      ),
+      number('--shard-sequences <n>', 'sequences per file, the most that a killed run loses. Default: about 64 MiB'),
     )
     .addOption(dtypeOption())
-    .option('--no-scan-layers', 'the layers one by one: compiles slower, may run faster')
-    .option('--overwrite', 'remove the cache that is there')
+    .option('--no-scan-layers', 'unroll the layers instead of a loop: compiles slower, may run faster')
+    .option('--overwrite', 'remove an existing cache first')
     .option('--json', 'print one JSON object at the end')
     .action(run);
   return withDevice(command);
@@ -75,7 +72,7 @@ async function run({ output, separator, json, dtype, device: _, ...options }: Op
   }
 }
 
-/** First what it will be, then how far it is. */
+/** Shows the expected size first, then the progress. */
 function shower(folder: string): (p: KDCacheProgress) => void {
   let last: KDCacheProgress | undefined;
   const rest = () => {
@@ -99,7 +96,7 @@ async function announce(
   folder: string,
   { sequences, total, totalBytes, bytes: there }: KDCacheProgress,
 ): Promise<void> {
-  if (sequences) notice(`${folder} has ${plural(sequences, 'sequence')} already: going on behind them`);
+  if (sequences) notice(`${folder} has ${plural(sequences, 'sequence')} already: resuming after them`);
   if (total === undefined || totalBytes === undefined) return;
   notice(`about ${plural(total, 'sequence')}, ${bytes(totalBytes)}`);
   const { bavail, bsize } = await statfs(folder);
@@ -110,10 +107,10 @@ async function announce(
 export const kdConvertCommand = (): Command =>
   new Command('kd-convert')
     .argument('<from>', 'the folder of a cache')
-    .argument('<to>', 'an empty folder, or one to be made')
+    .argument('<to>', 'an empty folder, or one to create')
     .option(
       '--tokenizer <name>',
-      "for the original's: the folder of the teacher, whose tokenizer is noted in the cache",
+      "for the original's files: the folder of the teacher; its tokenizer is recorded in the cache",
     )
     .action(async (from: string, to: string, { tokenizer: teacher }: { tokenizer?: string }) => {
       const { exportKDCache, importKDCache, KDCacheDataset } = await import('../distill/index.js');

@@ -1,4 +1,4 @@
-// `tsxla merge-lora`: adapters into a student's weights, and what that does to its perplexity.
+// `tsxla merge-lora`: merges adapters into a student's weights, and measures the effect on its perplexity.
 import path from 'node:path';
 import { Command, Option } from 'commander';
 import { ArgumentError } from '../base/errors.js';
@@ -29,22 +29,25 @@ export function mergeLoraCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
   return withDevice(
     new Command('merge-lora')
-      .requiredOption('-m, --model <name>', 'the student: a folder, quantized or not, or a file of the original')
-      .option('--base <name>', "for the original's files: the Qwen3 that they were made of")
-      .option('-a, --adapters <path>', "a folder of PEFT, or a file; default: those inside of the original's files")
-      .requiredOption('-o, --output <folder>', 'where the result is written')
+      .requiredOption('-m, --model <name>', 'the student: a model folder (quantized or not), or a file of the original')
+      .option('--base <name>', "for the original's files: the model they were made from")
+      .option('-a, --adapters <path>', "a PEFT folder, or a file. Default: the adapters inside the original's files")
+      .requiredOption('-o, --output <folder>', 'the folder to write the result to')
       .addOption(
         new Option(
           '--dense',
-          'a quantized student becomes a plain one, which keeps what was learned (default)',
+          'a quantized student becomes a plain one, which keeps all that was learned (default)',
         ).conflicts('requantize'),
       )
       .option('--requantize', 'a quantized student stays quantized, with other codes: loses part of what was learned')
       .option('--eval-data <files...>', 'measure perplexity on these files: base, with adapters, merged')
       .addOption(
-        number('-l, --sequence-length <n>', 'tokens of a row of --eval-data; default: 1024, or what the model has'),
+        number(
+          '-l, --sequence-length <n>',
+          'tokens per row of --eval-data. Default: 1024, or the most positions of the model',
+        ),
       )
-      .addOption(number('-b, --batch-size <n>', 'rows of --eval-data at a time').default(4))
+      .addOption(number('-b, --batch-size <n>', 'rows of --eval-data per batch').default(4))
       .option('--json', 'print one JSON object at the end')
       .action(run),
   );
@@ -58,7 +61,7 @@ async function run(options: Options): Promise<void> {
   const from = { ...(base && { base }) };
   const found = await findStudent(name, from);
   if (!adapters && found.form !== 'original')
-    throw new ArgumentError(`${name} has no adapters inside: name some with --adapters`);
+    throw new ArgumentError(`${name} contains no adapters: pass them with --adapters`);
   await checkOutput(output, name, ...(name.endsWith('.pt') ? [path.dirname(name)] : []));
   const measure = options.evalData && (await perplexityOf(found, options.evalData, options));
   const adapted = { ...from, ...(adapters && { adapters }) };
@@ -89,7 +92,7 @@ async function run(options: Options): Promise<void> {
   const show = (p: Perplexity) => p.perplexity.toPrecision(5);
   process.stdout.write(
     `${output}: ${plural(errors.size, 'adapter')} merged, ${written}, ${bytes(result.bytes)}, in ${seconds(took)}\n` +
-      `weights are ${(100 * error).toFixed(2)}% from base and adapters; on a probe the logits moved by a KL of ${logits.kl.toPrecision(3)}, ` +
+      `weights differ from base plus adapters by ${(100 * error).toFixed(2)}%; on a probe the logits have a KL divergence of ${logits.kl.toPrecision(3)}, ` +
       `and ${(100 * logits.sameTop).toFixed(0)}% of the most likely tokens are the same\n` +
       (measured
         ? `perplexity: base ${show(measured.base)}, with adapters ${show(measured.adapters)}, merged ${show(measured.merged)}\n`
@@ -99,7 +102,7 @@ async function run(options: Options): Promise<void> {
 
 type Measured = Readonly<Record<'base' | 'adapters' | 'merged', Perplexity>>;
 
-/** How a student's perplexity on the same rows is measured. What is wrong with the files is known before anything is loaded. */
+/** A function that measures perplexity on the same rows. Errors in the files are found before a model is loaded. */
 async function perplexityOf(
   found: Parameters<typeof rowsOf>[0],
   data: string[],
@@ -114,7 +117,7 @@ async function perplexityOf(
 }
 
 const LITTLE = 0.05;
-/** Codes of 2 bits cannot follow small changes of weights. */
+/** Warns if quantizing again lost much: 2-bit codes cannot represent small changes of weights. */
 function warnOfLoss({ base, adapters, merged }: Measured): void {
   const gained = base.loss - adapters.loss;
   const lost = merged.loss - adapters.loss;

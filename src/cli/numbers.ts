@@ -1,4 +1,4 @@
-// Numbers that options take.
+// Parsers for numbers in command-line options.
 import { InvalidArgumentError } from 'commander';
 import { MOST_SECONDS } from '../base/check.js';
 
@@ -8,16 +8,16 @@ export function whole(text: string): number {
   return Number(text);
 }
 export function count(text: string): number {
-  if (whole(text) < 1) throw new InvalidArgumentError('not a number from 1');
+  if (whole(text) < 1) throw new InvalidArgumentError('must be at least 1');
   return Number(text);
 }
 /** Seconds that a timer can wait for. */
 export function duration(text: string): number {
   const n = count(text);
-  if (n > MOST_SECONDS) throw new InvalidArgumentError(`more than a timer takes, ${MOST_SECONDS} s (24 days)`);
+  if (n > MOST_SECONDS) throw new InvalidArgumentError(`must be at most ${MOST_SECONDS} s (24 days)`);
   return n;
 }
-/** Any of them. */
+/** Any finite number. */
 export function number(text: string): number {
   const n = Number(text);
   if (text.trim() === '' || !Number.isFinite(n)) throw new InvalidArgumentError('not a number');

@@ -1,44 +1,39 @@
-// `tsxla plan`: which TPU a workload fits, how fast it can be there, and why not; asked of the TPU's own compiler on this machine.
+// `tsxla plan`: predicts whether a workload fits a TPU and how fast it runs there, with the TPU's own compiler on this machine.
 import fs from 'node:fs/promises';
 import { Command, Option } from 'commander';
 import { ArgumentError } from '../base/errors.js';
 import { plural } from '../base/format.js';
+import { stand } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
-import type { Remat, WorkloadName, WorkloadPlanProgress } from '../plan/workloads/index.js';
+import type { GuideRow, Remat, WorkloadName, WorkloadPlanProgress } from '../plan/workloads/index.js';
 import { duration, whole } from './numbers.js';
 import { type Progress, progress } from './progress.js';
 
 export function planCommand(): Command {
   return new Command('plan')
-    .option('--model <name>', 'Qwen3-0.6B and its like, or the path of a config.json')
+    .option('--model <name>', 'a model name such as Qwen3-0.6B, or the path of a config.json')
     .option('--workload <name>', 'recovery-lora, full or inference')
     .addOption(new Option('--job <name>', 'the former name of --workload').hideHelp())
     .option('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
     .option(
       '--batch <sizes>',
-      'sequences at a time of each share of the devices, such as 1,2,4; auto: the largest up to 1024 that fits',
+      'batch sizes (sequences for each part of the devices), such as 1,2,4; auto: the largest up to 1024 that fits',
       batches,
       'auto',
     )
-    .option(
-      '--mesh <axes>',
-      'how devices share the work, such as data=2,fsdp=4; -1 is what remains; auto: several ways',
-      'auto',
-    )
-    .option('--seq <n>', 'tokens of a sequence, or of a prompt', whole)
-    .option('--accumulation <n>', 'batches in a step of training', whole)
-    .option('--rank <n>', 'of the adapters', whole)
-    .option('--new-tokens <n>', 'generated behind the prompt', whole)
-    .addOption(
-      new Option('--remat [how]', 'layers are computed again for the gradient: full, light or none').preset('full'),
-    )
+    .option('--mesh <axes>', 'device mesh, such as data=2,fsdp=4; -1: all remaining devices; auto: try several', 'auto')
+    .option('--seq <n>', 'tokens per sequence, or per prompt', whole)
+    .option('--accumulation <n>', 'micro-batches per training step', whole)
+    .option('--rank <n>', 'rank of the adapters', whole)
+    .option('--new-tokens <n>', 'tokens to generate after the prompt', whole)
+    .addOption(new Option('--remat [how]', 'recompute layers for the gradient: full, light or none').preset('full'))
     .option('--no-remat', 'the same as --remat none')
-    .addOption(new Option('--dtype <name>', 'of the weights').choices(['bf16', 'f32']))
-    .option('--timeout <seconds>', 'of one compile', duration)
-    .option('--parallel <n>', 'compiles at a time (default: one for two cores)', whole)
+    .addOption(new Option('--dtype <name>', 'dtype of the weights').choices(['bf16', 'f32']))
+    .option('--timeout <seconds>', 'timeout of one compile', duration)
+    .option('--parallel <n>', 'number of parallel compiles (default: one for two cores)', whole)
     .addOption(new Option('--jobs <n>', 'the former name of --parallel').argParser(whole).hideHelp())
-    .option('--fresh', 'compile again what is known')
-    .option('--guide', "spec 000's memory guide for a v6e-1, beside what our step takes")
+    .option('--fresh', 'ignore cached results and compile again')
+    .option('--guide', 'print the memory guide of recovery LoRA for a v6e-1, next to the memory our step needs')
     .option('--html <file>', 'write a page with charts')
     .option('--json', 'print everything as JSON')
     .action(run);
@@ -71,17 +66,26 @@ const print = (text: string) => void process.stdout.write(`${text}\n`);
 async function run(flags: Flags): Promise<void> {
   const { guide, model, job, workload = job, jobs, parallel = jobs, tpu: tpus, batch, ...others } = flags;
   const { timeout, remat, json, html, ...rest } = others;
-  const { guideReport, pageOf, planGuide, planWorkload, reportOf } = await import('../plan/workloads/index.js');
+  const { guideHead, guideLine, pageOf, planGuide, planWorkload, reportOf } = await import(
+    '../plan/workloads/index.js'
+  );
   if (guide) {
-    const rows = await planGuide({ timeoutSeconds: timeout, fresh: rest.fresh, onProgress: shower() });
-    return print(json ? JSON.stringify(rows, null, 2) : guideReport(rows));
+    if (!json) print(guideHead());
+    const show = (row: GuideRow) => {
+      stand(''); // the progress line is drawn again below
+      print(guideLine(row));
+    };
+    const onRow = json ? undefined : show;
+    const rows = await planGuide({ timeoutSeconds: timeout, fresh: rest.fresh, onProgress: shower(), onRow });
+    if (json) print(JSON.stringify(rows, null, 2));
+    return;
   }
   for (const [flag, value] of Object.entries({ '--model': model, '--workload': workload, '--tpu': tpus }))
     if (!value)
       throw new ArgumentError(
         `${flag} is missing: tsxla plan --model Qwen3-0.6B --workload recovery-lora --tpu v6e-1,v6e-8`,
       );
-  if (html) await writePage(html, '', 'a'); // that it can be written is found out before an hour of compiling
+  if (html) await writePage(html, '', 'a'); // find out before an hour of compiling whether it can be written
   const how = remat === false ? 'none' : remat === true ? undefined : remat;
   const plan = await planWorkload({
     ...rest,

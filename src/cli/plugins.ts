@@ -1,4 +1,4 @@
-// `tsxla plugins`: shows, installs and removes the libraries that bring XLA to a device.
+// `tsxla plugins`: shows, installs and removes the libraries with XLA for a device.
 import { Argument, Command } from 'commander';
 import pc from 'picocolors';
 import { PluginNotFoundError } from '../base/errors.js';
@@ -31,16 +31,16 @@ export function pluginsCommand(): Command {
     .action(list);
   command
     .command('install')
-    .description('fetch a plugin into the store, or mend the one there')
+    .description('fetch a plugin into the store, or repair the one there')
     .addArgument(device())
-    .option('--force', 'fetch it again even if it is there and whole')
-    .option('--if-missing', 'only where none is found, in the store or anywhere else')
+    .option('--force', 'fetch it again even if it is installed and intact')
+    .option('--if-missing', 'only if no plugin is found, in the store or elsewhere')
     .action(async (name: DeviceType, { force, ifMissing }: { force?: boolean; ifMissing?: boolean }) => {
       if (ifMissing && (await isFound(name))) return;
       const began = performance.now();
       const found = await installPlugin(name, { force, onProgress: progress(`fetching the ${name} plugin`) });
       const took = seconds((performance.now() - began) / 1000);
-      const how = found.source === 'fetched' ? `installed in ${took}` : 'already installed and whole';
+      const how = found.source === 'fetched' ? `installed in ${took}` : 'already installed and intact';
       print(`${found.package} ${found.version} ${how}: ${found.path}`);
     });
   command
@@ -50,11 +50,11 @@ export function pluginsCommand(): Command {
     .action(async (name: DeviceType) => {
       const removed = await removePlugin(name);
       for (const folder of removed) print(`removed ${folder}`);
-      if (!removed.length) print(`the store holds no ${name} plugin`);
+      if (!removed.length) print(`the store contains no ${name} plugin`);
     });
   command
     .command('path')
-    .description('print the path of the library that would be used, and nothing else')
+    .description('print only the path of the library that would be used')
     .addArgument(device())
     .action(async (name: DeviceType) => print((await findPlugin(name, { fetch: false })).path));
   return command;

@@ -1,13 +1,13 @@
-// Progress on stderr: a bar on a terminal, a line now and then elsewhere.
+// Progress on stderr: a bar on a terminal, otherwise a line now and then.
 import { bytes } from '../base/format.js';
 import { stand } from '../base/log.js';
 
 export type Progress = (done: number, total: number) => void;
 
 /**
- * `show` writes an amount, as in `fetching the plugin: 12 MiB of 60 MiB`, and `rest` what comes behind it. It ends when done
- * reaches total. Where there is no terminal a line is written with every tenth; `steps`: with all that changes, for what takes
- * minutes each.
+ * `show` formats an amount, as in `fetching the plugin: 12 MiB of 60 MiB`; `rest` gives the text after it. It ends when done
+ * reaches total. Without a terminal, a line is written for every tenth; with `steps`, for every change (for steps that take
+ * minutes each).
  */
 export function progress(
   label: string,
@@ -27,13 +27,13 @@ export function fetchProgress(): (p: { readonly file: string; readonly done: num
   };
 }
 
-/** Each state is a whole line, so an error printed after it starts on its own, and nothing has to be stopped. */
+/** Each state is a whole line, so that an error printed after it starts on a new line, without stopping the bar first. */
 function bar(label: string, show: (amount: number) => string, rest: () => string): Progress {
   return (done, total) => {
     const text = ` ${show(done)} of ${show(total)}${rest()}`;
-    const room = (process.stderr.columns || 120) - 1; // a line that goes on in the next row could not be taken away
+    const room = (process.stderr.columns || 120) - 1; // a line that wraps could not be erased
     const size = Math.min(30, room - label.length - text.length - 1);
-    const full = Math.round(size * Math.min(1, done / total || 0)); // more than the total, or a total of 0: no reason to throw
+    const full = Math.round(size * Math.min(1, done / total || 0)); // done may exceed total, and total may be 0
     const drawn = size < 5 ? '' : ` ${'█'.repeat(full)}${'░'.repeat(size - full)}`;
     stand(done < total ? `${label}${drawn}${text}`.slice(0, room) : '');
   };

@@ -1,4 +1,4 @@
-// `tsxla quantize`: a Qwen3 with linears of 2 or 4 bits, and what that costs and saves.
+// `tsxla quantize`: quantizes a model's linear layers to 2 or 4 bits, and reports errors and sizes.
 import fs from 'node:fs/promises';
 import path from 'node:path';
 import { Command, Option } from 'commander';
@@ -26,8 +26,8 @@ interface Options extends Pick<FactoredOptions, 'lutSize' | 'scaleRank' | 'group
 export function quantizeCommand(): Command {
   const number = (flags: string, text: string) => new Option(flags, text).argParser(whole);
   const command = new Command('quantize')
-    .requiredOption('-m, --model <name>', 'the folder of a Qwen3 model, or its name on the Hugging Face hub')
-    .requiredOption('-o, --output <folder>', 'where the student is written')
+    .requiredOption('-m, --model <name>', 'a model folder, or a name on the Hugging Face hub')
+    .requiredOption('-o, --output <folder>', 'the folder to write the student to')
     .addOption(
       new Option('--preset <name>', 'bits of the MLPs and of attention')
         .choices(PRESET_NAMES)
@@ -35,13 +35,19 @@ export function quantizeCommand(): Command {
     )
     .addOption(number('--lut-size <n>', "levels of a weight, instead of the preset's: 4 (2 bits) or 16 (4 bits)"))
     .addOption(number('--scale-rank <n>', "the rank of scales, instead of the preset's"))
-    .addOption(number('--group-size <n>', 'weights that share a scale at first').default(32))
+    .addOption(number('--group-size <n>', 'weights that share an initial scale').default(32))
     .addOption(
-      new Option('--init <how>', 'scales of the least error, or of the largest weights').choices(['best', 'max']),
+      new Option('--init <how>', 'initial scales: best: least error; max: from the largest weights').choices([
+        'best',
+        'max',
+      ]),
     )
-    .option('--no-quantize-attn', 'only the MLPs')
+    .option('--no-quantize-attn', 'quantize only the MLPs')
     .addOption(
-      new Option('--scale-dtype <dtype>', 'scales in the packed file; f16 takes half the room').choices(['f32', 'f16']),
+      new Option('--scale-dtype <dtype>', 'dtype of scales in the packed file; f16 takes half the space').choices([
+        'f32',
+        'f16',
+      ]),
     )
     .addOption(
       new Option('--form <form>', "packed: 2 and 4 bits a weight; original: the original's state dict; plain: floats")
@@ -68,15 +74,15 @@ async function run(given: Options): Promise<void> {
     init,
   } = given;
   const { findStudent, saveStudent } = await import('../recovery/index.js');
-  const { Qwen3ForCausalLM } = await import('../models/index.js');
+  const { AutoModelForCausalLM } = await import('../models/index.js');
   const { MLP, quantizeModel } = await import('../quant/index.js');
   const started = performance.now();
   await using _output = await openOutput(output); // an error leaves no empty folder
   const onProgress = fetchProgress();
   const found = await findStudent(name, { onProgress });
-  if (found.form !== 'plain') throw new ArgumentError(`${name} is quantized already: give the model it was made of`);
+  if (found.form !== 'plain') throw new ArgumentError(`${name} is quantized already: pass the model it was made from`);
   await checkOutput(output, found.folder);
-  const model = await Qwen3ForCausalLM.fromPretrained(found.folder);
+  const model = await AutoModelForCausalLM.fromPretrained(found.folder);
   const tell = progress('quantizing', String, () => ' linears');
   const report = await quantizeModel(model, {
     preset,
@@ -104,7 +110,7 @@ const defined = <O extends object>(options: O): { [K in keyof O]: Exclude<O[K], 
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
-/** Layers of one kind together: their number is a star. */
+/** Rows for groups of layers: layers of one kind share a row, with * for their number. */
 function summary(layers: readonly LayerReport[]): string[][] {
   const groups = new Map<string, LayerReport[]>();
   for (const layer of layers) {
@@ -124,15 +130,18 @@ function summary(layers: readonly LayerReport[]): string[][] {
   });
 }
 
-/** A model is not written over the one that it is made of. */
-export async function checkOutput(output: string, ...inputs: readonly string[]): Promise<void> {
+/** Throws if the output folder is one that a model is read from. */
+export const checkOutput = (output: string, ...inputs: readonly string[]): Promise<void> =>
+  checkOutputOf('--output', output, ...inputs);
+/** The same for an option with another name. */
+export async function checkOutputOf(option: string, output: string, ...inputs: readonly string[]): Promise<void> {
   const real = (folder: string) => fs.realpath(folder).catch(() => path.resolve(folder));
   for (const input of inputs)
     if ((await real(input)) === (await real(output)))
-      throw new ArgumentError(`--output is ${output}, where the model is read from: name another folder`);
+      throw new ArgumentError(`${option} is ${output}, the folder the model is read from: use another folder`);
 }
 
-/** What a model's weights take on the disk. */
+/** The size of a model's weights on disk. */
 export async function weightBytes(folder: string): Promise<number> {
   const names = (await fs.readdir(folder)).filter((name) => /^model.*\.(safetensors|pt)$/.test(name));
   const sizes = await Promise.all(names.map(async (name) => (await fs.stat(path.join(folder, name))).size));

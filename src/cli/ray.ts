@@ -37,7 +37,7 @@ export function addFormerNames(program: Command): Command {
   return program;
 }
 
-// ---- submit: runs a script whose fit() trains on a cluster. It is started here, as `node script` would; options reach it through its environment.
+// ---- submit: runs a script whose fit() trains on a cluster. The script runs on this machine; options reach it through its environment.
 
 interface SubmitFlags extends RayFlags {
   readonly address?: string;
@@ -46,16 +46,16 @@ interface SubmitFlags extends RayFlags {
 
 function submitCommand(): Command {
   const command = new Command('submit')
-    .description('run a training script on a Ray cluster, with its logs; Ctrl-C ends the run there')
+    .description('run a training script on a Ray cluster and show its logs; Ctrl-C stops the run')
     .argument('<script>', 'a program that calls new TorchTrainer({...}).fit()')
-    .argument('[args...]', 'its arguments, behind --')
+    .argument('[args...]', 'its arguments, after --')
     .addOption(addressOption())
-    .option('--workers <n>', 'instead of what the script says', count);
+    .option('--workers <n>', "number of workers, overrides the script's", count);
   for (const option of rayFlags()) command.addOption(option);
   return command.action(async (script: string, args: string[], { address, workers, ...options }: SubmitFlags) => {
     if (!statSync(script, { throwIfNoEntry: false })?.isFile())
-      throw new ArgumentError(`ray submit: there is no file ${script}: give the program that calls fit()`);
-    await clusterAt(address).version(); // what is wrong with the cluster is said before the script does anything
+      throw new ArgumentError(`ray submit: file ${script} does not exist: pass the program that calls fit()`);
+    await clusterAt(address).version(); // report problems with the cluster before the script runs
     const before = await jobsAt(address);
     const env = {
       ...process.env,
@@ -66,7 +66,7 @@ function submitCommand(): Command {
     process.exitCode = await runScript([...loaderFor(script), script, ...args], env);
     if (process.exitCode === 0 && (await jobsAt(address)).every((id) => before.includes(id)))
       throw new ArgumentError(
-        `ray submit: ${script} has ended, and has submitted nothing to ${clusterAt(address).url.origin}: it must call new TorchTrainer({...}).fit()`,
+        `ray submit: ${script} ended without submitting a job to ${clusterAt(address).url.origin}: it must call new TorchTrainer({...}).fit()`,
       );
   });
 }
@@ -74,7 +74,7 @@ function submitCommand(): Command {
 const jobsAt = async (address: string | undefined): Promise<string[]> =>
   (await clusterAt(address).jobs()).map((job) => job.submission_id);
 
-/** TypeScript is run by the project's tsx; a Node that takes types away itself needs none. */
+/** Node options to run TypeScript: the project's tsx; none if this Node strips types itself. */
 function loaderFor(script: string): string[] {
   if (!/\.[cm]?tsx?$/.test(script)) return [];
   try {
@@ -83,12 +83,12 @@ function loaderFor(script: string): string[] {
   } catch {
     if ('typescript' in process.features && process.features.typescript) return [];
     throw new ArgumentError(
-      `ray submit: ${script} is TypeScript, and the project has no tsx: npm install --save-dev tsx`,
+      `ray submit: ${script} is TypeScript, but the project has no tsx: npm install --save-dev tsx`,
     );
   }
 }
 
-/** The script's exit code. Signals reach it, too: it ends the run on the cluster, and then itself. */
+/** Runs the script; returns its exit code. Signals are forwarded: it stops the run on the cluster, then exits. */
 function runScript(command: string[], env: NodeJS.ProcessEnv): Promise<number> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, command, { stdio: 'inherit', env });
@@ -102,7 +102,7 @@ function runScript(command: string[], env: NodeJS.ProcessEnv): Promise<number> {
   });
 }
 
-// ---- jobs: what runs and ran
+// ---- jobs: running and finished ones
 
 const COLORS: Readonly<Record<JobStatus, (text: string) => string>> = {
   PENDING: pc.yellow,
@@ -114,21 +114,17 @@ const COLORS: Readonly<Record<JobStatus, (text: string) => string>> = {
 
 function jobsCommand(): Command {
   return new Command('jobs')
-    .description('list the jobs of a Ray cluster, the newest first')
+    .description('list the jobs of a Ray cluster, newest first')
     .addOption(addressOption())
     .option('--json', 'print as JSON')
     .action(async ({ address, json }: { address?: string; json?: true }) => {
       const jobs = await clusterAt(address).jobs();
-      const text = json
-        ? JSON.stringify(jobs, withoutEnv, 2)
-        : jobs.length
-          ? columns(jobs.map(row))
-          : 'there are no jobs';
+      const text = json ? JSON.stringify(jobs, withoutEnv, 2) : jobs.length ? columns(jobs.map(row)) : 'no jobs';
       process.stdout.write(`${text}\n`);
     });
 }
 
-/** The workers' environment may hold secrets: it is not printed. */
+/** Leaves out the workers' environment, which may contain secrets. */
 const withoutEnv = (key: string, value: unknown): unknown => (key === WORKER_ENV ? undefined : value);
 
 function row({ submission_id: id, status, start_time: began, end_time: ended, metadata }: Job): string[] {
@@ -137,14 +133,14 @@ function row({ submission_id: id, status, start_time: began, end_time: ended, me
   return [id, COLORS[status](status), workers, began === null ? '' : new Date(began).toISOString(), took];
 }
 
-// ---- logs: what a job printed, from its beginning; with --follow until its end
+// ---- logs: the output of a job from its start; with --follow until its end
 
 function logsCommand(): Command {
   return new Command('logs')
-    .description('print what a job on a Ray cluster has printed')
+    .description('print the output of a job on a Ray cluster')
     .argument('<job>', 'its id: `tsxla ray jobs` lists them')
     .addOption(addressOption())
-    .option('-f, --follow', 'go on until the job has ended. Ctrl-C ends this command, and not the job')
+    .option('-f, --follow', 'continue until the job has ended. Ctrl-C ends this command, not the job')
     .action(async (id: string, { address, follow }: { address?: string; follow?: true }) => {
       const cluster = clusterAt(address);
       const print = (text: string | undefined) => text !== undefined && process.stdout.write(`${text}\n`);
@@ -152,7 +148,7 @@ function logsCommand(): Command {
         for (const event of eventsOf(await cluster.logs(id))) print(showEvent(event));
         return;
       }
-      await cluster.job(id); // one that is not there is said, and not waited for
+      await cluster.job(id); // throws for a job that does not exist, instead of waiting for it
       const run = watchRun(cluster, id);
       let next = await run.next();
       for (; !next.done; next = await run.next()) print(showEvent(next.value));
@@ -161,18 +157,18 @@ function logsCommand(): Command {
     });
 }
 
-// ---- stop: ends a job, with all it has started
+// ---- stop: stops a job and all its processes
 
 function stopCommand(): Command {
   return new Command('stop')
-    .description('end a job on a Ray cluster, and wait until it has ended')
+    .description('stop a job on a Ray cluster, and wait until it has ended')
     .argument('<job>', 'its id: `tsxla ray jobs` lists them')
     .addOption(addressOption())
     .action(async (id: string, { address }: { address?: string }) => {
       const cluster = clusterAt(address);
       const before = await cluster.job(id);
       const { status } = isFinal(before.status) ? before : await stopJob(cluster, id);
-      const had = isFinal(before.status) ? 'had ended before' : 'has ended';
+      const had = isFinal(before.status) ? 'had already ended' : 'has ended';
       process.stdout.write(`${id} ${had}: ${status.toLowerCase()}\n`);
     });
 }

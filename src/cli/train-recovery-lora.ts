@@ -1,4 +1,4 @@
-// `tsxla train-recovery-lora`: the main job. Its flags are the table in recovery/options.ts; what it shows are its events.
+// `tsxla train-recovery-lora`: trains recovery adapters. Its flags come from the table in recovery/options.ts; it prints the run's events.
 import { Command, Option } from 'commander';
 import { bytes, columns, plural, seconds, timeLeft } from '../base/format.js';
 import { notice, say, stand } from '../base/log.js';
@@ -30,7 +30,7 @@ export function trainRecoveryLoraCommand(): Command {
 
 const VALUES = { text: ' <name>', texts: ' <files...>', number: ' <x>', whole: ' <n>', switch: '' };
 
-/** What the command line has of a row of the table; a switch can be turned off where it is on without being given. */
+/** The command-line options for a row of the table; a switch that is on by default also gets --no-NAME. */
 function* optionsOf(name: string, flag: Flag): Generator<Option> {
   const { kind, group } = flag;
   const make = (flags: string, help: string) => new Option(flags, help).helpGroup(`${group}:`);
@@ -46,7 +46,7 @@ function* optionsOf(name: string, flag: Flag): Generator<Option> {
 const helpOf = ({ text, otherwise, default: value }: Flag): string =>
   otherwise ? `${text} (${otherwise})` : value === undefined || value === false ? text : `${text} (${value})`;
 
-/** As shells have it for a command that was told to end: what stands behind && is not for half a run. */
+/** The exit code of an interrupted command in shells, so that a command after && does not run on half a run. */
 const STOPPED = 130;
 
 async function run(options: RecoveryOptions, json: true | undefined, ray: RayFlags): Promise<void> {
@@ -56,7 +56,7 @@ async function run(options: RecoveryOptions, json: true | undefined, ray: RayFla
   process.stdout.write(json ? `${JSON.stringify(result, null, 2)}\n` : summary(result, options));
 }
 
-/** Writes what happens: a bar of all steps on a terminal, else lines; with --verbose each step's. */
+/** Prints the run's events: a bar on a terminal, otherwise lines; with --verbose, lines for each step. */
 export function shower(): (event: RecoveryEvent) => void {
   let rest = '';
   let bar: Progress | undefined;
@@ -68,10 +68,10 @@ export function shower(): (event: RecoveryEvent) => void {
       const needed = programBytes(m);
       const of = Number.isFinite(available) ? ` of ${bytes(available)}: it fits` : '';
       notice(
-        `the step ${e.cached ? 'was found in the cache' : `was compiled in ${seconds(e.seconds)}`}; it takes ${bytes(needed)}${of} (weights, state and batch ${bytes(m.arguments)}, temporaries ${bytes(m.temporaries)})`,
+        `the step ${e.cached ? 'was found in the cache' : `was compiled in ${seconds(e.seconds)}`}; it needs ${bytes(needed)}${of} (weights, state and batch ${bytes(m.arguments)}, temporaries ${bytes(m.temporaries)})`,
       );
     },
-    resumed: ({ step }) => notice(`going on behind step ${step}`),
+    resumed: ({ step }) => notice(`resuming after step ${step}`),
     step: (e) => say(`${verbose(e)}\n`),
     progress: (e) => {
       const parts = [
@@ -90,7 +90,7 @@ export function shower(): (event: RecoveryEvent) => void {
     eval: ({ step, perplexity }) => notice(`perplexity ${perplexity.toFixed(2)} after ${plural(step, 'step')}`),
     stopped: ({ step }) => {
       stand('');
-      notice(`stopped after step ${step}: --resume goes on`);
+      notice(`stopped after step ${step}: --resume continues`);
     },
   } satisfies { [K in RecoveryEvent['kind']]: (event: Extract<RecoveryEvent, { kind: K }>) => void };
   return (event) => (shown[event.kind] as (e: RecoveryEvent) => void)(event);

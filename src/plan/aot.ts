@@ -1,4 +1,4 @@
-// Compiling for devices that are not here, in a process of its own: libtpu prints freely and may abort.
+// Compiles for TPUs that are not attached, in a separate process, because libtpu prints to the terminal and may abort.
 
 import { findChip } from '../base/chips.js';
 import { ArgumentError, type OutOfMemoryError } from '../base/errors.js';
@@ -13,30 +13,30 @@ import { type Liveness, livenessOf } from './hlo/liveness.js';
 
 export interface AheadOfTime {
   readonly topology: string;
-  /** As the compiler names the chip, such as "TPU v6 lite". */
+  /** The compiler's name of the chip, such as "TPU v6 lite". */
   readonly kind: string;
   readonly devices: number;
-  /** Of those, how many the program runs on. */
+  /** The number of devices that the program runs on. */
   readonly used: number;
   readonly seconds: number;
   /** Bytes on one device. */
   readonly memory: MemoryStats;
   readonly cost: Readonly<Record<string, number>>;
-  /** What one device does, loops counted: see `estimate` for the time. */
+  /** The work of one device, including all iterations of loops; `estimate` converts it to time. */
   readonly work: Cost;
-  /** What fills a device's memory at the worst moment. */
+  /** The buffers that are live at the memory peak. */
   readonly live: Liveness;
 }
 
 export interface CompileAheadOptions extends CompileOptions {
-  /** Such as 'v6e:2x2': libtpu's own names. */
+  /** The topology by libtpu's name, such as 'v6e:2x2'. */
   readonly topology: string;
   readonly timeoutSeconds?: number;
-  /** Compile a program that needs more memory than the chip has, to see what fills it. */
+  /** Compile a program that needs more memory than the chip has, to see its buffers. */
   readonly evenIfTooLarge?: boolean;
 }
 
-/** What XLA's compiler for TPUs says of a program: whether it fits, what memory it takes, what it costs. */
+/** Compiles a program with XLA's TPU compiler: whether it fits, its memory, its cost. */
 export async function compileAhead(program: Program, options: CompileAheadOptions): Promise<AheadOfTime> {
   const { topology, timeoutSeconds, evenIfTooLarge, ...compile } = options;
   checkTopology(topology);
@@ -49,7 +49,7 @@ export async function compileAhead(program: Program, options: CompileAheadOption
   });
 }
 
-/** The child's side of `compileAhead`. */
+/** The part of `compileAhead` that runs in the child process. */
 export async function compileHere(
   path: string,
   name: string,
@@ -81,13 +81,13 @@ export interface KnownTopology {
   readonly available: number;
 }
 
-/** What libtpu itself says of topologies, by its names for them; of one it does not know, the reason. */
+/** Asks libtpu about topologies, by its names. The value of an unknown topology is the error message. */
 export async function askTopologies(names: readonly string[]): Promise<ReadonlyMap<string, KnownTopology | string>> {
   const { path } = await findPlugin('tpu');
   return isolated(import.meta.url, 'topologiesHere', [path, names], { what: 'libtpu', env: LIBTPU_WITHOUT_TPU });
 }
 
-/** The child's side of `askTopologies`. */
+/** The part of `askTopologies` that runs in the child process. */
 export function topologiesHere(path: string, names: readonly string[]): ReadonlyMap<string, KnownTopology | string> {
   const ask = (name: string): KnownTopology | string => {
     try {
@@ -101,11 +101,11 @@ export function topologiesHere(path: string, names: readonly string[]): Readonly
   return new Map(names.map((name) => [name, ask(name)]));
 }
 
-/** libtpu takes an empty name for a v2 of its own, and dies of a side without chips. */
+/** Checked here because libtpu takes an empty name for a v2, and aborts if a side has 0 chips. */
 function checkTopology(name: string): void {
   if (name.trim() && !/[:=_x]0+(?!\d)/.test(name)) return;
   throw new ArgumentError(
-    `there is no topology '${name}': write its chip and chips along each side, as v6e:2x2 or v5p:2x2x1`,
+    `there is no topology '${name}': write the chip and the number of chips along each side, as v6e:2x2 or v5p:2x2x1`,
   );
 }
 
@@ -114,7 +114,7 @@ const openTopology = (path: string, name: string): Topology =>
 
 const UNITS: Readonly<Record<string, number>> = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
 
-/** How much memory a refused program needed, and how much there was, as the compiler's message tells it. */
+/** The memory that a rejected program needed, and the available memory, parsed from the compiler's message. */
 export function memoryShortage(
   error: OutOfMemoryError,
 ): { readonly needed: number; readonly available: number } | undefined {

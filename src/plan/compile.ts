@@ -1,4 +1,4 @@
-// What the TPU's compiler says of a program, asked once: answers are kept on disk, by all that they depend on.
+// Compiles for TPUs with a cache on disk, keyed by everything that the answer depends on.
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { CHIPS, type Chip } from '../base/chips.js';
@@ -13,25 +13,25 @@ import { BadEntryError, readEntry, touch, writeEntry } from '../runtime/cache-st
 import { type AheadOfTime, type CompileAheadOptions, compileAhead, memoryShortage } from './aot.js';
 
 export interface Answer extends AheadOfTime {
-  /** It was asked before. */
+  /** Whether the answer came from the cache. */
   readonly cached: boolean;
 }
 
-/** Of what is asked of the compiled program: a new number leaves older answers unused. */
-const ANSWERS = 3;
+/** The version of the stored answers: a new number invalidates older ones. */
+const ANSWERS = 5;
 const LIMIT = 256 * 2 ** 20; // bytes of the folder
 
 export const plansDir = (): string => path.join(cacheDir(), 'plans');
 
 export interface AskOptions {
-  /** As libtpu names it: 'v6e:2x4'. */
+  /** The topology by libtpu's name: 'v6e:2x4'. */
   readonly topology: string;
   readonly timeoutSeconds?: number | undefined;
-  /** Ask again, though the answer may be known. */
+  /** Compile again, even if the answer is in the cache. */
   readonly fresh?: boolean | undefined;
 }
 
-/** Compiles StableHLO for a TPU that is not here, unless the answer is known. It may take more memory than there is. */
+/** Compiles StableHLO for a TPU that is not attached, unless the answer is in the cache. The program may need too much memory. */
 export async function ask(
   name: string,
   text: string,
@@ -48,15 +48,15 @@ export async function ask(
     const about = { key, name, created: new Date().toISOString(), inputs: [], outputs: [], ingredients };
     makeFolder(plansDir(), 0o700);
     const written = { ...about, compileSeconds: compiled.seconds };
-    await writeEntry(plansDir(), written, text, Buffer.from(JSON.stringify(compiled)), LIMIT).catch(() => undefined); // a full disk stops no plan
+    await writeEntry(plansDir(), written, text, Buffer.from(JSON.stringify(compiled)), LIMIT).catch(() => undefined); // a full disk does not fail the plan
   }
   return { ...compiled, cached: false };
 }
 
 /**
- * Of some programs too large for its chip the compiler says only that they are invalid (seen on a v5e; why is not known). Asked
- * without `evenIfTooLarge`, the compiler gives up earlier and says how much memory it needs; what fills it is seen on the
- * generation with most memory, whose compiler lays out arrays in much the same way.
+ * For some programs that are too large for the chip the compiler only reports an invalid program (seen on a v5e; cause unknown).
+ * Without `evenIfTooLarge` it fails earlier and reports the needed memory. The buffers are then taken from a compile for the
+ * generation with the most memory, whose layouts are similar.
  */
 async function compileOrWeigh(text: string, options: CompileAheadOptions): Promise<AheadOfTime> {
   const start = performance.now();
@@ -70,14 +70,14 @@ async function compileOrWeigh(text: string, options: CompileAheadOptions): Promi
   if (!shortage) throw compiled;
   const topology = roomiest(parseTopology(options.topology).devices);
   const seen = await compileAhead(text, { ...options, topology, evenIfTooLarge: true }).catch(() => {
-    throw refusal; // as far as is known
+    throw refusal; // the best known error
   });
   const { needed: peak } = shortage;
   const seconds = (performance.now() - start) / 1000;
   return { ...seen, topology: options.topology, seconds, memory: { ...seen.memory, peak } };
 }
 
-/** A slice of so many devices of the generation with most memory. */
+/** A slice with at least this number of devices, of the generation with the most memory. */
 function roomiest(devices: number): string {
   const [{ name, slices }] = CHIPS.filter((c) => c.platform === 'tpu').sort(
     (a, b) => b.hbm.available - a.hbm.available,
@@ -93,7 +93,7 @@ async function recall(key: string): Promise<AheadOfTime | undefined> {
     await touch(plansDir(), key);
     return answer;
   } catch (e) {
-    if (e instanceof BadEntryError || e instanceof FileError) return undefined; // it is written again
+    if (e instanceof BadEntryError || e instanceof FileError) return undefined; // the entry is written again
     throw e;
   }
 }
@@ -102,7 +102,7 @@ async function ingredientsOf(plugin: FoundPlugin, text: string, topology: string
   const { mtimeMs } = await stat(plugin.path);
   return {
     format: FORMAT,
-    program: sha256(text), // with the places in the user's code, which are part of the answer
+    program: sha256(text), // includes source locations, which are part of the answer
     options: { topology, answers: ANSWERS },
     defaults: {},
     flags: flagsNow(),

@@ -1,4 +1,4 @@
-// Planning: what a program needs on devices that are not here.
+// `tsxla/plan`: the memory and time that a program needs on TPUs that are not attached.
 
 export { CHIPS, type Chip, findChip } from '../base/chips.js';
 export { parseTopology, type Slice } from '../base/slices.js';

@@ -1,4 +1,4 @@
-// Whether a function fits a TPU and what it costs there, from shapes alone: nothing is computed, and nothing allocated.
+// plan(): whether a function fits a TPU and what it costs, from shapes alone. Nothing is computed or allocated.
 
 import { byteLength, checkDTypeName, type DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
@@ -13,16 +13,16 @@ import { type AskOptions, ask } from './compile.js';
 import { type LiveBuffer, named } from './hlo/liveness.js';
 import { type Estimate, estimate } from './roofline.js';
 
-/** What a device's memory is taken by at the peak, in bytes. */
+/** The parts of a device's memory at the peak, in bytes. */
 export interface Parts {
   readonly weights: number;
-  /** Of an optimizer; in a program that learns nothing, what it keeps between calls: keys and values. */
+  /** The optimizer's state; in inference, state that is kept between calls, such as keys and values. */
   readonly state: number;
   readonly batch: number;
-  /** Made by the forward pass and kept for the backward pass. */
+  /** Computed in the forward pass and kept for the backward pass. */
   readonly activations: number;
   readonly temporaries: number;
-  /** Beside the peak, which counts data. */
+  /** The size of the program's code, which is not part of the peak. */
   readonly code: number;
 }
 export const PARTS = ['weights', 'state', 'batch', 'activations', 'temporaries', 'code'] as const;
@@ -30,33 +30,33 @@ export const PARTS = ['weights', 'state', 'batch', 'activations', 'temporaries',
 export interface Plan {
   readonly topology: Slice;
   readonly fits: boolean;
-  /** Bytes on one device: what it takes, or would take. */
+  /** Peak memory on one device, in bytes, also if it does not fit. */
   readonly peak: number;
-  /** What the compiler lets a program have. */
+  /** The memory that a program may use, in bytes. */
   readonly available: number;
-  /** Where it does not fit: how many bytes too many. */
+  /** If it does not fit: the missing bytes. */
   readonly shortage?: number;
   readonly parts: Parts;
   /** The ten largest buffers at the peak, by the user's names and lines. */
   readonly largest: readonly LiveBuffer[];
   readonly compileSeconds: number;
-  /** The compiler was asked before. */
+  /** Whether the answer came from the cache. */
   readonly cached: boolean;
-  /** Time, work and traffic of one run, on one device, at the least. */
+  /** Lower bounds of time, work and traffic of one run, on one device. */
   readonly estimate: Estimate;
 }
 
 export interface PlanOptions extends Pick<AskOptions, 'timeoutSeconds' | 'fresh'>, Pick<LowerOptions, 'names'> {}
 
-/** An argument that is only described. */
+/** The description of an argument. */
 export interface Described {
   readonly dtype: DType;
   readonly shape: Shape;
 }
 
 /**
- * Asks the TPU's own compiler, on this machine, what fn takes on such a TPU ('v6e-8', 'v5p:2x2x1'). Arguments are tensors,
- * which need not be computed, or { dtype, shape }. `names` are those of tensors that fn reaches: model.namedParameters().
+ * Compiles fn for a TPU ('v6e-8', 'v5p:2x2x1') on this machine, and returns its memory and cost. Arguments are tensors, which need
+ * not be computed, or { dtype, shape }. `names` are the names of tensors that fn uses, such as model.namedParameters().
  */
 export async function plan<A extends unknown[]>(
   fn: ((...args: A) => unknown) | Compiled<A, unknown>,
@@ -65,7 +65,7 @@ export async function plan<A extends unknown[]>(
   options: PlanOptions = {},
 ): Promise<Plan> {
   checkOptions('plan', ['timeoutSeconds', 'fresh', 'names'], options);
-  if (typeof fn !== 'function') throw new ArgumentError(`plan: it takes a function, got ${describe(fn)}`);
+  if (typeof fn !== 'function') throw new ArgumentError(`plan: expected a function, got ${describe(fn)}`);
   if (!Array.isArray(args))
     throw new ArgumentError(`plan: the arguments are ${describe(args)}: pass them as a list, [x, y]`);
   const slice = parseTopology(topology);
@@ -78,7 +78,7 @@ export async function plan<A extends unknown[]>(
   return planLowered(lowered, slice, rest);
 }
 
-/** Descriptions as tensors, which stay descriptions. */
+/** Replaces descriptions by tensors that are never computed. */
 function raise(x: unknown): unknown {
   if (Array.isArray(x)) return x.map(raise);
   if (!isPlain(x)) return x;
@@ -88,7 +88,7 @@ function raise(x: unknown): unknown {
   return Object.fromEntries(Object.entries(x).map(([key, value]) => [key, raise(value)]));
 }
 
-/** The same of a program that is there already. */
+/** The plan of a lowered program. */
 export async function planLowered(
   { name, text, inputs }: Lowered,
   slice: Slice,

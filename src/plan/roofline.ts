@@ -1,25 +1,24 @@
-// How long a chip at its peak would take for what a program does.
+// A roofline estimate: the time that a chip at its peak needs for a program.
 
 import type { Chip } from '../base/chips.js';
 import type { Slice } from '../base/slices.js';
 import type { Collective, Cost, Kernel } from './hlo/cost.js';
-import type { Unit } from './hlo/flops.js';
 
-/** A lower bound: nothing reaches its peak. */
+/** Lower bounds of the time of one run. */
 export interface Estimate {
   readonly seconds: number;
-  /** Each alone, as if the others took no time. */
+  /** The time for arithmetic alone; memorySeconds and interconnectSeconds are those for memory and links alone. */
   readonly computeSeconds: number;
   readonly memorySeconds: number;
   readonly interconnectSeconds: number;
   readonly flops: number;
   readonly bytes: number;
   readonly collectives: Cost['collectives'];
-  /** Loops that values end: what they do is counted once. */
+  /** Number of loops whose length depends on values; one iteration of each is counted. */
   readonly openLoops: number;
-  /** Products of matrices, as a part of what the chip could do of them (in bf16) in that time. */
+  /** Matrix products as a fraction of the chip's peak in that time (in bf16; int8 products in int8). */
   readonly utilisation: number;
-  /** The ten kernels that take longest, all their runs together. */
+  /** The ten kernels with the longest total time. */
   readonly heaviest: readonly HeavyKernel[];
 }
 export interface HeavyKernel extends Pick<Kernel, 'name' | 'opcode' | 'source' | 'times'> {
@@ -27,8 +26,8 @@ export interface HeavyKernel extends Pick<Kernel, 'name' | 'opcode' | 'source' |
 }
 
 /**
- * The time of one run. Kernels run one after the other, each as long as its arithmetic, its memory or its launch takes,
- * whichever is longest; what overlaps costs nothing but its share of the memory's or the links' whole time.
+ * Estimates the time of one run. Kernels run one after the other; each takes the longest of its arithmetic, memory and launch
+ * times. Overlapping kernels only add to the total times of memory and links.
  */
 export function estimate(cost: Cost, chip: Chip, slice?: Slice): Estimate {
   const rows = cost.kernels.map((kernel) => ({ kernel, ...timesOf(kernel, chip, slice) }));
@@ -49,8 +48,8 @@ export function estimate(cost: Cost, chip: Chip, slice?: Slice): Estimate {
     }))
     .sort((a, b) => b.seconds - a.seconds)
     .slice(0, 10);
-  const { flops, bytes, collectives, openLoops, productFlops } = cost;
-  const utilisation = seconds > 0 ? productFlops / chip.peak.bf16 / seconds : 0;
+  const { flops, bytes, collectives, openLoops } = cost;
+  const utilisation = seconds > 0 ? Math.min(1, over((r) => r.products) / seconds) : 0;
   return {
     seconds,
     computeSeconds,
@@ -66,15 +65,18 @@ export function estimate(cost: Cost, chip: Chip, slice?: Slice): Estimate {
 }
 
 function timesOf({ flops, bytes, collective }: Kernel, chip: Chip, slice?: Slice) {
-  const { vector = 0, ...products } = flops;
-  const matrix = Object.entries(products).reduce((s, [unit, n]) => s + n / chip.peak[unit as Unit], 0);
-  const compute = Math.max(matrix, vector / chip.peak.vector); // two units, side by side
+  const { vector = 0, lookup = 0, ...work } = flops;
+  const over = (peakOf: (unit: keyof typeof work) => number) =>
+    Object.entries(work).reduce((s, [unit, n]) => s + n / peakOf(unit as keyof typeof work), 0);
+  const matrix = over((unit) => chip.peak[unit]) + lookup / chip.peak.bf16;
+  const products = over((unit) => Math.max(chip.peak[unit], chip.peak.bf16));
+  const compute = Math.max(matrix, vector / chip.peak.vector); // two units that work in parallel
   const memory = bytes / chip.hbm.bandwidth;
   const links = collective ? linkSeconds(collective, chip, slice) : 0;
-  return { compute, memory, links, alone: Math.max(compute, memory, links, chip.launch) };
+  return { compute, memory, links, products, alone: Math.max(compute, memory, links, chip.launch) };
 }
 
-/** Around a ring of n, every device passes on all but its own part: once to gather or to scatter sums, twice for both. */
+/** In a ring of n, every device passes on all parts but one: once for all-gather or reduce-scatter, twice for all-reduce. */
 function linkSeconds({ kind, bytes, group }: Collective, chip: Chip, slice?: Slice): number {
   if (group < 2) return 0;
   const link = chip.ici.bandwidth / (2 * chip.ici.dimensions);
@@ -84,8 +86,8 @@ function linkSeconds({ kind, bytes, group }: Collective, chip: Chip, slice?: Sli
 }
 
 /**
- * How many links of a device a group can use at once: those of all dimensions of the torus if it is the whole slice, else
- * those of one. A dimension is a line, with one link that counts, until it is long enough to be closed to a ring.
+ * The number of a device's links that a group can use at once: those of all dimensions of the torus if it is the whole slice, else
+ * those of one. A dimension has one usable link as a line, and two if it is long enough to be closed to a ring.
  */
 function linksUsed(group: number, chip: Chip, slice?: Slice): number {
   const { dimensions } = chip.ici;

@@ -1,21 +1,21 @@
-// What a compiled program does in one run, kernel by kernel, counted in its optimized HLO.
+// The cost of a compiled program, kernel by kernel, counted in its optimized HLO.
 import type { Instruction, Module } from '../../pjrt/hlo-proto.js';
 import { type Flops, flopsOf } from './flops.js';
 import { arrayBytes, type Body, leavesOf, OptimizedProgram } from './program.js';
 import { trafficOf } from './traffic.js';
 
-/** One instruction that runs by itself. Figures are for one run of it, on one device. */
+/** An instruction that runs as a kernel. Figures are for one run of it, on one device. */
 export interface Kernel {
   readonly name: string;
   readonly opcode: string;
-  /** The user's file and line, where the program was emitted with them. */
+  /** The user's file and line, if the program has source locations. */
   readonly source?: string;
-  /** Runs in one run of the program: the trips of the loops around it. */
+  /** Number of runs in one run of the program: the iterations of the loops around it. */
   readonly times: number;
   readonly flops: Flops;
-  /** To and from HBM. */
+  /** Bytes to and from HBM. */
   readonly bytes: number;
-  /** Other work goes on meanwhile. */
+  /** Whether it overlaps with other kernels. */
   readonly overlaps: boolean;
   readonly collective?: Collective;
 }
@@ -23,17 +23,17 @@ export interface Kernel {
 const KINDS = ['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'collective-permute'] as const;
 export interface Collective {
   readonly kind: (typeof KINDS)[number];
-  /** What one device gives or gets, whichever is more. */
+  /** Bytes that one device sends or receives, whichever is more. */
   readonly bytes: number;
-  /** How many devices take part in one. */
+  /** The number of devices in a group. */
   readonly group: number;
 }
 
 export interface Cost {
   readonly kernels: readonly Kernel[];
-  /** Loops counted. */
+  /** Total FLOPs, including all iterations of loops. */
   readonly flops: number;
-  /** Of those, in products of matrices. */
+  /** The FLOPs of matrix products. */
   readonly productFlops: number;
   readonly bytes: number;
   readonly collectives: readonly {
@@ -41,14 +41,14 @@ export interface Cost {
     readonly count: number;
     readonly bytes: number;
   }[];
-  /** Loops whose length depends on values, so that their bodies are counted once. */
+  /** Number of loops whose length depends on values; their bodies are counted once. */
   readonly openLoops: number;
 }
 
-const totalOf = (flops: Flops): number => Object.values(flops).reduce((a, b) => a + b, 0);
+const totalOf = ({ lookup: _, ...work }: Flops): number => Object.values(work).reduce((a, b) => a + b, 0);
 const productsOf = ({ vector: _, ...products }: Flops): number => totalOf(products);
 
-/** What one device does in one run of the program. */
+/** The work of one device in one run of the program. */
 export function costOf(module: Module): Cost {
   const counter = new Counter(new OptimizedProgram(module));
   counter.count(counter.program.entry, 1, false);
@@ -67,7 +67,7 @@ export function costOf(module: Module): Cost {
   };
 }
 
-/** No work: names for what is there, and the second half of what was begun before. */
+/** Instructions without work: views, and the second half of asynchronous operations. */
 // biome-ignore format: a list
 const FREE = new Set([
   'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'after-all', 'partition-id', 'replica-id',
@@ -98,7 +98,7 @@ class Counter {
     }
   }
 
-  /** One branch runs: the one with the most to do stands for all. */
+  /** Only one branch runs: the most expensive one is counted. */
   #costliest({ called }: Instruction, times: number, overlaps: boolean): void {
     const branches = called.map((id) => {
       const alone = new Counter(this.program);
@@ -127,15 +127,15 @@ class Counter {
   }
 
   /**
-   * An instruction that is one, or what a TPU has around one: a fusion (an all-reduce of which only slices are kept), or a
-   * custom call (a tpu7x's SparseCores exchange, while the TensorCores go on).
+   * A collective, or an instruction that contains one on a TPU: a fusion (an all-reduce of which only slices are kept), or a
+   * custom call (on a tpu7x the SparseCores communicate while the TensorCores compute).
    */
   #collective(body: Body, i: Instruction): Collective | undefined {
     const kind = KINDS.find((k) => i.opcode === k || i.opcode === `${k}-start`);
     if (kind) {
       const all = [...i.operands.flatMap((id) => leavesOf(body.at(id).shape)), ...leavesOf(i.shape)];
       const given = i.operands.reduce((n, id) => n + sizeOfAll(leavesOf(body.at(id).shape)), 0);
-      // A start's shape names operands and results; the largest array is the whole of what is exchanged.
+      // The shape of a start has operands and results; the largest array is all the data that is exchanged.
       const bytes =
         i.opcode === kind ? Math.max(given, sizeOfAll(leavesOf(i.shape))) : Math.max(given, ...all.map(arrayBytes));
       return { kind, bytes, group: groupOf(i) };

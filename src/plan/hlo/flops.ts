@@ -1,14 +1,15 @@
-// How many operations an instruction takes: products of matrices exactly, the rest by the elements they make.
+// The FLOPs of an instruction: exact for matrix products, otherwise by the number of elements of the result.
 import { BoundedMap } from '../../base/bounded.js';
 import { sizeOf } from '../../base/dtype.js';
 import { type Instruction, primitive } from '../../pjrt/hlo-proto.js';
 import { type Body, elementsOf, leavesOf, type OptimizedProgram } from './program.js';
 
 /**
- * What a kernel computes with: the matrix unit at one of its precisions, or the vector unit. tf32 are products of f32 with
- * the device's default precision for them; f32 are those that must be exact.
+ * The unit of a kernel: the matrix unit at one of its precisions, or the vector unit. tf32 is for products of f32 with the
+ * device's default precision, f32 for those that must be exact. lookup is also the matrix unit, in bf16: a TPU computes a gather
+ * from a small table as a product with ones and zeros, which takes time but is not work of the model.
  */
-export type Unit = 'bf16' | 'tf32' | 'f32' | 'int8' | 'vector';
+export type Unit = 'bf16' | 'tf32' | 'f32' | 'int8' | 'lookup' | 'vector';
 export type Flops = Readonly<Partial<Record<Unit, number>>>;
 
 // biome-ignore format: a list
@@ -24,7 +25,7 @@ const TRANSCENDENTAL = new Set([
   'exponential', 'exponential-minus-one', 'log', 'log-plus-one', 'logistic', 'tanh', 'tan', 'sine', 'cosine', 'power',
   'sqrt', 'rsqrt', 'cbrt', 'atan2', 'erf', 'divide', 'remainder',
 ]);
-/** A few steps of a polynomial each. */
+/** Functions that take a polynomial of a few steps. */
 const STEPS = 4;
 
 export function sum(all: readonly Flops[]): Flops {
@@ -43,9 +44,9 @@ export function flopsOf(program: OptimizedProgram, body: Body, i: Instruction): 
       return sum(inner.order.map((each) => flopsOf(program, inner, each)));
     }
     case 'dot':
-      return { [unitOf(body, i)]: 2 * made * contracted(body, i, i.dot?.lhs_contracting_dims ?? []) };
+      return { [productUnit(program, body, i)]: 2 * made * contracted(body, i, i.dot?.lhs_contracting_dims ?? []) };
     case 'convolution':
-      return { [unitOf(body, i)]: convolutionFlops(body, i) };
+      return { [productUnit(program, body, i)]: convolutionFlops(body, i) };
     case 'custom-call':
       return customFlops(program, body, i);
     case 'reduce':
@@ -56,7 +57,7 @@ export function flopsOf(program: OptimizedProgram, body: Body, i: Instruction): 
     case 'all-reduce':
     case 'all-reduce-start':
     case 'reduce-scatter':
-      return {}; // done on the way
+      return {}; // free, as part of another kernel
     case 'reduce-window':
       return { vector: made * windowSteps(body, i) };
     default:
@@ -64,7 +65,7 @@ export function flopsOf(program: OptimizedProgram, body: Body, i: Instruction): 
   }
 }
 
-/** A window that always sees the whole row is a TPU's way to write a sum that is spread out again: one step an element. */
+/** A window that always covers the whole row is how a TPU writes a sum that is broadcast again: one operation per element. */
 const windowSteps = (body: Body, i: Instruction) =>
   (i.window?.dims ?? []).reduce((n, w, d) => n * (w.size < (body.operand(i, 0).shape?.dims[d] ?? 1) ? w.size : 1), 1);
 
@@ -73,15 +74,25 @@ const contracted = (body: Body, i: Instruction, dims: readonly number[]) =>
 
 const HIGHEST = 2;
 const F32_ALGORITHM = 11; // dot_f32_f32_f32
+/** Both operands are computed with the higher precision of the two. */
 function unitOf(body: Body, i: Instruction): Unit {
-  const type = primitive(body.operand(i, 0).shape?.type ?? 0);
-  if (/^(s|u)\d|^pred|^f8/.test(type)) return 'int8';
-  if (type === 'f64' || type.startsWith('c')) return 'vector';
-  if (type !== 'f32') return 'bf16';
+  const types = i.operands.slice(0, 2).map((id) => primitive(body.at(id).shape?.type ?? 0));
+  if (types.some((type) => type === 'f64' || type.startsWith('c'))) return 'vector';
+  if (types.every((type) => /^(s|u)\d|^pred|^f8/.test(type))) return 'int8';
+  if (!types.includes('f32')) return 'bf16';
   return i.precision?.operands.includes(HIGHEST) || i.precision?.algorithm === F32_ALGORITHM ? 'f32' : 'tf32';
 }
+const productUnit = (program: OptimizedProgram, body: Body, i: Instruction): Unit =>
+  i.operands.some((id) => isOneHot(program, body.at(id))) ? 'lookup' : unitOf(body, i);
 
-/** A TPU writes every product as a convolution, with batches as windows of which only one element meets another. */
+/** A one-hot matrix: a comparison of an iota of rows with the requested rows. */
+function isOneHot(program: OptimizedProgram, i: Instruction): boolean {
+  if (i.opcode !== 'fusion' || primitive(i.shape?.type ?? 0) !== 'pred') return false;
+  const opcodes = new Set(program.body(i.called[0]!).order.map((each) => each.opcode));
+  return opcodes.has('iota') && opcodes.has('compare');
+}
+
+/** A TPU writes every matrix product as a convolution, with batches as windows in which only one pair of elements overlaps. */
 function convolutionFlops(body: Body, i: Instruction): number {
   const [input, kernel] = [body.operand(i, 0).shape?.dims ?? [], body.operand(i, 1).shape?.dims ?? []];
   const [c, output] = [i.convolution, i.shape?.dims ?? []];
@@ -90,7 +101,7 @@ function convolutionFlops(body: Body, i: Instruction): number {
     const [length, made] = [input[c.inputSpatial[d]!] ?? 1, output[c.outputSpatial[d]!] ?? 1];
     return n * pairs(length, made, w);
   }, 1);
-  const summed = kernel[c.kernelInput] ?? 1; // of one group of features
+  const summed = kernel[c.kernelInput] ?? 1; // features of one group
   return (
     (2 * (output[c.outputBatch] ?? 1) * (output[c.outputFeature] ?? 1) * summed * meetings) / Math.max(1, i.batchGroups)
   );
@@ -98,7 +109,7 @@ function convolutionFlops(body: Body, i: Instruction): number {
 
 type WindowDim = NonNullable<Instruction['window']>['dims'][number];
 const counted = new BoundedMap<string, number>(10_000);
-/** How often an element of the window meets one of the input, and not padding nor a gap between elements. */
+/** How often elements of the window overlap elements of the input, without padding and gaps between elements. */
 function pairs(length: number, made: number, { size, stride, low, lhsDilate, rhsDilate }: WindowDim): number {
   const [gap, reach] = [Math.max(1, lhsDilate), Math.max(1, rhsDilate)];
   if (size === 1 && low === 0 && gap === 1) return made;
@@ -127,8 +138,50 @@ interface AttentionConfig {
     readonly mask_type?: string;
   };
 }
-/** Libraries that XLA calls on a GPU. */
+/** The operands of a TPU's kernel for grouped matrix products (ops/prim/grouped.ts). */
+export function groupedOperands(body: Body, i: Instruction): readonly [Instruction, Instruction] | undefined {
+  if (i.target !== 'tpu_custom_call' || !i.name.startsWith('ragged-dot-')) return undefined;
+  const [rows, others] = i.operands.map((id) => body.at(id)).filter(({ shape }) => (shape?.dims.length ?? 0) > 1);
+  return rows && others && [rows, others];
+}
+
+interface MosaicConfig {
+  readonly custom_call_config?: {
+    readonly cost_estimate?: Readonly<Record<'flops' | 'transcendentals' | 'bytes_accessed', number | string>>;
+  };
+}
+/** What a kernel for a TPU says of itself (kernels/cost.ts, or JAX's Pallas), if it does. */
+export function mosaicCost(
+  program: OptimizedProgram,
+  i: Instruction,
+): { readonly flops: number; readonly transcendentals: number; readonly bytes: number } | undefined {
+  if (i.opcode !== 'custom-call' || i.target !== 'tpu_custom_call') return undefined;
+  const said = (program.config(i) as MosaicConfig).custom_call_config?.cost_estimate;
+  const number = (x: number | string | undefined) => Number(x ?? 0);
+  return (
+    said && {
+      flops: number(said.flops),
+      transcendentals: number(said.transcendentals),
+      bytes: number(said.bytes_accessed),
+    }
+  );
+}
+
+/** FLOPs of library calls on a GPU, and of TPU kernels. */
 function customFlops(program: OptimizedProgram, body: Body, i: Instruction): Flops {
+  const grouped = groupedOperands(body, i);
+  if (grouped) {
+    const [m = 0, k = 0] = grouped[0].shape?.dims ?? [];
+    const n = i.shape?.dims.at(-1) ?? 0; // the shape is [m, n] or [groups, k, n]
+    const types = grouped.map(({ shape }) => primitive(shape?.type ?? 0));
+    return { [types.includes('f32') ? 'tf32' : 'bf16']: 2 * m * k * n };
+  }
+  const said = mosaicCost(program, i);
+  if (said) {
+    const types = i.operands.map((id) => primitive(body.at(id).shape?.type ?? 0));
+    const unit = types.includes('bf16') ? 'bf16' : types.includes('f32') ? 'tf32' : 'int8';
+    return { [unit]: said.flops, vector: said.transcendentals * STEPS };
+  }
   if (/^__cublas\$|^__triton_gemm/.test(i.target)) {
     const config = (program.config(i) as GemmConfig).gemm_backend_config?.dot_dimension_numbers;
     const dims = config?.lhs_contracting_dimensions?.map(Number) ?? [];
@@ -138,7 +191,7 @@ function customFlops(program: OptimizedProgram, body: Body, i: Instruction): Flo
     const config = (program.config(i) as AttentionConfig).cudnn_fmha_backend_config;
     const scores = sizeOf((config?.intermediate_tensor_shape?.dimensions ?? []).map(Number)); // [B, H, T, S]
     const width = body.operand(i, 0).shape?.dims.at(-1) ?? 0;
-    // Two products forward; backward four, and the scores once more, for they were not kept.
+    // Two products forward; four backward, and the scores once more, because they are recomputed.
     const products = i.target.includes('Backward') ? 5 : 2;
     const seen = config?.mask_type?.includes('CAUSAL') ? 1 / 2 : 1;
     return { bf16: 2 * products * scores * width * seen, vector: scores * STEPS * seen };
@@ -147,7 +200,7 @@ function customFlops(program: OptimizedProgram, body: Body, i: Instruction): Flo
   return {};
 }
 
-/** cuDNN's results come first, its room after; the instruction has the window and the labels of a convolution. */
+/** cuDNN's results are before its workspace; the instruction has the window and the labels of a convolution. */
 function libraryConvolutionFlops(body: Body, i: Instruction): number {
   const shape = leavesOf(i.shape)[0];
   return shape ? convolutionFlops(body, Object.assign(Object.create(i) as Instruction, { shape })) : 0;

@@ -1,23 +1,23 @@
-// What fills a device's memory when a compiled program needs most of it, read from its schedule.
+// The buffers that are live at the memory peak of a compiled program, from its schedule.
 import type { Instruction, Module, Shape } from '../../pjrt/hlo-proto.js';
 import { arrayBytes, type Body, leavesOf, OptimizedProgram, shapeText } from './program.js';
 
-/** activation: made early, and kept through later work to be used again, as the forward pass does for the backward pass. */
+/** activation: computed early and kept for later use, as by the forward pass for the backward pass. */
 export type BufferClass = 'argument' | 'activation' | 'temporary';
 
 export interface LiveBuffer {
   readonly bytes: number;
   readonly class: BufferClass;
-  /** 'argument 3', or the operation that made it. */
+  /** 'argument 3', or the operation that computed it. */
   readonly what: string;
-  /** The user's file and line, where the program was emitted with them. */
+  /** The user's file and line, if the program has source locations. */
   readonly source?: string;
   /** 'bf16[28,4,1024,1024]' */
   readonly shape: string;
 }
 
 export interface Liveness {
-  /** The sum of all that is alive then, in HBM. */
+  /** The sum of all live buffers at the peak, in HBM. */
   readonly peak: number;
   readonly arguments: number;
   readonly activations: number;
@@ -25,13 +25,13 @@ export interface Liveness {
   readonly tenLargest: readonly LiveBuffer[];
 }
 
-/** A buffer as the user calls it, by the names of the program's arguments. */
+/** A buffer with the user's name, if it is an argument. */
 export const named = (buffer: LiveBuffer, names: readonly string[]): LiveBuffer => ({
   ...buffer,
   what: buffer.what.replace(/^argument (\d+)$/, (same, i: string) => names[Number(i)] ?? same),
 });
 
-/** What is alive at a program's peak, on one device. */
+/** The live buffers at a program's peak, on one device. */
 export function livenessOf(module: Module): Liveness {
   const { buffers } = new Memory(new OptimizedProgram(module)).peak();
   const total = (kind: BufferClass) => buffers.reduce((n, b) => n + (b.class === kind ? b.bytes : 0), 0);
@@ -43,7 +43,7 @@ export function livenessOf(module: Module): Liveness {
   };
 }
 
-/** An array in main memory, under all the names it has: a loop's results lie where its operands did. */
+/** An array in main memory with all its aliases: a loop's results take the place of its operands. */
 interface Slot {
   parent?: Slot;
   readonly shape: Shape;
@@ -52,11 +52,11 @@ interface Slot {
   home: Frame;
   argument?: number;
 }
-/** One computation that runs in its caller's time: the entry, a loop's body, a branch. */
+/** A computation that runs while its caller does: the entry, a loop's body, a branch. */
 interface Frame {
   readonly body: Body;
   readonly depth: number;
-  /** Slots of every instruction's arrays, leaf by leaf. */
+  /** The slots of every instruction's arrays, leaf by leaf. */
   readonly values: Map<number, readonly Slot[]>;
   /** Computations that an instruction runs. */
   readonly inner: Map<number, readonly Frame[]>;
@@ -67,7 +67,7 @@ function find(p: Slot): Slot {
   return p;
 }
 
-/** Two names for one place: it belongs to whichever is known farther out. */
+/** Unites two aliases of a place: it belongs to the outer computation of the two. */
 function unite(a: Slot | undefined, b: Slot | undefined): void {
   if (!a || !b) return;
   const [x, y] = [find(a), find(b)];
@@ -78,7 +78,7 @@ function unite(a: Slot | undefined, b: Slot | undefined): void {
   give.parent = keep;
 }
 
-/** How far back, of all that ran before the peak, something must have been made to count as kept. */
+/** The least age of an activation, as a fraction of the work before the peak. */
 const LONG_AGO = 0.05;
 
 const NEARLY = 1e-3;
@@ -106,7 +106,7 @@ class Memory {
     return frame;
   }
 
-  /** Where an instruction's arrays lie: in places of their own, or where its operands do. */
+  /** The places of an instruction's arrays: new ones, or those of its operands. */
   #places(frame: Frame, i: Instruction, given?: readonly (readonly Slot[])[]): readonly Slot[] {
     const operands = i.operands.map((id) => frame.values.get(id) ?? []);
     const fresh = () => leavesOf(i.shape).map((shape): Slot => ({ shape, made: i, home: frame }));
@@ -156,7 +156,7 @@ class Memory {
       case 'async-update':
       case 'all-gather-start':
       case 'collective-permute-start': {
-        // ((operands), results, context): what was given lies where it did.
+        // ((operands), results, context): operands keep their places.
         const own = fresh();
         const handed = (i.opcode === 'async-update' ? operands.slice(1) : operands).flat();
         handed.forEach((p, k) => unite(p, own[k]));
@@ -177,14 +177,14 @@ class Memory {
     }
   }
 
-  /** Which results are written over which operands: as XLA says, and updates of slices. */
+  /** Results that overwrite operands: those that XLA has noted, and updates of slices. */
   #inPlace(i: Instruction): readonly (readonly [result: number, operand: number])[] {
-    const said = i.aliasing.map((a) => [leafAt(i.shape, a.output), a.operand] as const);
+    const noted = i.aliasing.map((a) => [leafAt(i.shape, a.output), a.operand] as const);
     if (i.opcode === 'dynamic-update-slice' || i.opcode === 'scatter') return [[0, 0]];
-    if (i.opcode !== 'fusion') return said;
+    if (i.opcode !== 'fusion') return noted;
     const inner = this.program.body(i.called[0]!);
     const ends = inner.root.opcode === 'tuple' ? inner.root.operands.map((id) => inner.at(id)) : [inner.root];
-    return [...said, ...ends.flatMap((end, k) => this.#updated(inner, end).map((p) => [k, p] as const))];
+    return [...noted, ...ends.flatMap((end, k) => this.#updated(inner, end).map((p) => [k, p] as const))];
   }
 
   /** The parameter that a value is an update of. */
@@ -205,7 +205,7 @@ class Memory {
     }
   }
 
-  /** The worst moment of a computation, with what only it knows: buffers of its callers are theirs to count. */
+  /** The peak of a computation, without the buffers of its callers, which they count. */
   #peakOf(frame: Frame): Peak {
     const { order, root } = frame.body;
     const lives = this.#livesOf(frame);
@@ -214,7 +214,7 @@ class Memory {
       const life = lives.get(find(place));
       if (!life) continue;
       life.last = ends;
-      if (frame.depth === 0) life.first = 0; // the caller makes room for results before the program runs
+      if (frame.depth === 0) life.first = 0; // the caller allocates results before the program runs
     }
     shareWithTheDying(frame, lives);
     const change = new Float64Array(order.length + 1);
@@ -228,12 +228,12 @@ class Memory {
       alive += change[t]!;
       return alive + bytes;
     });
-    // Of moments that are as good as equal the last, when what was kept is used.
+    // Of nearly equal peaks the last one, when kept buffers are used.
     const most = totals.reduce((a, b) => Math.max(a, b), 0);
     const at = totals.findLastIndex((total) => total >= (1 - NEARLY) * most);
     const work = inside.map((p) => p.work);
     const before = work.slice(0, at).reduce((a, b) => a + b, 0);
-    const since = (t: number) => work.slice(t, at).reduce((a, b) => a + b, 0); // a loop's own turns too
+    const since = (t: number) => work.slice(t, at).reduce((a, b) => a + b, 0); // includes iterations of a loop
     const buffers = [...lives].flatMap(([place, life]) => {
       if (life.first > at || life.last < at) return [];
       const kept = life.written < at && since(life.written) > LONG_AGO * before;
@@ -270,12 +270,12 @@ class Memory {
     return lives;
   }
 
-  /** What writes a place when an instruction runs: of a loop, what makes the next value of what it carries. */
+  /** The instruction that writes a place; for a loop, the one that computes the next carried value. */
   #writer(frame: Frame, i: Instruction, place: Slot): Writer | undefined {
     if (NAMES.has(i.opcode) || i.target === 'AllocateBuffer') return undefined;
     const handed = i.operands.flatMap((id) => frame.values.get(id) ?? []);
     const hands = /^(async|copy)-|-done$/.test(i.opcode);
-    if (hands && handed.some((p) => find(p) === place)) return undefined; // it only passes through
+    if (hands && handed.some((p) => find(p) === place)) return undefined; // only passed through
     const body = i.opcode === 'while' ? frame.inner.get(i.id)?.[0]?.body : undefined;
     if (body?.root.opcode !== 'tuple') return { body: frame.body, instruction: i };
     const carried = (frame.values.get(i.id) ?? []).map(find);
@@ -312,8 +312,8 @@ class Memory {
   }
 
   /**
-   * What makes a value, in a word: the op's own name where it has one, else what the fusion ends with. What a loop carries
-   * is what its last turn has made; `turns` keeps that from going around for ever.
+   * The name of the operation that computes a value: that of the op, or of the last one in a fusion. A value that a loop carries
+   * is that of its last iteration; `turns` limits the recursion.
    */
   #work(body: Body, i: Instruction, outer?: (parameter: number) => string, turns = 0): string {
     const { opcode } = i;
@@ -345,7 +345,7 @@ interface Writer {
 interface Life {
   first: number;
   last: number;
-  /** When its content was complete. */
+  /** The time when its content was complete. */
   written: number;
   writer?: Writer;
   readonly bytes: number;
@@ -353,19 +353,19 @@ interface Life {
 interface Peak {
   readonly bytes: number;
   readonly buffers: readonly LiveBuffer[];
-  /** How many kernels run, loops counted: a clock for what is long ago. */
+  /** The number of kernels that have run, including iterations, as a clock. */
   readonly work: number;
 }
 
-/** Those that say nothing of what a value is. */
+/** Opcodes that do not describe a value. */
 // biome-ignore format: a list
 const PASSES = new Set([
   'bitcast', 'convert', 'copy', 'copy-start', 'copy-done', 'reshape', 'transpose', 'tuple', 'get-tuple-element', 'broadcast',
 ]);
-/** Those that use nothing: they give what is there another name. */
+/** Opcodes that use no memory: they only rename a value. */
 const NAMES = new Set(['tuple', 'get-tuple-element', 'bitcast', 'parameter', 'opt-barrier', 'optimization-barrier']);
 
-/** A result takes the place of an operand of its size that is used for the last time: XLA lets elementwise work do so. */
+/** The operand whose place an elementwise result takes: of the same size, and used for the last time. */
 function shareWithTheDying(frame: Frame, lives: Map<Slot, Life>): void {
   frame.body.order.forEach((i, t) => {
     if (i.opcode !== 'fusion' && !ELEMENTWISE.has(i.opcode)) return;
@@ -384,7 +384,7 @@ function shareWithTheDying(frame: Frame, lives: Map<Slot, Life>): void {
 }
 const ELEMENTWISE = new Set(['add', 'subtract', 'multiply', 'divide', 'select', 'convert', 'negate', 'maximum']);
 
-/** The place among the leaves of the one at a path of tuple indices. */
+/** The index among the leaves of the element at a path of tuple indices. */
 function leafAt(shape: Shape | undefined, [index, ...rest]: readonly number[]): number {
   const element = shape?.tuple[index ?? -1];
   return element ? shape!.tuple.slice(0, index).flatMap(leavesOf).length + leafAt(element, rest) : 0;

@@ -1,4 +1,4 @@
-// Optimized HLO, for those who count in it: what calls what, how large things are, how often loops run, whose line it was.
+// Access to optimized HLO for cost and memory analysis: calls, sizes, loop iterations, source lines.
 
 import { sizeOf } from '../../base/dtype.js';
 import { wire } from '../../base/packages.js';
@@ -12,23 +12,23 @@ export const leavesOf = (shape: Shape | undefined): readonly Shape[] =>
 
 const bitsOf = (type: string): number => (type === 'pred' ? 8 : Number(/^[a-z]+(\d+)/.exec(type)?.[1] ?? 0));
 
-/** Bytes of one array as it lies in memory: a TPU's layouts fill up their tiles. */
+/** The size of an array in memory: TPU layouts are padded to tiles. */
 export function arrayBytes(shape: Shape): number {
   const { minorToMajor = [], tiles = [], elementBits = 0 } = shape.layout ?? {};
   const dims = minorToMajor.length === shape.dims.length ? minorToMajor.map((d) => shape.dims[d]!) : [...shape.dims];
-  const tile = [...(tiles[0]?.dims ?? [])].reverse(); // the first tile covers the minor dimensions, the others lie in it
+  const tile = [...(tiles[0]?.dims ?? [])].reverse(); // the first tile covers the minor dimensions, the others subdivide it
   while (dims.length < tile.length) dims.push(1);
   const elements = dims.reduce((n, d, i) => n * (tile[i] ? Math.ceil(d / tile[i]) * tile[i] : d), 1);
   return Math.ceil((elements * (elementBits || bitsOf(primitive(shape.type)))) / 8);
 }
 
-/** Memory space 0 is a device's main memory; a TPU's space 1 is on the chip, others are registers or the host's. */
+/** Whether an array is in main memory, space 0; a TPU's space 1 is on the chip, others are registers or host memory. */
 export const hbmBytes = (shape: Shape | undefined): number =>
   leavesOf(shape).reduce((n, s) => n + (s.layout?.memorySpace ? 0 : arrayBytes(s)), 0);
 
 export const shapeText = (s: Shape): string => `${primitive(s.type)}[${s.dims}]`;
 
-/** A computation with its instructions by number, in the order they run. */
+/** A computation with its instructions by id, in the order in which they run. */
 export class Body {
   readonly order: readonly Instruction[];
   readonly #byId: ReadonlyMap<number, Instruction>;
@@ -87,7 +87,7 @@ export class OptimizedProgram {
     return this.body(this.module.entry);
   }
 
-  /** What the backend has written beside an instruction, where it is JSON. */
+  /** The backend_config of an instruction, if it is JSON. */
   config(i: Instruction): Readonly<Record<string, unknown>> {
     const { payload } = i;
     const bytes = !payload ? i.backendConfig : payload.value.length ? payload.value : this.module.payloads[payload.id];
@@ -100,7 +100,7 @@ export class OptimizedProgram {
     }
   }
 
-  /** The user's file and line. "-" is the text the compiler was given, which the user has not seen. */
+  /** The user's file and line. "-" is a line of the compiler's input, which the user has not seen. */
   source({ metadata }: Instruction): string | undefined {
     const { frames } = this.module;
     const at = frames?.locations[(frames.frames[(metadata?.frame ?? 0) - 1]?.location ?? 0) - 1];
@@ -108,7 +108,7 @@ export class OptimizedProgram {
     return file && file !== '-' && file !== '<unknown>' ? `${file}:${line}` : undefined;
   }
 
-  /** How often a loop's body runs: as XLA noted it, or as its condition tells; undefined where values decide. */
+  /** The number of iterations of a loop, as XLA noted it or from its condition; undefined if it depends on values. */
   trips(loop: Instruction, caller: Body): number | undefined {
     const noted = (this.config(loop)['known_trip_count'] as { n?: string } | undefined)?.n;
     if (noted !== undefined) return Number(noted);
@@ -129,14 +129,14 @@ export class OptimizedProgram {
     return Math.max(0, Math.ceil((limit + last - first) / step));
   }
 
-  /** The instruction a body ends with, inside the fusion or call that may wrap it. */
+  /** The root instruction of a body, inside a fusion or call that may wrap it. */
   #root(body: Body, outer?: Outer): { body: Body; instruction: Instruction; outer?: Outer } {
     const { root } = body;
     if (root.opcode !== 'fusion' && root.opcode !== 'call') return { body, instruction: root, ...(outer && { outer }) };
     return this.#root(this.body(root.called[0]!), (n) => this.#trace(body, root.operands[n]!, outer));
   }
 
-  /** What a number in a loop is: a constant, or an element of what the loop carries. */
+  /** A number in a loop: a constant, or an element of the carried tuple. */
   #trace(body: Body, id: number, outer?: Outer): Traced {
     const i = body.at(id);
     if (i.opcode === 'constant') return constantOf(i);
@@ -147,13 +147,13 @@ export class OptimizedProgram {
     return {};
   }
 
-  /** An element of the tuple a loop starts with, if it is a constant. */
+  /** An element of a loop's initial tuple, if it is a constant. */
   #carried(caller: Body, tuple: number, index: number): number | undefined {
     const start = caller.at(tuple);
     return start.opcode === 'tuple' ? this.#trace(caller, start.operands[index]!).constant : undefined;
   }
 
-  /** What each turn adds to the counter: 1 where it cannot be seen. */
+  /** The increment of the counter in each iteration; 1 if it cannot be determined. */
   #step(body: Body, counter: number): number {
     const next = body.root.opcode === 'tuple' ? body.at(body.root.operands[counter]!) : undefined;
     if (!next) return 1;

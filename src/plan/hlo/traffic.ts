@@ -1,9 +1,11 @@
-// What a kernel moves to and from main memory: what it is given and what it makes, and of slices only the slice.
+// The bytes that a kernel moves to and from main memory: operands and results, and of slices only the slice.
 import type { Instruction } from '../../pjrt/hlo-proto.js';
+import { groupedOperands, mosaicCost } from './flops.js';
 import { type Body, hbmBytes, leavesOf, type OptimizedProgram } from './program.js';
 
+type Leaf = ReturnType<typeof leavesOf>[number];
 const SLICES = new Set(['dynamic-slice', 'slice', 'gather']);
-/** Those that only give what they are given another name or shape. */
+/** Opcodes that only rename or reshape a value. */
 const NAMES = new Set(['bitcast', 'reshape', 'get-tuple-element', 'opt-barrier', 'optimization-barrier']);
 
 export function trafficOf(program: OptimizedProgram, body: Body, i: Instruction): number {
@@ -22,8 +24,19 @@ export function trafficOf(program: OptimizedProgram, body: Body, i: Instruction)
     }
     case 'copy-start':
       return given + hbmBytes(leavesOf(i.shape)[0]); // (copy, original, context)
-    case 'custom-call': // a library's last result is the room it works in
-      return given + (/^__(cublas|cudnn)\$/.test(i.target) ? made - hbmBytes(leavesOf(i.shape).at(-1)) : made);
+    case 'custom-call': // a library's last result is its workspace
+      if (!groupedOperands(body, i)) {
+        const said = mosaicCost(program, i)?.bytes;
+        // Blocks are fetched as often as the kernel says; arrays that lie in the core's memory cost nothing.
+        const arrays = [...operands.map((o) => o.shape), i.shape].flatMap(leavesOf);
+        const all = arrays.reduce((n, s) => n + flatBytesOf(s), 0);
+        if (said && all) return said * Math.min(1, (given + made) / all);
+      }
+      return (
+        given -
+        unread(body, i) +
+        (/^__(cublas|cudnn)\$/.test(i.target) ? made - hbmBytes(leavesOf(i.shape).at(-1)) : made)
+      );
     case 'iota':
     case 'broadcast':
       return made + given;
@@ -32,7 +45,15 @@ export function trafficOf(program: OptimizedProgram, body: Body, i: Instruction)
   }
 }
 
-/** Of an instruction by itself. */
+/** A lower bound for grouped matrix products: matrices of empty groups are not read. */
+function unread(body: Body, i: Instruction): number {
+  const [rows, matrices] = groupedOperands(body, i) ?? [];
+  const [groups = 0, ...matrix] = matrices?.shape?.dims ?? [];
+  if (!matrix[1]) return 0;
+  return hbmBytes(matrices!.shape) * Math.max(0, 1 - rows!.shape!.dims[0]! / groups);
+}
+
+/** The bytes of a single instruction. */
 function plain(i: Instruction, sizes: readonly number[], given: number, made: number): number {
   const [whole = 0, ...rest] = sizes;
   const others = rest.reduce((a, b) => a + b, 0);
@@ -42,7 +63,7 @@ function plain(i: Instruction, sizes: readonly number[], given: number, made: nu
   return given + made;
 }
 
-/** What a computation reads of one of its parameters, which is `whole` bytes large. */
+/** The bytes that a computation reads of one of its parameters, which has `whole` bytes. */
 function readOf(program: OptimizedProgram, body: Body, parameter: number, whole: number): number {
   const p = body.parameter(parameter);
   return p ? Math.min(whole, readBy(program, body, p, whole)) : 0;
@@ -67,14 +88,12 @@ function readBy(program: OptimizedProgram, body: Body, value: Instruction, whole
   return read;
 }
 
-/** Inside a fusion nothing lies in memory, so layouts there say nothing of where. */
-const flatBytes = (i: Instruction): number =>
-  leavesOf(i.shape).reduce(
-    (n, s) => n + hbmBytes({ ...s, type: s.type, dims: s.dims, tuple: [], dynamic: [], layout: undefined }),
-    0,
-  );
+/** The size of an array inside a fusion, where values are not in memory and memory spaces have no meaning. */
+const flatBytes = (i: Instruction): number => leavesOf(i.shape).reduce((n, s) => n + flatBytesOf(s), 0);
+const flatBytesOf = (s: Leaf): number =>
+  hbmBytes({ ...s, type: s.type, dims: s.dims, tuple: [], dynamic: [], layout: undefined });
 
-/** What ending with this instruction writes; `place` is where the result lies. */
+/** The bytes that a computation with this root writes; `place` is the place of the result. */
 function writtenBy(program: OptimizedProgram, body: Body, value: Instruction, place: Instruction): number {
   const leaves = leavesOf(place.shape);
   if (value.opcode === 'tuple') {

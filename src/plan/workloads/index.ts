@@ -1,7 +1,7 @@
-// tsxla/workloads: what whole models are used for, as programs, and plans of these for TPUs.
+// `tsxla/workloads`: programs of whole models (training, recovery, inference), and their plans for TPUs.
 import '../../tensor/index.js'; // side effect: installs the Tensor methods
 
-export { GUIDE, type GuideRow, guideReport, planGuide } from './guide.js';
+export { GUIDE, type GuideOptions, type GuideRow, guideHead, guideLine, guideReport, planGuide } from './guide.js';
 export { findModel, type PlannedModel } from './model.js';
 export { pageOf } from './page.js';
 export {

@@ -1,6 +1,6 @@
-// Generating: a prompt is read at once (prefill), then one token after the other, each of which looks at the keys and values of
-// all before it (decode). The likeliest token is taken.
-import { type Qwen3Config, Qwen3ForCausalLM } from '../../models/index.js';
+// Inference with greedy decoding: a program for the prompt (prefill) and one for each further token (decode), which attends to the
+// cached keys and values.
+import { createModel, type DecoderConfig } from '../../models/index.js';
 import { batchFor, markSharding } from '../../spmd/index.js';
 import { compile, type Lowered } from '../../step/step.js';
 import { noGrad } from '../../tensor/autograd.js';
@@ -10,12 +10,12 @@ import { sharesOf, spread } from './parallel.js';
 import { namesOf, type WorkloadSettings } from './workload.js';
 
 export function inferencePrograms(
-  config: Qwen3Config,
+  config: DecoderConfig,
   settings: WorkloadSettings,
 ): { readonly prefill: Lowered; readonly decode: Lowered } {
   const { seq: L, newTokens, dtype, mesh: sizes } = settings;
   const B = settings.batch * sharesOf(sizes);
-  const model = new Qwen3ForCausalLM(config, { scanLayers: true });
+  const model = createModel(config, { scanLayers: true });
   model.to(dtype).requiresGrad_(false).eval();
   const mesh = spread(model, sizes);
   const cache = model.makeCache(B, L + newTokens);

@@ -1,17 +1,17 @@
-// Which model is planned: by the name of a published one, or by its config.json. Weights are never read.
+// Finds the model to plan: by the name of a published one, or by its config.json. Weights are never read.
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { ArgumentError } from '../../base/errors.js';
 import { anyObject, readJsonSync } from '../../base/json.js';
 import { nearest } from '../../base/options.js';
-import { QWEN3, type Qwen3Config, readQwen3Config } from '../../models/index.js';
+import { type DecoderConfig, QWEN3, readDecoderConfig } from '../../models/index.js';
 
 export interface PlannedModel {
   readonly name: string;
-  readonly config: Qwen3Config;
+  readonly config: DecoderConfig;
 }
 
-/** 'Qwen3-0.6B', '0.6B', 'Qwen/Qwen3-8B', a config.json, or the folder it is in. */
+/** Finds a model: 'Qwen3-0.6B', '0.6B', 'Qwen/Qwen3-8B', a config.json, or its folder. */
 export function findModel(given: string): PlannedModel {
   const size = /^(?:qwen\/)?(?:qwen3-)?(\d+(?:\.\d+)?b)$/i.exec(given)?.[1]?.toUpperCase();
   const config = QWEN3[size as keyof typeof QWEN3];
@@ -27,5 +27,5 @@ export function findModel(given: string): PlannedModel {
   const file = stat.isDirectory() ? path.join(given, 'config.json') : given;
   const json = readJsonSync(file, anyObject);
   if (!json) throw new ArgumentError(`${given} has no config.json: it is not the folder of a model`);
-  return { name: path.basename(path.dirname(path.resolve(file))), config: readQwen3Config(json, file) };
+  return { name: path.basename(path.dirname(path.resolve(file))), config: readDecoderConfig(json, file) };
 }

@@ -1,25 +1,25 @@
-// A plan as one page that needs nothing else: no script, no network. Charts are SVG in percent of the width, so that their text
-// keeps its size on a phone; the data is in the page as JSON, too.
+// A plan as a self-contained HTML page, without scripts or network. Charts are SVG in percent of the width, so that text keeps its
+// size on a phone; the data is also in the page, as JSON.
 import { bytes, flops, seconds } from '../../base/format.js';
+import { escaped, jsonIn, pageWith } from '../../board/html.js';
+import { PALETTE } from '../../board/style.js';
 import { type Chip, PARTS, type Plan } from '../index.js';
 import type { WorkloadPlan, WorkloadRow } from './plan.js';
 import { fitOf, nameOf, recommendation, shortSource, tableOf, titleOf } from './report.js';
 import { WORKLOADS } from './table.js';
 
-/** A program of a row: what the charts show one by one. */
+/** A program of a row, as the charts show it. */
 interface Shown {
   readonly label: string;
   readonly row: WorkloadRow;
   readonly plan: Plan;
 }
 
-const escaped = (text: string): string =>
-  text.replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]!);
 const percent = (x: number): string => `${Math.max(0, Math.min(100, 100 * x)).toFixed(3)}%`;
 const section = (title: string, note: string, body: string): string =>
   body && `<section><h2>${title}</h2><p class="note">${note}</p>${body}</section>`;
 
-/** The whole page, as text. */
+/** The HTML of the page. */
 export function pageOf(plan: WorkloadPlan): string {
   const shown = plan.rows.flatMap((row) =>
     row.programs.map(
@@ -27,35 +27,23 @@ export function pageOf(plan: WorkloadPlan): string {
     ),
   );
   const [best] = plan.rows;
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${escaped(`${plan.model.name} ${plan.workload}: plan`)}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
+  const body = `<main>
 <header>
 <p class="kicker">tsxla plan</p>
 <h1>${escaped(plan.model.name)} <span>${escaped(plan.workload)}</span></h1>
 <p class="note">${escaped(titleOf(plan))}</p>
 <p class="advice${best?.fits ? '' : ' bad'}">${escaped(recommendation(plan))}</p>
 </header>
-${section('Combinations', 'The best first: what fits, by tokens a second and chip. Times are lower bounds.', table(plan.rows))}
-${section('Memory of one device at the peak', 'As XLA’s compiler for TPUs lays it out. The line is what it lets a program have.', memory(shown, WORKLOADS[plan.workload].trains))}
-${section('Time of one run', 'What arithmetic, memory and links would each take alone, at their peaks; the step takes at least the bar in full.', times(shown))}
-${section('Roofline', 'Work for each byte that is moved, against work a second. A point under the slope waits for memory, one under the flat for arithmetic.', roofline(shown))}
-${section('What does not fit', 'The largest buffers at the peak, and what would help: each was compiled.', shortages(plan.rows))}
+${section('Combinations', 'Best first: those that fit, by tokens per second and chip. Times are lower bounds.', table(plan.rows))}
+${section('Memory of one device at the peak', 'As allocated by XLA’s TPU compiler. The line is the memory that a program may use.', memory(shown, WORKLOADS[plan.workload].trains))}
+${section('Time of one run', 'The time that arithmetic, memory and links would each take alone at their peaks; the full bar is the least time of the step.', times(shown))}
+${section('Roofline', 'FLOPs per byte moved against FLOPs per second. A point under the slope is limited by memory, one under the flat part by arithmetic.', roofline(shown))}
+${section('What does not fit', 'The largest buffers at the peak, and remedies: each was tried by compiling it.', shortages(plan.rows))}
 ${section('Where the time goes', `The heaviest kernels of ${best ? escaped(nameOf(best)) : ''}.`, heaviest(plan.rows))}
 <footer>Figures come from ahead-of-time compiles by libtpu, without a TPU, and from a roofline over the optimized program with each chip’s published peaks.</footer>
 </main>
-<script type="application/json" id="plan">${JSON.stringify(plan).replaceAll('<', '\\u003c')}</script>
-</body>
-</html>
-`;
+<script type="application/json" id="plan">${jsonIn(plan)}</script>`;
+  return pageWith({ title: `${plan.model.name} ${plan.workload}: plan`, body, style: STYLE }).html;
 }
 
 // ---- the table
@@ -72,7 +60,7 @@ interface Bar {
   readonly value: string;
   readonly bad?: boolean;
   readonly pieces: readonly { readonly kind: string; readonly size: number; readonly title: string }[];
-  /** A line across the bar. */
+  /** The position of a line across the bar. */
   readonly mark?: { readonly at: number; readonly title: string };
 }
 
@@ -81,7 +69,7 @@ const legend = (kinds: Readonly<Record<string, string>>): string =>
     .map(([kind, name]) => `<li><i class="${kind}"></i>${name}</li>`)
     .join('')}</ul>`;
 
-/** Bars below each other, on one scale from 0. */
+/** Horizontal bars on a common scale from 0. */
 function bars(list: readonly Bar[], names: Readonly<Record<string, string>>, unit: (n: number) => string): string {
   const most = 1.02 * Math.max(...list.map((b) => Math.max(b.mark?.at ?? 0, sum(b.pieces.map((p) => p.size)))));
   const drawn = list.map(({ label, value, pieces, mark, bad }) => {
@@ -230,7 +218,7 @@ function shortages(rows: readonly WorkloadRow[]): string {
         r.flag,
       ]);
       return `<h3>${escaped(nameOf(row))}: ${escaped(row.error ?? fitOf(row))}</h3>
-${remedies.length ? listed(['what would help', 'peak', '', 'flag'], remedies) : ''}
+${remedies.length ? listed(['remedy', 'peak', '', 'flag'], remedies) : ''}
 ${buffers.length ? listed(['bytes', 'array', 'what', 'where'], buffers) : ''}`;
     })
     .join('\n');
@@ -249,28 +237,13 @@ function heaviest([best]: readonly WorkloadRow[]): string {
   return lines.length ? listed(['time', 'of all', 'runs', 'kernel', 'where'], lines) : '';
 }
 
+/** In addition to the stylesheet of all pages. */
 const STYLE = `
-:root{--bg:#fbfbfa;--card:#fff;--ink:#1d1f23;--soft:#666c76;--line:#e4e4e0;--ground:#eeeeea;--good:#1a7f4b;--bad:#c0362c;--mark:#1d1f23}
-@media(prefers-color-scheme:dark){:root{--bg:#14161a;--card:#1c1f25;--ink:#e8e9ec;--soft:#9aa1ad;--line:#2c3038;--ground:#272b33;--good:#4cc38a;--bad:#ff7b6b;--mark:#f4f4f4}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:1120px;margin:0 auto;padding:28px 16px 48px}
-.kicker{margin:0;color:var(--soft);font:600 12px/1 ui-monospace,Menlo,Consolas,monospace;letter-spacing:.06em}
-h1{margin:8px 0 4px;font-size:30px;line-height:1.15;letter-spacing:-.01em}
-h1 span{color:var(--soft);font-weight:400}
-h2{margin:0;font-size:17px}
-h3{margin:20px 0 8px;font-size:15px;color:var(--bad)}
-.note{margin:2px 0 14px;color:var(--soft);font-size:13.5px}
+h3{color:var(--bad)}
 .advice{margin:16px 0 0;padding:12px 16px;border-left:4px solid var(--good);background:var(--card);border-radius:0 8px 8px 0}
 .advice.bad{border-color:var(--bad)}
-section{margin-top:22px;padding:18px 18px 16px;background:var(--card);border:1px solid var(--line);border-radius:10px}
-.scroll{overflow-x:auto;margin:0 -18px;padding:0 18px}
-table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-th{padding:4px 14px 6px 0;color:var(--soft);font-weight:500;text-align:left;white-space:nowrap}
-td{padding:6px 14px 6px 0;border-top:1px solid var(--line);white-space:nowrap}
 tr.fits td:first-child,tr.not td:first-child{font-weight:600}
 tr.not td{color:var(--bad)}
-.scroll+.scroll{margin-top:14px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 16px;margin:0 0 12px;padding:0;list-style:none;color:var(--soft);font-size:13px}
 .legend i{display:inline-block;width:11px;height:11px;margin-right:6px;border-radius:2px;vertical-align:-1px}
 .bar{margin-top:10px}
@@ -289,24 +262,17 @@ svg{display:block}
 .points{display:flex;flex-wrap:wrap;gap:2px 34px;margin:10px 0 0;padding-left:18px;color:var(--soft);font-size:13px}
 .dot{stroke:var(--card);stroke-width:2}
 ${Object.entries({
-  weights: '#4269d0',
-  state: '#efb118',
-  batch: '#3ca951',
-  activations: '#ff725c',
-  temporaries: '#a463f2',
+  weights: PALETTE[0]!,
+  state: PALETTE[3]!,
+  batch: PALETTE[2]!,
+  activations: PALETTE[1]!,
+  temporaries: PALETTE[4]!,
   code: '#9498a0',
-  compute: '#4269d0',
-  traffic: '#ff725c',
-  links: '#efb118',
-  c0: '#4269d0',
-  c1: '#ff725c',
-  c2: '#3ca951',
-  c3: '#efb118',
-  c4: '#a463f2',
-  c5: '#97bbf5',
+  compute: PALETTE[0]!,
+  traffic: PALETTE[1]!,
+  links: PALETTE[3]!,
+  ...Object.fromEntries(PALETTE.map((color, i) => [`c${i}`, color])),
 })
   .map(([kind, color]) => `.${kind}{fill:${color};background:${color};stroke:${/^c\d/.test(kind) ? color : 'none'}}`)
   .join('\n')}
-footer{margin-top:22px;color:var(--soft);font-size:12.5px}
-@media(max-width:520px){h1{font-size:24px}section{padding:14px 14px 12px}.scroll{margin:0 -14px;padding:0 14px}}
 `;

@@ -1,7 +1,6 @@
-// How a workload is spread over the devices of a slice: data, every device has the model and its own sequences; fsdp, every device has a
-// part of each weight, too; model, every product is computed by several devices.
-import { QWEN3_TENSOR_PARALLEL } from '../../models/index.js';
-import type { Module } from '../../nn/module.js';
+// Splits a workload over the devices of a slice. data: every device has the model and its own sequences; fsdp: in addition every
+// device has only a part of each weight; model: every product is computed by several devices.
+import type { DecoderForCausalLM } from '../../models/index.js';
 import { BATCH_AXES, type Mesh, meshOf, type ParallelSizes, parallelize, parseSizes } from '../../spmd/index.js';
 import { PARALLEL_AXES } from '../../spmd/parallel.js';
 import type { Slice } from '../index.js';
@@ -14,17 +13,17 @@ export const showMesh = (sizes: ParallelSizes): string =>
 const product = (sizes: ParallelSizes, among: readonly string[] = Object.keys(sizes)): number =>
   among.reduce((n, axis) => n * (sizes[axis as keyof ParallelSizes] ?? 1), 1);
 
-/** How many groups of devices have sequences of their own. */
+/** The number of groups of devices with different sequences. */
 export const sharesOf = (sizes: ParallelSizes): number => product(sizes, BATCH_AXES);
 
-/** 'data=2,fsdp=4', or 'data=2,fsdp=-1', for a slice of 8 devices; none for a single one. */
+/** Parses 'data=2,fsdp=4' or 'data=2,fsdp=-1' for a slice of 8 devices; empty for a single device. */
 export function parseMesh(text: string, slice: Slice): ParallelSizes {
   const sizes = parseSizes(text, '--mesh', PARALLEL_AXES);
   const mesh = meshOf(sizes, slice.devices, `--mesh ${text} on ${slice.accelerator}`, { fixed: true });
   return mesh.size === 1 ? {} : Object.fromEntries(mesh.axisNames.map((axis) => [axis, mesh.sizeOf(axis)]));
 }
 
-/** Default: what needs the least traffic, and what needs the least memory. */
+/** The meshes that 'auto' tries: the one with the least traffic, and the one with the least memory. */
 export function autoMeshes({ devices }: Slice, trains: boolean, keyValueHeads: number): ParallelSizes[] {
   if (devices === 1) return [{}];
   if (trains) return [{ data: devices }, { fsdp: devices }];
@@ -33,11 +32,11 @@ export function autoMeshes({ devices }: Slice, trains: boolean, keyValueHeads: n
   return [{ data: devices }, devices === model ? { model } : { data: devices / model, model }];
 }
 
-/** Says how a model lies on such a mesh; undefined where it is one device. Before its optimizer is made, whose state follows. */
-export function spread(model: Module, sizes: ParallelSizes): Mesh | undefined {
+/** Shards a model over a mesh; undefined for one device. Call it before creating the optimizer, whose state follows. */
+export function spread(model: DecoderForCausalLM, sizes: ParallelSizes): Mesh | undefined {
   const devices = product(sizes);
   if (devices === 1) return undefined;
   const mesh = meshOf(sizes, devices);
-  parallelize(model, mesh, QWEN3_TENSOR_PARALLEL);
+  parallelize(model, mesh, model.architecture.tensorParallel);
   return mesh;
 }

@@ -1,7 +1,7 @@
-// Plans of a workload: each combination of a TPU, a mesh and a batch, compiled side by side in processes of their own.
+// Plans of a workload: compiles each combination of a TPU, a mesh and a batch, in parallel processes.
 import { availableParallelism } from 'node:os';
 import { checkSeconds, checkWhole } from '../../base/check.js';
-import { ArgumentError, PluginFetchError, PluginNotFoundError } from '../../base/errors.js';
+import { ArgumentError, PluginFetchError, PluginNotFoundError, TimeoutError } from '../../base/errors.js';
 import { checkOptions } from '../../base/options.js';
 import { sentenceOf } from '../../base/thrown.js';
 import { pointingAt } from '../../ir/source.js';
@@ -18,59 +18,61 @@ export interface WorkloadPlanOptions extends Partial<Omit<WorkloadSettings, 'bat
   /** 'Qwen3-0.6B', or the path of a config.json. */
   readonly model: string;
   readonly workload: WorkloadName;
-  /** 'v6e-1', 'v5p:2x2x1' ... */
+  /** TPUs, such as 'v6e-1' or 'v5p:2x2x1'. */
   readonly tpus: readonly string[];
-  /** Default: 'auto', which searches for the largest that fits. */
+  /** Batch sizes. Default: 'auto', which searches for the largest that fits. */
   readonly batches?: readonly number[] | 'auto' | undefined;
-  /** 'data=2,fsdp=4', of all TPUs. Default: 'auto', which tries several. */
+  /** The mesh for all TPUs, such as 'data=2,fsdp=4'. Default: 'auto', which tries several. */
   readonly mesh?: string | undefined;
-  /** How many compile at a time. Default: one for two cores. */
+  /** Number of parallel compiles. Default: one for each two cores. */
   readonly parallel?: number | undefined;
   readonly timeoutSeconds?: number | undefined;
-  /** Ask the compiler again, though answers may be known. */
+  /** Compile again, even if answers are in the cache. Default: false. */
   readonly fresh?: boolean | undefined;
-  /** Where something does not fit, what would make it fit is tried. */
+  /** Try remedies for combinations that do not fit. */
   readonly remedies?: boolean | undefined;
   readonly onProgress?: ((event: WorkloadPlanProgress) => void) | undefined;
 }
 export interface WorkloadPlanProgress {
-  /** Combinations of a TPU and a mesh that are done, and all of them. */
+  /** Number of finished combinations of a TPU and a mesh; `total` is that of all. */
   readonly done: number;
   readonly total: number;
   readonly compiled: number;
   readonly cached: number;
-  /** The last one, 'v6e-8, batch 4'; 'compiling v6e-8, batch 4', where it begins. */
+  /** The last finished one, 'v6e-8, batch 4', or the one that starts, 'compiling v6e-8, batch 4'. */
   readonly what: string;
 }
 
-/** One combination. */
+/** The plan of one combination of a TPU, a mesh and a batch. */
 export interface WorkloadRow {
-  /** As Google Cloud names it: 'v6e-8'. */
+  /** Google Cloud's name: 'v6e-8'. */
   readonly tpu: string;
   readonly topology: Slice;
   readonly settings: WorkloadSettings;
   readonly programs: readonly { readonly name: string; readonly tokens: number; readonly plan: Plan }[];
   readonly fits: boolean;
-  /** Bytes on one device, of the program that takes most. */
+  /** Peak memory on one device, in bytes, of the largest program. */
   readonly peak: number;
   readonly available: number;
   readonly compileSeconds: number;
-  /** Of the program that is run again and again, where all fit. */
+  /** Time of the program that runs repeatedly, if all programs fit. */
   readonly stepSeconds?: number;
   readonly tokensPerSecond?: number;
   readonly tokensPerSecondPerChip?: number;
   readonly utilisation?: number;
-  /** The compile failed: it took too long, or the compiler crashed. */
+  /** Why the compile failed: a timeout, or a crash of the compiler. */
   readonly error?: string;
+  /** The compile timed out: whether the program fits is unknown. */
+  readonly timedOut?: boolean;
   readonly remedies?: readonly Remedy[];
 }
 
 export interface WorkloadPlan {
   readonly model: PlannedModel;
   readonly workload: WorkloadName;
-  /** The best first: those that fit, by tokens a second and chip. */
+  /** Best first: those that fit, by tokens per second and chip. */
   readonly rows: readonly WorkloadRow[];
-  /** What the search for the largest batch looked at on its way. */
+  /** Other batches that the search for the largest one tried. */
   readonly looked: readonly WorkloadRow[];
 }
 
@@ -87,7 +89,7 @@ const OPTIONS = [
   'onProgress',
 ] as const;
 
-/** One combination that is to be looked at. */
+/** Plans one combination. */
 export type Ask = (slice: Slice, settings: WorkloadSettings) => Promise<WorkloadRow>;
 
 export async function planWorkload(options: WorkloadPlanOptions): Promise<WorkloadPlan> {
@@ -142,7 +144,7 @@ function checked(options: WorkloadPlanOptions): { model: PlannedModel; settings:
   const given = Object.entries(options).filter(([key, value]) => key in SETTINGS && value !== undefined);
   const settings: WorkloadSettings = { ...SETTINGS, ...Object.fromEntries(given) };
   const { seq, rank, accumulation, newTokens, remat } = settings;
-  if (!tpus.length) throw new ArgumentError('there is no TPU to plan for: name some, as in v6e-1, v6e-8');
+  if (!tpus.length) throw new ArgumentError('no TPU to plan for: name at least one, as in v6e-1, v6e-8');
   for (const batch of batches === 'auto' ? [] : batches) checkWhole('--batch', batch, 1, MOST);
   checkWhole('--seq', seq, 2, MOST);
   checkWhole('--rank', rank, 1, MOST);
@@ -154,12 +156,12 @@ function checked(options: WorkloadPlanOptions): { model: PlannedModel; settings:
   const positions = seq + (WORKLOADS[workload].trains ? 0 : newTokens);
   if (positions > model.config.maxPositionEmbeddings)
     throw new ArgumentError(
-      `${WORKLOADS[workload].trains ? `--seq ${seq}` : `--seq ${seq} and ${newTokens} new tokens are ${positions}`}: ${model.name} has ${model.config.maxPositionEmbeddings} positions`,
+      `${WORKLOADS[workload].trains ? `--seq ${seq}` : `--seq ${seq} and ${newTokens} new tokens are ${positions}`}: ${model.name} has only ${model.config.maxPositionEmbeddings} positions`,
     );
   return { model, settings };
 }
 
-/** Folders of this package whose lines name buffers and kernels. */
+/** Folders of this package whose source lines are shown for buffers and kernels. */
 export const POINTED = ['models', 'lora', 'quant', 'distill', 'recovery', 'plan/workloads', 'optim'];
 
 interface Watcher {
@@ -167,7 +169,7 @@ interface Watcher {
   readonly done: (row: WorkloadRow) => void;
 }
 
-/** Looks at combinations, a few at a time. */
+/** Plans combinations, a few at a time. */
 function asker({ config }: PlannedModel, options: WorkloadPlanOptions, watcher: Watcher): Ask {
   const { workload, timeoutSeconds, fresh, parallel = Math.max(1, Math.floor(availableParallelism() / 2)) } = options;
   const turn = limited(parallel);
@@ -184,9 +186,12 @@ function asker({ config }: PlannedModel, options: WorkloadPlanOptions, watcher: 
             plan: await planLowered(lowered, slice, { timeoutSeconds, fresh }),
           });
       } catch (e) {
-        // Without a compiler no row can be had. What befalls one compile leaves the others alone.
+        // A missing compiler or a wrong argument fails all rows. Other errors only fail their own row.
         if (e instanceof ArgumentError || e instanceof PluginNotFoundError || e instanceof PluginFetchError) throw e;
-        return rowOf(slice, settings, programs, sentenceOf(e));
+        return {
+          ...rowOf(slice, settings, programs, sentenceOf(e)),
+          ...(e instanceof TimeoutError && { timedOut: true }),
+        };
       }
       return rowOf(slice, settings, programs);
     });
@@ -224,7 +229,7 @@ function rowOf(
   };
 }
 
-/** At most n at a time, the others in the order they came. */
+/** Runs at most n functions at a time, in the order of the calls. */
 function limited(n: number): <T>(run: () => Promise<T>) => Promise<T> {
   let free = n;
   const waiting: (() => void)[] = [];
@@ -241,7 +246,7 @@ function limited(n: number): <T>(run: () => Promise<T>) => Promise<T> {
   };
 }
 
-/** The row of the largest batch that fits; of batch 1 where that does not. */
+/** The row of the largest batch that fits, or of batch 1 if none fits. */
 async function searched(
   ask: Ask,
   slice: Slice,

@@ -1,10 +1,9 @@
-// The step of recovery LoRA: a quantized Qwen3 with adapters learns from a teacher's cached logits. Micro-batches are a loop, and
-// the layers one inside it; nothing is computed here, and no weight is made.
+// The step of recovery LoRA: a quantized model with adapters learns from a teacher's cached logits. Micro-batches are a loop, with
+// the layers as a loop inside it. Nothing is computed here, and no weights are created.
 //   A micro-batches of B sequences of L tokens, K + R candidates of each position
 import { type KdCandidates, kdLoss } from '../../distill/index.js';
 import { addLora } from '../../lora/index.js';
-import { type Qwen3Config, Qwen3ForCausalLM } from '../../models/index.js';
-import { CHECKPOINT } from '../../models/qwen3.js';
+import { CHECKPOINT, createModel, type DecoderConfig } from '../../models/index.js';
 import type { Module } from '../../nn/module.js';
 import { AdamW } from '../../optim/index.js';
 import type { DeviceType } from '../../plugins/index.js';
@@ -20,8 +19,8 @@ import { sharesOf, spread } from './parallel.js';
 import { namesOf, type WorkloadSettings } from './workload.js';
 
 /**
- * What the base weights are. materialized: bf16, computed once from codes and scales. packed: 2 and 4 bits, unpacked in every
- * pass. trained: codes, whose scales' magnitudes are learned beside the adapters.
+ * The form of the base weights. materialized: bf16, dequantized once. packed: 2 and 4 bits, unpacked in every pass. trained: codes,
+ * with magnitudes of scales that are trained with the adapters.
  */
 export type Base = 'materialized' | 'packed' | 'trained';
 
@@ -31,7 +30,7 @@ export interface RecoverySettings extends Omit<WorkloadSettings, 'newTokens'> {
   readonly platform?: DeviceType;
 }
 
-const [K, R] = [128, 64]; // what tsxla kd-cache writes
+const [K, R] = [128, 64]; // the defaults of tsxla kd-cache
 
 function quantize(model: Module, base: Base, dtype: WorkloadSettings['dtype']): void {
   for (const [name, [linear, { targets: _, ...options }]] of linearsFor(model, presetRules('q2a4'))) {
@@ -41,11 +40,11 @@ function quantize(model: Module, base: Base, dtype: WorkloadSettings['dtype']): 
   }
 }
 
-export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings): Lowered {
+export function recoveryProgram(config: DecoderConfig, settings: RecoverySettings): Lowered {
   const { rank, batch, seq: L, accumulation: accumulationSteps, remat, dtype, mesh: sizes } = settings;
   const { base = 'materialized', compute = 'gather', platform = 'tpu' } = settings;
   const N = accumulationSteps * batch * sharesOf(sizes);
-  const model = new Qwen3ForCausalLM(config, { scanLayers: true, checkpoint: CHECKPOINT[remat] });
+  const model = createModel(config, { scanLayers: true, checkpoint: CHECKPOINT[remat] });
   model.to(dtype);
   quantize(model, base, dtype);
   addLora(model, { rank });
@@ -61,7 +60,7 @@ export function recoveryProgram(config: Qwen3Config, settings: RecoverySettings)
     settings: { accumulationSteps, gradClip: 1, mixedPrecision: false, anchorInterval: 1 },
     lesson: {
       loss({ lmHead }, { inputIds, lossMask, ...candidates }, { hardTop1 }) {
-        const options = { mask: targetMask({ lossMask }), hardTop1, compute };
+        const options = { mask: targetMask({ lossMask }), hardTop1, compute, softcap: model.logitsSoftcap };
         const hidden = positionsOf(model, inputIds);
         return kdLoss(hidden, lmHead.weight, candidates as unknown as KdCandidates, options).loss;
       },

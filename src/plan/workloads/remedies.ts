@@ -1,4 +1,4 @@
-// What would make a program fit: each is tried, by compiling it.
+// Remedies for programs that do not fit. Each is tried by compiling it.
 
 import type { Ask, WorkloadRow } from './plan.js';
 import type { Workload, WorkloadSettings } from './workload.js';
@@ -6,10 +6,10 @@ import type { Workload, WorkloadSettings } from './workload.js';
 export interface Remedy {
   /** 'half the batch' */
   readonly what: string;
-  /** What to write: '--batch 4' */
+  /** The flag: '--batch 4' */
   readonly flag: string;
   readonly fits: boolean;
-  /** Bytes; undefined where the compile failed. */
+  /** Peak memory in bytes; undefined if the compile failed. */
   readonly peak?: number;
 }
 

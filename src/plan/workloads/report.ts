@@ -1,4 +1,4 @@
-// A plan as people read it: a table, why something does not fit and what would help, and one sentence.
+// The report of a plan: a table, explanations of what does not fit with remedies, and a recommendation.
 import { bytes, columns, flops, plural, seconds } from '../../base/format.js';
 import type { Estimate } from '../index.js';
 import { sharesOf, showMesh } from './parallel.js';
@@ -11,7 +11,7 @@ const rounded = (n: number): string => Math.round(n).toLocaleString('en-US');
 const known = (n: number | undefined, show: (n: number) => string): string => (n ? show(n) : '');
 
 type Column = readonly [title: string, cell: (row: WorkloadRow) => string];
-/** Of the program that is run again and again. */
+/** The estimate of the program that runs repeatedly. */
 const estimateOf = (row: WorkloadRow): Estimate | undefined => row.programs.at(-1)?.plan.estimate;
 const COLUMNS: readonly Column[] = [
   ['TPU', (r) => r.tpu],
@@ -38,9 +38,9 @@ function batchOf({ settings: { batch, mesh } }: Pick<WorkloadRow, 'settings'>): 
 export const nameOf = (row: Pick<WorkloadRow, 'tpu' | 'settings'>): string =>
   [row.tpu, showMesh(row.settings.mesh), `batch ${batchOf(row)}`].filter(Boolean).join(', ');
 
-/** 'yes', or by how much not. */
+/** 'yes', or the shortage; 'timed out' or 'failed' if it is unknown. */
 export function fitOf(row: WorkloadRow): string {
-  if (row.error) return 'failed';
+  if (row.error) return row.timedOut ? 'timed out' : 'failed';
   return row.fits ? 'yes' : `no, by ${bytes(row.peak - row.available)}`;
 }
 
@@ -52,7 +52,7 @@ export function collectivesOf(estimate: Estimate | undefined): string {
   return count ? `${count}, ${bytes(total)}` : '';
 }
 
-/** The table, its titles first. A column that says nothing is left out. */
+/** The table, with titles first. Empty columns are left out. */
 export const tableOf = (rows: readonly WorkloadRow[]): string[][] => {
   const cells = COLUMNS.map(([title, cell]) => [title, ...rows.map(cell)]);
   const kept = cells.filter(([, ...column]) => column.some((text) => text));
@@ -72,10 +72,10 @@ export function titleOf({ model, workload, rows }: WorkloadPlan): string {
   return parts.filter(Boolean).join(', ');
 }
 
-/** A line of this package's models, without where the package is. */
+/** A source line of this package, without the path of the package. */
 export const shortSource = (source: string | undefined): string => source?.replace(/^.*\/(?:dist|src)\//, '') ?? '';
 
-/** Why a row does not fit, and what would help. */
+/** Explains why a row does not fit, with remedies. */
 function explained(row: WorkloadRow): string {
   const plan = row.programs.find((p) => !p.plan.fits)?.plan;
   const head = nameOf(row);
@@ -88,15 +88,22 @@ function explained(row: WorkloadRow): string {
     r.flag,
   ]);
   return [
-    `${head} needs ${bytes(plan.peak)}, a device has ${bytes(plan.available)}: ${bytes(plan.peak - plan.available)} too much`,
+    `${head} needs ${bytes(plan.peak)}, but a device has only ${bytes(plan.available)}: ${bytes(plan.peak - plan.available)} too much`,
     ...(largest.length ? ['the largest buffers:', columns(largest)] : []),
-    ...(remedies.length ? ['what would help, tried:', columns(remedies)] : []),
+    ...(remedies.length ? ['remedies that were tried:', columns(remedies)] : []),
   ].join('\n');
 }
 
-/** The best row in a sentence; what to do where none fits. */
+/** The recommendation: the best row, or what to do if none fits. */
 export function recommendation({ rows, model, workload }: WorkloadPlan): string {
   const [best] = rows;
+  const failed = rows.filter((row) => row.error);
+  if (!best?.fits && failed.length) {
+    const way = failed.some((row) => row.timedOut) ? 'allow more time with --timeout' : 'see the errors above';
+    const others = failed.length < rows.length ? ', the others do not fit' : '';
+    const what = plural(failed.length, 'combination');
+    return `${model.name} ${workload}: ${what} could not be compiled, and may fit${others}: ${way}.`;
+  }
   if (!best?.fits) {
     const helps = rows.flatMap((r) =>
       (r.remedies ?? []).filter((x) => x.fits).map((x) => `${nameOf(r)} with ${x.flag}`),

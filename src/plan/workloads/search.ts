@@ -1,19 +1,19 @@
-// The largest batch that fits. Each look is a compile, so the memory of those that were looked at says where to look next.
+// Searches for the largest batch that fits. Each trial is a compile, so the memory of earlier trials predicts the next.
 
-/** What is known of a batch. */
+/** The result of a trial. */
 export interface Look {
   readonly fits: boolean;
-  /** Bytes: taken, or needed where it does not fit. */
+  /** Peak memory in bytes, also if it does not fit. */
   readonly peak: number;
   readonly available: number;
 }
 
-/** 0 where not even a batch of 1 fits. */
+/** The largest batch that fits; 0 if not even a batch of 1 does. */
 export async function largestBatch(look: (batch: number) => Promise<Look>, most = 1024): Promise<number> {
   const seen = new Map<number, Look>();
-  let [low, high] = [0, most + 1]; // what fits, and what does not
-  let stride = 1; // doubles while more fits than was predicted
-  let refusals = 0; // in a row: after two, the middle is looked at
+  let [low, high] = [0, most + 1]; // `low` fits, `high` does not
+  let stride = 1; // doubles while more fits than predicted
+  let refusals = 0; // consecutive failures: after two, bisect
   while (high - low > 1) {
     const expected = predicted(seen, low, high);
     const wanted = refusals > 1 ? Math.floor((low + high) / 2) : Math.max(expected, low + stride);
@@ -28,7 +28,7 @@ export async function largestBatch(look: (batch: number) => Promise<Look>, most 
   return low;
 }
 
-/** Memory grows with the batch in a line, nearly: the last batch before that line crosses what there is. */
+/** Memory is nearly linear in the batch: predicts the last batch below the available memory. */
 function predicted(seen: ReadonlyMap<number, Look>, low: number, high: number): number {
   const last = seen.get(low);
   if (!last) return 1;

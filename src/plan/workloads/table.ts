@@ -6,9 +6,9 @@ import { sharesOf } from './parallel.js';
 import { recoveryProgram } from './recovery.js';
 import { onlyDescribed, type Workload, type WorkloadProgram, type WorkloadSettings } from './workload.js';
 
-/** At a time, on all devices. */
+/** Number of sequences in a batch on all devices. */
 const sequences = (s: WorkloadSettings): number => s.batch * sharesOf(s.mesh);
-/** One step of an optimizer. */
+/** The program of one optimizer step. */
 const step = (lower: () => Lowered, s: WorkloadSettings): WorkloadProgram[] => [
   { lowered: onlyDescribed(lower), tokens: s.accumulation * sequences(s) * s.seq },
 ];

@@ -1,6 +1,5 @@
-// A workload: what is done with a model (trained, adapted, run), as programs that need no weights.
-import type { Qwen3Config } from '../../models/index.js';
-import { CHECKPOINT } from '../../models/qwen3.js';
+// A workload: training, adapting or running a model, as programs that need no weights.
+import { CHECKPOINT, type DecoderConfig } from '../../models/index.js';
 import type { Module } from '../../nn/module.js';
 import type { Optimizer } from '../../optim/index.js';
 import { pendingCells } from '../../runtime/cell.js';
@@ -8,24 +7,24 @@ import type { ParallelSizes } from '../../spmd/index.js';
 import type { Lowered } from '../../step/step.js';
 import type { Tensor } from '../../tensor/tensor.js';
 
-/** What layers compute again for the gradient instead of keeping it. */
+/** What layers recompute in the backward pass. */
 export type Remat = keyof typeof CHECKPOINT;
 export const REMAT = Object.keys(CHECKPOINT) as readonly Remat[];
 
 export interface WorkloadSettings {
-  /** Sequences at a time, of each group of devices that has its own. */
+  /** Number of sequences in a batch of each data-parallel group of devices. Default: 1. */
   readonly batch: number;
-  /** Tokens of each. */
+  /** Number of tokens in a sequence. Default: 1024. */
   readonly seq: number;
-  /** Batches of one step. */
+  /** Batches per optimizer step. Default: 1. */
   readonly accumulation: number;
-  /** Of adapters. */
+  /** The rank of adapters. Default: 8. */
   readonly rank: number;
   readonly remat: Remat;
   readonly dtype: 'bf16' | 'f32';
-  /** How many tokens are generated behind the prompt. */
+  /** Number of tokens to generate after the prompt. Default: 256. */
   readonly newTokens: number;
-  /** None: one device. */
+  /** The mesh; empty: one device. */
   readonly mesh: ParallelSizes;
 }
 export const SETTINGS: WorkloadSettings = {
@@ -41,19 +40,19 @@ export const SETTINGS: WorkloadSettings = {
 
 export interface WorkloadProgram {
   readonly lowered: Lowered;
-  /** Tokens that one run of it works through, on all devices. */
+  /** Number of tokens that one run processes, on all devices. */
   readonly tokens: number;
 }
 
 export interface Workload {
   readonly about: string;
-  /** Whether gradients are computed: then layers can be computed again, and steps can accumulate. */
+  /** Whether gradients are computed, so that remat and accumulation apply. */
   readonly trains: boolean;
-  /** The one that is run again and again comes last. */
-  programs(config: Qwen3Config, settings: WorkloadSettings): WorkloadProgram[];
+  /** The programs; the one that runs repeatedly is last. */
+  programs(config: DecoderConfig, settings: WorkloadSettings): WorkloadProgram[];
 }
 
-/** The names of all tensors that a step reaches. */
+/** The names of all tensors that a step uses. */
 export function* namesOf(model: Module, optimizer?: Pick<Optimizer, 'state'>): Generator<[string, Tensor]> {
   yield* model.namedBuffers();
   for (const [name, p] of model.namedParameters()) {
@@ -62,7 +61,7 @@ export function* namesOf(model: Module, optimizer?: Pick<Optimizer, 'state'>): G
   }
 }
 
-/** Runs `run`, which describes a model, and drops what it left pending: its weights would be drawn with the next computation. */
+/** Runs `run`, which traces a model, and drops its pending tensors: otherwise weights would be drawn with the next computation. */
 export function onlyDescribed<T>(run: () => T): T {
   const before = new Set(pendingCells());
   try {
