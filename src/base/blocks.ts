@@ -1,15 +1,15 @@
-// Blocks of arrays: a part of an N-dimensional array, copied out of the whole or into it.
+// Blocks of arrays: copies a part of an N-dimensional array out of the whole, or into it.
 import { sizeOf, type TypedArray } from './dtype.js';
 import type { Shape } from './shape.js';
 
-/** Calls `copy` for every run of elements that lie together in both: where it is in the whole, in the block, how long. */
+/** Calls `copy` for every run of elements contiguous in both, with its offset in the whole, in the block, and its length. */
 function eachRun(
   whole: Shape,
   start: Shape,
   block: Shape,
   copy: (inWhole: number, inBlock: number, length: number) => void,
 ): void {
-  // The last dimension that is not taken whole, and all after it, lie together.
+  // The last dimension that is not taken whole, and all after it, are contiguous.
   const last = block.findLastIndex((n, d) => n !== whole[d]);
   const strides = whole.map((_, d) => sizeOf(whole.slice(d + 1)));
   const length = last < 0 ? sizeOf(block) : block[last]! * strides[last]!;
@@ -25,11 +25,22 @@ function eachRun(
   walk(0, 0, 0);
 }
 
-/** A block of an array, which shares its memory where the elements lie together. */
+/** Shapes in numbers: a complex element adds a dimension of size 2. */
+const inNumbers = (data: TypedArray, whole: Shape, start: Shape, block: Shape): [Shape, Shape, Shape] =>
+  data.length > sizeOf(whole)
+    ? [
+        [...whole, 2],
+        [...start, 0],
+        [...block, 2],
+      ]
+    : [whole, start, block];
+
+/** A block of an array. Shares the array's memory if its elements are contiguous. */
 export function blockOf<A extends TypedArray>(data: A, whole: Shape, start: Shape, block: Shape): A {
-  const size = sizeOf(block);
+  const shapes = inNumbers(data, whole, start, block);
+  const size = sizeOf(shapes[2]);
   let out: A | undefined;
-  eachRun(whole, start, block, (from, to, length) => {
+  eachRun(...shapes, (from, to, length) => {
     const run = data.subarray(from, from + length) as A;
     if (length === size) out = run;
     else (out ??= new (data.constructor as new (n: number) => A)(size)).set(run as never, to);
@@ -37,14 +48,14 @@ export function blockOf<A extends TypedArray>(data: A, whole: Shape, start: Shap
   return out ?? (data.subarray(0, 0) as A);
 }
 
-/** Puts a block into its place in an array. */
+/** Copies a block to its place in an array. */
 export function putBlock(into: TypedArray, whole: Shape, start: Shape, block: Shape, data: TypedArray): void {
-  eachRun(whole, start, block, (to, from, length) => {
+  eachRun(...inNumbers(into, whole, start, block), (to, from, length) => {
     into.set(data.subarray(from, from + length) as never, to);
   });
 }
 
-/** The bytes of a block in a file of the whole, as ranges that lie together: each begins and ends at these elements. */
+/** The contiguous ranges of a block within a file of the whole array, as first element and end. */
 export function rangesOf(whole: Shape, start: Shape, block: Shape): [from: number, to: number][] {
   const ranges: [number, number][] = [];
   eachRun(whole, start, block, (from, _, length) => void ranges.push([from, from + length]));

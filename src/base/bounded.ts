@@ -1,6 +1,6 @@
-// A table that cannot grow without end.
+// A map of bounded size.
 
-/** A map with at most `limit` entries: a new one takes the place of the oldest. */
+/** A map with at most `limit` entries: a new one replaces the oldest. */
 export class BoundedMap<K, V> extends Map<K, V> {
   constructor(readonly limit: number) {
     super();

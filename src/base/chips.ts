@@ -2,13 +2,13 @@
 // the rules, the backend and the trainers all read it.
 import { ArgumentError } from './errors.js';
 
-/** Figures are for one device: what a program runs on, and what the plugin lists. Bytes and seconds, no multiples. */
+/** Figures are for one device, as listed by the plugin, in bytes and seconds without multiples. */
 export interface Chip {
-  /** As tsxla and libtpu call it: 'v6e'. */
+  /** The name in tsxla and libtpu: 'v6e'. */
   readonly name: string;
   /** Other names people use for it. */
   readonly aliases: readonly string[];
-  /** As the plugin calls the device: 'TPU v6 lite'. */
+  /** The plugin's name of the device: 'TPU v6 lite'. */
   readonly kind: string;
   /** Ray's accelerator type: 'TPU-V6E'. */
   readonly rayType: string;
@@ -16,25 +16,25 @@ export interface Chip {
   /** What the number in v5p-16 counts. */
   readonly counts: 'chips' | 'TensorCores';
   readonly tensorCoresPerChip: number;
-  /** What libtpu presents as devices: a chip whose two cores work as one ("megacore") is one device. */
+  /** The devices that libtpu lists for a chip: one, if its two cores work together ("megacore"). */
   readonly devicesPerChip: number;
-  /** Chips of the largest machine, and of each machine of a slice that takes several. */
+  /** Chips per machine: the most in a single machine, and in each machine of a slice of several. */
   readonly chipsPerHost: { readonly one: number; readonly several: number };
   /** Shapes Google Cloud rents, from one host to the pod, in chips. */
   readonly slices: readonly string[];
-  /** What Topology.create needs besides the name. */
+  /** Options for Topology.create besides the name. */
   readonly options: Readonly<Record<string, string>>;
   readonly hbm: {
-    /** As the maker publishes it. */
+    /** As published by the vendor. */
     readonly bytes: number;
-    /** What the compiler lets a program have: libtpu 0.0.51's device_memory_bytes_limit on one chip. */
+    /** The compiler's limit for a program: libtpu 0.0.51's device_memory_bytes_limit on one chip. */
     readonly available: number;
-    /** Bytes a second. */
+    /** Bytes per second. */
     readonly bandwidth: number;
   };
-  /** Of a TPU: rows and columns that its matrix unit multiplies at a time. Sizes are rounded up to multiples of it. */
+  /** TPUs only: rows and columns of the matrix unit. Sizes are rounded up to multiples of it. */
   readonly matrixUnit?: number;
-  /** Peak operations a second, dense. */
+  /** Peak operations per second, dense. */
   readonly peak: {
     readonly bf16: number;
     /** Products of f32 at the default precision: a TPU rounds to bf16, a GPU to TF32. */
@@ -42,12 +42,12 @@ export interface Chip {
     /** Products of f32 that must be exact. */
     readonly f32: number;
     readonly int8: number;
-    /** Of what is no product of matrices. */
+    /** Operations other than matrix products. */
     readonly vector: number;
   };
-  /** Chip to chip: bytes a second that a device sends over all its links together, and the dimensions of the torus. */
+  /** Chip to chip: bytes per second that a device sends over all its links, and the dimensions of the torus. */
   readonly ici: { readonly bandwidth: number; readonly dimensions: number };
-  /** Bytes a second from one host to others, outside the slice. */
+  /** Bytes per second from one host to others outside the slice. */
   readonly dcnPerHost: number;
   /** Seconds between one kernel's end and the next one's work, on devices that launch them one by one. */
   readonly launch: number;
@@ -65,7 +65,7 @@ const CUBES = '2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16'.s
 const OLD = ['2x2', '4x4', '4x8', '8x8', '8x16', '16x16'];
 /** A TPU's registers and memory, in lanes of 32 bits. */
 export const TPU_TILE = { rows: 8, columns: 128 } as const;
-/** A tile of lanes with so many arithmetic units each: one operation of f32 a cycle. */
+/** Peak of a tile of lanes with a number of arithmetic units each: one f32 operation per cycle. */
 const lanes = (units: number, hertz: number) => TPU_TILE.rows * TPU_TILE.columns * units * hertz;
 
 type Computed = 'platform' | 'tensorCoresPerChip' | 'devicesPerChip' | 'launch' | 'peak';
@@ -74,7 +74,7 @@ interface Row<N extends string> extends Omit<Chip, Computed | Defaulted>, Partia
   readonly name: N;
   readonly matrixUnit: number;
   readonly cores: number;
-  /** 1 where both cores of a chip are one device. */
+  /** 1 if both cores of a chip are one device. Default: `cores`. */
   readonly devices?: number;
   readonly peak: Omit<Chip['peak'], 'f32' | 'tf32'>;
 }
@@ -126,7 +126,7 @@ const TPUS = [
     kind: 'TPU v4',
     cores: 2,
     devices: 1,
-    // Without it libtpu lists two devices a chip and lets each have the memory of both.
+    // Without it, libtpu lists two devices per chip and gives each the memory of both.
     options: { chip_config_name: 'megacore' },
     chipsPerHost: { one: 4, several: 4 },
     slices: CUBES,
@@ -178,7 +178,7 @@ const TPUS = [
     slices: FLAT,
     hbm: { bytes: 32 * GiB, available: 33_546_042_880, bandwidth: 1640e9 },
     matrixUnit: 256,
-    peak: { bf16: 918e12, int8: 1836e12, vector: lanes(4, 1.75e9) }, // its clock is not published: v5p's
+    peak: { bf16: 918e12, int8: 1836e12, vector: lanes(4, 1.75e9) }, // clock of v5p: its own is not published
     ici: { bandwidth: 4 * 90e9, dimensions: 2 },
     dcnPerHost: 4 * 12.5e9,
     sources: [docs('v6e'), BOOK],
@@ -193,7 +193,7 @@ const TPUS = [
     slices: ['1x1x1', ...CUBES, '16x16x16'],
     hbm: { bytes: 96 * GiB, available: 101_724_453_888, bandwidth: 7380e9 / 2 },
     matrixUnit: 256,
-    peak: { bf16: 2307e12 / 2, int8: 4614e12 / 2, vector: lanes(4, 1.75e9) }, // its clock is not published: v5p's
+    peak: { bf16: 2307e12 / 2, int8: 4614e12 / 2, vector: lanes(4, 1.75e9) }, // clock of v5p: its own is not published
     ici: { bandwidth: (6 * 90e9) / 2, dimensions: 3 },
     dcnPerHost: 4 * 12.5e9,
     sources: [docs('tpu7x'), BOOK],
@@ -226,8 +226,8 @@ export const CHIPS: readonly Chip[] = [
 ];
 
 /**
- * [rows, columns] of the tiles that elements of so many bytes are moved and multiplied in. On a TPU smaller types lie one above
- * the other in the lanes, and 64 bits take two tiles. A GPU's tensor cores take rows and columns of 16 bytes.
+ * The tile [rows, columns] for elements of a size in bytes. On a TPU, smaller types are packed on top of each other in the lanes,
+ * and 64 bits take two tiles. A GPU's tensor cores take rows and columns of 16 bytes.
  */
 export function tileOf({ platform }: Pick<Chip, 'platform'>, bytes: number): readonly [rows: number, columns: number] {
   if (platform === 'cuda') return [16 / bytes, 16 / bytes];
@@ -238,24 +238,24 @@ const byName = new Map(
   CHIPS.flatMap((chip) => [chip.name, ...chip.aliases, chip.kind.toLowerCase()].map((name) => [name, chip])),
 );
 
-/** By any of its names, or as its plugin calls the device; undefined if the table has none. */
+/** Finds a chip by any of its names, or the plugin's name of the device; undefined if it is not in the table. */
 export const findChip = (name: string): Chip | undefined => byName.get(name.toLowerCase());
 
 export interface BatchGuidance {
-  /** Rows (batch times sequence) from which products of bf16 wait for arithmetic, and no longer for their weights. */
+  /** The rows (batch times sequence) from which bf16 products are bound by compute, no longer by loading weights. */
   readonly rows: number;
-  /** The next power of two: a good least size. */
+  /** The next power of two: a good minimum size. */
   readonly least: number;
   /** Sizes that waste no part of a tile. */
   readonly multipleOf: number;
 }
-/** A weight of two bytes is read once and takes two operations a row: peak / bandwidth rows keep both busy. */
+/** A 2-byte weight is read once and takes two operations per row: peak / bandwidth rows keep both busy. */
 export function batchGuidance({ peak, hbm }: Chip): BatchGuidance {
   const rows = peak.bf16 / hbm.bandwidth;
   return { rows: Math.round(rows), least: 2 ** Math.ceil(Math.log2(rows)), multipleOf: 8 };
 }
 
-/** A TPU's name, checked; other names are an error that lists those of the table. */
+/** Checks a TPU's name; the error lists those of the table. */
 export function checkTpu(name: string): TpuName {
   const found = TPUS.find((chip) => chip.name === name);
   if (found) return found.name;

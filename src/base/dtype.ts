@@ -1,5 +1,5 @@
-// Element types: one row each, with every name the world gives them.
-import { ArgumentError } from './errors.js';
+// The table of dtypes, with their names in StableHLO, PJRT, HLO, safetensors and torch.
+import { ArgumentError, DTypeError } from './errors.js';
 
 export type TypedArray =
   | Uint8Array
@@ -24,8 +24,8 @@ interface Row {
   readonly mlir: string; // in StableHLO: tensor<2x3xbf16>
   readonly pjrt: number; // PJRT_Buffer_Type
   readonly hlo: number; // xla::PrimitiveType, in HLO protos
-  readonly safetensors: string;
-  /** How elements lie in JavaScript memory. Types JavaScript lacks (bool, f16, bf16, f8) are raw bits. */
+  readonly safetensors: string; // empty: the format has no such type
+  /** The JavaScript array. Types JavaScript lacks (bool, f16, bf16, f8) are stored as raw bits; complex ones as two numbers. */
   readonly array: TypedArrayConstructor;
 }
 
@@ -46,9 +46,19 @@ export const DTYPES = {
   bf16:    { bytes: 2, mlir: 'bf16',     pjrt: 13, hlo: 16, safetensors: 'BF16',    array: Uint16Array },
   f8e5m2:  { bytes: 1, mlir: 'f8E5M2',   pjrt: 16, hlo: 19, safetensors: 'F8_E5M2', array: Uint8Array },
   f8e4m3fn:{ bytes: 1, mlir: 'f8E4M3FN', pjrt: 17, hlo: 20, safetensors: 'F8_E4M3', array: Uint8Array },
+  c64:     { bytes: 8, mlir: 'complex<f32>', pjrt: 14, hlo: 15, safetensors: 'C64', array: Float32Array },
+  c128:    { bytes: 16, mlir: 'complex<f64>', pjrt: 15, hlo: 18, safetensors: '',    array: Float64Array },
 } as const satisfies Record<string, Row>;
 
 export type DType = keyof typeof DTYPES;
+
+/** What a platform cannot compute in. The plugin for Apple GPUs would take f32 for f64 without a word. */
+const ABSENT: Readonly<Record<string, readonly DType[]>> = { mps: ['f64', 'c128', 'f8e5m2', 'f8e4m3fn'] };
+/** Throws a DTypeError where a platform has no such elements. */
+export function checkPlatform(platform: string, dtype: DType): void {
+  if (ABSENT[platform]?.includes(dtype))
+    throw new DTypeError(`${platform} has no ${dtype}: use another dtype (f32, f16, bf16, c64), or another device`);
+}
 
 /** torch's names. */
 // biome-ignore format: a table
@@ -57,16 +67,17 @@ export const TORCH: Readonly<Record<string, DType>> = {
   uint8: 'u8', byte: 'u8', uint16: 'u16', uint32: 'u32', uint64: 'u64',
   int8: 'i8', char: 'i8', int16: 'i16', short: 'i16', int32: 'i32', int: 'i32', int64: 'i64', long: 'i64',
   float8_e4m3fn: 'f8e4m3fn', float8_e5m2: 'f8e5m2', boolean: 'bool',
+  complex64: 'c64', cfloat: 'c64', complex128: 'c128', cdouble: 'c128',
 };
-/** What is wrong with the name of a dtype, which plain JavaScript may have got wrong; nothing if it is one. */
+/** The error for a wrong name of a dtype (possible in plain JavaScript); undefined if it is right. */
 export function dtypeMistake(name: string): string | undefined {
   if (Object.hasOwn(DTYPES, name)) return undefined;
   const ours = TORCH[name.replace(/^torch\./, '')];
   return ours
     ? `dtype '${name}' is written '${ours}'`
-    : `${name} is no dtype: use one of ${Object.keys(DTYPES).join(', ')}`;
+    : `${name} is not a dtype: use one of ${Object.keys(DTYPES).join(', ')}`;
 }
-/** `op` begins the error: "zeros: ". */
+/** Checks the name of a dtype. `op` starts the error: "zeros: ". */
 export function checkDTypeName(op: string, dtype: DType): DType {
   const mistake = dtypeMistake(String(dtype));
   if (mistake) throw new ArgumentError(`${op}: ${mistake}`);
@@ -74,7 +85,9 @@ export function checkDTypeName(op: string, dtype: DType): DType {
 }
 
 const byColumn = (column: 'mlir' | 'pjrt' | 'hlo' | 'safetensors') =>
-  new Map<string | number, DType>(Object.entries(DTYPES).map(([name, row]) => [row[column], name as DType]));
+  new Map<string | number, DType>(
+    Object.entries(DTYPES).flatMap(([name, row]) => (row[column] === '' ? [] : [[row[column], name as DType]])),
+  );
 const FROM = {
   mlir: byColumn('mlir'),
   pjrt: byColumn('pjrt'),
@@ -82,7 +95,7 @@ const FROM = {
   safetensors: byColumn('safetensors'),
 };
 
-/** The dtype that another vocabulary calls `value`: dtypeFrom('mlir', 'ui8') is 'u8'. */
+/** The dtype for a name in another vocabulary: dtypeFrom('mlir', 'ui8') is 'u8'. */
 export function dtypeFrom(vocabulary: keyof typeof FROM, value: string | number): DType {
   const dtype = FROM[vocabulary].get(value);
   if (dtype) return dtype;
@@ -91,25 +104,29 @@ export function dtypeFrom(vocabulary: keyof typeof FROM, value: string | number)
   );
 }
 
-/** A dtype and a shape: all that is known of an array before it exists. */
+/** A dtype and a shape: the type of an array. */
 export interface ArrayType {
   readonly dtype: DType;
   readonly shape: readonly number[];
 }
 
-/** An array in the host's memory: its elements in row-major order, in the array type of its dtype. */
+/** An array in host memory: its elements in row-major order, in the array type of its dtype. */
 export interface HostArray extends ArrayType {
   readonly data: TypedArray;
 }
 
-/** Whether it is one; that it has as many elements as its shape says is not asked. */
+/** Whether a value is a HostArray. Does not check the number of elements against the shape. */
 export const isHostArray = (x: unknown): x is HostArray => {
   const { dtype, shape, data } = (x ?? {}) as Partial<HostArray>;
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype) || !Array.isArray(shape)) return false;
   return shape.every((n) => Number.isSafeInteger(n) && n >= 0) && data instanceof DTYPES[dtype].array;
 };
 
+/** The number of array entries per element: two for complex dtypes (real and imaginary part). */
+export const numbersIn = (d: DType): 1 | 2 => (d === 'c64' || d === 'c128' ? 2 : 1);
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1);
+/** The length of the JavaScript array of a type. */
+export const arrayLength = (t: ArrayType): number => sizeOf(t.shape) * numbersIn(t.dtype);
 export const byteLength = (t: ArrayType): number => sizeOf(t.shape) * DTYPES[t.dtype].bytes;
 export const sameType = (a: ArrayType, b: ArrayType): boolean =>
   a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((d, i) => d === b.shape[i]);
@@ -117,4 +134,4 @@ export const sameType = (a: ArrayType, b: ArrayType): boolean =>
 export const show = (t: ArrayType): string => `${t.dtype}[${t.shape.join(', ')}]`;
 
 /** A zeroed JavaScript array for the elements of a type. */
-export const hostArray = (t: ArrayType): TypedArray => new DTYPES[t.dtype].array(sizeOf(t.shape));
+export const hostArray = (t: ArrayType): TypedArray => new DTYPES[t.dtype].array(arrayLength(t));

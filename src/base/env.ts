@@ -1,16 +1,16 @@
-// Where things are on this machine, as the environment says.
+// Environment variables, and locations on this machine that they set.
 import os from 'node:os';
 import path from 'node:path';
 import { checkSeconds } from './check.js';
 import { ArgumentError } from './errors.js';
 
-/** An environment variable, where empty counts as unset. */
+/** An environment variable; empty counts as unset. */
 export const env = (name: string): string | undefined => process.env[name] || undefined;
 
-/** A variable that is on or off: set, and not 0, false, no or off. */
+/** A boolean variable: true if set, and not 0, false, no or off. */
 export const envFlag = (name: string): boolean => !/^(0|false|no|off)?$/i.test(env(name) ?? '');
 
-/** A variable that is a whole number. */
+/** A variable with a whole number. */
 export function envInteger(
   name: string,
   unset: number,
@@ -25,13 +25,13 @@ export function envInteger(
   throw new ArgumentError(`${name}=${text} is not understood: give a whole number${range}`);
 }
 
-/** A variable that is a number of seconds for a timer; 0 is none. */
+/** A variable with a number of seconds for a timer; 0 means no timer. */
 export function envSeconds(name: string): number | undefined {
   const text = env(name);
   return text === undefined || text === '0' ? undefined : checkSeconds(`${name}=${text}`, Number(text));
 }
 
-/** Of a machine's processes on one task, the one that speaks for all: PJRT_LOCAL_PROCESS_RANK is 0 or unset. */
+/** Whether this process prints for all processes of a task on this machine: PJRT_LOCAL_PROCESS_RANK is 0 or unset. */
 export const isFirstProcess = (): boolean => envInteger('PJRT_LOCAL_PROCESS_RANK', 0) === 0;
 
 /** The folder for everything tsxla keeps between runs: TSXLA_CACHE_DIR, else the user's cache folder. */
@@ -40,5 +40,11 @@ export function cacheDir(): string {
   return path.resolve(dir);
 }
 
-/** This platform as npm names it: 'linux-x64', 'darwin-arm64'. */
+/** What runs this program: 'Node 24.21.0', 'Bun 1.4.4', 'Deno 2.9.6'. */
+export function runtime(): string {
+  const { bun, deno, node } = process.versions as Record<string, string | undefined>;
+  return bun ? `Bun ${bun}` : deno ? `Deno ${deno}` : `Node ${node}`;
+}
+
+/** This platform in npm's terms: 'linux-x64', 'darwin-arm64'. */
 export const platform = (): string => `${process.platform}-${process.arch}`;

@@ -1,12 +1,12 @@
-// Every error tsxla throws. A message names the input, says what is wrong, and what to do about it.
+// The error classes of tsxla. A message names the input, says what is wrong, and what to do about it.
 
 export interface ErrorDetails extends ErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** The root of all errors thrown by tsxla, so that `catch (e) { if (e instanceof TsxlaError) ... }` is enough. */
+/** The base class of all errors thrown by tsxla, so that `catch (e) { if (e instanceof TsxlaError) ... }` is enough. */
 export class TsxlaError extends Error {
-  /** What it is about, for programs: of memory that is short, what was required and available. */
+  /** The values concerned, for programs: if memory is short, `required` and `available`. */
   readonly details: Readonly<Record<string, unknown>>;
   constructor(message?: string, { details = {}, ...options }: ErrorDetails = {}) {
     super(message, options);
@@ -17,13 +17,13 @@ export class TsxlaError extends Error {
   }
 }
 
-/** An argument that cannot be right: a wrong count, shape, dtype, device or option. */
+/** An invalid argument: a wrong count, shape, dtype, device or option. */
 export class ArgumentError extends TsxlaError {}
 
 /** Shapes or dimensions that do not fit an operation. */
 export class ShapeError extends ArgumentError {}
 
-/** Element types that an operation does not take. */
+/** Dtypes that an operation does not accept. */
 export class DTypeError extends ArgumentError {}
 
 /** A state dict that does not fit a model: every name that is missing, unexpected or of another shape. */
@@ -40,10 +40,10 @@ export class StateDictError extends ArgumentError {
   }
 }
 
-/** A checkpoint that cannot be written, is not whole, or does not have what is asked of it. */
+/** A checkpoint that cannot be written, is incomplete, or lacks what is requested. */
 export class CheckpointError extends TsxlaError {}
 
-/** A lock that another process has taken over or removed: what it protects is not written any more. */
+/** A lock that another process has taken over or removed: the files it protects are no longer written. */
 export class LockError extends TsxlaError {}
 
 /** A handle that was disposed, or whose client was. */
@@ -52,13 +52,13 @@ export class DisposedError extends TsxlaError {}
 /** A buffer whose memory was given to an execution that reused it. */
 export class DonatedError extends TsxlaError {}
 
-/** A tensor whose value is gone: made inside a step and not returned from it, disposed, or given to its successor. */
+/** A tensor without a value: made inside a step and not returned from it, disposed, or donated to the new value. */
 export class SpentError extends ArgumentError {}
 
-/** A file that cannot be read or written, or is not what it should be: cut short, damaged, of another kind. */
+/** A file that cannot be read or written, or is invalid: truncated, damaged, of another kind. */
 export class FileError extends ArgumentError {}
 
-/** A pickle that wants to import and call something. Nothing of it was run; `global` is what it asked for. */
+/** A pickle that would import and call a function, `global`. None of it was run. */
 export class UnsafePickleError extends FileError {
   constructor(
     message: string,
@@ -68,34 +68,34 @@ export class UnsafePickleError extends FileError {
   }
 }
 
-/** A model that is not in the cache and cannot be fetched: offline, unknown, not permitted, or a hub that fails. */
+/** A model or a file that is not in the cache and cannot be fetched: offline, unknown, not permitted, or the hub fails. */
 export class HubError extends TsxlaError {}
 
-/** Reading a tensor where there are no values yet: inside a step, or in the body of a loop. */
+/** Reading a tensor before it can have a value: inside a step, or in the body of a loop. */
 export class ReadError extends ArgumentError {}
 
-/** A compile that took longer than it was given. It goes on, and its result is used when it is there. */
+/** A compile that exceeded its time limit. It continues, and its result is used when it is ready. */
 export class CompileTimeoutError extends TsxlaError {}
 
-/** Data that cannot be had: a file that is broken, an item that cannot be read, a dataset that is empty, a worker that died. */
+/** Data that cannot be loaded: a broken file, an unreadable item, an empty dataset, a worker that died. */
 export class DataError extends TsxlaError {}
 
-/** A program that failed on the device after it was started. `cause` is what the device said. */
+/** A program that failed on the device after it was started. `cause` is the device's error. */
 export class StepFailedError extends TsxlaError {}
 
 /**
- * A value that is NaN or infinite where that is an error: a result of a step while tx.debug.nans() is on, the loss of a run.
- * `details` has what was found for programs: op, module, file, line, operands, input.
+ * A value that is NaN or infinite where that is an error: a result of a step while tx.debug.nans() is on, or the loss of a run.
+ * `details` has the findings for programs: op, module, file, line, operands, input.
  */
 export class NonfiniteError extends TsxlaError {}
 
-/** Gradients that are not finite, where that is an error: clipGradNorm with errorIfNonfinite. */
+/** Nonfinite gradients where that is an error: clipGradNorm with errorIfNonfinite. */
 export class NonfiniteGradientError extends NonfiniteError {}
 
-/** A function that was to be one program (or few) became more of them. */
+/** A function that was compiled to more programs than maxGraphs allows. */
 export class TooManyGraphsError extends TsxlaError {}
 
-/** A development rule was broken where that is an error: TSXLA_RULES=error. `rule` is its name in docs/rules.md. */
+/** A violation of a development rule with TSXLA_RULES=error. `rule` is its name in docs/rules.md. */
 export class RuleError extends TsxlaError {
   constructor(
     message: string,
@@ -111,16 +111,16 @@ export class PluginNotFoundError extends TsxlaError {}
 /** Fetching a plugin failed: no Python, no pip, no network, no space. */
 export class PluginFetchError extends TsxlaError {}
 
-/** A plugin file that is not what was installed: half-written, changed, or with the wrong checksum. */
+/** A plugin file that is not the one installed: incomplete, changed, or with a wrong checksum. */
 export class PluginCorruptError extends TsxlaError {}
 
 /** A library that cannot be loaded: wrong architecture, missing dependency, no GetPjrtApi. */
 export class PluginLoadError extends TsxlaError {}
 
-/** A plugin whose PJRT C API lacks what is asked of it. */
+/** A plugin whose PJRT C API lacks a required function. */
 export class PluginVersionError extends TsxlaError {}
 
-/** A child process running a plugin died. `output` holds the last lines it printed. */
+/** A child process running a plugin died. `output` has the last lines it printed. */
 export class PluginCrashError extends TsxlaError {
   constructor(
     message: string,
@@ -130,10 +130,10 @@ export class PluginCrashError extends TsxlaError {
   }
 }
 
-/** A Ray cluster that is not there, is too old, refuses us, or cannot do what is asked of it. */
+/** A Ray cluster that is unreachable, too old, refuses access, or cannot fulfil the request. */
 export class RayError extends TsxlaError {}
 
-/** Something took longer than it was given. */
+/** A time limit was exceeded. */
 export class TimeoutError extends TsxlaError {}
 
 /** The absl status codes, in their numeric order. */
@@ -158,7 +158,7 @@ export const STATUS_CODES = [
 ] as const;
 export type StatusCode = (typeof STATUS_CODES)[number];
 
-/** Processes that do not find each other, or the store through which they do. */
+/** Processes that did not find each other, or the store they meet through. */
 export class RendezvousError extends TsxlaError {
   constructor(
     message: string,

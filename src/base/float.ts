@@ -1,10 +1,10 @@
-// Numbers to and from the floating point formats JavaScript has no arrays for: f16, bf16, f8e4m3fn, f8e5m2.
+// Converts numbers to and from the floating point formats JavaScript has no arrays for: f16, bf16, f8e4m3fn, f8e5m2.
 import { DTYPES, type DType, type TypedArray } from './dtype.js';
 
 interface Format {
   readonly exponent: number; // bits
   readonly mantissa: number; // bits
-  /** 'fn' formats have no infinities: only the all-ones code is NaN, and what overflows becomes NaN. */
+  /** 'fn' formats have no infinities: only the all-ones code is NaN, and overflow gives NaN. */
   readonly finite?: true;
 }
 
@@ -58,7 +58,7 @@ function roundToEven(x: number): number {
   return rest > 0.5 || (rest === 0.5 && floor % 2 === 1) ? floor + 1 : floor;
 }
 
-const tables = new Map<DType, Float32Array>(); // every code's value, made when first asked for
+const tables = new Map<DType, Float32Array>(); // the value of every code, computed when first needed
 
 /** The numbers behind the raw bits of a small float format; other arrays are returned as they are. */
 export function decodeFloats(dtype: DType, bits: TypedArray): TypedArray {
@@ -74,10 +74,10 @@ export function decodeFloats(dtype: DType, bits: TypedArray): TypedArray {
   return out;
 }
 
-/** Where the first NaN or inf lies in the raw elements of a float array; -1 if all are finite. */
+/** The index of the first NaN or inf in the raw elements of a float array; -1 if all are finite. */
 export function indexOfNonfinite(dtype: DType, data: TypedArray): number {
   const format = FORMATS[dtype];
-  // All bits of the exponent are 1, or, where there are no infinities, all bits but the sign.
+  // All exponent bits are 1; in formats without infinities, all bits except the sign.
   if (format)
     return indexOfBits(
       data as Uint16Array,
@@ -87,7 +87,7 @@ export function indexOfNonfinite(dtype: DType, data: TypedArray): number {
     return indexOfBits(new Int32Array(data.buffer, data.byteOffset, data.length), 0x7f800000);
   return data instanceof Float64Array ? data.findIndex((x) => !Number.isFinite(x)) : -1;
 }
-/** A loop, not findIndex: it takes a fifth of the time. */
+/** A loop instead of findIndex: it takes a fifth of the time. */
 function indexOfBits(words: ArrayLike<number>, bits: number): number {
   for (let i = 0; i < words.length; i++) if ((words[i]! & bits) === bits) return i;
   return -1;

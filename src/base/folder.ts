@@ -1,19 +1,19 @@
-// Folders, and names of files in them.
+// Folders and file names.
 import { mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 
-/** Whether a name is that of a file in the same folder. Files that come from elsewhere must not lead to others. */
+/** Whether a name is that of a file in the same folder: untrusted files must not lead to other places. */
 export const isFileName = (name: string): boolean => path.basename(name) === name && !/[\\/\0]|^\.*$/.test(name);
 
-/** Whether a place is a folder, or in it. Links are not followed. */
+/** Whether a path is a folder, or inside it. Links are not followed. */
 export function isInside(folder: string, place: string): boolean {
   const relative = path.relative(folder, place);
   return !/^\.\.([\\/]|$)/.test(relative) && !path.isAbsolute(relative); // another drive of Windows is absolute
 }
 
 /**
- * Makes a folder and those above it, one after the other: Node's own recursive mkdir never ends where a folder above can
- * have none, as in /proc.
+ * Creates a folder and its parents, one by one: Node's own recursive mkdir never returns if a parent cannot have subfolders,
+ * as in /proc.
  */
 export function makeFolder(folder: string, mode = 0o777): void {
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return;

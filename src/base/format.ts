@@ -1,4 +1,4 @@
-// Quantities and names as others write them.
+// Formats quantities and names for messages.
 const scaled = (n: number, step: number, units: readonly string[]): string => {
   let i = 0;
   while (Math.abs(n) >= step && i < units.length - 1) {
@@ -10,7 +10,7 @@ const scaled = (n: number, step: number, units: readonly string[]): string => {
 
 /** 1536 is "1.50 KiB". */
 export const bytes = (n: number): string => scaled(n, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
-/** "500MB" is 5e8, "2GiB" is 2 ** 31, "1000" is 1000; undefined where the text is no size. */
+/** "500MB" is 5e8, "2GiB" is 2 ** 31, "1000" is 1000; undefined if the text is not a size. */
 export function parseBytes(text: string): number | undefined {
   const found = /^\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(i?)B)?\s*$/i.exec(text);
   if (!found) return undefined;
@@ -28,7 +28,7 @@ export const seconds = (s: number): string =>
       : s >= 1e-3
         ? `${(s * 1e3).toPrecision(3)} ms`
         : `${(s * 1e6).toPrecision(3)} us`;
-/** Of what is still to come: 7500 is "2 h 5 min", 0.2 is "1 s". */
+/** Remaining time, rounded up: 7500 is "2 h 5 min", 0.2 is "1 s". */
 export function timeLeft(s: number): string {
   const [whole, minutes] = [Math.ceil(s), Math.ceil(s / 60)];
   if (whole < 100) return `${whole} s`;
@@ -42,9 +42,9 @@ const TIME_PARTS = [
   ['ms', 1e6, 3],
 ] as const;
 
-/** Nanoseconds as PyTorch/XLA writes them: 369401746001 is "06m09s401ms746.001us". */
+/** Nanoseconds in PyTorch/XLA's format: 369401746001 is "06m09s401ms746.001us". */
 export function duration(ns: number): string {
-  let rest = Math.round(ns); // first, so that no part rounds up what another one counts
+  let rest = Math.round(ns); // rounded first, so that parts do not round separately
   let text = '';
   for (const [unit, size, width] of TIME_PARTS) {
     if (!text && rest < size) continue;
@@ -56,7 +56,7 @@ export function duration(ns: number): string {
 /** plural(2, 'device') is "2 devices". */
 export const plural = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`;
 
-/** Rows of cells, as columns that line up. */
+/** Rows of cells as text with aligned columns. */
 export function columns(rows: readonly (readonly string[])[], indent = '  '): string {
   const widths = rows.reduce<number[]>((w, row) => row.map((cell, i) => Math.max(w[i] ?? 0, cell.length)), []);
   return rows

@@ -1,8 +1,8 @@
-// Interning: equal things are one object, as long as anything refers to it. The latest are kept in any case; older ones can be
-// collected, so that a table does not grow with every number and shape that a long run has seen.
+// Interning: equal values are one object as long as it is referenced. The latest ones are always kept; older ones can be
+// garbage-collected, so that a table does not grow with every number and shape of a long run.
 
-let ids = 1; // 0 stands for none
-/** For an interned object: no other ever has it. */
+let ids = 1; // 0 means none
+/** A unique id for an interned object. */
 export const newId = (): number => ids++;
 
 export class Interner<T extends object> {
@@ -14,7 +14,7 @@ export class Interner<T extends object> {
 
   constructor(readonly most = 10_000) {}
 
-  /** What is known under a key, or what `make` makes. */
+  /** The object for a key, made by `make` if there is none. */
   get(key: string, make: () => T): T {
     const found = this.#latest.get(key);
     if (found) return found;
@@ -24,7 +24,7 @@ export class Interner<T extends object> {
     return value;
   }
 
-  /** How many are known, collected ones among them until finalizers have run. */
+  /** The number of objects, including collected ones until their finalizers have run. */
   get size(): number {
     return new Set([...this.#latest.keys(), ...this.#older.keys()]).size;
   }

@@ -1,7 +1,7 @@
-// The other end of isolated.ts: takes one call, answers it, and ends.
+// The child process of isolated.ts: runs one call, sends the result, and exits.
 import { plainError } from './thrown.js';
 
-// If the parent dies, so does this process, in the middle of a compile too (exit would wait for it).
+// If the parent dies, this process kills itself, even during a compile (exit would wait for that).
 const orphaned = () => process.kill(process.pid, 'SIGKILL');
 process.on('disconnect', orphaned);
 

@@ -1,4 +1,4 @@
-// Runs a function in a process of its own: a plugin that aborts, hangs or prints takes only that process with it.
+// Runs a function in a separate process: a plugin that aborts, hangs or prints affects only that process.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { checkSeconds } from './check.js';
@@ -12,7 +12,7 @@ export interface IsolatedOptions {
   readonly what: string;
 }
 
-/** Calls the function `name` that `module` exports, with arguments and result that survive being copied. */
+/** Calls the function `name` exported by `module`. Arguments and result must be serializable. */
 export async function isolated<T>(
   module: string,
   name: string,

@@ -1,5 +1,5 @@
-// JSON between processes and in files. What a file holds is checked against a schema where it is read: whatever is not as
-// expected is a FileError that names the file, the key, the value and what was expected.
+// JSON between processes and in files. The content of a file is checked against a schema on reading: a mismatch is a FileError
+// that names the file, the key, the value and what was expected.
 import fs from 'node:fs';
 import fsp from 'node:fs/promises';
 import * as v from 'valibot';
@@ -8,11 +8,11 @@ import { isFileName } from './folder.js';
 import { bytes as showBytes } from './format.js';
 import { messageOf } from './thrown.js';
 
-/** JSON has no NaN and no infinity, and a loss may be one: they are texts there, of which Number makes numbers again. */
+/** JSON text with NaN and infinities (a loss may be one) as strings, which Number converts back. */
 export const jsonOf = (x: unknown): string =>
   JSON.stringify(x, (_, value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value));
 
-/** As files have it: indented, with a newline at the end. */
+/** JSON for files: indented, with a newline at the end. */
 export const jsonText = (x: unknown): Uint8Array => Buffer.from(`${JSON.stringify(x, null, 2)}\n`);
 
 // ---- schemas: valibot's, with messages that complete "expected ..."
@@ -21,16 +21,16 @@ export type Schema = v.GenericSchema;
 export type Read<S extends Schema> = v.InferOutput<S>;
 
 export const text = v.string('a string');
-/** The name of a file beside the one that is read. */
+/** The name of a file in the same folder as the one being read. */
 export const fileName = v.pipe(text, v.check(isFileName, 'the name of a file in the same folder'));
 export const flag = v.boolean('true or false');
 export const real = v.pipe(v.number('a number'), v.finite('a finite number'));
-/** A whole number from `least` on; 2^53 - 1 is the largest that JavaScript counts with exactly. */
+/** A whole number of at least `least`; 2^53 - 1 is the largest that JavaScript represents exactly. */
 export const whole = (least = 0, most = Number.MAX_SAFE_INTEGER) => {
   const what = `a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}`;
   return v.pipe(v.number(what), v.safeInteger(what), v.minValue(least, what), v.maxValue(most, what));
 };
-/** Transformers writes null where nothing is set: it counts as absent. */
+/** An optional key. Transformers writes null for values that are not set: null counts as absent. */
 export const optional = <S extends Schema>(schema: S) =>
   v.pipe(
     v.nullish(schema),
@@ -38,12 +38,12 @@ export const optional = <S extends Schema>(schema: S) =>
   );
 export const list = <S extends Schema>(of: S) => v.array(of, 'a list');
 export const record = <S extends Schema>(of: S) => v.record(v.string(), of, 'an object');
-/** An object with any keys, as it is: schemas of valibot leave out __proto__, prototype and constructor. */
+/** An object with any keys, unchanged: valibot's own schemas leave out __proto__, prototype and constructor. */
 export const anyObject = v.custom<Record<string, unknown>>(
   (x) => typeof x === 'object' && x !== null && !Array.isArray(x),
   'an object',
 );
-/** An object with these keys; others are kept as they are, but for __proto__, prototype and constructor. */
+/** An object with these keys; others are kept, except __proto__, prototype and constructor. */
 export const object = <E extends v.ObjectEntries>(entries: E) =>
   v.pipe(
     anyObject,
@@ -56,11 +56,11 @@ export const object = <E extends v.ObjectEntries>(entries: E) =>
 // ---- reading
 
 export interface ReadOptions {
-  /** The error to throw; a FileError unless given. */
+  /** The error to throw. Default: a FileError. */
   readonly error?: (message: string, options: ErrorOptions) => Error;
 }
 
-const LIMIT = 256 * 2 ** 20; // bytes: no JSON of a model, a tokenizer or a checkpoint is as large
+const LIMIT = 256 * 2 ** 20; // bytes, more than the JSON of any model, tokenizer or checkpoint
 
 /** The content of a JSON file; undefined if there is no such file. */
 export async function readJson<S extends Schema>(
@@ -80,7 +80,7 @@ export async function readJson<S extends Schema>(
   return parseJson(bytes, file, schema, options);
 }
 
-/** The same at once, for constructors and lists. */
+/** The same, synchronously: for constructors and lists. */
 export function readJsonSync<S extends Schema>(
   file: string,
   schema: S,
@@ -98,7 +98,7 @@ export function readJsonSync<S extends Schema>(
   return parseJson(bytes, file, schema, options);
 }
 
-/** JSON that was read already; `source` says where, in errors. */
+/** Parses and checks JSON; `source` names its origin in errors. */
 export function parseJson<S extends Schema>(
   json: string | Uint8Array,
   source: string,
@@ -117,7 +117,7 @@ export function parseJson<S extends Schema>(
   return checkJson(value, source, schema, options);
 }
 
-/** A value that should be what the schema says. */
+/** Checks a value against a schema. */
 export function checkJson<S extends Schema>(
   value: unknown,
   source: string,
@@ -134,8 +134,8 @@ export function checkJson<S extends Schema>(
   throw bad(`${source}: ${key ? `"${key}"` : 'its content'} ${is}: expected ${message}${others}`);
 }
 
-const DEPTH = 1000; // values inside one another: what walks a value takes a few frames of the stack for each
-/** Throws where a text is nested deeper than what is read here ever is: JSON.parse takes any depth, those who use it do not. */
+const DEPTH = 1000; // levels of nesting: code that walks a value takes a few stack frames for each
+/** Throws if a text is nested deeper than any valid file: JSON.parse accepts any depth, but recursive code does not. */
 function checkDepth(json: string): void {
   for (let i = 0, depth = 0; i < json.length; i++) {
     const c = json.charCodeAt(i);
@@ -143,13 +143,13 @@ function checkDepth(json: string): void {
       const start = i;
       do i = json.indexOf('"', i + 1);
       while (i > 0 && isEscaped(json, start, i));
-      if (i < 0) return; // it does not end: JSON.parse says so
+      if (i < 0) return; // unterminated string: JSON.parse reports it
     } else if ((c | 0x20) === OPEN && ++depth > DEPTH) throw new Error(`it is nested more than ${DEPTH} deep`);
     else if ((c | 0x20) === CLOSE) depth--;
   }
 }
 const [QUOTE, OPEN, CLOSE] = [0x22, 0x7b, 0x7d]; // 0x5b | 0x20 is 0x7b: [ and {
-/** Whether an odd number of backslashes stands before a quotation mark. */
+/** Whether an odd number of backslashes precedes a quotation mark. */
 function isEscaped(json: string, start: number, at: number): boolean {
   let first = at;
   while (first > start + 1 && json.charCodeAt(first - 1) === 0x5c) first--;
@@ -164,11 +164,11 @@ const badOf =
 const isMissing = (e: unknown): boolean => (e as NodeJS.ErrnoException).code === 'ENOENT';
 
 function checkSize(info: fs.Stats): void {
-  if (!info.isFile()) throw new Error('it is not a file'); // a pipe would be waited for
+  if (!info.isFile()) throw new Error('it is not a file'); // reading a pipe would block
   if (info.size > LIMIT) throw new Error(`it has ${showBytes(info.size)}, more than ${showBytes(LIMIT)}`);
 }
 
-/** A value in at most 60 characters. */
+/** A value as text of at most 60 characters. */
 function shorten(value: unknown): string {
   const isDeep = typeof value === 'object' && value !== null;
   if (isDeep) return Array.isArray(value) ? `a list of ${value.length}` : 'an object';

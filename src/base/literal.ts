@@ -1,14 +1,15 @@
-// Numbers as MLIR writes them, exactly; and the ends of each dtype's range.
+// Exact MLIR literals of numbers, and the limits of each dtype's range.
 import { DTYPES, type DType } from './dtype.js';
 import { ArgumentError } from './errors.js';
 import { encodeNumbers } from './float.js';
-import { isFloat, isInteger, isSigned } from './promote.js';
+import { isComplex, isFloat, isInteger, isSigned, partType } from './promote.js';
 
 export function literal(value: number | bigint | boolean, dtype: DType): string {
   if (dtype === 'bool') return String(Boolean(value));
+  if (isComplex(dtype)) return `(${literal(value, partType(dtype))}, 0.0)`;
   if (!isFloat(dtype)) {
     if (typeof value === 'number' && !Number.isFinite(value))
-      throw new ArgumentError(`${value} is no ${dtype}: integers have neither infinities nor NaN`);
+      throw new ArgumentError(`${value} is not a value of ${dtype}: integers have neither infinities nor NaN`);
     const whole = typeof value === 'bigint' ? value : BigInt(Math.trunc(Number(value)));
     return String((isSigned(dtype) ? BigInt.asIntN : BigInt.asUintN)(8 * DTYPES[dtype].bytes, whole)); // wraps, as in torch
   }
@@ -18,7 +19,7 @@ export function literal(value: number | bigint | boolean, dtype: DType): string 
   return `${mantissa.includes('.') ? mantissa : `${mantissa}.0`}${exponent ? `e${exponent}` : ''}`;
 }
 
-/** Infinities and NaN have no decimal form: their bits, most significant first. */
+/** The bits of a number in hexadecimal, most significant first: infinities and NaN have no decimal form. */
 function bits(dtype: DType, x: number): string {
   const bytes = new Uint8Array(encodeNumbers(dtype, [x]).buffer).reverse();
   return `0x${Array.from(bytes, (b) => b.toString(16).padStart(2, '0'))
@@ -26,11 +27,11 @@ function bits(dtype: DType, x: number): string {
     .toUpperCase()}`;
 }
 
-/** Whether a dtype holds a number: an integer only those of its range, a float any, rounded. */
+/** Whether a dtype can represent a number: integers only those in their range, floats any, rounded. */
 export const fits = (value: number | bigint | boolean, dtype: DType): boolean =>
   !isInteger(dtype) || (value >= lowest(dtype) && value <= highest(dtype));
 
-/** The least value: -infinity for floats that have one. */
+/** The smallest value: -infinity for floats that have one. */
 export function lowest(dtype: DType): number | bigint | boolean {
   if (dtype === 'bool') return false;
   if (isFloat(dtype)) return dtype === 'f8e4m3fn' ? -448 : Number.NEGATIVE_INFINITY;

@@ -1,6 +1,6 @@
-// Namespaces that load when first touched: tx.nn, tx.optim, ... scripts/bundle.mjs writes the calls into dist/index.js.
+// Lazily loaded namespaces: tx.nn, tx.optim, ... scripts/bundle.mjs writes the calls into dist/index.js.
 
-/** An object like that of `import * as`, whose code is loaded by the first read of a member. Names are known before. */
+/** An object like that of `import * as`. Its names are known, and its code is loaded when a member is first read. */
 export function lazyNamespace(names: readonly string[], load: () => Readonly<Record<string, unknown>>): object {
   const namespace = Object.create(null, { [Symbol.toStringTag]: { value: 'Module' } });
   const fill = (): void => {

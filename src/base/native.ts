@@ -1,5 +1,5 @@
-// koffi, through which C is called. Its stack can be set only before the first library is loaded, so whatever loads one calls
-// giveStack first.
+// koffi, the library that calls C. Its stack size can be set only before the first library is loaded, so code that loads one
+// calls giveStack first.
 import type { KoffiFunc } from 'koffi';
 import { PluginLoadError } from './errors.js';
 import { koffi } from './packages.js';
@@ -12,13 +12,21 @@ export function giveStack(): void {
     koffi().config({ sync_stack_size: STACK, async_stack_size: STACK, resident_async_pools: 4 });
   } catch (e) {
     throw new PluginLoadError(
-      'this program loaded a library with koffi before tsxla, and koffi can then no longer be given the stack that ' +
-        'XLA needs: start a tsxla client first, or set sync_stack_size and async_stack_size to 16 MiB with koffi.config',
+      'this program loaded a library with koffi before tsxla, so the stack size that XLA needs can no longer be set: ' +
+        'start a tsxla client first, or set sync_stack_size and async_stack_size to 16 MiB with koffi.config',
       { cause: e },
     );
   }
 }
 const STACK = 16 * 2 ** 20;
+
+/** Sets an environment variable, for C libraries too: what a program under Bun sets is not seen by them. */
+export function setEnvironment(name: string, value: string): void {
+  process.env[name] = value;
+  if (!process.versions['bun']) return;
+  giveStack();
+  koffi().load(null).func('int setenv(const char* name, const char* value, int overwrite)')(name, value, 1);
+}
 
 type Flock = (fd: number, operation: number) => number;
 let flock: KoffiFunc<Flock> | null | undefined; // null: Windows has none
@@ -35,7 +43,7 @@ function loadFlock(): KoffiFunc<Flock> | null {
   try {
     giveStack();
   } catch {
-    // The program loaded a library itself. Locks need no stack; XLA says so when it is started.
+    // The program loaded a library itself. Locks need no large stack; starting XLA reports the error.
   }
   return koffi().load(null).func('int flock(int fd, int operation)');
 }

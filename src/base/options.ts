@@ -1,9 +1,9 @@
-// Options by name: a name that is not there, and what is no options object, are errors. TypeScript says so before; plain
-// JavaScript, and `any`, would ignore them in silence.
+// Checks options objects: unknown names, and values that are not options objects, are errors. TypeScript finds them at compile
+// time; in plain JavaScript, or with `any`, they would be ignored silently.
 import { ArgumentError } from './errors.js';
 import { describe, isPlain } from './tree.js';
 
-/** `what` begins the error: "CosineLR". Nothing given is fine. */
+/** `what` starts the error: "CosineLR". undefined is accepted. */
 export function checkOptions<O extends object>(
   what: string,
   names: readonly (keyof O & string)[],
@@ -11,14 +11,14 @@ export function checkOptions<O extends object>(
 ): void {
   if (given === undefined) return;
   if (!isPlain(given))
-    throw new ArgumentError(`${what}: ${describe(given)} stands where its options belong: ${takes(names)}`);
+    throw new ArgumentError(`${what}: got ${describe(given)} in place of its options: ${takes(names)}`);
   const unknown = unknownOption(names, given);
   if (unknown) throw new ArgumentError(`${what}: ${unknown}`);
 }
 const takes = (names: readonly string[]): string =>
   names.length ? `write { ${names.join(', ')} }, those that you need` : 'it takes none';
 
-/** What is wrong with the names of options; nothing if all are known. */
+/** The error for an unknown option; undefined if all are known. */
 export function unknownOption(names: readonly string[], given: Readonly<Record<string, unknown>>): string | undefined {
   const unknown = Object.keys(given).find((key) => !names.includes(key) && given[key] !== undefined);
   if (unknown === undefined) return undefined;
@@ -27,7 +27,7 @@ export function unknownOption(names: readonly string[], given: Readonly<Record<s
   return `there is no option '${unknown}': ${known}${meant ? ` (did you mean ${meant}?)` : ''}`;
 }
 
-/** Names that other libraries have for an option. */
+/** Names of options in other libraries. */
 const ALIASES: Readonly<Record<string, readonly string[]>> = {
   axis: ['dim'],
   axes: ['dim'],
@@ -46,7 +46,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   beta: ['decay'],
   beta1: ['betas'],
   beta2: ['betas'],
-  tmax: ['totalSteps'],
+  tmax: ['tMax', 'totalSteps'],
   etamin: ['floor'],
   minlr: ['floor'],
   maxlength: ['maxNewTokens', 'length'],
@@ -57,7 +57,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   ratio: ['p'],
 };
 const bare = (name: string): string => name.toLowerCase().replaceAll('_', '');
-/** The option that was meant: by another spelling or library, with a word more or less, or a slip of the fingers. */
+/** The option that was probably meant: another spelling, another library's name, a missing or extra word, or a typo. */
 export function nearest(name: string, options: readonly string[]): string | undefined {
   const given = bare(name);
   const same = (o: string) => bare(o) === given;
@@ -72,7 +72,7 @@ export function nearest(name: string, options: readonly string[]): string | unde
   return undefined;
 }
 
-/** How many letters to insert, remove, replace, or swap with the next one. */
+/** The edit distance: letters to insert, remove, replace, or swap with the next one. */
 function editsBetween(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {

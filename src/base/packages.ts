@@ -1,4 +1,4 @@
-// Packages that take long to load, each loaded by the first call that needs it: `import 'tsxla'` loads none of them.
+// Packages that are slow to load, each loaded by the first call that needs it: `import 'tsxla'` loads none of them.
 import { createRequire } from 'node:module';
 
 const require = createRequire(import.meta.url);

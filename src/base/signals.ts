@@ -1,11 +1,11 @@
-// The signals that ask a process to end.
+// The signals that ask a process to stop.
 
-/** Ctrl-C, and what schedulers send before they kill. */
+/** Ctrl-C, and the signal that schedulers send before they kill. */
 export const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
-/** The same, and the closing of the terminal: for programs that must end others first (workers, a job on a cluster). */
+/** The same, plus closing of the terminal: for programs that must stop others first (workers, a job on a cluster). */
 export const END_SIGNALS = [...STOP_SIGNALS, 'SIGHUP'] as const;
 
-/** Calls `listener` for each of these signals, or for the first of each kind; returns what ends that. */
+/** Calls `listener` for each of these signals, or once for each kind; returns a function that removes the listeners. */
 export function onSignals(
   signals: readonly NodeJS.Signals[],
   listener: (signal: NodeJS.Signals) => void,

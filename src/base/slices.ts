@@ -1,4 +1,4 @@
-// Names of TPU slices: as Google Cloud rents them (v6e-8), and as libtpu takes them (v6e:2x4).
+// Names of TPU slices: Google Cloud's (v6e-8) and libtpu's (v6e:2x4).
 
 import { CHIPS, type Chip, findChip } from './chips.js';
 import { sizeOf } from './dtype.js';
@@ -9,11 +9,11 @@ export interface Slice {
   /** libtpu's name: 'v6e:2x4'. */
   readonly name: string;
   readonly chip: Chip;
-  /** In chips. */
+  /** The shape in chips. */
   readonly shape: readonly number[];
   readonly chips: number;
   readonly devices: number;
-  /** Machines, each with a process of its own. */
+  /** The number of machines, each with its own process. */
   readonly hosts: number;
   /** Google Cloud's name: 'v6e-8'. */
   readonly accelerator: string;
@@ -47,7 +47,7 @@ export function parseTopology(text: string): Slice {
   };
 }
 
-/** The slice with so many chips or cores. */
+/** The slice with this number of chips or cores. */
 function shapeOf(text: string, chip: Chip, wanted: number): readonly number[] {
   const shapes = chip.slices.map(sizes);
   const found = shapes.find((shape) => count(chip, shape) === wanted);
@@ -57,7 +57,7 @@ function shapeOf(text: string, chip: Chip, wanted: number): readonly number[] {
       ? plural(wanted, 'chip')
       : `${plural(wanted, 'TensorCore')} (${wanted / perChip(chip)} chips of ${perChip(chip)})`;
   const sold = shapes.map((shape) => count(chip, shape));
-  throw new ArgumentError(`${text}: ${what} are no ${chip.name} slice: ${all(sold)} ${chip.counts} are`);
+  throw new ArgumentError(`${text}: there is no ${chip.name} slice of ${what}: use ${all(sold)} ${chip.counts}`);
 }
 
 function checkedShape(text: string, chip: Chip, shape: readonly number[]): readonly number[] {
@@ -65,14 +65,14 @@ function checkedShape(text: string, chip: Chip, shape: readonly number[]): reado
   const form = shape.join('x');
   if (shape.length !== dimensions) {
     throw new ArgumentError(
-      `${text}: a ${chip.name} is ${dimensions}-D, and ${form} is ${shape.length}-D: use ${chip.name}:${chip.slices.find((s) => sizeOf(sizes(s)) >= 4)}`,
+      `${text}: a ${chip.name} slice is ${dimensions}-D, but ${form} is ${shape.length}-D: use ${chip.name}:${chip.slices.find((s) => sizeOf(sizes(s)) >= 4)}`,
     );
   }
   const [chips, most] = [sizeOf(shape), Math.max(...chip.slices.map((s) => sizeOf(sizes(s))))];
   if (chips < 1 || chips > most) {
-    throw new ArgumentError(`${text}: ${form} is ${plural(chips, 'chip')}, and a ${chip.name} slice has 1 to ${most}`);
+    throw new ArgumentError(`${text}: ${form} is ${plural(chips, 'chip')}, but a ${chip.name} slice has 1 to ${most}`);
   }
-  // A host's chips lie as 2x2; a slice within one host may be less.
+  // A host has 2x2 chips; a slice within one host may be smaller.
   const [x = 1, y = 1] = shape;
   if (chips > 2 && (x % 2 || y % 2)) {
     throw new ArgumentError(`${text}: hosts of 2x2 chips do not fill ${form}: its first two sizes must be even`);

@@ -1,4 +1,4 @@
-// Errors as text and as plain data.
+// Converts errors to text and to plain data.
 import {
   ArgumentError,
   CompileError,
@@ -18,9 +18,9 @@ import {
   TsxlaError,
 } from './errors.js';
 
-/** What any thrown value says. */
+/** The message of any thrown value. */
 export const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e));
-/** The sentence of it, without where it happened. */
+/** The first line of its message, without the location. */
 export const sentenceOf = (e: unknown): string => messageOf(e).split('\n')[0]!;
 
 /** An error as plain data, to send from one process to another. */
@@ -36,12 +36,12 @@ export const plainError = (e: unknown): PlainError => {
   return { name, message: messageOf(e), ...(code && { code }), ...(call && { call }) };
 };
 
-/** The error that was sent, of its own class again. */
+/** Recreates a sent error, with its class. */
 export function reviveError({ name, message, code = 'UNKNOWN', call = '' }: PlainError): Error {
   const fromXla = [PjrtError, CompileError, OutOfMemoryError].find((c) => c.name === name);
   return fromXla ? new fromXla(message, code, call) : new (PLAIN.find((c) => c.name === name) ?? TsxlaError)(message);
 }
-/** The classes that are made of a message alone. */
+/** The classes with a message as their only argument. */
 const PLAIN = [
   ArgumentError,
   ShapeError,

@@ -1,11 +1,11 @@
-// Trees: nested arrays and plain objects with leaves, as functions take and return them. null and undefined hold no leaf.
+// Trees: nested arrays and plain objects with leaves, as functions take and return them. null and undefined have no leaves.
 import { ArgumentError } from './errors.js';
 
 export interface Flat<T> {
   readonly leaves: readonly T[];
-  /** Where each leaf is: .h, .layers[2].weight; empty for a tree that is one leaf. */
+  /** The path of each leaf: .h, .layers[2].weight; empty for a tree that is one leaf. */
   readonly paths: readonly string[];
-  /** The tree without its leaves: equal for trees that differ in leaves only. */
+  /** The structure of the tree: equal for trees that differ only in their leaves. */
   readonly form: string;
   /** The same tree with other leaves. */
   rebuild<U>(leaves: readonly U[]): unknown;
@@ -13,18 +13,29 @@ export interface Flat<T> {
 
 export const isPlain = (x: unknown): x is Record<string, unknown> =>
   typeof x === 'object' && x !== null && [Object.prototype, null].includes(Object.getPrototypeOf(x));
+/**
+ * Results by name that are also a list, in the order of their names: `const [values, indices] = x.max(1)`, `x.max(1)[0]`.
+ * The list's properties are not enumerable, so they stay plain objects with their names.
+ */
+export function listed(results: Record<string, unknown>): Record<string, unknown> & Iterable<unknown> {
+  const all = Object.values(results);
+  const places = Object.fromEntries(all.map((value, i) => [i, { value }]));
+  const iterator = { [Symbol.iterator]: { value: () => all[Symbol.iterator]() } };
+  return Object.defineProperties(results, { ...places, ...iterator }) as never;
+}
+
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const member = (key: string): string => (IDENTIFIER.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`);
 
-const DEEPEST = 500; // what calls itself for each level has stack for some thousand
+const DEEPEST = 500; // recursive code has stack for a few thousand levels
 
-/** Takes a tree apart. `what` names it in errors: "the carry of scan". */
+/** Flattens a tree. `what` names it in errors: "the carry of scan". */
 export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => x is T, kind: string): Flat<T> {
   const leaves: T[] = [];
   const paths: string[] = [];
   let form = '';
   const visit = (x: unknown, path: string, depth: number): ((next: () => unknown) => unknown) => {
-    if (depth > DEEPEST) throw new ArgumentError(`${what} is nested more than ${DEEPEST} deep, or holds itself`);
+    if (depth > DEEPEST) throw new ArgumentError(`${what} is nested more than ${DEEPEST} deep, or contains itself`);
     if (isLeaf(x)) {
       leaves.push(x);
       paths.push(path);
@@ -42,7 +53,7 @@ export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => 
       return (next) => parts.map((part) => part(next));
     }
     if (isPlain(x)) {
-      // Sorted, so that the order in which properties were written makes no difference.
+      // Sorted, so that the order of properties makes no difference.
       form += '{';
       const parts = Object.keys(x)
         .sort()
@@ -51,7 +62,13 @@ export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => 
           return [key, visit(x[key], path + member(key), depth + 1)] as const;
         });
       form += '}';
-      return (next) => Object.fromEntries(parts.map(([key, part]) => [key, part(next)]));
+      const empty = Object.fromEntries(Object.keys(x).map((key) => [key, undefined as unknown]));
+      const isListed = Symbol.iterator in x;
+      return (next) => {
+        const built = { ...empty };
+        for (const [key, part] of parts) built[key] = part(next);
+        return isListed ? listed(built) : built;
+      };
     }
     throw new ArgumentError(`${what}${path && `, at ${path}`} is ${describe(x)}: it must be ${kind}`);
   };
@@ -67,7 +84,7 @@ export function flatten<T>(what: string, tree: unknown, isLeaf: (x: unknown) => 
   };
 }
 
-/** A value as it is written, for errors: a text that should be a number shows its quotes. */
+/** A value as written in code, for errors: strings have quotes. */
 export const shown = (x: unknown): string =>
   typeof x === 'string' ? `'${x}'` : typeof x === 'object' || typeof x === 'function' ? describe(x) : String(x);
 

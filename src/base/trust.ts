@@ -1,4 +1,4 @@
-// Who else can change a file that is run as code: cached programs and plugin libraries.
+// Checks which other users can change a file that is run as code: cached programs and plugin libraries.
 import { lstatSync, readlinkSync, type Stats, statSync } from 'node:fs';
 import path from 'node:path';
 
@@ -6,35 +6,35 @@ type Access = Pick<Stats, 'uid' | 'mode'>;
 
 /**
  * Why a file or folder must not be trusted, or undefined. Executables are code: a user who can change one can do
- * everything that its owner may. Root can do so anyway.
+ * everything its owner can. Root can do so anyway.
  */
 export function distrust(name: string, { uid, mode }: Access): string | undefined {
   const user = process.getuid?.();
-  if (user === undefined) return undefined; // Windows has no such owners and modes
+  if (user === undefined) return undefined; // Windows has no owners and modes of this kind
   if (uid !== user && uid !== 0) return `${name} belongs to another user (uid ${uid}, this process is ${user})`;
   if (mode & 0o022) return `others can write to ${name} (mode ${(mode & 0o777).toString(8)}): run chmod go-w on it`;
   return undefined;
 }
 
 /**
- * Why every user could exchange `file`: a folder on the way to it that everybody can write to. A sticky one, as /tmp
- * is, protects what lies in it. Symbolic links are followed, and the way to each target is checked too.
+ * Why every user could replace `file`: a folder on its path that every user can write to. A sticky folder, such as /tmp,
+ * protects its content. Symbolic links are followed, and the path of each target is checked too.
  */
-export function distrustWay(file: string): string | undefined {
+export function distrustPath(file: string): string | undefined {
   if (!process.getuid) return undefined;
   for (const dir of foldersOf(path.resolve(file))) {
     const { mode } = statSync(dir);
     if (mode & 0o002 && !(mode & 0o1000))
-      return `everybody can write to ${dir}, and so exchange ${file}: run chmod o-w on it`;
+      return `every user can write to ${dir}, and so replace ${file}: run chmod o-w on it`;
   }
   return undefined;
 }
 
-/** Both checks for a folder: the folder itself, and the way to it. */
+/** Both checks for a folder: the folder itself, and its path. */
 export const distrustFolder = (folder: string): string | undefined =>
-  distrust(folder, statSync(folder)) ?? distrustWay(folder);
+  distrust(folder, statSync(folder)) ?? distrustPath(folder);
 
-/** Every folder that is looked into while the system resolves a path, in order. */
+/** Every folder that the system looks into while it resolves a path, in order. */
 function foldersOf(file: string): Set<string> {
   const folders = new Set<string>();
   const rest = partsOf(file);

@@ -1,32 +1,44 @@
-// Prints a graph as a StableHLO module. One writer for all ops: MLIR's generic form needs no printing of its own per op.
+// Prints a graph as a StableHLO module, in MLIR's generic form, which needs no printer for each op.
+import { checkPlatform } from '../base/dtype.js';
+import { isInteger } from '../base/promote.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Graph } from '../ir/graph.js';
+import { locationOf } from '../ir/locations.js';
 import type { Mesh, Sharding } from '../ir/mesh.js';
 import type { Attributes, Emitter, Region, Ssa } from '../ir/op.js';
-import type { Source } from '../ir/source.js';
 
 const BLOCK = 512;
-/** Written once for all who need the same: every parameter of an optimizer needs the same numbers, in its shape. */
+/** Ops that are written once and shared: every parameter of an optimizer needs the same numbers, in its shape. */
 const SHARED: ReadonlySet<string> = new Set(['constant', 'broadcast_in_dim']);
+
+/** Integer division by 0 kills the process if XLA folds it at compile time; at run time it does not. */
+const UNSAFE_TO_FOLD: ReadonlySet<string> = new Set(['divide', 'remainder']);
+
+/** Operations whose results XLA does not fold. */
+const KEPT: ReadonlySet<string> = new Set(['optimization_barrier', 'custom_call', 'rng_bit_generator', 'partition_id']);
 
 export class TextEmitter implements Emitter {
   readonly #types = new Map<Ssa, Aval>();
-  /** By their names in the module. */
+  /** Values that XLA may compute while it compiles: constants, and values computed from constants alone. */
+  readonly #constant = new Set<Ssa>();
+  /** Constants of a single number other than 0: division by them is safe. */
+  readonly #nonzero = new Set<Ssa>();
+  /** The meshes, by their names in the module. */
   readonly #meshes = new Map<string, Mesh>();
   #lines: string[] = [];
-  #open = 0; // how many of the last lines are not joined yet
+  #open = 0; // the number of last lines that are not joined yet
   #count = 0;
-  /** The results of shared operations, in the region that is being written, by all but their name. */
+  /** The results of shared operations in the current region, by their text without the name. */
   #shared = new Map<string, Ssa>();
-  /** Where in the user's code the node was made that is being written. */
+  /** The location in the user's code of the current node. */
   #location = '';
 
-  /** `locations`: every op says where in the user's code it comes from. */
+  /** `locations`: adds to every op its location in the user's code. */
   constructor(
     readonly locations = false,
     readonly platform = 'cpu',
-    /** What the program is split over; nothing, in a manual region. */
+    /** The mesh the program is split over; undefined in a manual region. */
     public mesh?: Mesh | undefined,
   ) {}
 
@@ -37,6 +49,10 @@ export class TextEmitter implements Emitter {
     attrs: Attributes = {},
     regions: readonly Region[] = [],
   ): Ssa[] {
+    const needed = name === 'dynamic_slice' ? operands.slice(0, 1) : operands; // of equal numbers, wherever it begins
+    const isConstant = !regions.length && needed.every((x) => this.#constant.has(x));
+    if (isConstant && UNSAFE_TO_FOLD.has(name) && isInteger(outs[0]!.dtype) && !this.#nonzero.has(operands[1]!))
+      operands = [operands[0]!, ...this.op('optimization_barrier', operands.slice(1), outs)];
     let text = `"${name.includes('.') ? name : `stablehlo.${name}`}"(${operands.join(', ')})`;
     const properties = Object.entries(attrs);
     if (properties.length) text += ` <{${properties.map(([k, v]) => `${k} = ${v}`).join(', ')}}>`;
@@ -45,16 +61,26 @@ export class TextEmitter implements Emitter {
     text += ` : (${types}) -> ${outs.length === 1 ? outs[0]!.mlir : `(${outs.map((o) => o.mlir).join(', ')})`}`;
     const known = SHARED.has(name) && this.#shared.get(text);
     if (known) return [known];
+    for (const { dtype } of outs) checkPlatform(this.platform, dtype);
     const id = `%${this.#count++}`;
     if (SHARED.has(name)) this.#shared.set(text, id);
     const results = outs.length === 1 ? [id] : outs.map((_, i) => `${id}#${i}`);
-    results.forEach((r, i) => this.#types.set(r, outs[i]!));
+    results.forEach((r, i) => {
+      this.#types.set(r, outs[i]!);
+      if (isConstant && !KEPT.has(name)) this.#constant.add(r);
+      if (
+        name === 'constant'
+          ? /^dense<-?[1-9]/.test(attrs['value']!)
+          : SHARED.has(name) && this.#nonzero.has(operands[0]!)
+      )
+        this.#nonzero.add(r);
+    });
     const left = outs.length === 0 ? '' : outs.length === 1 ? `${id} = ` : `${id}:${outs.length} = `;
     this.#write(left + text + this.#location);
     return results;
   }
 
-  /** Lines are joined as they come: a hundred thousand small strings would keep the garbage collector busy. */
+  /** Adds a line. Lines are joined in blocks: a hundred thousand small strings would keep the garbage collector busy. */
   #write(line: string): void {
     this.#lines.push(line);
     if (++this.#open < BLOCK) return;
@@ -69,6 +95,7 @@ export class TextEmitter implements Emitter {
     this.#open = 0;
     this.#shared = new Map();
     const names = params.map((p) => this.parameter(p));
+    for (const name of names) this.#constant.add(name); // what a loop is given may be
     const results = body(names);
     const types = results.map((r) => this.typeOf(r).mlir).join(', ');
     this.#lines.push(`"${manual ? 'sdy' : 'stablehlo'}.return"(${results.join(', ')}) : (${types}) -> ()`);
@@ -93,13 +120,14 @@ export class TextEmitter implements Emitter {
   declare(mesh: Mesh): void {
     this.#meshes.set(mesh.symbol, mesh);
   }
-  /** What the module says of the meshes it uses. */
+  /** The module's declarations of its meshes. */
   get meshes(): string {
     return [...this.#meshes.values()].map((mesh) => `${mesh.mlir}\n`).join('');
   }
 
-  /** A name for a value that is given: an argument of the function or of a region. */
+  /** A name for an argument of the function or of a region. */
   parameter(aval: Aval): Ssa {
+    checkPlatform(this.platform, aval.dtype);
     const name = `%a${this.#count++}`;
     this.#types.set(name, aval);
     return name;
@@ -141,13 +169,7 @@ export class TextEmitter implements Emitter {
   }
 }
 
-/** As MLIR writes it, after a type. */
-function locationOf(source: Source | undefined): string {
-  const frame = source?.frames[0];
-  return frame ? ` loc(${JSON.stringify(frame.file)}:${frame.line}:${frame.column})` : '';
-}
-
-/** The node with the most results, of those that compute what this one does from the same inputs. */
+/** The node with the most results among those that compute this one's results from the same inputs. */
 export function widest(e: Expr, among: readonly Expr[]): Expr {
   const same = among.filter(
     (w) => w.op === e.op && w.inputs.every((x, i) => x === e.inputs[i]) && (w === e || e.op.covers!(w, e)),
@@ -159,9 +181,9 @@ export interface ModuleOptions {
   readonly name?: string;
   /** For each argument, the result that takes over its memory, or -1. */
   readonly aliases?: readonly number[];
-  /** Every op says where in the user's code it comes from; XLA hands it on to the optimized program and to profiles. */
+  /** Adds to every op its location in the user's code; XLA passes it on to the optimized program and to profiles. */
   readonly locations?: boolean;
-  /** Of the client that will compile it. */
+  /** The platform of the client that will compile it. */
   readonly platform?: string;
   readonly layout?: Layout | undefined;
 }
@@ -170,11 +192,11 @@ export interface ModuleOptions {
 export interface Layout {
   readonly mesh: Mesh;
   readonly parameters: readonly Sharding[];
-  /** Undefined: as XLA finds best. */
+  /** The shardings of results; undefined lets XLA choose. */
   readonly results: readonly (Sharding | undefined)[];
 }
 
-/** The whole module: `parameters` are the nodes whose values are given, in the order of the arguments. */
+/** Prints a module. `parameters` are the nodes with given values, in the order of the arguments. */
 export function emitModule(
   graph: Graph,
   parameters: readonly Expr[],
