@@ -26,7 +26,7 @@ golden = {name: t.contiguous() for name, t in given.items()}
 
 
 def kd_soft_ce(student_logits, teacher_logits, temperature=1.0):
-    """Spec 000's, word for word."""
+    """The original, word for word."""
     T = float(temperature)
     logp_student = F.log_softmax(student_logits / T, dim=-1)
     with torch.no_grad():

@@ -27,6 +27,28 @@ const batched = () =>
     .compile((q: tx.Tensor, k: tx.Tensor) => q.matmul(k.transpose(1, 2)).softmax(-1))
     .stablehlo([tx.zeros([8, T, 64]), tx.zeros([8, T, 64])], { platform: 'tpu' });
 
+/** The scores of a few tokens of a small vocabulary: a v5e gathers their rows by a product with ones and zeros. */
+const lookup = () =>
+  tx
+    .compile((h: tx.Tensor, table: tx.Tensor, tokens: tx.Tensor) => {
+      const rows = table.indexSelect(0, tokens.reshape([-1])).reshape([256, 192, 64]);
+      return rows.float().mul(h.unsqueeze(1)).sum(-1);
+    })
+    .stablehlo([tx.zeros([256, 64]), tx.zeros([352, 64], { dtype: 'bf16' }), tx.zeros([256, 192], { dtype: 'i32' })], {
+      platform: 'tpu',
+    });
+
+/** Fewer rows than groups: products of 32 rows, their gradient, and products of 30 rows. */
+function grouped(): string {
+  const grouped = tx.compile((x: tx.Tensor, few: tx.Tensor, w: tx.Tensor, ends: tx.Tensor) => {
+    const y = tx.groupedMm(x, w, ends);
+    return [y, tx.groupedMm(x.t(), y, ends), tx.groupedMm(few, w, ends)];
+  });
+  const [x, few] = [32, 30].map((rows) => tx.zeros([rows, D], { dtype: 'bf16' })) as [tx.Tensor, tx.Tensor];
+  const w = tx.zeros([256, D, 2 * D], { dtype: 'bf16' });
+  return grouped.stablehlo([x, few, w, tx.zeros([256], { dtype: 'i32' })], { platform: 'tpu' });
+}
+
 /** Two products over a mesh of 4x2: weights are gathered over x, sums of y are added. */
 const spmd = () => `
 module @spmd attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
@@ -74,6 +96,8 @@ function dataParallel(): string {
 const PROGRAMS = {
   'v6e-scan': { topology: 'v6e:1x1', text: scan(), facts: { N, B, D } },
   'v6e-batched': { topology: 'v6e:1x1', text: batched(), facts: { B: 8, T, D: 64 } },
+  'v5e-lookup': { topology: 'v5e:1x1', text: lookup(), facts: { rows: 256 * 192, table: 352, width: 64 } },
+  'v6e-grouped': { topology: 'v6e:1x1', text: grouped(), facts: { N: 256, D } },
   'v6e-spmd': { topology: 'v6e:2x4', text: spmd(), facts: {} },
   'v6e-scatter': { topology: 'v6e:2x4', text: scatter(), facts: {} },
   'tpu7x-data': { topology: 'tpu7x:2x2x1', text: dataParallel(), facts: { D } },

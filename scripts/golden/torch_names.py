@@ -27,6 +27,7 @@ print(json.dumps({
     "torch": [n for n in functions(torch) if n in overridable or n in ("arange", "linspace", "eye", "full", "zeros", "ones", "tensor", "rand", "randn", "randint", "randperm")],
     "torch.nn.functional": [n for n in functions(F) if n in overridable],
     "torch.linalg": functions(torch.linalg),
+    "torch.special": [n for n in functions(torch.special) if n in overridable or "special_" + n in overridable],
     "torch.Tensor": [n for n in functions(torch.Tensor) if not hasattr(torch, n)],
     "aliases": {n: alias_of(n) for n in functions(torch) if alias_of(n)},
 }, indent=1))
