@@ -76,7 +76,7 @@ describe('accumulate', () => {
     for (const [i, g] of again.entries()) await expectClose(g, looped[i]!);
   });
 
-  test('with dropout: each micro-batch draws anew, and the generator goes on as after the loop', async () => {
+  test('with dropout: each micro-batch draws anew, and the generator continues as after the loop', async () => {
     const { x, y, loss, gradsOf, loop } = await problem(0.5);
     const draw = async (f: () => T) => {
       tx.manualSeed(7);
@@ -159,7 +159,7 @@ describe('accumulate', () => {
     });
     expect(seen).toEqual([[[4], 'i64', []]]);
     expect(loss.requiresGrad).toBe(false);
-    expect(() => loss.backward()).toThrow('the way to it leads through detach()');
+    expect(() => loss.backward()).toThrow('it was computed through detach()');
     const uses = new Array(10).fill(0);
     for (const i of ((await ids.tolist({ numbers: true })) as number[][]).flat()) uses[i]++;
     const want = uses.flatMap((n) => [n / 6, n / 6]);
@@ -220,17 +220,17 @@ describe('misuse', () => {
     [
       'no scalar',
       () => tx.accumulate(x, (x) => x.mul(w)),
-      'accumulate: fn gives f32[2]: the loss must be one floating point number (sum, mean)',
+      'accumulate: fn returned f32[2]: the loss must be a scalar of a floating point dtype (use sum or mean)',
     ],
     [
       'an integer',
       () => tx.accumulate(x, (x) => x.argmax()),
-      'accumulate: fn gives i64[]: the loss must be one floating point number (sum, mean)',
+      'accumulate: fn returned i64[]: the loss must be a scalar of a floating point dtype (use sum or mean)',
     ],
     [
       'no tensor',
       () => tx.accumulate(x, () => 3 as never),
-      'accumulate: fn gives the number 3: it must be the loss, a tensor',
+      'accumulate: fn returned the number 3: it must return the loss, a tensor',
     ],
     ['no function', () => tx.accumulate(x, 3 as never), 'accumulate: takes a function, got the number 3'],
     ['async', () => tx.accumulate(x, (async () => w.sum()) as never), 'accumulate: the function is async'],
@@ -242,32 +242,28 @@ describe('misuse', () => {
     [
       'a scalar among them',
       () => tx.accumulate({ x, n: tx.tensor(1) }, ({ x }) => x.mul(w).sum()),
-      "accumulate: microBatches' leaf .n is i64[]: a scalar has no elements to go through",
+      "accumulate: microBatches' leaf .n is i64[]: a scalar has no dimension to iterate over",
     ],
-    [
-      'none',
-      () => tx.accumulate([], () => w.sum()),
-      'accumulate: microBatches holds no tensor: there is nothing to go through',
-    ],
+    ['none', () => tx.accumulate([], () => w.sum()), 'accumulate: microBatches contains no tensor: pass at least one'],
     [
       'none of them',
       () => tx.accumulate(tx.ones([0, 2]), (x) => x.mul(w).sum()),
-      'accumulate: microBatches have a first dimension of 0: there is nothing to go through',
+      'accumulate: microBatches have a first dimension of 0: pass at least one micro-batch',
     ],
     [
       'nothing wants a gradient',
       () => tx.accumulate(x, (x) => x.sum()),
-      'accumulate: nothing that wants a gradient leads to the loss of fn, f32[]: call requiresGrad_() on what should have one',
+      'accumulate: the loss of fn, f32[], depends on no tensor that requires a gradient: call requiresGrad_() on the parameters',
     ],
     [
       'the way is cut',
       () => tx.accumulate(x, (x) => x.mul(w.detach()).sum()),
-      'accumulate: nothing that wants a gradient leads to the loss of fn, f32[]: call requiresGrad_() on what should have one',
+      'accumulate: the loss of fn, f32[], depends on no tensor that requires a gradient: call requiresGrad_() on the parameters',
     ],
     [
       'the data want one',
       () => tx.accumulate(tx.ones([3, 2], { requiresGrad: true }), (x) => x.mul(w).sum()),
-      'accumulate: microBatches, f32[3, 2], wants a gradient, and none is left in micro-batches: detach() it',
+      'accumulate: microBatches, f32[3, 2], requires a gradient, but micro-batches get none: detach() it',
     ],
     [
       'reduction',
@@ -289,7 +285,7 @@ describe('misuse', () => {
       'inside a loop',
       () =>
         tx.scan((c, x: T) => [c.add(tx.accumulate(x.reshape([2, 1]), (x) => x.mul(w).sum())), c], tx.tensor(0.5), x),
-      'accumulate: inside the body of a loop or a branch, where no gradient can be left: call it outside',
+      'accumulate: called inside the body of a loop or a branch, where gradients cannot be stored: call it outside',
     ],
   ];
   test.each(cases)('%s', (_, call, message) => {
@@ -301,7 +297,7 @@ describe('misuse', () => {
     tx.manualSeed(3);
     const before = await tx.defaultGenerator.getState().tolist();
     const call = () => tx.accumulate(x, (x) => tx.dropout(x).mul(w));
-    expect(call).toThrow(/accumulate: fn gives f32\[2\].*\n {4}at .*accumulate\.test\.ts:\d+$/s);
+    expect(call).toThrow(/accumulate: fn returned f32\[2\].*\n {4}at .*accumulate\.test\.ts:\d+$/s);
     expect(await tx.defaultGenerator.getState().tolist()).toEqual(before);
   });
 });

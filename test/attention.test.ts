@@ -127,7 +127,7 @@ describe('on CUDA', () => {
     process.env[KEY] = 'plain';
     expect(text('cuda')).not.toContain('custom_call');
     process.env[KEY] = 'fast';
-    expect(() => text('cuda')).toThrow('TSXLA_ATTENTION=fast is not understood: give auto, plain, or how many queries');
+    expect(() => text('cuda')).toThrow('TSXLA_ATTENTION=fast is not valid: use auto, plain, or the number of queries');
   });
 });
 

@@ -32,11 +32,36 @@ test('backward accumulates, and can be called again on the same graph', async ()
   expect(await numbers(x.grad)).toEqual([2, 4]);
 });
 
+test("torch's options of backward, with and without a gradient before them", async () => {
+  const x = f64([1, 2], true);
+  const y = x.mul(x);
+  y.sum().backward({ retainGraph: true });
+  y.backward(f64([1, 10]), { retainGraph: true });
+  y.sum().backward(null, { createGraph: true });
+  expect(await numbers(x.grad)).toEqual([6, 48]);
+  expect(x.grad!.requiresGrad).toBe(true);
+  const [g] = tx.grad(y.sum(), [x], { retainGraph: true });
+  expect(await numbers(g!)).toEqual([2, 4]);
+  // @ts-expect-error: no such option
+  expect(() => y.sum().backward({ retain: true })).toThrow("there is no option 'retain'");
+});
+
 test('leaves, as torch counts them', () => {
   const x = f64([1, 2], true);
   const y = x.mul(2);
   expect([x, y, y.detach(), f64(1), f64(1).mul(2)].map((t) => t.isLeaf)).toEqual([true, false, true, true, true]);
   expect([x, y, y.detach(), f64(1)].map((t) => t.requiresGrad)).toEqual([true, true, false, false]);
+});
+
+test('requiresGrad can be set, as in torch', async () => {
+  const [w, b] = [tx.tensor([2, 3], { dtype: 'f32', requiresGrad: true }), tx.ones([2])];
+  [w.requiresGrad, b.requiresGrad] = [false, true];
+  w.mul(b).sum().backward();
+  expect(w.grad).toBeNull();
+  expect(await b.grad!.tolist()).toEqual([2, 3]);
+  expect(() => {
+    tx.tensor([1]).requiresGrad = true;
+  }).toThrow('this tensor is i64[1]: only floats have gradients');
 });
 
 test('requiresGrad_(false) makes a variable a value again', async () => {
@@ -205,6 +230,57 @@ test('customVjp: residuals of its own, several arguments and results, null for n
   expect(await tx.gradcheck((x, y) => f(x!, { n: y! }, tx.tensor(7)).q, [f64(1), f64(2)])).toBe(true);
 });
 
+class Scaled extends tx.autograd.Function {
+  static forward(ctx: tx.autograd.FunctionContext, x: T, by: number, y: T): T {
+    ctx.saveForBackward(x, null, y);
+    ctx['by'] = by;
+    return x.mul(y).mul(by);
+  }
+  static backward(ctx: tx.autograd.FunctionContext, g: T): (T | null)[] {
+    const [x, none, y] = ctx.savedTensors;
+    expect(none).toBeNull();
+    expect(ctx.needsInputGrad).toEqual([true, false, false]);
+    return [g.mul(y!).mul(ctx['by']).mul(10), null, x!];
+  }
+}
+test('autograd.Function: forward and backward of a class, with arguments that are no tensors', async () => {
+  const x = tx.tensor([1.5, 2.5], { requiresGrad: true });
+  const y = Scaled.apply(x, 3, tx.tensor([2.5, 4.5]));
+  y.sum().backward();
+  expect(await y.tolist()).toEqual([11.25, 33.75]);
+  expect(await x.grad!.tolist()).toEqual([75, 135]); // ten times too much: that of backward
+  const compiled = tx.compile((t: T) => tx.grad((u: T) => Scaled.apply(u, 3, tx.tensor([2.5, 4.5])).sum())(t));
+  expect(await (await compiled(tx.tensor([1.5, 2.5]))).tolist()).toEqual([75, 135]);
+});
+test('autograd.Function: several results, no gradient wanted, and what is wrong', async () => {
+  class Both extends tx.autograd.Function {
+    static forward(_: tx.autograd.FunctionContext, x: T): readonly [T, T] {
+      return [x.mul(2), x.mul(3)];
+    }
+    static backward(_: tx.autograd.FunctionContext, g: T, h: T): T {
+      return g.add(h.mul(100));
+    }
+  }
+  const x = tx.tensor([1.5], { requiresGrad: true });
+  const [a, b] = Both.apply(x);
+  a.add(b).sum().backward();
+  expect(await x.grad!.tolist()).toEqual([101]);
+  expect(Both.apply(tx.tensor([1.5]))[1].requiresGrad).toBe(false);
+  class Few extends tx.autograd.Function {
+    static forward(_: tx.autograd.FunctionContext, u: T, v: T): T {
+      return u.mul(v);
+    }
+    static backward(_: tx.autograd.FunctionContext, g: T): T {
+      return g;
+    }
+  }
+  expect(() => Few.apply(x, x)).toThrow(
+    'Few.backward: returned 1 gradients for the 2 arguments of forward: return one for each, or null',
+  );
+  class None extends tx.autograd.Function {}
+  expect(() => (None as unknown as typeof Few).apply(x, x)).toThrow('None.apply: needs static forward(ctx, ...args)');
+});
+
 test('customVjp inside a scan', async () => {
   const clip = tx.customVjp((x: T) => x.sin(), { backward: ({ inputs: [x] }, g) => [g.mul(x.cos())] });
   const run = (f: (x: T) => T) => (w: T, h: T, xs: T) =>
@@ -274,7 +350,7 @@ test('checkpoint draws the same random numbers again', async () => {
 test('gradcheck finds a wrong gradient, and says where', async () => {
   const wrong = tx.customVjp((x: T) => x.mul(x), { backward: ({ inputs: [x] }, g) => [g.mul(x).mul(2.1)] });
   await expect(tx.gradcheck((x) => wrong(x!), [f64([1, 2])])).rejects.toThrow(
-    /^input 0, element 0: the gradient is .*, finite differences give /,
+    /^input 0, element 0: the gradient is .*, but finite differences give /,
   );
   expect(await tx.gradcheck((x, n) => [x!.mul(n!), x!.exp()], [tx.tensor([0.5, 1.5]), tx.tensor([2, 3])])).toBe(true);
 });

@@ -296,7 +296,7 @@ describe('a damaged entry', () => {
     [
       'other ingredients',
       (h) => JSON.stringify({ ...h, ingredients: { ...h.ingredients, program: '' } }),
-      'its key is not',
+      'its key does not match',
     ],
   ] as [string, (header: Header) => string, string][])('%s, with a right checksum', async (_, change, complaint) => {
     const { header } = (await readEntry(dir, key))!;
@@ -320,7 +320,7 @@ describe('a damaged entry', () => {
     fs.copyFileSync(path.join(dir, `${other.key}.program`), name);
     const { tier, executable } = await get(open(dir), adding(1));
     expect([tier, await run(executable)]).toEqual(['compiled', added(1)]);
-    expect(said.join('')).toContain(`holds another program, ${other.key}`);
+    expect(said.join('')).toContain(`contains another program, ${other.key}`);
   });
 
   test('a whole entry that XLA cannot load', async () => {
@@ -328,7 +328,7 @@ describe('a damaged entry', () => {
     await writeEntry(dir, header, text(), new Uint8Array(100), 1e9);
     const { value, counts } = await counted(() => get(open(dir), adding(1)));
     expect([value.tier, await run(value.executable), counts]).toEqual(['compiled', added(1), [0, 1, 1]]);
-    expect(said.join('')).toMatch(/\.program does not load: /);
+    expect(said.join('')).toMatch(/\.program cannot be loaded: /);
   });
 
   test('one that others can write to', async () => {
@@ -360,7 +360,7 @@ describe('the folder', () => {
     const parent = folder();
     fs.chmodSync(parent, 0o777);
     expect(opened(path.join(parent, 'programs'))).toBeUndefined();
-    expect(said.join('')).toContain(`everybody can write to ${parent}, and so exchange ${parent}/programs`);
+    expect(said.join('')).toContain(`every user can write to ${parent}, and so replace ${parent}/programs`);
     fs.chmodSync(parent, 0o1777); // as /tmp is
     expect(opened(path.join(parent, 'programs'))).toBeDefined();
   });
@@ -455,7 +455,7 @@ describe('its size', () => {
     await get(open(dir), adding(1));
     expect((await get(open(dir, { limit: 1000 }), adding(2))).tier).toBe('compiled');
     expect(entries(dir)).toHaveLength(1);
-    expect(said.join('')).toContain('a test is not cached: it is larger than the whole cache may be (1000 B)');
+    expect(said.join('')).toContain('a test is not cached: it is larger than the limit of the whole cache (1000 B)');
   });
 
   test('what a killed process left is removed after an hour, and files of others never', async () => {
@@ -529,7 +529,7 @@ describe('tsxla cache', () => {
       'options.numReplicas\n  (none)\n  1\nprogram line 3\n  %c = stablehlo.constant dense<1.0> : tensor<4xf32>\n' +
         '  %c = stablehlo.constant dense<2.0> : tensor<4xf32>\n',
     );
-    expect((await cache('explain', keys[0]!, keys[0]!)).stdout).toBe('they are the same program\n');
+    expect((await cache('explain', keys[0]!, keys[0]!)).stdout).toBe('both are the same program\n');
   });
 
   test('a key that is not there, and an entry that is damaged', async () => {
@@ -549,7 +549,7 @@ describe('tsxla cache', () => {
     expect((await cache('prune')).stdout).toBe('removed 0 programs, 0 B\n');
     expect((await cache('prune', '--older-than', '30d')).stdout).toMatch(/^removed 1 program, /);
     expect(entries(dir)).toEqual([`${keys[0]}.program`]);
-    expect((await cache('prune', '--size', 'much')).stderr).toContain('not a size: write 500MB or 2GiB');
+    expect((await cache('prune', '--size', 'much')).stderr).toContain('not a size: write it as 500MB or 2GiB');
     expect(JSON.parse((await cache('prune', '--size', '1KB', '--json')).stdout)).toMatchObject({ entries: 1 });
     await get(open(dir), adding(1));
     expect((await cache('clear')).stdout).toMatch(/^removed 1 program, /);

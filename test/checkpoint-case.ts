@@ -37,6 +37,7 @@ outer: while (step < steps) {
     const loss = await train(x as tx.Tensor, y as tx.Tensor);
     schedule.step();
     step++;
+    // eslint-disable-next-line tsxla/no-read-in-loop -- the parent process reads every loss
     console.log(`${step} ${await loss.item()}`);
     if ((await manager.tick(step, state)) || step === steps) break outer;
   }

@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import * as tx from 'tsxla';
 import { afterAll, expect, test, vi } from 'vitest';
 import { defaultClient } from '../dist/runtime/value.js';
+import { javaScriptOf } from './javascript.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-checkpoint-'));
 afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
@@ -96,7 +97,7 @@ test('a file that is cut off, changed or missing is noticed, and the one before 
   const file = path.join(dir, 'step-00000002/model.safetensors');
   const whole = fs.readFileSync(file);
   const damage: [string, () => void, string][] = [
-    ['cut', () => fs.writeFileSync(file, whole.subarray(0, whole.length - 1)), 'bytes, and had'],
+    ['cut', () => fs.writeFileSync(file, whole.subarray(0, whole.length - 1)), 'bytes, but had'],
     [
       'changed',
       () =>
@@ -173,9 +174,9 @@ test('a manifest or an index that says something else, with right checksums, is 
     [() => write({ items: null }), '"items" is null: expected an object'],
     [() => write({ step: '2' }), '"step" is "2": expected a whole number'],
     [() => write({ metrics: 7 }), '"metrics" is 7: expected an object'],
-    [() => write({ files: { '../x': { bytes: 1 } } }), 'names ../x, which is not a file of its own folder'],
-    [() => write({ items: { ...saved.items, note: { table: { $map: 256 } } } }), 'the state of note cannot be read'],
-    [() => write({ items: { ...saved.items, note: { $tensor: 'gone' } } }), 'there is no array "gone"'],
+    [() => write({ files: { '../x': { bytes: 1 } } }), 'names ../x, which is not a file in its folder'],
+    [() => write({ items: { ...saved.items, note: { table: { $map: 256 } } } }), 'cannot read the state of note'],
+    [() => write({ items: { ...saved.items, note: { $tensor: 'gone' } } }), 'no array "gone"'],
     [() => write({ items: { ...saved.items, note: { $bigint: 'x' } } }), 'expected an integer'],
     [() => write({}, { ...arrays, model: null }), 'expected an object'],
     [() => write({}, weight({ parts: 'x' })), '"parts" is "x": expected a list'],
@@ -223,11 +224,11 @@ test('what cannot be saved or does not fit is said, and nothing is changed', asy
   await expect(manager.save(2, { when: new Date(0) })).rejects.toThrow(
     'when is a Date: save something with stateDict()',
   );
-  await expect(manager.save(2, model as never)).rejects.toThrow('takes what is saved by name: { model }');
-  await expect(manager.load(model as never)).rejects.toThrow('takes what is saved by name: { model }');
-  await expect(manager.save(2, { rng: 1 })).rejects.toThrow("rng is the random generator's");
+  await expect(manager.save(2, model as never)).rejects.toThrow('pass an object with items by name: { model }');
+  await expect(manager.load(model as never)).rejects.toThrow('pass an object with items by name: { model }');
+  await expect(manager.save(2, { rng: 1 })).rejects.toThrow('the name rng is reserved for the random generator');
   await expect(manager.save(-1, {})).rejects.toThrow('the step is -1');
-  await expect(manager.save(2, { '../evil': 1 })).rejects.toThrow('"../evil" cannot be the name of a file');
+  await expect(manager.save(2, { '../evil': 1 })).rejects.toThrow('"../evil" is not a valid file name');
   await expect(manager.load({ model, optimizer: new tx.optim.SGD(model.parameters(), { lr: 1 }) })).rejects.toThrow(
     'has no optimizer: it has model',
   );
@@ -301,15 +302,10 @@ test('another manager of the folder does not disturb a save, and what went wrong
   await expect(manager.save(3, {})).rejects.toThrow('cannot save the checkpoint of step 2');
 });
 
+const program = await javaScriptOf('test/checkpoint-case.ts');
+afterAll(() => fs.rmSync(program));
 const run = (dir: string, steps: number, every: number) =>
-  promisify(execFile)(process.execPath, [
-    '--import',
-    'tsx',
-    'test/checkpoint-case.ts',
-    dir,
-    String(steps),
-    String(every),
-  ]);
+  promisify(execFile)(process.execPath, [program, dir, String(steps), String(every)]);
 
 test('a disk that fills while saving: an error that says so, the last good checkpoint untouched', async () => {
   const dir = folder();
@@ -347,13 +343,13 @@ test('told to end twice, it does not wait for the end of a step', async () => {
   });
   const signal = await new Promise((resolve) => child.on('close', (_, signal) => resolve(signal)));
   expect(signal).toBe('SIGINT');
-  expect(said).toContain('SIGINT: saves after this step; once more ends it now');
+  expect(said).toContain('SIGINT received: saving a checkpoint after this step; send it again to exit now');
 });
 
 test('SIGTERM saves; a resumed run ends as one that was never stopped', async () => {
   const [whole, cut] = [folder(), folder()];
   const { stdout } = await run(whole, 20, 6);
-  const child = spawn(process.execPath, ['--import', 'tsx', 'test/checkpoint-case.ts', cut, '20', '1000']);
+  const child = spawn(process.execPath, [program, cut, '20', '1000']);
   let said = '';
   child.stdout.on('data', (data) => {
     said += data;

@@ -12,19 +12,23 @@ afterAll(() => fs.rmSync(dir, { recursive: true }));
 const file = (name: string) => path.join(dir, name);
 
 describe('hlo run', () => {
+  const kept = { TSXLA_CACHE: 'on', XLA_PERSISTENT_CACHE_PATH: file('programs') }; // two runs, one compile
   test("a training step that JAX lowered, 117 inputs: every output is JAX's to 1e-5", async () => {
     const out = file('outputs.safetensors');
-    const { status, stdout } = await tsxla([
-      'hlo',
-      'run',
-      goldenPath('gpt-step.mlir'),
-      '--inputs',
-      goldenPath('gpt-step.inputs.safetensors'),
-      '--outputs',
-      out,
-      '--device',
-      'cpu',
-    ]);
+    const { status, stdout } = await tsxla(
+      [
+        'hlo',
+        'run',
+        goldenPath('gpt-step.mlir'),
+        '--inputs',
+        goldenPath('gpt-step.inputs.safetensors'),
+        '--outputs',
+        out,
+        '--device',
+        'cpu',
+      ],
+      kept,
+    );
     expect(status).toBe(0);
     expect(stdout).toContain('117 inputs, 116 outputs, 115 donated');
     const ours = await readSafetensors(out);
@@ -55,7 +59,7 @@ describe('hlo run', () => {
         '--outputs',
         file('later.safetensors'),
       ],
-      { PJRT_DEVICE: 'CPU' },
+      { PJRT_DEVICE: 'CPU', ...kept },
     );
     expect(JSON.parse(stdout)).toMatchObject({ inputs: 117, donated: 115, runs: { count: 30 } });
     const loss = async (name: string) => Number((await readSafetensors(name)).get('out115')!.data[0]);
@@ -104,7 +108,7 @@ describe('hlo run', () => {
     const { status, stderr } = await tsxla(['hlo', 'run', module, '--random-inputs', '--device', 'cpu']);
     expect(status).toBe(1);
     expect(stderr).toMatch(
-      /^error: .*many\.mlir asks for (\d+|1e\+20) devices .*, and the CPU can appear as at most 2048: /,
+      /^error: .*many\.mlir needs (\d+|1e\+20) devices .*, but the CPU has at most 2048 virtual ones: /,
     );
   });
 
@@ -127,7 +131,7 @@ describe('hlo run', () => {
       ]),
     );
     expect(await refused(goldenPath('mlir/add.mlir'), '--inputs', file('odd.safetensors'))).toBe(
-      'error: execute add: argument 1 is f32[5], the program takes f32[4]\n',
+      'error: execute add: argument 1 is f32[5], but the program takes f32[4]\n',
     );
   });
   test('a device that is not there, before anything is fetched', async () => {
@@ -136,7 +140,7 @@ describe('hlo run', () => {
     );
   });
   test('an option that does not exist', async () => {
-    expect(await refused(goldenPath('mlir/add.mlir'), '--repeat', '0')).toContain('not a number from 1');
+    expect(await refused(goldenPath('mlir/add.mlir'), '--repeat', '0')).toContain('must be at least 1');
     expect(await refused(goldenPath('mlir/add.mlir'), '--repeat', 'often')).toContain(
       "argument 'often' is invalid. not a whole number",
     );
@@ -160,18 +164,18 @@ describe('bad command lines end in one sentence', () => {
       ['hlo', 'compile', add[2]!, '--topology', ''],
       "option '--topology <name>' has an empty value: give one\n",
     ],
-    ['an empty file', ['hlo', 'run', at('empty')], `${at('empty')} is empty: it must hold a StableHLO module\n`],
+    ['an empty file', ['hlo', 'run', at('empty')], `${at('empty')} is empty: it must contain a StableHLO module\n`],
     [
       'a pipe',
       [...add, '--inputs', at('pipe')],
-      `cannot read ${at('pipe')}: it is a pipe, and is read at any place: write it to a file first\n`,
+      `cannot read ${at('pipe')}: it is a pipe, but random access is needed: write it to a file first\n`,
     ],
     [
       'below a file',
       [...add, '--random-inputs', '--outputs', `${at('empty')}/x`],
       `cannot write ${at('empty')}/x: ENOTDIR`,
     ],
-    ['no programs', ['cache'], 'cannot read the folder of programs: ENOTDIR', { TSXLA_CACHE_DIR: at('empty') }],
+    ['no programs', ['cache'], 'cannot read the program cache: ENOTDIR', { TSXLA_CACHE_DIR: at('empty') }],
     ['/proc', ['plugins', 'install', 'cpu'], 'cannot write to /proc/x/plugins: ENOENT', { TSXLA_CACHE_DIR: '/proc/x' }],
   ])('%s', async (_, args, said, env = {}) => {
     const { status, stderr } = await tsxla(args, env);
@@ -197,15 +201,15 @@ describe('doctor', () => {
     expect(stdout).toContain('All is well: cpu works.');
   });
   test('says it as JSON too', async () => {
-    const { stdout } = await tsxla(['doctor', '--json'], { PJRT_DEVICE: 'CPU' });
+    const { stdout } = await tsxla(['doctor', '--json'], { PJRT_DEVICE: 'CPU', CPU_NUM_DEVICES: '2' });
     const report = JSON.parse(stdout);
     expect(report).toMatchObject({
       ok: true,
       node: process.versions.node,
       defaultDevice: { device: 'cpu', why: 'PJRT_DEVICE=CPU' },
     });
-    expect(report.devices.map((d: { device: string }) => d.device)).toEqual(['cpu', 'cuda', 'tpu']);
-    expect(report.devices[0].chips[0]).toMatchObject({ name: 'cpu:0', correct: true });
+    expect(report.devices.map((d: { device: string }) => d.device)).toEqual(['cpu', 'cuda', 'tpu', 'mps']);
+    expect(report.devices[0].chips).toMatchObject(['cpu:0', 'cpu:1'].map((name) => ({ name, correct: true })));
   });
   test('exits 1 and says what to do when the default device does not work', async () => {
     const { status, stdout } = await tsxla(['doctor'], { PJRT_DEVICE: 'CPU', TSXLA_PLUGIN_CPU: file('none.so') });
@@ -215,6 +219,39 @@ describe('doctor', () => {
   });
   test('a device that does not exist', async () => {
     const { status, stderr } = await tsxla(['doctor'], { PJRT_DEVICE: 'NPU' });
-    expect([status, stderr]).toEqual([1, 'error: PJRT_DEVICE=NPU is not a device: use CPU, CUDA or TPU\n']);
+    expect([status, stderr]).toEqual([1, 'error: PJRT_DEVICE=NPU is not a device: use CPU, CUDA, TPU or MPS\n']);
+  });
+});
+
+describe('a word that is misspelled is named, with the one that is meant', () => {
+  test.each([
+    [
+      'an option, though a required one is missing',
+      ['generate', '--modle', 'x'],
+      "unknown option '--modle'\n(Did you mean --model?)",
+    ],
+    ['a command', ['docter'], "unknown command 'docter'\n(Did you mean doctor?)"],
+    ['a command after help', ['help', 'docter'], "unknown command 'docter'\n(Did you mean doctor?)"],
+    [
+      'a command of a command after help',
+      ['help', 'ray', 'sbumit'],
+      "unknown command 'sbumit'\n(Did you mean submit?)",
+    ],
+    ['nothing: the option is missing', ['generate'], "required option '-m, --model <name>' not specified"],
+  ] as const)('%s', async (_, args, text) => {
+    const { status, stdout, stderr } = await tsxla(args);
+    expect([status, stdout]).toEqual([1, '']);
+    expect(stderr).toContain(`error: ${text}`);
+    expect(stderr).not.toContain('Usage');
+  });
+
+  test.each([
+    [['help', 'ray', 'submit'], 'Usage: tsxla ray submit [options] <script> [args...]'],
+    [['help', 'doctor'], 'Usage: tsxla doctor [options]'],
+    [['help'], 'Usage: tsxla [options] [command]'],
+  ] as const)('tsxla %j shows its help', async (args, usage) => {
+    const { status, stdout } = await tsxla(args);
+    expect(status).toBe(0);
+    expect(stdout.startsWith(usage), stdout).toBe(true);
   });
 });

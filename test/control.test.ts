@@ -365,13 +365,29 @@ describe('cond', () => {
     ).toBe(-3);
   });
 
+  test('what a branch makes of captured values is its own: the program makes it nowhere else', async () => {
+    const [x, pred] = [f64([1, 2, 3]), tx.tensor(true)];
+    const made = tx.cond(
+      pred,
+      () => x.sin(),
+      () => x.sub(x.exp().exp()),
+    );
+    const [before, inside] = tx.getStablehlo([made]).split('"stablehlo.case"') as [string, string];
+    const operations = (text: string) => ['sine', 'exponential', 'subtract'].map((op) => text.split(op).length - 1);
+    expect([operations(before), operations(inside)]).toEqual([
+      [0, 0, 0],
+      [1, 2, 1],
+    ]);
+    expect(await made.tolist()).toEqual([1, 2, 3].map(Math.sin));
+  });
+
   test('without operands, of integers and booleans', async () => {
     const [a, b] = tx.cond(
       tx.tensor(true),
       () => [tx.tensor(1), tx.tensor(false)],
       () => [tx.tensor(2), tx.tensor(true)],
     );
-    expect([await a!.item(), await b!.item()]).toEqual([1n, false]);
+    expect([await a!.item(), await b!.item()]).toEqual([1, 0]);
   });
 
   const step = (w: T) => (h: T, x: T) =>
@@ -415,7 +431,7 @@ describe('whileLoop and foriLoop', () => {
       ({ x, n }) => ({ x: x.mul(step), n: n.add(1) }),
       { x: f64(1), n: tx.tensor(0) },
     );
-    expect([await end.x.item(), await end.n.item()]).toEqual([243, 5n]);
+    expect([await end.x.item(), await end.n.item()]).toEqual([243, 5]);
     expect(
       await tx
         .whileLoop(

@@ -269,13 +269,13 @@ describe('what is printed', () => {
   });
 });
 
-test("the causes are PyTorch/XLA's words", () => {
+test("the causes are PyTorch/XLA's words, where it has the same", () => {
   expect(Object.values(CAUSES).sort()).toEqual([
+    "an optimizer's step(), which ends a step of a plain loop",
     'most likely user code trying to access tensor value before torch_xla.sync',
     'torch_xla.compile',
     'torch_xla.compile clear the pending graph prior calling the target function',
     'torch_xla.sync in parallel loader at step end',
-    'torch_xla.sync when exiting a profiler StepTrace region',
     'user torch_xla.sync',
   ]);
 });

@@ -25,6 +25,6 @@ test('it is chosen before anything is computed, over PJRT_DEVICE, and stays', as
   expect([tx.device(), tx.device('cpu'), tx.device('auto')]).toEqual(['cpu', 'cpu', 'cpu']);
   for (const ask of [() => tx.device('tpu'), () => layer.to('tpu')])
     expect(ask).toThrow(
-      'device: tpu is asked for, and tensors are already computed on cpu: a process has one device: choose it before anything is computed, or set PJRT_DEVICE',
+      'device: cannot switch to tpu, since tensors are already computed on cpu and a process has one device: choose it before anything is computed, or set PJRT_DEVICE',
     );
 });

@@ -113,7 +113,7 @@ describe('graphText', () => {
   test('what it does not understand', () => {
     expect(() => tx.graphText([1] as never)).toThrow('graphText: takes tensors, got the number 1');
     expect(() => tx.graphText(x, { format: 'hlo' as never })).toThrow(
-      'graphText: hlo is no format: use one of text, dot, stablehlo',
+      'graphText: unknown format hlo: use one of text, dot, stablehlo',
     );
   });
 });
@@ -230,7 +230,7 @@ $`),
   test('a format that does not exist', async () => {
     save('svg');
     await expect(x.mul(32).tolist()).rejects.toThrow(
-      'XLA_SAVE_TENSORS_FMT=svg is not understood: give one of text, dot, hlo, stablehlo',
+      'XLA_SAVE_TENSORS_FMT=svg is not a format: use one of text, dot, hlo, stablehlo',
     );
   });
 });

@@ -42,8 +42,8 @@ describe('on the command line', () => {
   const hlo = ['hlo', 'compile', 'x.mlir', '--topology', 'v6e:1x1', '--timeout'];
   test.each([
     ['100000000000000000000', plan, 'too large for a whole number'],
-    ['2147484', hlo, 'more than a timer takes, 2147483 s (24 days)'],
-    ['0', hlo, 'not a number from 1'],
+    ['2147484', hlo, 'must be at most 2147483 s (24 days)'],
+    ['0', hlo, 'must be at least 1'],
     ['', plan, 'not a whole number'],
   ])('--timeout %j', (seconds, args, said) => {
     const { status, stderr } = tsxla(...args, seconds);

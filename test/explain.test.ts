@@ -1,6 +1,7 @@
 // Every compile explains itself: what differs from the nearest program, where, and what to write instead.
 import * as tx from 'tsxla';
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { analyse } from '../dist/observe/debug.js';
 
 beforeAll(() => tx.ones([1]).item()); // says which device it uses
 
@@ -36,7 +37,7 @@ test('another batch size', async () => {
     new RegExp(
       '^tsxla: train is compiled again \\(2 programs now\\): argument \\[0\\]: was f32\\[32, 4\\], now f32\\[7, 4\\]\n' +
         `    at ${here}\n` +
-        '    every shape is a program of its own: pad the input to one of a few sizes \\(buckets\\), or leave the last short batch out\n$',
+        '    every shape needs another program: pad the input to one of a few sizes \\(buckets\\), or leave the last short batch out\n$',
     ),
   );
   expect(difference).toMatchObject({ kind: 'shape', what: 'argument [0]', was: 'f32[32, 4]', now: 'f32[7, 4]' });
@@ -60,7 +61,7 @@ test('another dtype', async () => {
     () => f(tx.ones([3], { dtype: 'bf16' })),
   );
   expect(said).toContain('scale is compiled again (2 programs now): argument [0]: was f32[3], now bf16[3]');
-  expect(said).toContain("bring it to one dtype before the call: x.to('f32')");
+  expect(said).toContain("convert it to one dtype before the call: x.to('f32')");
   expect(difference.kind).toBe('dtype');
 });
 
@@ -139,15 +140,49 @@ test('a loop that reads: its line is compiled again when its shape changes', asy
   for (const x of batches) await read(x);
   expect(said).toMatch(
     new RegExp(
-      `^tsxla: what is read at ${here} is compiled again \\(2 programs now\\): the tensor made at ${here}: was f32\\[9\\], now f32\\[4\\]`,
+      `^tsxla: the read at ${here} is compiled again \\(2 programs now\\): the tensor made at ${here}: was f32\\[9\\], now f32\\[4\\]`,
     ),
   );
+});
+
+test('parameters that are read one by one are to be read together', async () => {
+  const parameters = [3, 5, 7].map((n) => tx.ones([n]));
+  await tx.sync(...parameters);
+  for (const p of parameters) await p.abs().sum().item();
+  expect(said).toMatch(/is compiled again \(3 programs now\): .*: was f32\[5\], now f32\[7\]/);
+  expect(said).toContain('read several tensors together, in one program (`await tx.read(a, b, ...)`)');
+  expect(said).not.toContain('short batch');
+});
+
+test('a plain loop over data that is still to be computed: the code did not go another way', async () => {
+  const model = new tx.nn.Linear(3, 1);
+  const optimizer = new tx.optim.SGD(model.parameters(), { lr: 0.1 });
+  const train = async (data: tx.Tensor) => {
+    for (let i = 0; i < 4; i++) {
+      optimizer.zeroGrad();
+      model.forward(data).square().mean().backward();
+      await optimizer.step();
+    }
+  };
+  const data = tx.ones([8, 3]);
+  await tx.sync(data);
+  await train(data);
+  expect(said).toBe('');
+  await train(data.index(tx.randperm(8)));
+  expect(said).toMatch(/^tsxla: SGD\.step is compiled again \(2 programs now\): operation \d+: was /);
+  expect(said).toContain('data that is not computed yet (`await tx.sync(data)` before the loop)');
+  expect(said).not.toContain('the code took another branch');
+  said = '';
+  const shuffled = data.index(tx.randperm(8));
+  await tx.sync(shuffled);
+  await train(shuffled);
+  expect(said).toBe('');
 });
 
 test('a loop that reads and compiles at every step is told, and one whose graph grows', async () => {
   for (const k of [1.5, 2.5, 3.5, 4.5]) await tx.ones([11]).mul(k).sum().item();
   expect(said).toMatch(
-    /what is read at .* is compiled again \(3 programs now\): a constant f32\[11\]: was \d\.5, now \d\.5/,
+    /the read at .* is compiled again \(3 programs now\): a constant f32\[11\]: was \d\.5, now \d\.5/,
   );
   said = '';
   let x = tx.ones([13], { requiresGrad: true });
@@ -156,7 +191,101 @@ test('a loop that reads and compiles at every step is told, and one whose graph 
     await x.sum().item();
   }
   expect(said).toMatch(/compiled again \(\d programs now\): the graph grows: was \d+ operations, now \d+ operations/);
-  expect(said).toContain('change tensors in place');
+  expect(said).toContain('compute it with the loss, `await tx.sync(h, loss)`');
+});
+
+test('a state that is carried over a plain loop: where it is made, and what helps', async () => {
+  const w = tx.ones([3], { requiresGrad: true });
+  const loop = async (end: (h: tx.Tensor, loss: tx.Tensor) => Promise<unknown>) => {
+    let h = tx.zeros([3]);
+    for (let i = 0; i < 6; i++) {
+      h = h.detach().mul(w).add(0.25).tanh();
+      const loss = h.sum();
+      loss.backward();
+      await end(h, loss);
+    }
+    w.grad = null;
+  };
+  await loop((_, loss) => loss.item());
+  expect(said).toMatch(new RegExp(`the graph grows: was .*\\n    at ${here}\\n    a value of the last step`));
+  said = '';
+  await loop((h, loss) => tx.sync(h, loss, w.grad!));
+  expect(said).toBe('');
+});
+
+test('values that are read one after the other are to be read together', async () => {
+  const layers = [4, 5, 6, 7].map((n) => new tx.nn.Linear(n, n + 1));
+  const activations = () => {
+    const all = [tx.ones([2, 4])];
+    for (const layer of layers) all.push(layer.forward(all.at(-1)!).tanh());
+    return all.slice(1);
+  };
+  const gradients = () => {
+    activations().at(-1)!.sum().backward();
+    return layers.map((layer) => layer.weight.grad!);
+  };
+  for (const x of activations()) await x.detach().data();
+  const told = new RegExp(
+    `^tsxla: the read at ${here} is compiled again \\(3 programs now\\): it was described before the last program ran, ` +
+      `which could have computed it\\n    at ${here}\\n    read values together, in one program: \`await tx\\.read\\(a, b, \\.\\.\\.\\)\``,
+  );
+  expect(said).toMatch(told);
+  said = '';
+  for (const g of gradients()) await g.norm().item(); // what is new is little of it
+  expect(said).toMatch(told);
+  said = '';
+  await tx.read(...gradients());
+  await Promise.all(gradients().map((g) => g.norm().item()));
+  expect(said).toBe('');
+  expect(tx.explain().at(-1)!.difference?.kind).not.toBe('together');
+});
+
+test('what differs inside a loop, a checkpoint or a branch is told by its line; options as they are written', async () => {
+  let k = 1.5;
+  const x = tx.ones([3, 2]);
+  const inside: [body: string, fn: () => tx.Tensor][] = [
+    ['checkpoint', () => tx.checkpoint((y: tx.Tensor) => y.mul(k).exp(), x)],
+    ['scan', () => tx.scan((c: tx.Tensor, row: tx.Tensor) => [c.add(row).mul(k), null], tx.zeros([2]), x)[0]],
+    [
+      'cond',
+      () =>
+        tx.cond(
+          x.sum().gt(0),
+          (y: tx.Tensor) => y.mul(k),
+          (y: tx.Tensor) => y,
+          x,
+        ),
+    ],
+  ];
+  for (const [body, fn] of inside) {
+    for (k of [1.5, 2.5]) await tx.step(fn, { name: body });
+    const { what, was, now, at } = tx.explain().at(-1)!.difference!;
+    expect([body, what.replace(/f32\S+( \d+\])?/, 'T'), was, now]).toEqual([
+      body,
+      `a constant T in the body of ${body}`,
+      '1.5',
+      '2.5',
+    ]);
+    expect(at).toMatch(new RegExp(here));
+  }
+  for (const n of [0, 1]) await tx.step(() => x.narrow(0, n, 2), { name: 'rows' });
+  expect(tx.explain().at(-1)!.difference).toMatchObject({ what: 'slice', was: '[0:2, 0:2]', now: '[1:3, 0:2]' });
+  for (const n of [0, 1]) await tx.step(() => x.flip(n), { name: 'flipped' });
+  expect(tx.explain().at(-1)!.difference).toMatchObject({ was: '[0]', now: '[1]' });
+  const all = JSON.stringify(tx.explain().map((r) => r.difference));
+  expect(all).not.toMatch(/\[object|\\"body|unknown/);
+});
+
+test('compiles are too frequent where a function or a line is compiled again, not where each is compiled once', async () => {
+  tx.metrics.clearAll();
+  const x = tx.tensor(new Float32Array(4));
+  const each = Array.from({ length: 12 }, (_, i) => tx.compile((y: tx.Tensor) => y.mul(i + 0.5)));
+  for (const f of each) await f(x);
+  expect(tx.metrics.metricData('CompileTime')!.total).toBe(12);
+  expect(analyse()).toEqual([]);
+  const again = tx.compile((y: tx.Tensor) => y.mul(2).atan());
+  for (let n = 1; n <= 16; n++) await again(tx.tensor(new Float32Array(n))); // one of them is the first
+  expect(analyse().join()).toContain('CompileTime too frequent: 15 counts during 28 steps');
 });
 
 test('quiet: the first programs, functions that read many things once, and TSXLA_LOG=quiet', async () => {

@@ -45,6 +45,8 @@ const OTHERS: Readonly<Record<string, string>> = {
     ConcatDataset: 'of datasets',
     TensorDataset: 'of tensors',
     IterableDataset: 'abstract',
+    loadBalancingLoss: 'of tensors',
+    resolveFile: 'gives a path',
   },
 };
 test('every reader that is exported has a target', () => {

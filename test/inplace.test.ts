@@ -22,12 +22,110 @@ test('every operation in place does what its other form does', async () => {
 
 test('dtype and shape stay, and a variable changes only under noGrad', () => {
   expect(() => tx.zeros([2]).add_(tx.zeros([3, 2]))).toThrow(
-    'add_: the result is f32[3, 2], and this tensor f32[2]: shapes stay in place',
+    'add_: the result is f32[3, 2], but this tensor is f32[2]: an in-place operation cannot change the shape',
   );
   expect(() => tx.zeros([2], { requiresGrad: true }).add_(1)).toThrow(
     'add_: this f32[2] is a variable: change it inside noGrad(() => ...)',
   );
-  expect(tx.zeros([2], { dtype: 'i32' }).add_(1.7).dtype).toBe('i32');
+});
+
+test('a result of another kind is refused as torch does, a narrower one is converted', async () => {
+  const of = (dtype: tx.DType) => tx.tensor([1, 2], { dtype });
+  const refused: [string, () => unknown][] = [
+    ['mul_: the result is f32, which cannot be stored in this i64[2]: convert the tensor', () => of('i64').mul_(1.5)],
+    ['add_: the result is f32', () => of('i32').add_(1.7)],
+    ['div_: the result is f32', () => of('i64').div_(2)],
+    ['add_: the result is f32', () => of('i64').add_(tx.ones([2]))],
+    ['sqrt_: the result is f32', () => of('i64').sqrt_()],
+    ['pow_: the result is f32', () => of('i64').pow_(0.5)],
+    ['clamp_: the result is f32', () => of('i64').clamp_({ min: 0.5 })],
+    ['mul_: the result is c64, which cannot be stored in this f32[2]', () => of('f32').mul_(of('c64'))],
+    ['add_: the result is i64, which cannot be stored in this bool[2]', () => of('bool').add_(1)],
+    ['square_: the result is i64', () => of('bool').square_()],
+    ['indexPut_: the result is f32', () => of('i64').indexPut_([tx.tensor([0])], tx.tensor([0.5]))],
+  ];
+  for (const [error, run] of refused) expect(run, error).toThrow(error);
+  expect(of('f32').add_(of('f64')).dtype).toBe('f32');
+  expect(of('i32').mul_(of('i64')).cumsum_({ dim: 0 }).dtype).toBe('i32');
+  expect(of('f32').lt_(1.5).dtype).toBe('f32');
+  expect(of('bool').add_(true).sign_().dtype).toBe('bool');
+  expect(await of('i64').fill_(1.5).tolist()).toEqual([1n, 1n]); // these convert, in torch as well
+  expect(
+    await of('i64')
+      .copy_(tx.tensor([2.5, 3.5]))
+      .tolist(),
+  ).toEqual([2n, 3n]);
+});
+
+// The numbers are torch 2.13's.
+test('what was computed from variables is changed in place, and differentiated', async () => {
+  const variable = () => tx.tensor([1, 2], { dtype: 'f32', requiresGrad: true });
+  const gradient = async (run: (w: tx.Tensor) => tx.Tensor) => {
+    const w = variable();
+    const h = run(w);
+    h.square().sum().backward();
+    expect(h.grad).toBeNull();
+    return [await w.grad!.tolist(), await h.tolist()];
+  };
+  const twice = (w: tx.Tensor) => w.mul(2).mul_(3).add_(1).relu_();
+  expect(await gradient(twice)).toEqual([
+    [84, 156],
+    [7, 13],
+  ]);
+  expect(await gradient((w) => w.clone().mul_(3).add_(1))).toEqual([
+    [24, 42],
+    [4, 7],
+  ]);
+  expect(await gradient((w) => tx.zeros([2]).add_(w).add_(w.mul(2)))).toEqual([
+    [18, 36],
+    [3, 6],
+  ]);
+  expect(await gradient((w) => w.mul(2).indexPut_([0], 5).mul_(2))).toEqual([
+    [0, 64],
+    [10, 8],
+  ]);
+  expect(await gradient((w) => w.mul(2).copy_(w.mul(7)))).toEqual([
+    [98, 196],
+    [7, 14],
+  ]);
+  expect(await gradient((w) => w.mul(2).fill_(5).add_(w))).toEqual([
+    [12, 14],
+    [6, 7],
+  ]);
+  // Under noGrad the value is another, and gradients go where they went.
+  expect(await gradient((w) => tx.noGrad(() => w.mul(2).mul_(1)).add(w.mul(2)))).toEqual([
+    [16, 32],
+    [4, 8],
+  ]);
+  const unseen = (w: tx.Tensor) => {
+    const h = w.mul(2);
+    return tx.noGrad(() => h.mul_(3));
+  };
+  expect(await gradient(unseen)).toEqual([
+    [24, 48],
+    [6, 12],
+  ]);
+  const w = variable();
+  const h = w.mul(2).retainGrad().mul_(3);
+  h.square().sum().backward();
+  expect(await h.grad!.tolist()).toEqual([12, 24]);
+});
+
+test('a clone is changed in place inside vmap and grad; the argument itself is not', async () => {
+  const f = (x: tx.Tensor) => x.clone().mul_(2).add_(1).square().sum();
+  const x = tx.tensor(
+    [
+      [1, 2],
+      [3, 4],
+    ],
+    { dtype: 'f32' },
+  );
+  expect(await tx.func.vmap(f)(x).tolist()).toEqual([34, 130]);
+  expect(await tx.func.vmap(tx.func.grad(f))(x).tolist()).toEqual([
+    [12, 20],
+    [28, 36],
+  ]);
+  expect(() => tx.func.vmap((row: tx.Tensor) => row.mul_(2))(x)).toThrow('is changed in place inside a body');
 });
 
 /** Fits w and b to y = 3x - 1 by hand-written gradient descent with momentum, as one writes it in torch. */

@@ -106,7 +106,7 @@ Counter: xla::mul
     vi.stubEnv('XLA_METRICS_PERCENTILES', text);
     record('CompileTime', 1);
     expect(() => metrics.report()).toThrow(
-      `XLA_METRICS_PERCENTILES=${text} is not understood: give numbers between 0 and 1, ` +
+      `XLA_METRICS_PERCENTILES=${text} is not valid: use numbers between 0 and 1, ` +
         'as in 0.01:0.05:0.1:0.2:0.5:0.8:0.9:0.95:0.99',
     );
   });
@@ -279,7 +279,7 @@ describe('the analysis', () => {
       'pt-xla-profiler: CompileTime too slow: longest instance took 05m01s000ms000.000us. ' +
         'Write equal layers as one tx.scan, which compiles one of them; PT_XLA_DEBUG_LEVEL=1 names each program.',
       'pt-xla-profiler: ExecuteTime too slow: longest instance took 31s500ms000.000us. ' +
-        'See that it runs on the device you mean (tsxla doctor); PT_XLA_DEBUG_LEVEL=2 names each program.',
+        'Check that it runs on the intended device (tsxla doctor); PT_XLA_DEBUG_LEVEL=2 names each program.',
     ]);
   });
 

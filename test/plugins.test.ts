@@ -5,6 +5,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import * as tx from 'tsxla';
 import { checkLibrary } from 'tsxla/pjrt';
 import {
   cudaMissing,
@@ -17,6 +18,7 @@ import {
   verifyPlugin,
 } from 'tsxla/plugins';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { diagnose } from '../dist/observe/doctor.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-plugins-'));
 const folder = (): string => fs.mkdtempSync(path.join(scratch, 'x-'));
@@ -25,12 +27,19 @@ const script = (dir: string, name: string, text: string) =>
 const here = `${process.platform}-${process.arch}`;
 const cpu = PLUGINS.find((p) => p.device === 'cpu')!.fetch!;
 const wheel = cpu.wheels[here]!;
+const wheels = folder();
+/** Lets pip find the wheel that the index has given once, instead of loading 60 MB again. */
+const fromDisk = () => {
+  if (fs.readdirSync(wheels).length === 0) return; // this test runs alone
+  vi.stubEnv('PIP_NO_INDEX', '1');
+  vi.stubEnv('PIP_FIND_LINKS', wheels);
+};
 
 beforeEach(() => {
   vi.stubEnv('TSXLA_CACHE_DIR', folder());
   vi.stubEnv('TSXLA_LOG', 'quiet');
   vi.stubEnv('VIRTUAL_ENV', '');
-  for (const device of ['CPU', 'CUDA', 'TPU']) vi.stubEnv(`TSXLA_PLUGIN_${device}`, '');
+  for (const device of ['CPU', 'CUDA', 'TPU', 'MPS']) vi.stubEnv(`TSXLA_PLUGIN_${device}`, '');
 });
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -47,9 +56,23 @@ describe('the store', () => {
     vi.stubEnv('TSXLA_CACHE_DIR', store);
   });
 
+  /** Links the wheel from where pip leaves it until it is unpacked. */
+  const keepWheel = () => {
+    const file = fs
+      .readdirSync(store, { recursive: true, encoding: 'utf8' })
+      .find((name) => /wheel\/.*\.whl$/.test(name));
+    const kept = path.join(wheels, path.basename(file ?? ''));
+    if (file && !fs.existsSync(kept)) fs.linkSync(path.join(store, file), kept);
+  };
+
   test('a plugin is fetched once, with progress, and found afterwards', async () => {
     const seen: number[] = [];
-    const first = await findPlugin('cpu', { onProgress: (done, total) => seen.push(done / total) });
+    const first = await findPlugin('cpu', {
+      onProgress: (done, total) => {
+        seen.push(done / total);
+        if (done === total) keepWheel();
+      },
+    });
     expect(first).toMatchObject({
       source: 'fetched',
       package: 'xla-cpu-pjrt',
@@ -90,16 +113,22 @@ describe('the store', () => {
 
   describe('tampered with', () => {
     const main = path.join(import.meta.dirname, '../dist/cli/main.js');
-    const doctor = () => {
-      const options = { encoding: 'utf8', env: { ...process.env, PJRT_DEVICE: 'CPU', NO_COLOR: '1' } } as const;
-      const { status, stdout } = spawnSync(process.execPath, [main, 'doctor', '--json'], options);
-      const [cpu] = JSON.parse(stdout).devices;
-      return { status, state: cpu.state, summary: cpu.summary };
-    };
-    /** Loading refuses, and so does doctor, with the same words. */
+    const failed = (complaint: RegExp) => ({
+      ok: false,
+      devices: [
+        { device: 'cpu', state: 'failed', summary: expect.stringMatching(complaint) },
+        { device: 'cuda' },
+        { device: 'tpu' },
+        { device: 'mps', state: 'absent', summary: 'for macOS 14 or later on arm64' },
+      ],
+    });
+    /** Loading refuses, and so does what `tsxla doctor` prints, with the same words. */
     const refused = async (complaint: RegExp) => {
       await expect(findPlugin('cpu')).rejects.toThrow(complaint);
-      expect(doctor()).toEqual({ status: 1, state: 'failed', summary: expect.stringMatching(complaint) });
+      const { PATH } = process.env;
+      vi.stubEnv('PJRT_DEVICE', 'CPU').stubEnv('PATH', folder()); // no Python to ask for other plugins
+      expect(await diagnose()).toMatchObject(failed(complaint));
+      vi.stubEnv('PATH', PATH);
     };
     const manifestOf = (library: string) => path.join(path.dirname(library), 'manifest.json');
     const change = (file: string, changes: object) => {
@@ -107,7 +136,7 @@ describe('the store', () => {
       fs.writeFileSync(file, JSON.stringify({ ...JSON.parse(before), ...changes }));
       return () => fs.writeFileSync(file, before);
     };
-    const mend = 'Mend it with: tsxla plugins install cpu';
+    const mend = 'Repair it with: tsxla plugins install cpu';
 
     test('one changed byte, with the old time of change', async () => {
       const { path: library, sha256 } = await findPlugin('cpu');
@@ -122,6 +151,11 @@ describe('the store', () => {
       expect(fs.statSync(library).mtimeMs).toBe(mtimeMs);
       const complaint = `${library} is not the library that was installed: its sha256 is [0-9a-f]{64}, expected ${sha256}. ${mend}`;
       await refused(new RegExp(complaint));
+      const env = { ...process.env, PJRT_DEVICE: 'CPU' };
+      const doctor = spawnSync(process.execPath, [main, 'doctor', '--json'], { encoding: 'utf8', env });
+      expect(doctor.status).toBe(1);
+      expect(JSON.parse(doctor.stdout)).toMatchObject(failed(new RegExp(complaint)));
+      fromDisk();
       expect((await installPlugin('cpu')).source).toBe('fetched');
       await verifyPlugin(await findPlugin('cpu'));
       expect((await installPlugin('cpu')).source).toBe('store');
@@ -135,7 +169,7 @@ describe('the store', () => {
       const { size, mtimeMs } = fs.statSync(library);
       const other = createHash('sha256').update(fs.readFileSync(library)).digest('hex');
       const restore = change(manifestOf(library), { size, mtimeMs, sha256: other });
-      await refused(/manifest.json was changed: size is \d+, expected \d+\. Mend it with: tsxla plugins install cpu/);
+      await refused(/manifest.json was changed: size is \d+, expected \d+\. Repair it with: tsxla plugins install cpu/);
       restore();
       await refused(new RegExp(`its sha256 is ${other}, expected ${sha256}`)); // a manifest that still tells of the first
       fs.renameSync(`${library}.away`, library);
@@ -147,7 +181,7 @@ describe('the store', () => {
       fs.copyFileSync(process.execPath, path.join(path.dirname(store), 'good.so'));
       const restore = change(manifestOf(library), { library: '../../../good.so' });
       await refused(
-        /library is "\.\.\/\.\.\/\.\.\/good\.so", expected "xla_cpu_pjrt\.so"\. Mend it with: tsxla plugins install cpu/,
+        /library is "\.\.\/\.\.\/\.\.\/good\.so", expected "xla_cpu_pjrt\.so"\. Repair it with: tsxla plugins install cpu/,
       );
       const [listed] = await listPlugins();
       for (const entry of listed!.installed) expect(path.dirname(entry.path)).toBe(path.dirname(library));
@@ -159,7 +193,7 @@ describe('the store', () => {
       const away = path.join(folder(), 'library.so');
       fs.renameSync(library, away);
       fs.symlinkSync(away, library);
-      await refused(/is not a regular file\. Mend it with/);
+      await refused(/is not a regular file\. Repair it with/);
       fs.rmSync(library);
       fs.renameSync(away, library);
     });
@@ -176,7 +210,7 @@ describe('the store', () => {
       const place = of(library);
       const { mode } = fs.statSync(place);
       fs.chmodSync(place, 0o777);
-      await refused(new RegExp(`not loaded: (others|everybody) can write to ${place}\\b.*: run chmod g?o-w on it`));
+      await refused(new RegExp(`not loaded: (others|every user) can write to ${place}\\b.*: run chmod g?o-w on it`));
       fs.chmodSync(place, mode);
       await findPlugin('cpu');
     });
@@ -195,11 +229,12 @@ describe('the store', () => {
       const plugins = path.join(store, 'plugins');
       fs.chmodSync(plugins, 0o777);
       await expect(installPlugin('cpu', { force: true })).rejects.toThrow(
-        `plugins in ${plugins} are not loaded: others can write to ${plugins} (mode 777): run chmod go-w on it. ` +
+        `plugins in ${plugins} were not loaded: others can write to ${plugins} (mode 777): run chmod go-w on it. ` +
           'Or set TSXLA_CACHE_DIR to a folder that only you can write to',
       );
       fs.chmodSync(plugins, 0o755);
       fs.chmodSync(path.dirname(library), 0o777);
+      fromDisk();
       expect((await installPlugin('cpu')).source).toBe('fetched');
       expect(fs.statSync(path.dirname(library)).mode & 0o777).toBe(0o755);
     });
@@ -209,7 +244,7 @@ describe('the store', () => {
     const { path: library } = await findPlugin('cpu');
     fs.renameSync(library, `${library}.away`);
     await expect(findPlugin('cpu')).rejects.toThrow(
-      `${library} is gone from the store. Mend it with: tsxla plugins install`,
+      `${library} is missing from the store. Repair it with: tsxla plugins install`,
     );
     fs.renameSync(`${library}.away`, library);
   });
@@ -235,20 +270,20 @@ describe('the store', () => {
 describe('where plugins come from', () => {
   test('a variable that names no file', async () => {
     vi.stubEnv('TSXLA_PLUGIN_CPU', '/nowhere/plugin.so');
-    await expect(findPlugin('cpu')).rejects.toThrow(
-      'TSXLA_PLUGIN_CPU names /nowhere/plugin.so, and there is no such file',
-    );
+    await expect(findPlugin('cpu')).rejects.toThrow('TSXLA_PLUGIN_CPU is /nowhere/plugin.so, which does not exist');
   });
 
   test('a platform without plugins', async () => {
     await expect(findPlugin('cpu', { platform: 'darwin-arm64' })).rejects.toThrow(
-      'there is no cpu plugin for darwin-arm64 today (there is one for linux-x64 and linux-arm64). ' +
+      'there is no cpu plugin for darwin-arm64 (available for: linux-x64, linux-arm64). ' +
         'If you have built one, set TSXLA_PLUGIN_CPU to its path',
     );
   });
 
   test('no such device', async () => {
-    await expect(findPlugin('gpu' as 'cuda')).rejects.toThrow("there is no device 'gpu': use one of cpu, cuda, tpu");
+    await expect(findPlugin('gpu' as 'cuda')).rejects.toThrow(
+      "there is no device 'gpu': use one of cpu, cuda, tpu, mps",
+    );
   });
 
   test('fetching is off: the error lists where it looked', async () => {
@@ -286,7 +321,7 @@ describe('where plugins come from', () => {
     }
     fs.chmodSync(library, 0o777);
     await expect(findPlugin('cpu')).rejects.toThrow(
-      `${library} is not loaded: everybody can write to it (mode 777): run chmod o-w on it. Or copy it to a folder that only`,
+      `${library} was not loaded: every user can write to it (mode 777): run chmod o-w on it. Or copy it to a folder that only`,
     );
     fs.chmodSync(library, 0o755);
     const link = path.join(folder(), 'link.so');
@@ -294,7 +329,7 @@ describe('where plugins come from', () => {
     vi.stubEnv('TSXLA_PLUGIN_CPU', link);
     expect((await findPlugin('cpu')).path).toBe(link);
     fs.chmodSync(path.dirname(library), 0o777); // where the link leads
-    await expect(findPlugin('cpu')).rejects.toThrow(`everybody can write to ${path.dirname(library)}, and so exchange`);
+    await expect(findPlugin('cpu')).rejects.toThrow(`every user can write to ${path.dirname(library)}, and so replace`);
   });
 
   test('a pipe in place of a library does not keep us waiting', async () => {
@@ -329,6 +364,73 @@ describe('libraries that cannot be loaded', () => {
     await expect(findPlugin('cpu')).rejects.toThrow(complaint);
   });
   test('a good one passes', () => checkLibrary(library(elf)));
+
+  /** A Mach-O header with one segment, which ends at `end`, as the linker of macOS writes it; and that many bytes. */
+  const machO = (machine: number, end: number): Buffer => {
+    const file = Buffer.alloc(end);
+    file.writeUInt32LE(0xfeedfacf, 0);
+    file.writeUInt32LE(machine, 4);
+    file.writeUInt32LE(1, 16); // load commands
+    file.writeUInt32LE(0x19, 32); // LC_SEGMENT_64
+    file.writeUInt32LE(72, 36);
+    file.writeBigUInt64LE(BigInt(end - 100), 72); // where its bytes begin in the file
+    file.writeBigUInt64LE(100n, 80);
+    return file;
+  };
+  const arm64 = 0x0100000c;
+  test.each([
+    ['one for macOS, on Linux', machO(arm64, 500), 'linux-x64', /is a library for macOS, but this process runs on/],
+    ['one for Linux, on macOS', elf, 'darwin-arm64', /is not a shared library: it does not start with a Mach-O header/],
+    ['one of Intel', machO(0x01000007, 500), 'darwin-arm64', /is built for x86_64, but this process is arm64/],
+    ['cut short', machO(arm64, 500).subarray(0, 499), 'darwin-arm64', /is cut short: it has 499 of 500 bytes/],
+  ])('macOS: %s', (_, content, platform, complaint) => {
+    expect(() => checkLibrary(library(content), platform)).toThrow(complaint);
+  });
+  test('macOS: a good one passes, and so does one for several architectures', () => {
+    checkLibrary(library(machO(arm64, 500)), 'darwin-arm64');
+    checkLibrary(library(Buffer.from('cafebabe00000002'.padEnd(200, '0'), 'hex')), 'darwin-arm64');
+  });
+});
+
+// What can be said of Apple GPUs without one. Fetching the wheel is in test/slow/install.test.ts.
+describe('mps', () => {
+  test('there is one for macOS on arm64, and none for other platforms', async () => {
+    const { fetchable } = (await listPlugins()).find((p) => p.device === 'mps')!;
+    expect(fetchable).toBe(undefined); // here
+    await expect(installPlugin('mps')).rejects.toThrow(
+      `there is no mps plugin for ${here} (available for: darwin-arm64). If you have built one, set TSXLA_PLUGIN_MPS`,
+    );
+    const { version, wheels } = PLUGINS.find((p) => p.device === 'mps')!.fetch!;
+    expect([version, Object.keys(wheels)]).toEqual(['0.11.1', ['darwin-arm64']]);
+    await expect(findPlugin('mps', { platform: 'darwin-arm64', fetch: false })).rejects.toThrow(
+      'the Python packages jax-mps. Install it (42.7 MiB) with: tsxla plugins install mps',
+    );
+  });
+
+  test('it is no device of a machine with Linux, by any name', () => {
+    const ask = (env: Record<string, string>, code: string) =>
+      spawnSync(process.execPath, ['--input-type=module', '-e', `import * as tx from 'tsxla'; ${code}`], {
+        encoding: 'utf8',
+        env: { ...process.env, ...env },
+        cwd: path.join(import.meta.dirname, '..'),
+      });
+    const absent =
+      /this machine has no Apple GPU that mps can use \(it needs macOS 14 or later on arm64, and this is linux/;
+    expect(ask({ PJRT_DEVICE: 'MPS' }, 'await tx.ones([2]).data()').stderr).toMatch(absent);
+    expect(ask({}, `tx.device('mps')`).stderr).toMatch(absent);
+    expect(ask({}, `console.log(tx.device())`).stdout).toBe('cpu\n');
+  });
+
+  test('a dtype that Apple GPUs lack is an error when a program is written, not f32 in silence', () => {
+    const f = tx.compile((x: tx.Tensor) => x.to('f64').mul(2).to('f32'));
+    const spec = tx.ones([4]);
+    expect(f.stablehlo([spec], { platform: 'cpu' })).toContain('tensor<4xf64>');
+    const complaint = 'mps has no f64: use another dtype (f32, f16, bf16, c64), or another device';
+    expect(() => f.stablehlo([spec], { platform: 'mps' })).toThrow(complaint);
+    const g = tx.compile((x: tx.Tensor) => x.mul(2));
+    expect(() => g.stablehlo([tx.ones([4], { dtype: 'f64' })], { platform: 'mps' })).toThrow(complaint);
+    expect(g.stablehlo([tx.ones([4], { dtype: 'bf16' })], { platform: 'mps' })).toContain('tensor<4xbf16>');
+  });
 });
 
 describe('fetching that fails', () => {
@@ -342,7 +444,7 @@ describe('fetching that fails', () => {
   test('no Python', async () => {
     vi.stubEnv('PATH', folder());
     await expect(findPlugin('cpu')).rejects.toThrow(
-      'cannot fetch xla-cpu-pjrt 0.0.1: pip is needed to download it and there is no Python on PATH',
+      'cannot fetch xla-cpu-pjrt 0.0.1: pip is needed to download it, and there is no Python on PATH',
     );
     nothingLeft();
   });
@@ -373,9 +475,7 @@ describe('fetching that fails', () => {
     vi.stubEnv('PIP_NO_INDEX', '1');
     vi.stubEnv('PIP_FIND_LINKS', links);
     await expect(findPlugin('cpu')).rejects.toThrow(
-      new RegExp(
-        `is not the one tsxla knows: its sha256 is [0-9a-f]{64}, expected ${wheel.sha256}.*nothing was installed`,
-      ),
+      new RegExp(`is not the pinned one: its sha256 is [0-9a-f]{64}, expected ${wheel.sha256}.*nothing was installed`),
     );
     nothingLeft();
   });
@@ -398,7 +498,9 @@ describe('fetching that fails', () => {
     const file = path.join(folder(), 'file');
     fs.writeFileSync(file, '');
     vi.stubEnv('TSXLA_CACHE_DIR', path.join(file, 'cache'));
-    await expect(findPlugin('cpu')).rejects.toThrow(/cannot write to .*ENOTDIR.*Set TSXLA_CACHE_DIR to a folder/);
+    await expect(findPlugin('cpu')).rejects.toThrow(
+      /cannot write to .*ENOTDIR.*Set TSXLA_CACHE_DIR to a writable folder/,
+    );
   });
 
   // The first is full while pip downloads, the second while the library is unpacked.
@@ -410,9 +512,10 @@ describe('fetching that fails', () => {
       skip('making a small disk needs root');
     }
     try {
+      if (size === '150m') fromDisk();
       vi.stubEnv('TSXLA_CACHE_DIR', disk);
       await expect(findPlugin('cpu')).rejects.toThrow(
-        /no space left on the disk of .*xla-cpu-pjrt 0.0.1 needs 308 MiB there.*the wheel 60.5 MiB, the library 247 MiB/,
+        /no space left on the disk of .*xla-cpu-pjrt 0.0.1 needs 308 MiB.*wheel 60.5 MiB, library 247 MiB/,
       );
       nothingLeft();
     } finally {
@@ -475,8 +578,8 @@ describe('CUDA libraries', () => {
       { soname: 'libcublas.so.13', package: 'nvidia-cublas' },
     ];
     expect(cudaMissing({ missing })).toBe(
-      'the CUDA plugin needs libcuda.so.1, libcublasLt.so.13, libcublas.so.13, not found on this machine. libcuda.so.1 ' +
-        'comes with the NVIDIA driver (apt-get install nvidia-driver-580; it needs a GPU). Get the rest with: python3 -m ' +
+      'the CUDA plugin needs libcuda.so.1, libcublasLt.so.13, libcublas.so.13: not found on this machine. libcuda.so.1 ' +
+        'comes with the NVIDIA driver (apt-get install nvidia-driver-580; it needs a GPU). Install the rest with: python3 -m ' +
         'pip install nvidia-cublas',
     );
   });

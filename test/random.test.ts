@@ -329,7 +329,7 @@ test('a generator of its own goes on after a checkpoint, with the seed it began 
     fs.rmSync(dir, { recursive: true, force: true });
   }
   const third = new tx.Generator(1);
-  expect(() => third.loadStateDict({ state: tx.zeros([4]), seed: 1n })).toThrow('the state is u32[4], got f32[4]');
+  expect(() => third.loadStateDict({ state: tx.zeros([4]), seed: 1n })).toThrow('the state must be u32[4], got f32[4]');
   expect(() => third.loadStateDict({ state: 3 as never, seed: 1n })).toThrow(
     'Generator.loadStateDict: the state is the number 3: it must be u32[4]',
   );

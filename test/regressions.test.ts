@@ -14,7 +14,7 @@ test('constants of signed integers compare as signed', async () => {
   ).toEqual([3, 3]);
   expect(await tx.ones([1, 1]).triu(-1).tolist()).toEqual([[1]]);
   const looped = tx.foriLoop(-1, 0, (i, c) => c.add(i.lt(0).to('i64')), tx.tensor(0));
-  expect(await looped.item({ numbers: true })).toBe(1);
+  expect(await looped.item()).toBe(1);
 });
 
 test('what has nothing to do still gives a tensor of its own to gradients', async () => {
@@ -107,4 +107,63 @@ test('the gradient is that of the values the forward pass had', async () => {
 test('NaN in sorted elements lies after all numbers (in torch it depends on the length)', async () => {
   const sorted = tx.tensor([1, 1, 2, NaN]);
   expect(await sorted.searchsorted(tx.tensor([1, 2, 3, NaN])).tolist({ numbers: true })).toEqual([0, 2, 3, 4]);
+});
+
+// What torch gives at the kinks: on elements, on borders, where an image is mirrored.
+test.each<['zeros' | 'border' | 'reflection', boolean, number[]]>([
+  ['zeros', false, [0.5, 0.5, 7, -9, -10, 12, -8, -8]],
+  ['zeros', true, [3, 15, 12, 36, 11, 42, -81, -81]],
+  ['border', false, [0, 0, 0, 0, 0, 12, 0, 0]],
+  ['border', true, [0, 0, 12, 36, 11, 42, 0, 0]],
+  ['reflection', false, [0, 0, 0, 0, 0, 12, 0, 0]],
+  ['reflection', true, [0, 0, 12, 36, 11, 42, 0, 0]],
+])(
+  'the gradient of a grid on the elements of an image: %s, alignCorners %s',
+  async (paddingMode, alignCorners, want) => {
+    const n = alignCorners ? 3 : 2;
+    const x = tx
+      .arange(1, n * n + 1, { dtype: 'f64' })
+      .square()
+      .reshape(1, 1, n, n);
+    const points = [
+      [-1, -1],
+      [-0.5, 0.5],
+      [0.5, 0],
+      [1, 1],
+    ];
+    const grid = tx.tensor([[points]], { dtype: 'f64', requiresGrad: true });
+    tx.gridSample(x, grid, { paddingMode, alignCorners }).sum().backward();
+    expect(await grid.grad!.flatten().add(0).tolist()).toEqual(want);
+  },
+);
+
+test("the points of affineGrid in f32 are torch's to the bit: an identity reads elements, not between them", async () => {
+  const theta = tx.tensor(
+    [
+      [
+        [1, 0, 0],
+        [0, 1, 0],
+      ],
+    ],
+    { dtype: 'f32' },
+  );
+  const line = tx.affineGrid(theta, [1, 1, 1, 7]).index(0, 0, ':', 0);
+  const want = [-0.8571428656578064, -0.5714285373687744, -0.2857142686843872, -2.554484801464696e-8];
+  expect(await line.tolist()).toEqual([...want, 0.2857142686843872, 0.5714285373687744, 0.8571428656578064]);
+});
+
+test('whole numbers by 0, all of them constants: at run time, not while XLA compiles, which kills the process', async () => {
+  const [ones, zeros] = [tx.ones([2], { dtype: 'i32' }), tx.zeros([2], { dtype: 'i32' })];
+  const made = [
+    ones.div(zeros, { roundingMode: 'trunc' }),
+    tx.cat([ones, ones]).floorDivide(tx.cat([zeros, ones])),
+    ones.remainder(0),
+    ones.fmod(zeros.add(ones).sub(ones)),
+    tx.scan((s, [a, b]) => [s, a!.div(b!, { roundingMode: 'trunc' })], tx.zeros([]), [ones, zeros])[1],
+    tx.cond(tx.tensor(true), () => ones.remainder(zeros), () => ones), // biome-ignore format: one line
+    tx.kernel((x, y) => y.store(x.load().div(0)), (x) => ({ grid: [1], out: { of: x } }))(ones), // biome-ignore format: one line
+  ];
+  const found = [];
+  for (const x of made) found.push(await x.tolist());
+  expect(found).toEqual([[-1, -1], [-1, -1, 1, 1], [1, 1], [1, 1], [-1, -1], [1, 1], [-1, -1]]); // biome-ignore format: one line
 });

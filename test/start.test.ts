@@ -46,7 +46,8 @@ test('import loads the language; a namespace loads when it is touched, and what 
   expect(loadedBy(...program("import * as tx from 'tsxla'; Object.keys(tx.nn); 'Linear' in tx.nn"))).toEqual(LANGUAGE);
   const touched = loadedBy(...program("import * as tx from 'tsxla'; tx.nn.Linear"));
   expect(touched).toContain('dist/nn/bundle.cjs');
-  expect(touched.filter((name) => /optim|data|recovery|train|plan|models/.test(name))).toEqual([]);
+  // nn.utils clips gradients, which is optim's.
+  expect(touched.filter((name) => /data|recovery|train|plan|models/.test(name))).toEqual([]);
 });
 
 test('help and version load nothing of the library but its lowest layer; a command loads what it needs', () => {
@@ -69,7 +70,7 @@ test.each(namespaces.map(([, name, module]) => [name!, module!]))('tx.%s is the 
 
 test('every module of src is in dist, with the names and the classes it exports', async () => {
   const modules = files('src', /\.ts$/).filter(
-    (f) => !/^cli\/main|-(thread|child|callback|network)\.ts|^data\/worker\.ts/.test(f),
+    (f) => !/^cli\/main|-(thread|child|callback|network)\.ts|^data\/worker\.ts|^board\/client\//.test(f), // board/client is one file, for browsers
   );
   for (const module of modules) {
     const own: Record<string, unknown> = await import(

@@ -145,7 +145,7 @@ test('random numbers go on from a state that was taken', async () => {
   expect(await draw()).toEqual(second);
   xm.setRngState(42);
   expect(await draw()).toEqual(first);
-  expect(() => xm.setRngState(tx.ones([2]))).toThrow('setState: the state is u32[4], got f32[2]');
+  expect(() => xm.setRngState(tx.ones([2]))).toThrow('setState: the state must be u32[4], got f32[2]');
 });
 
 describe('processes', () => {
@@ -169,7 +169,7 @@ describe('processes', () => {
     xm.masterPrint('loss', 0.5);
     expect(log.mock.calls).toEqual([['loss', 0.5]]);
     await expect(xm.rendezvous('init')).rejects.toThrow(
-      'rendezvous init: this is one of 4 processes (PJRT_LOCAL_PROCESS_COUNT), and they do not talk to each other: run one process',
+      'rendezvous init: this is one of 4 processes (PJRT_LOCAL_PROCESS_COUNT), and they cannot communicate: run one process',
     );
   });
 });

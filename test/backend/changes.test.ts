@@ -110,7 +110,7 @@ describe('bf16 linears', () => {
     expect(why(new nn.ReLU(), 'inference')!.what).toBe('it has no Linear layers in f32');
     expect(why(mlp().to('bf16'), 'inference')!.what).toBe('it has no Linear layers in f32');
     expect(why(mlp(), 'training', new TPUConfig({ mixedPrecision: false }))!.what).toBe(
-      'mixedPrecision is false: only with it do weights that are trained stay f32',
+      'mixedPrecision is false: it is needed to keep trained weights in f32',
     );
   });
 });
@@ -123,7 +123,7 @@ describe('checkpointing', () => {
     expect(statusOf(changes, 'checkpointing')).toEqual({
       name: 'checkpointing',
       status: 'applied',
-      what: '8 blocks keep only their inputs, and are computed again for the gradient',
+      what: '8 blocks keep only their inputs, and are recomputed for the gradient',
     });
     expect(distance(before, await gradients(model, x))).toBeLessThan(1e-6);
     const { memory } = await train(model).prepare([x]);
@@ -150,23 +150,23 @@ describe('checkpointing', () => {
     const said = (model: tx.nn.Module) =>
       statusOf(applyLevel(model, 'balanced', 'training', f32), 'checkpointing')!.what;
     expect(said(qwen({}))).toMatch(/^3 blocks keep/);
-    expect(said(qwen({ checkpoint: true }))).toBe('its blocks are computed again already');
-    expect(said(qwen({ scanLayers: true, checkpoint: true }))).toBe('its blocks are computed again already');
+    expect(said(qwen({ checkpoint: true }))).toBe('its blocks are checkpointed already');
+    expect(said(qwen({ scanLayers: true, checkpoint: true }))).toBe('its blocks are checkpointed already');
   });
 
   test('where it has no effect, it says why', () => {
     const why = (model: tx.nn.Module, purpose: 'training' | 'inference', config?: TPUConfig) =>
       statusOf(applyLevel(model, 'balanced', purpose, config), 'checkpointing')!.what;
-    expect(why(mlp(), 'inference')).toBe('nothing is kept for a gradient where nothing is trained');
+    expect(why(mlp(), 'inference')).toBe('inference keeps no activations for gradients');
     expect(why(mlp(), 'training', new TPUConfig({ gradientCheckpointing: false }))).toBe(
       'gradientCheckpointing is false',
     );
     expect(why(new nn.Sequential(new nn.Linear(2, 2), new nn.ReLU()), 'training')).toBe(
-      'it has no list of blocks: one that is the whole model, or a single layer, gains nothing',
+      'it has no list of blocks: checkpointing the whole model or a single layer saves nothing',
     );
     const norms = () => new nn.Sequential(new nn.Linear(4, 4), new nn.BatchNorm1d(4));
     expect(why(new nn.Sequential(norms(), norms()), 'training')).toBe(
-      'its blocks have running statistics, which must be learned once a step',
+      'its blocks have running statistics, which must be updated only once a step',
     );
   });
 });
@@ -178,12 +178,12 @@ describe('fused attention', () => {
       return this.attention.forward(x, x, x)[0];
     }
   }
-  test('computes no weights that nobody asked for', async () => {
+  test('computes no weights that are not asked for', async () => {
     const [model, x] = [new Attending(), tx.randn([2, 5, 8])];
     const before = await gradients(model, x);
     const changes = applyLevel(model, 'balanced', 'training', f32);
     expect(statusOf(changes, 'fused attention')!.what).toBe(
-      '1 MultiheadAttention layer without weights that nobody asked for',
+      '1 MultiheadAttention layer without unused attention weights',
     );
     expect(model.attention.forward(x, x, x)[1]).toBeNull();
     expect(model.attention.forward(x, x, x, { needWeights: true })[1]!.shape).toEqual([2, 5, 5]);
@@ -221,8 +221,8 @@ describe('scanned layers', () => {
     const names = [...many.stateDict().keys()];
     expect(size(many)).toBeGreaterThan(2 * size(few));
     const before = await gradients(few, x);
-    expect(scanned(few).what).toBe('4 equal layers are 1 loop');
-    expect(scanned(many).what).toBe('12 equal layers are 1 loop');
+    expect(scanned(few).what).toBe('4 equal layers run as 1 loop');
+    expect(scanned(many).what).toBe('12 equal layers run as 1 loop');
     const body = (text: string) => text.split('\n').filter((line) => !/reshape|concatenate|slice/.test(line)).length; // not stacking
     expect(body(train(many).stablehlo([x]))).toBe(body(train(few).stablehlo([x])));
     expect([...many.stateDict().keys()]).toEqual(names);
@@ -234,7 +234,7 @@ describe('scanned layers', () => {
     const mask = tx.ones([4, 4], { dtype: 'bool' }).triu(1);
     const forward = async () => Array.from(await model.forward(x, { mask }).data(), Number);
     const before = await forward();
-    expect(scanned(model).what).toBe('3 equal layers are 1 loop');
+    expect(scanned(model).what).toBe('3 equal layers run as 1 loop');
     expect(distance([before], [await forward()])).toBeLessThan(1e-5);
   });
 
@@ -243,7 +243,7 @@ describe('scanned layers', () => {
     const [model, x] = [new nn.Sequential(layer(), layer(), layer()), tx.randn([4, 8])];
     tx.manualSeed(3);
     const before = await gradients(model, x);
-    expect(scanned(model).what).toBe('3 equal layers are 1 loop');
+    expect(scanned(model).what).toBe('3 equal layers run as 1 loop');
     tx.manualSeed(3);
     expect(distance(before, await gradients(model, x))).toBeLessThan(1e-5);
   });
@@ -261,7 +261,7 @@ describe('scanned layers', () => {
 
   test('have equal numbers in their fields, too', () => {
     expect(scanned(three(1, 2, 3))).toMatchObject({ status: 'none' });
-    expect(scanned(three(1, 2, 2, 2)).what).toBe('3 equal layers are 1 loop');
+    expect(scanned(three(1, 2, 2, 2)).what).toBe('3 equal layers run as 1 loop');
     const model = three(1, 1, 1);
     model.children()[1]!.eval();
     expect(scanned(model)).toMatchObject({ status: 'none' });
@@ -281,7 +281,7 @@ describe('scanned layers', () => {
     const model = new tx.models.Qwen3ForCausalLM(QWEN3).eval();
     const said = () => model.generate([[1, 2, 3]], { maxNewTokens: 3 });
     const tokens = await said();
-    expect(scanned(model).what).toBe('3 equal layers are 1 loop');
+    expect(scanned(model).what).toBe('3 equal layers run as 1 loop');
     expect(tx.compile((x: tx.Tensor) => model.forward(x)).stablehlo([tx.ones([1, 4], { dtype: 'i32' })])).toContain(
       'stablehlo.while',
     );
@@ -309,7 +309,7 @@ describe('scanned layers', () => {
   });
 
   test('layers that are not equal, or few, are none', () => {
-    const none = 'it has no 3 equal layers one after the other';
+    const none = 'it has no 3 equal layers in a row';
     expect(scanned(mlp(2)).what).toBe(none);
     const half = new nn.Sequential(block(), block(), block());
     half.at(1).freeze();

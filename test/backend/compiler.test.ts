@@ -129,8 +129,8 @@ test('the one that was not used for longest makes room, and is told of', async (
   await compiler.compileModel(models[0]!, x); // not any more; now models[2] is the oldest
   expect(compiler.getCompilationStats()).toMatchObject({ hits: 1, misses: 4, evictions: 2 });
   const records = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-  expect(records.filter((r) => r.message === 'a model is compiled')).toHaveLength(4);
-  const evicted = records.filter((r) => r.message === 'a compiled model made room for another');
+  expect(records.filter((r) => r.message === 'model compiled')).toHaveLength(4);
+  const evicted = records.filter((r) => r.message === 'compiled model evicted from the cache');
   expect(evicted).toHaveLength(2);
   expect(evicted[0]).toMatchObject({ level: 'INFO', model: 'Sequential', kept: 2 });
   basicConfig({ level: 'silent' });
@@ -222,7 +222,7 @@ test.each<[string, unknown, unknown, string]>([
     'no tensor',
     mlp(),
     'abc',
-    "compileModel: sampleInputs is the string 'abc': it takes a tensor, or a list of arguments",
+    "compileModel: sampleInputs is the string 'abc': pass a tensor, or a list of forward's arguments",
   ],
   ['a wrong width', mlp(), tx.zeros([3, 5]), 'compileModel: Sequential: linear'],
 ])('%s: a sentence', async (_, model, inputs, said) => {
@@ -234,7 +234,7 @@ test.each<[string, unknown, unknown, string]>([
 test('a topology that is none is refused before anything is compiled', async () => {
   const compiler = new XLACompiler();
   await expect(compiler.compileAheadOfTime(mlp(), x, 'v6e-3')).rejects.toThrow(
-    /compileAheadOfTime: Sequential for v6e-3: v6e-3: 3 chips are no v6e slice/,
+    /compileAheadOfTime: Sequential for v6e-3: v6e-3: there is no v6e slice of 3 chips/,
   );
   await expect(compiler.compileAheadOfTime(mlp(), undefined, 'v6e-1')).rejects.toThrow(TPUValidationError);
 });

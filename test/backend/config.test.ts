@@ -150,10 +150,8 @@ test('printed, it says what each field is and does', () => {
 });
 
 test('logging is told what to say, and in which form', () => {
-  expect(() => basicConfig({ level: 'loud' as never })).toThrow(
-    "the level of logging is 'loud': it must be debug, info",
-  );
-  expect(() => basicConfig({ format: 'xml' as never })).toThrow("the format of logs is 'xml': it must be pretty, json");
+  expect(() => basicConfig({ level: 'loud' as never })).toThrow("the log level is 'loud': it must be debug, info");
+  expect(() => basicConfig({ format: 'xml' as never })).toThrow("the log format is 'xml': it must be pretty, json");
   expect(() => basicConfig('debug' as never)).toThrow('basicConfig: takes options { level, format, write }, got');
   vi.stubEnv('TSXLA_LOG_LEVEL', 'ERROR'); // as Python's logging writes it
   basicConfig();

@@ -1,4 +1,7 @@
 // Every error of the two documents is raised by something that happens.
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import * as tx from 'tsxla';
 import * as backend from 'tsxla/backend';
 import { expect, test } from 'vitest';
@@ -30,12 +33,15 @@ const RAISED: Readonly<Record<string, () => unknown>> = {
     new TPUMemoryManager(new TPUConfig({ version: 'v6e', v6eMemoryGb: 2 ** -20 })).allocateTensor([1000, 1000]),
   TPUMemoryPoolError: () => new TPUMemoryManager().getTensorFromPool('none'),
   TPUCacheError: async () => {
-    const before = process.env.TSXLA_CACHE;
-    process.env.TSXLA_CACHE = 'readonly';
+    const { TSXLA_CACHE, TSXLA_CACHE_DIR } = process.env;
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-cache-'));
+    fs.mkdirSync(path.join(folder, 'programs'));
+    Object.assign(process.env, { TSXLA_CACHE: 'readonly', TSXLA_CACHE_DIR: folder });
     try {
       await new XLACompiler().clearDiskCache();
     } finally {
-      process.env.TSXLA_CACHE = before ?? '';
+      Object.assign(process.env, { TSXLA_CACHE: TSXLA_CACHE ?? '', TSXLA_CACHE_DIR: TSXLA_CACHE_DIR ?? '' });
+      fs.rmSync(folder, { recursive: true });
     }
   },
   TPUModelPreparationError: () => new TPUBackend().prepareModel({} as never),

@@ -1,4 +1,4 @@
-// Devices and collectives as spec 002 has them, on eight virtual devices.
+// Devices and collectives as KernelPyTorch has them, on eight virtual devices.
 process.env.CPU_NUM_DEVICES = '8';
 process.env.TSXLA_CACHE = 'off';
 
@@ -28,7 +28,9 @@ test('there are eight devices, before the plugin is started and after', async ()
   expect(seen()).toEqual(['cpu:0', eight, 8, 0]);
   expect(distributed.isDistributed).toBe(true);
   expect(await deviceManager.getDeviceStats(7)).toMatchObject({ name: 'cpu:7', kind: 'cpu', processIndex: 0 });
-  await expect(deviceManager.getDeviceStats(8)).rejects.toThrow('there is no device 8: this process has 8, from 0');
+  await expect(deviceManager.getDeviceStats(8)).rejects.toThrow(
+    'there is no device 8: this process has 8, counted from 0',
+  );
   await expect(deviceManager.getDeviceStats(8)).rejects.toThrow(TPUDeviceError);
   await deviceManager.syncAllDevices();
 });
@@ -52,7 +54,7 @@ test('allReduce sums or averages the parts of a tensor, or as many copies', asyn
   await distributed.barrier();
 });
 
-test("spec 002's training on eight devices gives the parameters of one device", async () => {
+test("KernelPyTorch's training on eight devices gives the parameters of one device", async () => {
   const { nn, optim } = tx;
   const make = () => {
     tx.manualSeed(3);

@@ -97,12 +97,12 @@ test('dtype, requiresGrad and shapes of any rank', async () => {
 
 // biome-ignore format: a table
 test.each<[shape: unknown, options: object, said: string]>([
-  [[2, -1], {}, '[2, -1] is no shape'],
-  [[2.5], {}, '[2.5] is no shape'],
+  [[2, -1], {}, '[2, -1] is not a shape'],
+  [[2.5], {}, '[2.5] is not a shape'],
   [7, {}, 'takes a shape as an array of sizes, got'],
   [[2], { dtype: 'float32' }, "dtype 'float32' is written 'f32'"],
-  [[2], { dtype: 'x' }, 'x is no dtype'],
-  [[2], { requiresGrad: true, dtype: 'i32' }, 'only floats have gradients, and i32[2] is asked for'],
+  [[2], { dtype: 'x' }, 'x is not a dtype'],
+  [[2], { requiresGrad: true, dtype: 'i32' }, 'requiresGrad is true, but i32[2] is not of a floating point dtype'],
   [[2], { dtpye: 'f32' }, "there is no option 'dtpye'"],
   [[2], ['f32'], 'takes options { dtype'],
 ])('allocateTensor(%j, %j) is an error', (shape, options, said) => {
@@ -125,8 +125,8 @@ test('what is too large is refused, with what there is and what to do, and one l
   expect((refused as TPUOutOfMemoryError).details).toMatchObject({ required: 40 * KiB, available: 36 * KiB });
   expect((refused as Error).message).toBe(
     'allocateTensor: f32[10, 1024] takes 40.0 KiB, and 36.0 KiB of 100 KiB are left: 0 B are on the device, 64.0 KiB are ' +
-      'promised to 1 tensor still to be computed. Free some (freeTensor, clearMemoryPools), ask for less, or raise ' +
-      'memoryFraction, which is 1',
+      'reserved for 1 tensor not computed yet. Free some (freeTensor, clearMemoryPools), allocate less, or raise ' +
+      'memoryFraction, now 1',
   );
   expect(lines).toMatchObject([{ level: 'ERROR', message: 'allocation refused', required: 40 * KiB, dtype: 'f32' }]);
   expect(manager.allocateTensor([9, KiB]).shape).toEqual([9, KiB]);
@@ -189,8 +189,10 @@ test('freeTensor frees the memory now; twice, and what is not its own, is an err
   expect((await manager.getMemoryStats()).allocatedMemory).toBe(before);
   expect(() => t.add(1)).toThrow('was freed');
   expect(() => manager.freeTensor(t)).toThrow(TPUMemoryError);
-  expect(() => manager.freeTensor(t)).toThrow('freed before');
-  expect(() => manager.freeTensor(zeros([2]))).toThrow('this f32[2] was not allocated here: dispose() frees');
+  expect(() => manager.freeTensor(t)).toThrow('freed already');
+  expect(() => manager.freeTensor(zeros([2]))).toThrow(
+    'this f32[2] was not allocated by this manager: free it with dispose()',
+  );
   expect(() => manager.freeTensor(undefined as never)).toThrow(TPUMemoryError);
 });
 
@@ -201,7 +203,7 @@ test('a program that needs more than the limit is refused before it runs', async
   const step = compile((t: typeof x) => noGrad(() => void w.add_(t.mul(2).sum(0))));
   limitedTo(100 * KiB);
   await expect((async () => step(x))()).rejects.toThrow(OutOfMemoryError);
-  await expect((async () => step(x))()).rejects.toThrow('100 KiB to give');
+  await expect((async () => step(x))()).rejects.toThrow('100 KiB available');
   new TPUMemoryManager();
   expect(await w.max().item()).toBe(1); // nothing was changed
   await step(x);
@@ -393,6 +395,6 @@ test('the chip is the one that version names; gradients pass; what does not fit 
   restore(padded.mul(2)).sum().backward();
   expect(await x.grad!.sum().item()).toBe(600);
   expect(() => restore(x)).toThrow('takes a tensor of the padded shape [8, 128], got f32[3, 100]');
-  expect(() => manager.optimizeTensorLayout(x, { chip: 'v9' })).toThrow("'v9' is no chip of the table: use one of v2");
+  expect(() => manager.optimizeTensorLayout(x, { chip: 'v9' })).toThrow("'v9' is not a known chip: use one of v2");
   expect(() => manager.optimizeTensorLayout([1] as never)).toThrow(TPUValidationError);
 });

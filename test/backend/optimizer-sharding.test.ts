@@ -19,7 +19,7 @@ test('devices share the batch, results stay, and undoing brings the weights back
   expect(result.changes.at(-1)).toMatchObject({
     name: 'sharding',
     status: 'applied',
-    what: '8 devices share the batch, where they divide it; each has all weights',
+    what: '8 devices share the batch if they divide it; each has all weights',
   });
   expect(result.comparison!.relativeError).toBeLessThan(1e-6);
   expect(model.parameters().map(sharded)).toEqual(Array(4).fill('replicated over 8 devices'));
@@ -47,7 +47,7 @@ test('weights that are too large for one device are split', async () => {
   const config = new KernelPyTorchConfig({ mode: 'inference', hardware: { tpu: { ...exact, ...small } } });
   const result = await new TPUOptimizer(config).optimizeForInference(model, x, 'aggressive', { runs: 1 });
   expect(result.changes.at(-1)!.what).toBe(
-    '8 devices share the batch, where they divide it; each has a part of the weights',
+    '8 devices share the batch if they divide it; each has a part of the weights',
   );
   expect(sharded(model.parameters()[2]!)).toBe('[fsdp] over fsdp=8');
   expect(result.performanceMetrics!.after.memory).toBeLessThan(result.performanceMetrics!.before.memory);

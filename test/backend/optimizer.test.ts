@@ -121,7 +121,7 @@ describe('a change is undone', () => {
       expect(change).toMatchObject({ name: 'bf16 linears', status: 'undone' });
       expect(change!.drift).toBeGreaterThan(0.05);
       expect(change!.what).toMatch(/^outputs drift by [\d.]+, 0.05 is allowed$/);
-      expect(logged.join('')).toContain('WARNING - a change was undone model=Fragile change=bf16 linears');
+      expect(logged.join('')).toContain('WARNING - change undone model=Fragile change=bf16 linears');
       expect(wrapped(model)).toBe(0);
       expect(await bits(model)).toEqual(weights);
       expect(await numbers(model.forward(x))).toEqual(outputs);
@@ -257,7 +257,9 @@ describe('optimizing again', () => {
   test('at the same time is an error', async () => {
     const model = mlp();
     const first = optimizer.optimize(model);
-    await expect(optimizer.optimize(model)).rejects.toThrow('this Sequential is being optimized: await that first');
+    await expect(optimizer.optimize(model)).rejects.toThrow(
+      'this Sequential is already being optimized: await the earlier call first',
+    );
     await first;
   });
 });
@@ -275,9 +277,9 @@ describe('what cannot be', () => {
     const strict = new TPUOptimizer(new TPUConfig({ enableStrictValidation: true }));
     const embedding = () => new nn.Sequential(new nn.Embedding(10, 8), new nn.Linear(8, 8));
     for (const [sample, why] of [
-      [tx.ones([2, 3]), /Sequential takes no such sample inputs \(.*integers.*\): changes are made without/],
-      [[[1, 2, 3]], /the sample inputs are an Array, with no tensor: changes are made without being compared/],
-      ['x', /the sample inputs are the string 'x', with no tensor/],
+      [tx.ones([2, 3]), /Sequential does not accept the sample inputs \(.*integers.*\): changes are applied without/],
+      [[[1, 2, 3]], /the sample inputs, an Array, contain no tensor: changes are applied without comparing outputs/],
+      ['x', /the sample inputs, the string 'x', contain no tensor/],
     ] as const) {
       const model = embedding();
       await expect(strict.optimize(model, sample)).rejects.toThrow(TPUValidationError);
@@ -315,7 +317,7 @@ describe('what cannot be', () => {
     await failing(o({ run: 3 }), TPUConfigurationError, "there is no option 'run'");
     await failing(o({ runs: 0 }), TPUConfigurationError, 'runs is 0');
     await failing(o({ tolerance: -1 }), TPUConfigurationError, 'tolerance is -1: it must be a number of at least 0');
-    await failing(optimizer.optimize({} as never), TPUOptimizationError, 'a module is needed, got an object');
+    await failing(optimizer.optimize({} as never), TPUOptimizationError, 'the model is an object: pass an nn.Module');
   });
 });
 

@@ -126,7 +126,7 @@ test('an empty pool says how many are out and what to do', async () => {
   manager.getTensorFromPool(id);
   expect(() => manager.getTensorFromPool(id)).toThrow(TPUMemoryPoolError);
   expect(() => manager.getTensorFromPool(id)).toThrow(
-    `pool ${id} has nothing left: all 2 of its f32[2] are out: return one, wait with waitForTensor or withTensor, or create a larger pool`,
+    `pool ${id} is empty: all 2 of its f32[2] are in use: return one, wait with waitForTensor or withTensor, or create a larger pool`,
   );
 });
 
@@ -138,7 +138,7 @@ test('who waits is served in turn, and nobody gets in between', async () => {
   await setImmediate();
   expect(detailsOf(id).waiting).toBe(3);
   manager.returnTensorToPool(id, first);
-  expect(() => manager.getTensorFromPool(id)).toThrow('and 2 wait for one');
+  expect(() => manager.getTensorFromPool(id)).toThrow('and 2 callers wait for one');
   await Promise.all(waiting);
   expect(served).toEqual([1, 2, 3]);
 });
@@ -159,10 +159,12 @@ test('a foreign tensor, one twice, and a pool that is not there are errors', asy
   const other = await manager.createMemoryPool(1, [2]);
   const t = manager.getTensorFromPool(id);
   const wrong = (poolId: string, x: Tensor) => expect(() => manager.returnTensorToPool(poolId, x));
-  wrong(other, t).toThrow(`this f32[2] is not out of pool ${other}: it was returned before, or comes from elsewhere`);
+  wrong(other, t).toThrow(
+    `this f32[2] is not in use from pool ${other}: it was returned already, or is not from this pool`,
+  );
   wrong(id, full([2], 0)).toThrow(TPUMemoryPoolError);
   wrong(id, 'pool' as never).toThrow(TPUMemoryPoolError);
-  wrong('pool_99', t).toThrow(`there is no pool 'pool_99', or no longer: there are ${id}, ${other}`);
+  wrong('pool_99', t).toThrow(`there is no pool 'pool_99' (it may have been cleared): there are ${id}, ${other}`);
   expect(manager.returnTensorToPool(id, t)).toBe(true);
   wrong(id, t).toThrow(TPUMemoryPoolError);
   expect(() => manager.getTensorFromPool('x')).toThrow(TPUMemoryPoolError);
@@ -189,14 +191,18 @@ test('clearMemoryPools frees what is idle; what is out stays with whoever has it
   const [id, empty] = [await manager.createMemoryPool(3, [1024]), await manager.createMemoryPool(1, [2])];
   const [mine, lent] = [manager.getTensorFromPool(id), manager.getTensorFromPool(id)];
   manager.getTensorFromPool(empty);
-  const waiting = expect(manager.waitForTensor(empty)).rejects.toThrow(`pool ${empty} was cleared while this waited`);
+  const waiting = expect(manager.waitForTensor(empty)).rejects.toThrow(
+    `pool ${empty} was cleared while this call waited`,
+  );
   const before = (await manager.getMemoryStats()).allocatedMemory;
   manager.clearMemoryPools();
   await waiting;
   expect((await manager.getMemoryStats()).allocatedMemory).toBe(before - 4096);
   expect(manager.getPoolStats()).toEqual({ totalPools: 0, totalTensors: 0, poolDetails: {} });
   expect(await mine.sum().item()).toBe(0);
-  expect(() => manager.returnTensorToPool(id, mine)).toThrow(`there is no pool '${id}', or no longer: there are none`);
+  expect(() => manager.returnTensorToPool(id, mine)).toThrow(
+    `there is no pool '${id}' (it may have been cleared): there are none`,
+  );
   manager.freeTensor(lent); // it belongs to no pool any more
   expect(() => lent.sum()).toThrow('was freed');
 });
@@ -206,9 +212,9 @@ test('a tensor of a pool is not freed, but returned; one is allocated from it wh
   const t = manager.allocateTensor([8], { dtype: 'bf16', poolId: id });
   expect(detailsOf(id).inUse).toBe(1);
   expect(() => manager.freeTensor(t)).toThrow(TPUMemoryError);
-  expect(() => manager.freeTensor(t)).toThrow(`belongs to pool ${id}: give it back with returnTensorToPool`);
+  expect(() => manager.freeTensor(t)).toThrow(`belongs to pool ${id}: return it with returnTensorToPool`);
   manager.returnTensorToPool(id, t);
-  expect(() => manager.allocateTensor([8], { poolId: id })).toThrow(`f32[8] is asked for, and pool ${id} has bf16[8]`);
+  expect(() => manager.allocateTensor([8], { poolId: id })).toThrow(`pool ${id} has tensors bf16[8], not f32[8]`);
 });
 
 test('inside a step, which is traced once and run often, nothing is taken or returned', async () => {

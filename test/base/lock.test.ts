@@ -51,7 +51,7 @@ test('check() throws once the lock was taken over or removed', async () => {
   const lock = (await tryLock(thing))!;
   lock.check();
   fs.rmSync(`${thing}.lock`);
-  expect(() => lock.check()).toThrow(/lost\.lock is not held by this process any more \(the lock was removed\)/);
+  expect(() => lock.check()).toThrow(/lost\.lock is no longer held by this process \(the lock was removed\)/);
   expect(lock.lost.aborted).toBe(true);
   const second = (await tryLock(thing))!;
   expect(() => lock.check()).toThrow(`process ${process.pid} has taken it over`);
@@ -81,10 +81,10 @@ test('a lock of an earlier version, a folder, counts until it is stale', async (
 });
 
 test.each([
-  ['link', (file: string) => fs.symlinkSync(path.join(dir, 'precious'), file), /is a link, and no lock/],
-  ['yarn', (file: string) => fs.writeFileSync(file, '# yarn lockfile v1'), /is no lock of tsxla/],
-  ['large', (file: string) => fs.writeFileSync(file, ' '.repeat(1e6)), /is no lock of tsxla/],
-  ['pipe', (file: string) => execFileSync('mkfifo', [file]), /is no lock of tsxla/],
+  ['link', (file: string) => fs.symlinkSync(path.join(dir, 'precious'), file), /is a link, not a lock/],
+  ['yarn', (file: string) => fs.writeFileSync(file, '# yarn lockfile v1'), /is not a lock of tsxla/],
+  ['large', (file: string) => fs.writeFileSync(file, ' '.repeat(1e6)), /is not a lock of tsxla/],
+  ['pipe', (file: string) => execFileSync('mkfifo', [file]), /is not a lock of tsxla/],
 ])('what is no lock is refused, and left as it is: %s', async (name, make, error) => {
   fs.writeFileSync(path.join(dir, 'precious'), 'precious');
   const file = path.join(dir, `${name}.lock`);

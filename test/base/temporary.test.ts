@@ -25,7 +25,9 @@ async function holder() {
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const [said] = await once(child.stdout, 'data');
+  const ended = once(child, 'exit').then(([status]) => Promise.reject(new Error(`it ended with status ${status}`)));
+  ended.catch(() => {}); // after it was killed
+  const [said] = await Promise.race([once(child.stdout, 'data'), ended]);
   return { folder: String(said).trim(), child };
 }
 

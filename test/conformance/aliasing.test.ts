@@ -110,7 +110,7 @@ describe('what others see', () => {
     await tx.step(() => void t.add_(one));
     const sum = await tx.step(() => t.add(one)); // the same operation, and t stays
     expect(tx.metrics.counter('UncachedCompile')).toBe(2);
-    expect([await t.item(), await sum.item()]).toEqual([3n, 4n]);
+    expect([await t.item(), await sum.item()]).toEqual([3, 4]);
   });
 
   test('writing the new value to a file leaves what is pending on the old one right', async () => {
@@ -122,7 +122,7 @@ describe('what others see', () => {
     t.add_(1);
     await writeSafetensors(file, new Map([['t', { dtype: t.dtype, shape: t.shape, data: await t.data() }]]));
     await tx.sync();
-    expect(await sum.item()).toBe(3n);
+    expect(await sum.item()).toBe(3);
     expect((await readSafetensors(file)).get('t')!.data).toEqual(BigInt64Array.of(3n));
     rmSync(folder, { recursive: true });
   });
@@ -134,7 +134,7 @@ describe('what others see', () => {
     const b = tx.tensor(42);
     await tx.sync(b);
     await tx.step(() => void b.add_(1));
-    expect([await a.item(), await b.item()]).toEqual([43n, 43n]);
+    expect([await a.item(), await b.item()]).toEqual([43, 43]);
   });
 
   test('outside of steps nothing is given up', async () => {

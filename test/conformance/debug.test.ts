@@ -7,6 +7,7 @@ beforeAll(() => void vi.stubEnv('TSXLA_LOG', 'quiet'));
 
 const SYNC = 'user torch_xla.sync';
 const COMPILE = 'torch_xla.compile';
+const LOADER = 'torch_xla.sync in parallel loader at step end';
 const PENDING = 'torch_xla.compile clear the pending graph prior calling the target function';
 
 describe('sync', () => {
@@ -39,6 +40,18 @@ describe('sync', () => {
     expect(executions).toHaveLength(10);
     expect(new Set([...compilations, ...executions].map((b) => b.hash)).size).toBe(1);
     expect(executions[9]).toMatchObject({ cause: SYNC, inputs: 1, outputs: 1 }); // the 100 is part of the program
+  });
+
+  test('a loader that ends a step with each batch is the cause', async () => {
+    const w = tx.zeros([3]);
+    await tx.sync(w);
+    const data = new tx.data.TensorDataset(tx.tensor(new Float32Array(12), { shape: [4, 3] }));
+    const loader = new tx.data.MpDeviceLoader(new tx.data.DataLoader(data, { batchSize: 2 }));
+    const { compilations, executions } = await debugged(async () => {
+      for await (const [x] of loader) w.add_(x!.sum(0));
+    });
+    expect(compilations.map((b) => b.cause)).toEqual([LOADER]);
+    expect(executions.map((b) => b.cause)).toEqual([LOADER, LOADER]);
   });
 });
 

@@ -115,7 +115,7 @@ describe('inside a compiled function', () => {
     await tx.sync(x);
     await startCounting();
     await expect(f(x)).rejects.toThrow(
-      'item() inside waysByValue: a step only describes what is computed, there is no value yet: ' +
+      'item() inside waysByValue: a step only describes a computation and has no values yet: ' +
         'return the tensor, and read it after',
     );
     expect(await times('ExecuteTime')).toBe(0);
@@ -184,12 +184,25 @@ describe('computing one by one', () => {
     const a = tx.randn([5, 3]);
     await tx.sync(a);
     await startCounting();
-    const { U, S, Vh } = tx.svd(a, { fullMatrices: false });
+    const { U, S, Vh } = tx.linalg.svd(a, { fullMatrices: false });
     await tx.sync(U, S, Vh);
     expect(await times('ExecuteTime')).toBe(1);
-    expect(counter('xla::svd')).toBe(1);
+    expect(counter('xla::linalg.svd')).toBe(1);
     const back = (await U.mul(S).matmul(Vh).tolist()) as number[][];
     const given = ((await a.tolist()) as number[][]).flat();
     back.flat().forEach((v, i) => expect(v).toBeCloseTo(given[i]!, 4));
+  });
+
+  test('batch norm runs once, its statistics with it', async () => {
+    const norm = new tx.nn.BatchNorm1d(3);
+    const x = tx.randn([8, 3]);
+    await tx.sync(x, ...norm.parameters(), ...norm.buffers());
+    await startCounting();
+    await tx.sync(norm.forward(x));
+    expect(await times('ExecuteTime')).toBe(1);
+    expect(await norm.numBatchesTracked!.item()).toBe(1);
+    const mean = (await x.mean(0).mul(0.1).tolist()) as number[];
+    ((await norm.runningMean!.tolist()) as number[]).forEach((v, i) => expect(v).toBeCloseTo(mean[i]!, 5));
+    expect(await times('ExecuteTime')).toBe(2); // the mean of x: what was tracked was there
   });
 });

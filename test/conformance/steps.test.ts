@@ -20,7 +20,7 @@ describe('closures', () => {
     expect(done).toBe(true);
   });
 
-  test('without waiting, the loop goes on while they run', async () => {
+  test('without waiting, the loop continues while they run', async () => {
     let [done, goOn] = [false, () => {}];
     tx.afterStep(async () => {
       await new Promise<void>((resolve) => (goOn = resolve));
@@ -34,7 +34,7 @@ describe('closures', () => {
     expect(done).toBe(true);
   });
 
-  test('what one throws is thrown by whoever waits for it', async () => {
+  test('what one throws is thrown where it is awaited', async () => {
     let ran = false;
     tx.afterStep(() => {
       ran = true;
@@ -132,7 +132,7 @@ describe('gradients of many micro-batches', () => {
 
   test('accumulate over nothing is an error', () => {
     expect(() => tx.accumulate([], () => w.sum())).toThrow(
-      'accumulate: microBatches holds no tensor: there is nothing to go through',
+      'accumulate: microBatches contains no tensor: pass at least one',
     );
   });
 
@@ -165,7 +165,7 @@ describe('devices', () => {
       expect(tx.chooseDevice()).toEqual({ device, why: `PJRT_DEVICE=${name}` });
     }
     vi.stubEnv('PJRT_DEVICE', 'NEURON');
-    expect(() => tx.chooseDevice()).toThrow('PJRT_DEVICE=NEURON is not a device: use CPU, CUDA or TPU');
+    expect(() => tx.chooseDevice()).toThrow('PJRT_DEVICE=NEURON is not a device: use CPU, CUDA, TPU or MPS');
     vi.stubEnv('PJRT_DEVICE', '');
   });
 });

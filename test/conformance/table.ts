@@ -7,7 +7,6 @@ export const COMMIT = '41398bfff334fc8d3b1c00be6ea8cc5411f6d6bf';
 export const STATES = {
   same: 'the same behaviour',
   differs: 'another behaviour, on purpose',
-  waits: 'for a part that is not here yet',
   absent: 'about something that does not exist here',
 } as const;
 export type State = keyof typeof STATES;
@@ -19,7 +18,7 @@ export interface Row {
   readonly state: State;
   /** Our test: its file under test/, without .test.ts, and its name. */
   readonly ours?: readonly [file: string, name: string];
-  /** What differs, what is waited for, or why there is nothing. */
+  /** What differs, or why there is nothing. */
   readonly note?: string;
 }
 export interface Theirs {
@@ -43,14 +42,13 @@ const differs = (test: string, behaviour: string, ours: string, note: string): R
   state: 'differs',
   note,
 });
-const waits = (test: string, behaviour: string, note: string): Row => ({ test, behaviour, state: 'waits', note });
 const absent = (test: string, behaviour: string, note: string): Row => ({ test, behaviour, state: 'absent', note });
 
 const DYNAMO = 'there is no Dynamo: `compile` traces by itself';
 const EAGER = 'there is no eager mode: operations are described, and run when a value is read';
 const FALLBACK = 'no operation ever runs on the host: one that cannot be compiled is an error';
-const USER_DONATION = 'nobody marks buffers: what a step changes in place is given up, and `dispose()` frees the rest';
-const SPMD = 'sharding';
+const USER_DONATION =
+  'buffers are not marked: what a step changes in place is given up, and `dispose()` frees the rest';
 
 export const table: readonly Theirs[] = [
   {
@@ -82,10 +80,10 @@ export const table: readonly Theirs[] = [
         'With PT_XLA_DEBUG alone, both are told.',
         'debug: 2, and PT_XLA_DEBUG alone, tell of both',
       ),
-      waits(
+      absent(
         'test_step_trace',
         'Leaving a traced step of the profiler ends a step, and the cause says so.',
-        'the profiler',
+        'there is no profiler with regions that end a step',
       ),
       absent('test_dynamo', 'A program of Dynamo has causes of its own.', DYNAMO),
       same(
@@ -109,7 +107,11 @@ export const table: readonly Theirs[] = [
         'Ten equal batches: one compilation and ten executions, all of one hash.',
         'debug: the same again: one compilation, and an execution each time, all of one hash',
       ),
-      waits('test_parallel_loader', 'A loader that ends a step is its cause.', 'the data loader'),
+      same(
+        'test_parallel_loader',
+        'A loader that ends a step is its cause.',
+        'debug: a loader that ends a step with each batch is the cause',
+      ),
       differs(
         'test_parallel_loader',
         'A number in the code is an input of the graph: 2 inputs.',
@@ -450,8 +452,16 @@ export const table: readonly Theirs[] = [
         './second-run: two processes at once compile each program once',
         'they share one folder: one compiles, the others wait and load',
       ),
-      waits('test_persistent_cache (spmd_replicated)', 'The same under SPMD with replicated tensors.', SPMD),
-      waits('test_persistent_cache (spmd_sharded)', 'The same under SPMD with sharded tensors.', SPMD),
+      same(
+        'test_persistent_cache (spmd_replicated)',
+        'The same under SPMD with replicated tensors.',
+        './slow/spmd-models: a second process compiles nothing; another order of devices is another program',
+      ),
+      same(
+        'test_persistent_cache (spmd_sharded)',
+        'The same under SPMD with sharded tensors.',
+        './slow/spmd-models: a second process compiles nothing; another order of devices is another program',
+      ),
       same(
         'test_replicated_spmd_hash',
         'A program for several devices is another than for one.',
@@ -632,7 +642,11 @@ export const table: readonly Theirs[] = [
         'The results of one operation come from one execution, and the operation is counted.',
         'graphs: an operation with several results runs once for all of them',
       ),
-      waits('test_batch_norm_execute_once', 'Batch norm with its statistics is one execution.', 'nn'),
+      same(
+        'test_batch_norm_execute_once',
+        'Batch norm with its statistics is one execution.',
+        'graphs: batch norm runs once, its statistics with it',
+      ),
     ],
   },
   {
@@ -646,13 +660,13 @@ export const table: readonly Theirs[] = [
       ),
       same(
         'test_asynchronous',
-        'A closure can run while the loop goes on.',
-        'steps: without waiting, the loop goes on while they run',
+        'A closure can run while the loop continues.',
+        'steps: without waiting, the loop continues while they run',
       ),
       same(
         'test_synchronous_exception',
         'What a closure throws is thrown by the sync.',
-        'steps: what one throws is thrown by whoever waits for it',
+        'steps: what one throws is thrown where it is awaited',
       ),
       same(
         'test_asynchronous_exception',
@@ -716,7 +730,7 @@ export const table: readonly Theirs[] = [
       same(
         'test_with_carried_tensors',
         'Random numbers differ from pass to pass.',
-        './accumulate: with dropout: each micro-batch draws anew, and the generator goes on as after the loop',
+        './accumulate: with dropout: each micro-batch draws anew, and the generator continues as after the loop',
       ),
       absent(
         'test_with_carried_tensors',
@@ -738,8 +752,16 @@ export const table: readonly Theirs[] = [
   {
     file: 'test/spmd/test_xla_sharding.py',
     rows: [
-      waits('test_execute_replicated_metrics', 'A run on several devices is measured as one.', SPMD),
-      waits('test_sharded_tensor_aliasing', 'A sharded tensor that is changed is given up.', SPMD),
+      same(
+        'test_execute_replicated_metrics',
+        'A run on several devices is measured as one.',
+        './spmd/split-programs: a run on eight devices is one sample of ExecuteReplicatedTime',
+      ),
+      same(
+        'test_sharded_tensor_aliasing',
+        'A sharded tensor that is changed is given up.',
+        './spmd/split-programs: a step donates all parts; what someone still sees is copied',
+      ),
     ],
   },
 ];

@@ -68,13 +68,13 @@ describe('stacking', () => {
     );
     await fails(
       [{ x: 'a' }, { x: 1 }],
-      "the item's leaf .x is a text in some items of the batch and numbers in others",
+      "the item's leaf .x is a string in some items of the batch and a number in others",
     );
     await fails(
       [{ x: new Map() }],
-      'item 0 of the batch, at .x is a Map: it must be numbers, typed arrays, tensors or texts',
+      'item 0 of the batch, at .x is a Map: it must be numbers, typed arrays, tensors or strings',
     );
-    await fails([], 'a batch without items');
+    await fails([], 'the batch has no items');
   });
 });
 
@@ -126,7 +126,7 @@ describe('buckets', () => {
   test('what is too long is an error, or cut off', async () => {
     const long = [Int32Array.from([1, 2, 3, 4, 5])];
     await expect(bucketCollate({ buckets: [2, 4] })(long)).rejects.toThrow(
-      "bucketCollate: item 0 of the batch has 5 elements, more than 4: pass { tooLong: 'truncate' } to cut it off, or a larger bucket",
+      "bucketCollate: item 0 of the batch has 5 elements, more than 4: pass { tooLong: 'truncate' }, or a larger bucket",
     );
     expect(await bucketCollate({ multiple: 4, maxLength: 4, tooLong: 'truncate' })(long)).toMatchObject({
       values: { shape: [1, 4], data: Int32Array.of(1, 2, 3, 4) },
@@ -167,7 +167,7 @@ describe('packing', () => {
 
   test('documents longer than a row; labels of their own', async () => {
     await expect(collect(packSequences(documents, { length: 4 }))).rejects.toThrow(
-      "a document has 5 tokens, a row 4: pass { tooLong: 'split' } or 'truncate', or longer rows",
+      "a document has 5 tokens, but a row has 4: pass { tooLong: 'split' } or 'truncate', or longer rows",
     );
     const tokens = (tooLong: 'split' | 'truncate') => collect(packSequences([[1, 2, 3, 4, 5]], { length: 3, tooLong }));
     expect((await tokens('split')).map((r) => [...r.inputIds])).toEqual([
@@ -195,12 +195,12 @@ describe('packing', () => {
 test('bucketCollate takes no names that it adds, and no place that is a text here and a number there', async () => {
   const collate = bucketCollate({ multiple: 4 });
   await expect(collate([{ ids: [1, 2], mask: [1, 0] }])).rejects.toThrow(
-    'the items have mask of their own, which it adds',
+    'the items have a field mask, which bucketCollate adds',
   );
   await expect(
     collate([
       { id: 'a', ids: [1, 2] },
       { id: 7, ids: [1] },
     ]),
-  ).rejects.toThrow('.id is a text in some items and a number in others');
+  ).rejects.toThrow('.id is a string in some items and a number in others');
 });

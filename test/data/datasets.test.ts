@@ -29,14 +29,14 @@ describe('datasets', () => {
     expect(() => new TensorDataset(tx.ones([2]), tx.ones([3]))).toThrow(
       'TensorDataset: the tensors differ in length: f32[2] and f32[3]',
     );
-    await expect(d.get(3)).rejects.toThrow('there is no item 3: the dataset has items 0 to 2');
+    await expect(d.get(3)).rejects.toThrow('item 3 is out of range: the dataset has items 0 to 2');
   });
 
   test('ConcatDataset and Subset', async () => {
     const d = new ConcatDataset([numbers(2), numbers(0), numbers(3)]);
     expect(await all(d)).toEqual([0, 1, 0, 1, 2]);
     expect(await all(new Subset(d, [4, 0]))).toEqual([2, 0]);
-    expect(() => new Subset(d, [5])).toThrow('there is no item 5: the dataset has items 0 to 4');
+    expect(() => new Subset(d, [5])).toThrow('item 5 is out of range: the dataset has items 0 to 4');
   });
 
   test('randomSplit takes lengths or fractions, and gives every item once', async () => {
@@ -44,7 +44,7 @@ describe('datasets', () => {
     expect(parts.map((p) => p.length)).toEqual([9, 2]);
     expect((await Promise.all(parts.map(all))).flat().sort((a, b) => a - b)).toEqual(await all(numbers(11)));
     expect(randomSplit(numbers(5), [2, 3]).map((p) => p.length)).toEqual([2, 3]);
-    expect(() => randomSplit(numbers(5), [2, 2])).toThrow('the parts have 4 items, the dataset 5');
+    expect(() => randomSplit(numbers(5), [2, 2])).toThrow('the lengths add up to 4: they must add up to the 5 items');
   });
 });
 
@@ -94,7 +94,7 @@ describe('samplers', () => {
     expect(new Set(shares.flat()).size).toBe(10);
     expect(share(1, { shuffle: false })).toEqual([1, 4, 7, 0]); // as torch's: the first ones again
     expect(share(1, { shuffle: false, dropLast: true })).toEqual([1, 4, 7]);
-    expect(() => share(3)).toThrow('rank 3 of 3 processes: ranks are 0 to 2');
+    expect(() => share(3)).toThrow('rank is 3: for 3 processes it must be 0 to 2');
   });
 
   test('batches', () => {

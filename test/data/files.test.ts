@@ -1,7 +1,9 @@
 // Readers of files: what they give, and that what is broken is told with its place.
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import * as tx from 'tsxla';
 import { JsonlDataset, ParquetDataset, TextDataset } from 'tsxla/data';
@@ -33,13 +35,13 @@ describe('JSON Lines', () => {
 
   test('what is wrong is told with file and line', async () => {
     const a = file('a.jsonl', '{"x": 1}\n\n{"x": oops}\n');
-    await expect(collect(new JsonlDataset(a))).rejects.toThrow(`${a}:3: the line is no JSON: Unexpected token`);
+    await expect(collect(new JsonlDataset(a))).rejects.toThrow(`${a}:3: the line is not valid JSON: Unexpected token`);
     const b = file('b.jsonl', Uint8Array.of(0x31, 0x0a, 0x22, 0xff, 0x22));
     await refuses(new JsonlDataset(b), `${b}:2: the line is not UTF-8`);
     const c = file('c.jsonl', `1\n"${'x'.repeat(100)}"\n`);
     await refuses(
       new JsonlDataset(c, { maxBytes: 50 }),
-      `${c}:2: the line is longer than 50 B: pass a larger { maxBytes }, if it is right`,
+      `${c}:2: the line is longer than 50 B: pass a larger { maxBytes } if that is intended`,
     );
     const d = file('d.jsonl.gz', gzipSync('1\n2\n'.repeat(1000)).subarray(0, 12));
     await refuses(new JsonlDataset(d), `cannot read ${d}: unexpected end of file`);
@@ -48,7 +50,7 @@ describe('JSON Lines', () => {
 
   test('an empty dataset is an error that says so', async () => {
     const a = file('a.jsonl', '\n\n');
-    await refuses(new JsonlDataset([a, a]), `JsonlDataset: the dataset is empty: there is nothing in ${a}, ${a}`);
+    await refuses(new JsonlDataset([a, a]), `JsonlDataset: the dataset is empty: no items in ${a}, ${a}`);
     expect(() => new JsonlDataset([])).toThrow('JsonlDataset: the list of files is empty');
   });
 });
@@ -89,7 +91,7 @@ describe('Parquet', () => {
       `${good} has no column 'txt': it has id, text, score, tokens`,
     );
     const empty = goldenPath('parquet/empty.parquet');
-    await refuses(new ParquetDataset(empty), `ParquetDataset: the dataset is empty: there is no row in ${empty}`);
+    await refuses(new ParquetDataset(empty), `ParquetDataset: the dataset is empty: no rows in ${empty}`);
     const other = file('x.parquet', '{"a": 1}\n');
     await refuses(
       new ParquetDataset(other),
@@ -104,6 +106,15 @@ test('a Parquet file that takes forever to decode is given up, and the next one 
   const endless = new ParquetDataset(goldenPath('parquet/endless.parquet'), { timeoutSeconds: 1 });
   await refuses(endless, /endless.parquet(: its rows from 0 on were not decoded in 1 s| is no whole Parquet file)/);
   expect(await collect(new ParquetDataset(goldenPath('parquet/zstd.parquet')))).toHaveLength(100);
+});
+
+test('a program that leaves a Parquet file half-way can end', async () => {
+  const code = `import { ParquetDataset } from 'tsxla/data';
+    const rows = new ParquetDataset(process.argv[1]).read(0)[Symbol.asyncIterator]();
+    console.log((await rows.next()).value.item.text);`;
+  const args = ['--input-type=module', '-e', code, goldenPath('parquet/zstd.parquet')];
+  const options = { cwd: path.join(import.meta.dirname, '../..'), timeout: 120_000 };
+  expect((await promisify(execFile)(process.execPath, args, options)).stdout).toBe('row 0\n');
 });
 
 test('a Parquet file with a run of a thousand million values ends no process', async () => {

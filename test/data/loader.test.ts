@@ -66,7 +66,7 @@ describe('batches', () => {
     new DataLoader(vectors(10), { batchSize: 4, dropLast: true });
     expect(write).not.toHaveBeenCalled();
     new DataLoader(vectors(10), { batchSize: 4 });
-    expect(write.mock.calls.join()).toContain('the last 2 of 10 items do not fill a batch of 4 and are left out');
+    expect(write.mock.calls.join()).toContain('the last 2 of 10 items do not fill a batch of 4 and are dropped');
     write.mockRestore();
   });
 
@@ -86,7 +86,7 @@ describe('batches', () => {
 
   test('a dtype that changes from batch to batch is told, not compiled', async () => {
     await expect(all(new DataLoader([1, 2, 2.5, 3], { batchSize: 2 }))).rejects.toThrow(
-      "DataLoader: the batch was i64 and is f32 now: give typed arrays, or a dtype (collate: stackCollate({ dtype: { '': 'f32' } }))",
+      "DataLoader: the batch was i64 and is now f32: use typed arrays, or pass a dtype (collate: stackCollate({ dtype: { '': 'f32' } }))",
     );
     const collate = stackCollate({ dtype: 'f32' });
     expect(await all(new DataLoader([1, 2, 2.5, 3], { batchSize: 2, collate }))).toHaveLength(2);
@@ -226,7 +226,7 @@ describe('errors', () => {
     expect(made({}, 5)).toThrow(
       'takes a dataset (length and get(i)), an array, or an IterableDataset, got the number 5',
     );
-    expect(made({ device: 'cuda:1' })).toThrow("there is no device cuda:1: a process computes on one, 'xla:0'");
+    expect(made({ device: 'cuda:1' })).toThrow("no device cuda:1: a process computes on one, 'xla:0'");
     expect(made({ shuffle: true, sampler: {} })).toThrow('give one of them');
   });
 });
@@ -239,7 +239,8 @@ test('MpDeviceLoader ends a step with each batch', async () => {
   const runs = count('ExecuteComputation');
   for await (const x of loader) tx.noGrad(() => w.add_(x.sum(0)));
   expect([count('MarkStep') - steps, count('ExecuteComputation') - runs]).toEqual([4, 4]);
+  expect(tx.explain().at(-1)!.cause).toBe('torch_xla.sync in parallel loader at step end');
   expect(await w.tolist()).toEqual([28, 28, 28]);
   expect(loader.epoch).toBe(1);
-  expect(() => new MpDeviceLoader(new DataLoader(items), 'cpu')).toThrow('there is no device cpu');
+  expect(() => new MpDeviceLoader(new DataLoader(items), 'cpu')).toThrow('no device cpu');
 });

@@ -83,7 +83,7 @@ test('a function cannot be sent to a thread: the error shows what to write', () 
   expect(made({ workers: (x: number) => x })).toThrow('a function cannot be sent to a thread');
   expect(made({ workers: { module: (x: number) => x } })).toThrow(advice);
   for (const o of [{ numWorkers: 2 }, { numWorkers: 2, workers: { module, count: 2 } }]) {
-    expect(made(o)).toThrow('DataLoader: numWorkers is called workers.count here, beside what they do');
+    expect(made(o)).toThrow('DataLoader: use workers instead of numWorkers');
     expect(made(o)).toThrow(advice);
   }
 });

@@ -79,9 +79,9 @@ const set = (name: string, at: number, value: number) => (arrays: Map<string, Ho
 // Of 4 sequences: 16 tokens, 15 positions, 5 and 4 candidates.
 // biome-ignore format: a table
 test.each<[string, number, number, string]>([
-  ['input_ids', 2 * 16 + 3, 1e9, 'sequence 2 (6 of the cache), position 3: input_ids holds token 1000000000, and the vocabulary has 0 to 351'],
-  ['topk_idx', (15 + 14) * 5, 352, 'sequence 1 (5 of the cache), position 14: topk_idx holds token 352, and the vocabulary has 0 to 351'],
-  ['rand_idx', 0, -1, 'sequence 0 (4 of the cache), position 0: rand_idx holds token -1, and the vocabulary has 0 to 351'],
+  ['input_ids', 2 * 16 + 3, 1e9, 'sequence 2 (6 of the cache), position 3: input_ids holds token 1000000000, but the vocabulary has 0 to 351'],
+  ['topk_idx', (15 + 14) * 5, 352, 'sequence 1 (5 of the cache), position 14: topk_idx holds token 352, but the vocabulary has 0 to 351'],
+  ['rand_idx', 0, -1, 'sequence 0 (4 of the cache), position 0: rand_idx holds token -1, but the vocabulary has 0 to 351'],
   ['loss_mask', 5, 2, 'sequence 0 (4 of the cache), position 5: loss_mask holds 2: a mask is 0 or 1'],
   ['attention_mask', 5, 255, 'sequence 0 (4 of the cache), position 5: attention_mask holds 255: a mask is 0 or 1'],
   ['topk_logits', 3 * 75 + 6, Number.NaN, "sequence 3 (7 of the cache), position 1: topk_logits holds NaN: the teacher's logits must be finite: make the cache again with f32 storage (--logits f32)"],
@@ -125,7 +125,7 @@ test('notes and manifests that are not as they should be are named with what was
   await refuses(note('{"first": "4", "after": null}'), '"first" is "4": expected a whole number of at least 0');
   await refuses(
     note('{"first": 5, "after": null}'),
-    'shard-00001.safetensors begins with sequence 5 of the cache, and those before it have 4',
+    'shard-00001.safetensors begins with sequence 5 of the cache, but the shards before it have 4',
   );
   await refuses(
     note('{"first": 4, "after": null, "crc32": [1, 2, 3, 4]}'),
@@ -170,7 +170,7 @@ test('a logit that f16 cannot hold ends the run: the shards before are kept, and
   const folder = newFolder();
   await expect(writeKDCache(folder, { ...options, teacher, logits: 'f16' })).rejects.toThrow(
     new RegExp(
-      `^kd-cache: sequence ${worst}, position \\d+: topk_logits is -?\\d{5}[.\\d]*, which f16 cannot hold: make the cache with --logits f32, with --overwrite`,
+      `^kd-cache: sequence ${worst}, position \\d+: topk_logits is -?\\d{5}[.\\d]*, which is too large for f16: make the cache with --logits f32, with --overwrite`,
     ),
   );
   expect(fs.readdirSync(folder).filter((n) => n.startsWith('shard-'))).toHaveLength(worst);
@@ -191,7 +191,7 @@ test("the original's: tokens are checked where meta.json has no vocab_size; chec
   fs.writeFileSync(metaFile, JSON.stringify(meta));
   await KDCacheDataset.open(folder, { expect: { vocabSize: 352 } });
   await expect(KDCacheDataset.open(folder, { expect: { vocabSize: 300 } })).rejects.toThrow(
-    `${path.join(folder, 'shard_00000.pt')}: sequence 0 (0 of the cache), position 0: rand_idx holds token 300, and the vocabulary has 0 to 299`,
+    `${path.join(folder, 'shard_00000.pt')}: sequence 0 (0 of the cache), position 0: rand_idx holds token 300, but the vocabulary has 0 to 299`,
   );
   fs.writeFileSync(metaFile, JSON.stringify({ ...meta, vocab_size: 'many' }));
   await expect(KDCacheDataset.open(folder)).rejects.toThrow(

@@ -68,13 +68,13 @@ test('shards that are missing, cut off or of something else are named', async ()
   await refuses(cut.to, /shard_00001.pt is not a torch file: /);
   const first = copy('shard_00000.pt');
   fs.rmSync(first.file);
-  await refuses(first.to, /has no shard 0: before shard_00001.pt one is missing/);
+  await refuses(first.to, /has no shard 0: one is missing before shard_00001.pt/);
   const last = copy('shard_00001.pt');
   fs.rmSync(last.file);
-  await refuses(last.to, /has 3 sequences of 5: shards are missing/);
+  await refuses(last.to, /has only 3 of 5 sequences: shards are missing/);
   const other = copy('shard_00001.pt');
   await writeTorch(other.file, new Map([['input_ids', tx.ones([2, 8], { dtype: 'i32' })]]));
-  await refuses(other.to, /shard_00001.pt has no attention_mask: it has input_ids/);
+  await refuses(other.to, /shard_00001.pt has no attention_mask; it has input_ids/);
 });
 
 test('a torch file of tensors and arrays that is written here is one', async () => {

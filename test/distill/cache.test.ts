@@ -166,7 +166,7 @@ describe('continued', () => {
     await writeKDCache(folder, loaded);
     fs.rmSync(path.join(folder, last));
     await expect(KDCacheDataset.open(folder)).rejects.toThrow(
-      new RegExp(`has \\d+ sequences of ${all.length}: shards are missing`),
+      new RegExp(`has only \\d+ of ${all.length} sequences: shards are missing`),
     );
     expect(fs.readdirSync(folder).filter((n) => n.endsWith('.tmp') || n.endsWith('.lock'))).toEqual([]);
   });

@@ -21,7 +21,7 @@ const kd =
     ({ ...distill.kdLoss(h, w, from, { mask, ...options }) }) satisfies Losses;
 const CASES: readonly (readonly [what: string, name: string, (h: tx.Tensor, w: tx.Tensor) => Losses])[] = [
   [
-    'kdSoftCe, as in spec 000',
+    'kdSoftCe, as in the original',
     'softCe',
     (h, w) => ({ loss: distill.kdSoftCe(h.matmul(w.T), teacher.hidden.matmul(teacher.head.T), 2) }),
   ],
@@ -112,15 +112,15 @@ test('mistakes are told', () => {
   expect(wrong({ compute: 'gather', hardFull: 1 })).toThrow('kdLoss: hardFull needs the whole vocabulary');
   expect(wrong({}, { ...topk, randIdx: candidates.randIdx })).toThrow('kdLoss: randLogits is missing');
   expect(wrong({}, { ...topk, topkIdx: topk.topkLogits })).toThrow(
-    'kdLoss: topkIdx is f64[2, 5, 4]: tokens are integers',
+    'kdLoss: topkIdx is f64[2, 5, 4]: tokens must be integers',
   );
   expect(wrong({ mask: tx.ones([2, 6]) })).toThrow(
     'take hidden.narrow(1, 0, L - 1), and of masks and labels all but the first',
   );
   expect(() => distill.kdLoss(h, w.T, topk)).toThrow(
-    'kdLoss: takes hidden states [..., D] and a head [V, D], got f64[2, 5, 6]',
+    'kdLoss: expected hidden states [..., D] and a head [V, D], got f64[2, 5, 6]',
   );
   expect(() =>
     distill.liveKdLoss(h, w, { ...teacher, head: tx.ones([8, 12], { dtype: 'f64' }) }, given('labels')),
-  ).toThrow('the student has 30 tokens, the teacher 8: they need one vocabulary');
+  ).toThrow('the student has a vocabulary of 30 tokens, the teacher of 8: they must be equal');
 });

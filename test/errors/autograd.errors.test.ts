@@ -11,26 +11,30 @@ const cases: readonly [name: string, run: () => unknown, text: string | RegExp][
   [
     'nothing wants a gradient',
     () => tx.ones([]).mul(2).backward(),
-    'backward: nothing that wants a gradient leads to this f32[]: call requiresGrad_() on what should have one',
+    'backward: this f32[] depends on no tensor that requires a gradient: call requiresGrad_() on one',
   ],
   [
     'several elements',
     () => x.mul(2).backward(),
     'backward: f32[3] has 3 elements: reduce it to one first (sum, mean), or pass its gradient',
   ],
-  ['a gradient of another type', () => x.backward(tx.ones([2])), 'backward: the gradient is f32[2], the tensor f32[3]'],
+  [
+    'a gradient of another type',
+    () => x.backward(tx.ones([2])),
+    'backward: the gradient is f32[2], but the tensor is f32[3]',
+  ],
   [
     'an op without a gradient on the way',
     () => x.gt(0).sum().backward(),
     new RegExp(
-      `^backward: no gradient reaches this i64\\[\\]: the way to it leads through compare, which has no gradient, at ${HERE}$`,
+      `^backward: no gradient reaches this i64\\[\\]: it was computed through compare, which has no gradient, at ${HERE}$`,
     ),
   ],
   [
     'detach on the way',
     () => x.detach().sum().backward(),
     new RegExp(
-      `^backward: no gradient reaches this f32\\[\\]: the way to it leads through detach\\(\\) or noGrad, at ${HERE}$`,
+      `^backward: no gradient reaches this f32\\[\\]: it was computed through detach\\(\\) or noGrad, at ${HERE}$`,
     ),
   ],
   [
@@ -41,23 +45,18 @@ const cases: readonly [name: string, run: () => unknown, text: string | RegExp][
         .sum()
         .backward(),
     new RegExp(
-      `^backward: no gradient reaches this f32\\[\\]: the way to it leads through detach\\(\\) or noGrad, at ${HERE}$`,
+      `^backward: no gradient reaches this f32\\[\\]: it was computed through detach\\(\\) or noGrad, at ${HERE}$`,
     ),
   ],
   [
     'integers want none',
     () => tx.tensor([1, 2]).requiresGrad_(),
-    'requiresGrad_: only floats have gradients, this is i64[2]',
+    'requiresGrad_: this tensor is i64[2]: only floats have gradients',
   ],
   [
     'not a leaf',
     () => x.mul(2).requiresGrad_(false),
-    'requiresGrad_: this f32[3] was computed: use detach() for its value alone',
-  ],
-  [
-    'in place on something computed',
-    () => x.mul(2).uniform_(),
-    'this f32[3] was computed from variables: change detach() of it instead',
+    'requiresGrad_: this f32[3] was computed from variables, so its requiresGrad is fixed: use detach()',
   ],
   [
     'an unused input',
@@ -67,18 +66,18 @@ const cases: readonly [name: string, run: () => unknown, text: string | RegExp][
   [
     'an input that wants none',
     () => tx.grad(x.sum(), tx.ones([2])),
-    'grad: input 0, f32[2], wants no gradient: call requiresGrad_() on it first',
+    'grad: input 0, f32[2], does not require a gradient: call requiresGrad_() on it first',
   ],
   ['too few gradients', () => tx.grad([x.sum(), one], x, { gradOutputs: [one] }), 'grad: 1 gradOutputs for 2 outputs'],
   [
     'a function of several numbers',
     () => tx.grad((y: T) => y.mul(2))(x),
-    'grad: the function gives f32[3]: it must be one floating point number (sum, mean)',
+    'grad: the function returned f32[3]: it must return one floating point number: reduce it (sum, mean)',
   ],
   [
     'a function of none',
     () => tx.grad((() => 3) as unknown as (y: T) => T)(x),
-    'grad: the function gives the number 3: it must be a tensor',
+    'grad: the function returned the number 3: it must return a tensor',
   ],
   [
     'an argument that is not there',
@@ -93,22 +92,23 @@ const cases: readonly [name: string, run: () => unknown, text: string | RegExp][
   [
     'a rule with too few gradients',
     () => tx.customVjp((a: T, _b: T) => a, { backward: (_, g) => [g] })(x, x),
-    'customVjp: backward gives 1 gradients for 2 arguments: it must be an array, one each',
+    'customVjp: backward returned 1 gradients for 2 arguments: return an array with one gradient each',
   ],
   [
     'a rule with a gradient of another type',
     () => tx.customVjp((a: T) => a.mul(2), { backward: (_, g) => [g.sum()] })(x),
-    "customVjp: the arguments' leaf [0] is f32[3] as given and f32[] in what backward gives",
+    "customVjp: the arguments' leaf [0] is f32[3] as given and f32[] in the result of backward",
   ],
   [
     'a rule that draws',
     () => tx.customVjp((a: T) => a.mul(2), { backward: (_, g) => [g.mul(tx.rand([3]))] })(x),
-    'customVjp: backward draws random numbers: draw them in forward and hand them on as residuals',
+    'customVjp: backward draws random numbers: draw them in forward and return them as residuals',
   ],
   [
     'an async function',
+    // eslint-disable-next-line tsxla/no-async-function -- the error is tested
     () => tx.noGrad(async () => 1),
-    'noGrad: the function is async: describe inside noGrad, and await the results after it',
+    'noGrad: the function is async: only describe inside noGrad, and await the results after it',
   ],
 ];
 
@@ -116,6 +116,6 @@ testMisuses(cases);
 
 test('gradcheck without floats', async () => {
   await expect(tx.gradcheck((n) => n!, [tx.tensor([1])])).rejects.toThrow(
-    'gradcheck: no input is a float: nothing has a gradient',
+    'gradcheck: no input is a float tensor: there is no gradient to check',
   );
 });

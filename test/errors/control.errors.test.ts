@@ -25,7 +25,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'no pair',
     () => tx.scan(((h: T) => h) as never, x4, x4),
-    'scan: f gives a Tensor: it must be a pair, [the next carry, y]',
+    'scan: f returned a Tensor: it must return a pair, [next carry, y]',
   ],
   [
     'a number as a leaf',
@@ -40,7 +40,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'a scalar to go through',
     () => tx.scan((h: T) => [h, null] as const, x4, tx.zeros([])),
-    'scan: xs is f32[]: a scalar has no elements to go through',
+    'scan: xs is f32[]: a scalar has no dimension to iterate over',
   ],
   [
     'another length',
@@ -60,7 +60,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'an async body',
     () => tx.scan((async (h: T) => [h, null]) as never, x4, x4),
-    'scan: the function is async: it only describes the computation; read results after it',
+    'scan: the function is async, but it only describes a computation: make it synchronous, and read results after it',
   ],
   [
     'a JavaScript boolean',
@@ -80,7 +80,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
         () => x4,
         () => x4,
       ),
-    'cond: pred is bool[4]: it must be one boolean, bool[]: compare it, or reduce with all or any',
+    'cond: pred is bool[4]: it must be a single boolean, bool[]: compare it, or reduce it with all() or any()',
   ],
   [
     'branches that differ',
@@ -100,7 +100,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
         (c: T) => c,
         x4,
       ),
-    'whileLoop: what condFn gives is f32[]: it must be one boolean, bool[]: compare it, or reduce with all or any',
+    'whileLoop: the result of condFn is f32[]: it must be a single boolean, bool[]: compare it, or reduce it with all() or any()',
   ],
   [
     'a condition that draws',
@@ -127,8 +127,8 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
           x,
         ),
       )(tx.ones([])),
-    'whileLoop: the number of passes is not known in advance, so there is nowhere to keep what a gradient needs: ' +
-      'use scan, or foriLoop with numbers as bounds, or detach() what goes into the loop',
+    'whileLoop: no gradient, as the number of iterations is unknown and the values it needs cannot be saved: ' +
+      'use scan, or foriLoop with numbers as bounds, or detach() the inputs of the loop',
   ],
 ];
 
@@ -144,7 +144,7 @@ test.each([
     return h.add(1);
   };
   const text =
-    `${method}() inside the body of a loop or branch, which is described now and computed later: ` +
+    `${method}() inside the body of a loop or branch, which only describes a computation: ` +
     `return ${what} from it, and read the result`;
   expect(() => tx.scan((h: T) => [body(h), null] as const, x4, null, { length: 2 })).toThrow(text);
   expect(() => tx.cond(tx.tensor(true), body, body, x4)).toThrow(text);
@@ -157,7 +157,7 @@ test('sync inside a body is refused, too', () => {
     return [h, null] as const;
   };
   expect(() => tx.scan(body, x4, null, { length: 2 })).toThrow(
-    'sync() inside the body of a loop or branch: it only describes what is computed; sync after it',
+    'sync() inside the body of a loop or branch: the body only describes a computation; call sync() after it',
   );
 });
 
@@ -176,6 +176,7 @@ test('a value that leaves the body by another way than its result', async () => 
   let stolen: T | undefined;
   tx.scan(
     (h: T, x: T) => {
+      // eslint-disable-next-line tsxla/no-escaped-tensor -- the error is tested
       stolen = h.mul(x);
       return [stolen, null] as const;
     },
@@ -183,7 +184,7 @@ test('a value that leaves the body by another way than its result', async () => 
     x4,
   );
   await expect(stolen!.item()).rejects.toThrow(
-    /^a value of the inside of a body \(made at .*control\.errors\.test\.ts:\d+\) is used outside of it: return it from the body/,
+    /^a value from inside of a body \(made at .*control\.errors\.test\.ts:\d+\) is used outside of it: return it from the body/,
   );
 });
 

@@ -31,17 +31,17 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
   [
     'a tensor',
     () => tx.tensor(tx.zeros([]) as never),
-    'tensor: data is f32[]: it takes a number, true or false, a typed array or buffer, { data, dtype, shape } or a list (for tensors there are clone, to and stack)',
+    'tensor: data is f32[]: it takes a number, true or false, a typed array or buffer, { data, dtype, shape, re, im } or a list (for tensors use clone, to or stack)',
   ],
   [
     'a number that is not exact',
     () => tx.tensor(2 ** 53),
-    'tensor: 9007199254740992 is no exact i64: use a BigInt (123n), or a float dtype',
+    'tensor: 9007199254740992 is not an exact i64: use a BigInt (123n) or a float dtype',
   ],
   [
     'NaN as an integer',
     () => tx.tensor([Number.NaN], { dtype: 'i32' }),
-    'tensor: NaN is no exact i32: use a BigInt (123n), or a float dtype',
+    'tensor: NaN is not an exact i32: use a BigInt (123n) or a float dtype',
   ],
   ['too large', () => tx.tensor([300], { dtype: 'u8' }), 'tensor: 300 does not fit u8 (0 to 255): use a larger dtype'],
   [
@@ -54,20 +54,20 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
     () => tx.tensor(new Float32Array(3), { shape: [2, 2] }),
     'tensor: 3 elements do not fit shape [2, 2]',
   ],
-  ['a dtype that is none', () => tx.zeros([2], { dtype: 'q8' as never }), 'zeros: q8 is no dtype: use one of bool'],
+  ['a dtype that is none', () => tx.zeros([2], { dtype: 'q8' as never }), 'zeros: q8 is not a dtype: use one of bool'],
   [
     'integers that want gradients',
     () => tx.tensor([1], { requiresGrad: true }),
-    'requiresGrad_: only floats have gradients, this is i64[1]',
+    'requiresGrad_: this tensor is i64[1]: only floats have gradients',
   ],
-  ['a size that is none', () => tx.ones([2, -1]), 'ones: [2, -1] is no shape: -1 is not a size'],
+  ['a size that is none', () => tx.ones([2, -1]), 'ones: [2, -1] is not a shape: -1 is not a size'],
   [
     'a shape in words',
     () => tx.zeros('2' as never),
     "zeros: shape is '2': it takes a list of numbers: write zeros(shape, { dtype, requiresGrad }), zeros(size, ...sizes) or",
   ],
   ['full', () => tx.full([2], -1, { dtype: 'u8' }), 'tensor: -1 does not fit u8 (0 to 255): use a larger dtype'],
-  ['arange that never ends', () => tx.arange(0, 5, -1), 'arange: no step of -1 leads from 0 to 5'],
+  ['arange that never ends', () => tx.arange(0, 5, -1), 'arange: a step of -1 does not lead from 0 to 5'],
   [
     'arange of nothing',
     () => (tx.arange as () => unknown)(),
@@ -77,7 +77,7 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
   [
     'fromBuffer',
     () => tx.fromBuffer(new ArrayBuffer(7), { dtype: 'f32' }),
-    'fromBuffer: 7 bytes are no whole number of f32 (4 bytes each)',
+    'fromBuffer: 7 bytes are not a whole number of f32 elements (4 bytes each)',
   ],
 ];
 test.each(cases)('%s', (_, run, text) => {

@@ -29,9 +29,9 @@ describe('an option that is not there', () => {
     ['AdamW', () => new optim.AdamW(linear.parameters(), { weight_decay: 0 }), /there is no option 'weight_decay': .* \(did you mean weightDecay\?\)$/],
     ['a learning rate', () => new optim.SGD(linear.parameters(), { learningRate: 1 }), /there is no option 'learningRate': .* \(did you mean lr\?\)$/],
     ['of a group', () => { optimizer.paramGroups[0].learningRate = 1; }, /^AdamW: there is no option 'learningRate': .* \(did you mean lr\?\)$/],
-    ['CosineLR', () => new optim.CosineLR(optimizer, { totalSteps: 9, warmupSteps: 2 }), "CosineLR: there is no option 'warmupSteps': it takes totalSteps, warmup, floor (did you mean warmup?)"],
-    ["torch's T_max", () => new optim.CosineLR(optimizer, { T_max: 9 }), "CosineLR: there is no option 'T_max': it takes totalSteps, warmup, floor (did you mean totalSteps?)"],
-    ['LinearLR', () => new optim.LinearLR(optimizer, { start_factor: 0.1 }), "LinearLR: there is no option 'start_factor': it takes startFactor, endFactor, totalIters (did you mean startFactor?)"],
+    ['CosineLR', () => new optim.CosineLR(optimizer, { totalSteps: 9, warmupSteps: 2 }), "CosineLR: there is no option 'warmupSteps': it takes totalSteps, warmup, floor, lastEpoch (did you mean warmup?)"],
+    ["torch's T_max", () => new optim.CosineLR(optimizer, { T_max: 9 }), "CosineLR: there is no option 'T_max': it takes totalSteps, warmup, floor, lastEpoch (did you mean totalSteps?)"],
+    ['LinearLR', () => new optim.LinearLR(optimizer, { start_factor: 0.1 }), "LinearLR: there is no option 'start_factor': it takes startFactor, endFactor, totalIters, lastEpoch (did you mean startFactor?)"],
     ['EMA', () => new optim.EMA(linear.parameters(), { beta: 0.9 }), "EMA: there is no option 'beta': it takes decay, warmup (did you mean decay?)"],
     ['GradScaler', () => new optim.GradScaler({ init_scale: 2 }), /^GradScaler: there is no option 'init_scale': .* \(did you mean initScale\?\)$/],
     ['clipGradNorm', () => optim.clipGradNorm([x], 1, { norm_type: 1 }), "clipGradNorm: there is no option 'norm_type': it takes normType, errorIfNonfinite (did you mean normType?)"],
@@ -47,7 +47,7 @@ describe('an option that is not there', () => {
     ['randomSplit', () => data.randomSplit([1, 2], [1, 1], { generator: 1 }), "randomSplit: there is no option 'generator': it takes seed"],
     ['DataLoader', () => new data.DataLoader([1], { batch_size: 1 }), /there is no option 'batch_size': .* \(did you mean batchSize\?\)$/],
     ['generate', () => qwen.generate([1], { max_new_tokens: 4 }), /^generate: there is no option 'max_new_tokens': .* \(did you mean maxNewTokens\?\)$/],
-    ["a model's forward", () => qwen.forward(ids, { attention_mask: ids }), "Qwen3.forward: there is no option 'attention_mask': it takes attentionMask, segmentIds, positionIds, cache (did you mean attentionMask?)"],
+    ["a model's forward", () => qwen.forward(ids, { attention_mask: ids }), "Qwen3.forward: there is no option 'attention_mask': it takes attentionMask, segmentIds, positionIds, cache, outputHiddenStates, outputAttentions, outputRouterLogits, outputRouterLoad (did you mean attentionMask?)"],
     ["a model's configuration", () => new Qwen3ForCausalLM({ ...QWEN3['0.6B'], hidden_size: 8 } as never), /^Qwen3: there is no option 'hidden_size': .* \(did you mean hiddenSize\?\)$/],
   ]);
   test('of what is asynchronous', async () => {
@@ -62,9 +62,9 @@ describe('an option that is not there', () => {
 describe('what is no options object', () => {
   // biome-ignore format: a table
   testMisuses([
-    ['a mask by place', () => mha.forward(x, x, x, x), 'MultiheadAttention.forward: a Tensor stands where its options belong: write { keyPaddingMask, attnMask, isCausal, needWeights, averageAttnWeights }, those that you need'],
-    ["a model's mask by place", () => qwen.forward(ids, ids), 'Qwen3.forward: a Tensor stands where its options belong: write { attentionMask, segmentIds, positionIds, cache }, those that you need'],
-    ['a dtype', () => autocast('f16', () => x), "autocast: the string 'f16' stands where its options belong: write { dtype, enabled }, those that you need"],
+    ['a mask of another shape by place', () => mha.forward(x, x, x, x), 'MultiheadAttention: keyPaddingMask is f32[2, 8]: it must be [2]'],
+    ["a model's mask by place", () => qwen.forward(ids, ids), 'Qwen3.forward: got a Tensor in place of its options: write { attentionMask, segmentIds, positionIds, cache, outputHiddenStates, outputAttentions, outputRouterLogits, outputRouterLoad }, those that you need'],
+    ['a dtype', () => autocast('f16', () => x), "autocast: got the string 'f16' in place of its options: write { dtype, enabled }, those that you need"],
     ['none, of autocast', () => autocast(() => x), "autocast: options come first: autocast({ dtype: 'bf16' }, () => ...)"],
     ['one too many by place', () => new nn.Linear(8, 4, true, 1), 'Linear: takes bias, got 2 arguments'],
   ]);
@@ -84,25 +84,25 @@ describe('the wrong thing in a place', () => {
     ['a model for its parameters', () => new optim.AdamW(linear), 'AdamW: the parameters are a Linear: pass model.parameters(), or a list of tensors'],
     ['a model that is a list', () => new optim.AdamW(new nn.Sequential(linear)), 'AdamW: the parameters are a Sequential: pass model.parameters(), or a list of tensors'],
     ['a model for an average', () => new optim.EMA(linear), 'EMA: the parameters are a Linear: pass model.parameters(), or a list of tensors'],
-    ['a tensor for a number', () => new optim.SGD([x.clone().requiresGrad_()], { lr: tx.tensor(0.1) }), 'SGD: lr is a Tensor: it must be 0 or more: read it first, Number(await lr.item())'],
+    ['a tensor for a number', () => new optim.SGD([x.clone().requiresGrad_()], { lr: 0.1, momentum: tx.tensor(0.1) }), 'SGD: momentum is a Tensor: it must be 0 or more: read it first, await momentum.item()'],
     ['text for a number', () => new nn.Dropout('0.5'), "Dropout: p is '0.5': a probability is between 0 and 1"],
     ['text for a count', () => new nn.Linear('8', 4), "Linear: inFeatures is '8': it must be a whole number, at least 1"],
     ['options for a number', () => optim.clipGradNorm([x], { maxNorm: 1 }), 'clipGradNorm: maxNorm is an object: it must be 0 or more: write clipGradNorm(parameters, 1)'],
-    ['a promise for a state dict', () => linear.loadStateDict(Promise.resolve(new Map())), 'loadStateDict: Linear is given a promise (await it): it must be a Map or an object'],
+    ['a promise for a state dict', () => linear.loadStateDict(Promise.resolve(new Map())), 'loadStateDict: Linear got a promise (await it): the state dict must be a Map or an object'],
     ['lists in a state dict', () => new nn.Linear(2, 1, false).loadStateDict({ weight: [[1, 2]] }), 'loadStateDict: weight is an Array: it must be a tensor (tx.tensor(...)) or { dtype, shape, data }'],
-    ['one tensor for three', () => mha.forward(x), 'MultiheadAttention.forward: key is undefined: it takes query, key and value: attention to itself is forward(x, x, x)'],
-    ['a layer for a function that makes one', () => new nn.TransformerEncoder(encoder, 2), 'TransformerEncoder: takes a function that makes a layer, got a TransformerEncoderLayer: write new TransformerEncoder(() => new TransformerEncoderLayer(...), 2)'],
+    ['one tensor for three', () => mha.forward(x), 'MultiheadAttention.forward: key is undefined: it takes query, key and value: for self-attention write forward(x, x, x)'],
+    ['a number for a layer', () => new nn.TransformerEncoder(3, 2), 'TransformerEncoder: takes a layer, or a function that makes one, got the number 3: write new TransformerEncoder(new TransformerEncoderLayer(...), 2)'],
     ['a list for a tensor', () => new nn.Parameter([1, 2]), 'nn.Parameter: takes a tensor, got an Array: write new nn.Parameter(tx.tensor(...))'],
     ['a list of modules that is called', () => new nn.ModuleList([linear]).forward(x), 'ModuleList has no forward: call its modules, for (const m of list) x = m.forward(x), or use nn.Sequential'],
     ["torch's name of a dtype", () => linear.to('bfloat16'), "Linear.to: dtype 'bfloat16' is written 'bf16'"],
-    ['a tensor as a prompt', () => qwen.generate(ids), 'generate: the prompt is a Tensor: it takes a text, a list of token ids, or a list of those: of a tensor, Array.from(await ids.data(), Number) is one'],
-    ['two fields of one name', () => new Twice().parameters(), 'Twice has fooBar and foo_bar, which are both foo_bar in state dicts: rename one of them'],
-    ['a variable that is no parameter', () => new Bare().parameters(), 'Bare.w is a tensor that wants gradients, and no parameter: wrap it in nn.Parameter, or detach() it'],
+    ['a tensor as a prompt', () => qwen.generate(ids), 'generate: the prompt is a Tensor: it must be a string, a list of token ids, or a list of those. For a tensor, pass Array.from(await ids.data(), Number)'],
+    ['two fields of one name', () => new Twice().parameters(), 'Twice: fields fooBar and foo_bar are both foo_bar in state dicts: rename one of them'],
+    ['a variable that is no parameter', () => new Bare().parameters(), 'Bare.w is a tensor that requires a gradient but is not a parameter: wrap it in nn.Parameter, or detach() it'],
   ]);
   // biome-ignore format: a table
   testMisuses([
-    ['one sequence', () => qwen.forward(tx.zeros([4], { dtype: 'i64' })), 'Qwen3: the tokens are i64[4]: it takes [B, T]: of one sequence, inputIds.unsqueeze(0)'],
-    ['a mask of another length', () => qwen.forward(ids, { attentionMask: tx.ones([1, 3]) }), 'Qwen3: attentionMask is f32[1, 3], the tokens are i64[1, 4]: their shapes must be equal'],
+    ['one sequence', () => qwen.forward(tx.zeros([4], { dtype: 'i64' })), 'Qwen3: inputIds is i64[4]: it must be [B, T]: for one sequence use inputIds.unsqueeze(0)'],
+    ['a mask of another length', () => qwen.forward(ids, { attentionMask: tx.ones([1, 3]) }), 'Qwen3: attentionMask is f32[1, 3], inputIds is i64[1, 4]: their shapes must be equal'],
   ], /kit\.errors\.test\.ts:\d+/);
   test('of what is asynchronous', async () => {
     const reads = tx.compile((x: tx.Tensor) => [x.item()] as unknown);

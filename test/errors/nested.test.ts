@@ -19,7 +19,7 @@ describe.each([
 ])('a list %s', (_, list) => {
   test('as the data of a tensor', () => {
     expect(() => tx.tensor(list)).toThrow(tx.ShapeError);
-    expect(() => tx.tensor(list)).toThrow('tensor: the nested arrays are more than 64 deep, or one holds itself');
+    expect(() => tx.tensor(list)).toThrow('tensor: arrays are nested more than 64 deep, or one contains itself');
     expect(() => tx.tensor([[1], list])).toThrow('more than 64 deep');
   });
   test('where tensors, numbers or shapes belong', () => {
@@ -30,7 +30,7 @@ describe.each([
     expect(() => tx.ones([2]).reshape(list as never)).toThrow(tx.ArgumentError);
   });
   test('as an argument of a compiled function, or an item of a batch', async () => {
-    await expect(tx.compile((x: unknown) => x)(list)).rejects.toThrow('nested more than 500 deep, or holds itself');
+    await expect(tx.compile((x: unknown) => x)(list)).rejects.toThrow('nested more than 500 deep, or contains itself');
     await expect((async () => stackCollate()([list] as never))()).rejects.toThrow('nested more than 500 deep');
   });
 });

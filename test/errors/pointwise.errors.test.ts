@@ -55,13 +55,13 @@ const cases: readonly [run: () => unknown, message: string][] = [
     () => tx.where(f(2), 1, 2),
     'where: the condition is f32[2], not booleans: compare first, and put it first: where(x.gt(0), a, b)',
   ],
-  [() => f(2).maskedFill(of('i32', 2), 0), 'maskedFill: the mask is i32[2], not booleans: compare first'],
+  [() => f(2).maskedFill(of('i32', 2), 0), 'maskedFill: the mask must be bool, got i32[2]: compare first'],
   [
     () => f(2).maskedFill(of('bool', 2), f(2)),
-    'maskedFill: the value is f32[2], not one number: use where(mask, value, x) for several',
+    'maskedFill: the value must be one number, got f32[2]: use where(mask, value, x) for several',
   ],
   [() => tx.polygamma(0.5, f(2)), 'polygamma: takes a whole number and a tensor, got 0.5: write polygamma(1, x)'],
-  [() => f(2).mvlgamma(0), 'mvlgamma: p is 0: it is a dimension, 1 or more'],
+  [() => f(2).mvlgamma(0), 'mvlgamma: p is 0: it must be a dimension, 1 or more'],
   [() => tx.positive(of('bool', 2)), 'positive: takes numbers, got bool[2]: convert it first'],
 ];
 test.each(cases)('%s', (run, message) => expect(said(run)).toBe(message));

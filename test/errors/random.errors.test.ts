@@ -7,22 +7,26 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'a seed that is no whole number',
     () => tx.manualSeed(1.5),
-    'manualSeed: the seed is 1.5: it must be a whole number of 64 bits',
+    'manualSeed: the seed is 1.5: it must be a 64-bit integer',
   ],
   [
     'a seed too large',
     () => new tx.Generator(2n ** 64n),
-    'Generator: the seed is 18446744073709551616: it must be a whole number of 64 bits',
+    'Generator: the seed is 18446744073709551616: it must be a 64-bit integer',
   ],
-  ['a state of another type', () => new tx.Generator().setState(p), 'setState: the state is u32[4], got f32[4]'],
-  ['a negative size', () => tx.randn(2, -1), 'randn: [2, -1] is no shape: -1 is not a size'],
-  ['integers from rand', () => tx.rand([2], { dtype: 'i32' }), 'rand: makes floats, not i32: use randint for integers'],
+  ['a state of another type', () => new tx.Generator().setState(p), 'setState: the state must be u32[4], got f32[4]'],
+  ['a negative size', () => tx.randn(2, -1), 'randn: [2, -1] is not a shape: -1 is not a size'],
+  [
+    'integers from rand',
+    () => tx.rand([2], { dtype: 'i32' }),
+    'rand: dtype is i32: it must be a float dtype. Use randint for integers',
+  ],
   [
     'integers like others',
     () => tx.randnLike(tx.tensor([1])),
-    'randnLike: makes floats, not i64: use randint for integers',
+    'randnLike: dtype is i64: it must be a float dtype. Use randint for integers',
   ],
-  ['an empty range', () => tx.randint(3, 3, [2]), 'randint: from 3 up to but not including 3 there is no whole number'],
+  ['an empty range', () => tx.randint(3, 3, [2]), 'randint: low 3 and high 3 must be whole numbers, with low < high'],
   [
     'a range the dtype cannot hold',
     () => tx.randint(0, 300, [2], { dtype: 'u8' }),
@@ -31,13 +35,13 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'normal without a shape',
     () => tx.normal(0, 1),
-    'normal: mean and std are numbers: say the shape, { shape: [2, 3] }',
+    'normal: mean and std are numbers: pass a shape, { shape: [2, 3] }',
   ],
   ['a negative deviation', () => tx.normal(0, -1, { shape: [2] }), 'normal: std is -1: it must not be negative'],
   [
     'integer probabilities',
     () => tx.bernoulli(tx.tensor([1])),
-    'bernoulli: probabilities are floats, got i64[1]: use float()',
+    'bernoulli: probabilities must be floats, got i64[1]: use float()',
   ],
   [
     'a permutation of fewer than none',
@@ -47,12 +51,12 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
     'more samples than there are',
     () => tx.multinomial(p, 5),
-    'multinomial: 5 different samples of 4: pass { replacement: true } or fewer',
+    'multinomial: cannot draw 5 different samples of 4: pass { replacement: true }, or draw fewer',
   ],
   [
     'integer weights',
     () => tx.multinomial(tx.tensor([1, 2]), 1),
-    'multinomial: probabilities are floats, got i64[2]: use float()',
+    'multinomial: probabilities must be floats, got i64[2]: use float()',
   ],
   ['no samples', () => tx.multinomial(p, 0), 'multinomial: numSamples is 0: it must be a whole number, at least 1'],
   [

@@ -159,8 +159,8 @@ test('an output folder is made and probed; what cannot be one is a sentence', as
     fs.writeFileSync(path.join(dir, 'x/some/file'), '');
   }
   expect(fs.readdirSync(path.join(dir, 'x'))).toEqual(['some', 'y']); // one that is new and stays empty goes
-  await expect(openOutput('')).rejects.toThrow("--output '': the name is empty: name a folder");
-  await expect(openOutput(path.join(dir, 'data.txt'), '-o')).rejects.toThrow(/^-o .*data\.txt is a file: name another/);
+  await expect(openOutput('')).rejects.toThrow("--output '': the name is empty: give a folder");
+  await expect(openOutput(path.join(dir, 'data.txt'), '-o')).rejects.toThrow(/^-o .*data\.txt is a file: give another/);
   await expect(openOutput(path.join(dir, 'data.txt/sub'))).rejects.toThrow('data.txt is a file');
   await expect(openOutput('/proc/x/y')).rejects.toThrow('--output /proc/x/y: the folder cannot be created');
   await expect(openOutput('/proc')).rejects.toThrow('--output /proc: the folder cannot be written');

@@ -4,8 +4,9 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { HostArray } from 'tsxla/io';
-import { DTYPES, type DType } from 'tsxla/pjrt';
+import type { DType } from 'tsxla/pjrt';
 import { afterAll } from 'vitest';
+import { hostArray } from '../../dist/base/dtype.js';
 
 export const golden = (name: string): string => fileURLToPath(new URL(`../golden/io/${name}`, import.meta.url));
 
@@ -24,7 +25,7 @@ export const toldAll = (arrays: ReadonlyMap<unknown, unknown>): Record<string, T
 
 /** An array of that type, with bytes that differ. */
 export function array(dtype: DType, ...shape: number[]): HostArray {
-  const data = new DTYPES[dtype].array(shape.reduce((a, b) => a * b, 1));
+  const data = hostArray({ dtype, shape });
   new Uint8Array(data.buffer).forEach((_, i, bytes) => (bytes[i] = i * 29));
   return { dtype, shape, data };
 }

@@ -1,76 +1,27 @@
 // Models of the hub, against a small hub on this machine: the official client talks to it as to the real one.
-import { createHash } from 'node:crypto';
 import fs from 'node:fs';
-import http from 'node:http';
-import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { HubError } from 'tsxla';
 import { openSharded, readAll, resolveModel, writeSharded } from 'tsxla/io';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { array, temporaryFolder, toldAll } from './files.js';
+import { isLarge, oidOf, TestHub } from './hub-server.js';
 
 const dir = temporaryFolder();
 const COMMIT = 'c'.repeat(40);
 const NAME = 'tiny/model';
 
-/** What the hub holds, what it was asked for, and how it misbehaves. */
+const hub = new TestHub();
 const files = new Map<string, Buffer>();
-let asked: string[] = [];
-let served = 0; // bytes of files
-let cutAfter = Number.POSITIVE_INFINITY; // bytes of one answer, then the connection breaks
-let lie = false;
-let status = 200;
-
-const sha = (algorithm: string, ...parts: (string | Buffer)[]) =>
-  parts.reduce((h, p) => h.update(p), createHash(algorithm)).digest('hex');
-const isLarge = (name: string) => name.endsWith('.safetensors');
-const oidOf = (name: string, b: Buffer) => (isLarge(name) ? sha('sha256', b) : sha('sha1', `blob ${b.length}\0`, b));
-
-const server = http.createServer(async (request, response) => {
-  const url = new URL(request.url!, 'http://hub');
-  const range = request.headers.range?.match(/^bytes=(\d+)-(\d+)?$/);
-  asked.push(`${url.pathname}${range && range[0] !== 'bytes=0-0' ? ` ${range[0]}` : ''}`);
-  const json = (value: unknown, code = 200) => {
-    response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(value));
-  };
-  if (status !== 200) return json({ error: 'no' }, status);
-  if (url.pathname === `/api/models/${NAME}/revision/main`) {
-    return json({ _id: '1', id: NAME, sha: COMMIT, private: false, gated: false, downloads: 0, likes: 0 });
-  }
-  if (url.pathname === `/api/models/${NAME}/tree/${COMMIT}`) {
-    const entry = ([name, b]: [string, Buffer]) => ({
-      type: 'file',
-      path: name,
-      size: b.length,
-      oid: isLarge(name) ? 'f'.repeat(40) : oidOf(name, b),
-      ...(isLarge(name) && { lfs: { oid: oidOf(name, b), size: b.length, pointerSize: 134 } }),
-    });
-    return json([...files].map(entry));
-  }
-  const name = url.pathname.match(new RegExp(`^/${NAME}/resolve/${COMMIT}/(.*)$`))?.[1];
-  const whole = name && files.get(name);
-  if (!whole) return json({ error: 'Repository not found' }, 404);
-  const [start, end] = range ? [Number(range[1]), Number(range[2] ?? whole.length - 1) + 1] : [0, whole.length];
-  const body = Buffer.from(whole.subarray(start, end));
-  if (lie) body[0]! ^= 1;
-  response.writeHead(range ? 206 : 200, {
-    'content-length': body.length,
-    etag: `"${oidOf(name, whole)}"`,
-    ...(range && { 'content-range': `bytes ${start}-${end - 1}/${whole.length}` }),
-  });
-  const sent = body.subarray(0, cutAfter);
-  if (range?.[0] !== 'bytes=0-0') served += sent.length;
-  if (sent.length === body.length) return response.end(body);
-  response.write(sent, () => setTimeout(() => response.destroy(), 50));
-});
+hub.repos.set(NAME, { commits: { [COMMIT]: files }, refs: { main: COMMIT } });
 
 const model = new Map([['a', array('u8', 300_000)], ['b', array('f32', 100_000)]]); // biome-ignore format: short
 let [cache, folder] = ['', ''];
 let run = 0;
 
 beforeAll(async () => {
-  await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));
-  vi.stubEnv('HF_ENDPOINT', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  await hub.start();
+  vi.stubEnv('HF_ENDPOINT', hub.address);
   const source = path.join(dir, 'source');
   await writeSharded(source, model, { maxShardBytes: 350_000 });
   for (const name of fs.readdirSync(source)) files.set(name, fs.readFileSync(path.join(source, name)));
@@ -81,8 +32,7 @@ beforeAll(async () => {
   files.set('../outside.json', Buffer.from('{}'));
 });
 afterAll(() => {
-  server.closeAllConnections();
-  server.close();
+  hub.stop();
   vi.unstubAllEnvs();
 });
 beforeEach(() => {
@@ -92,7 +42,7 @@ beforeEach(() => {
   vi.stubEnv('HF_HUB_OFFLINE', '');
   cache = path.join(process.env['HF_HOME']!, 'hub');
   folder = path.join(cache, 'models--tiny--model');
-  [asked, served, cutAfter, lie, status] = [[], 0, Number.POSITIVE_INFINITY, false, 200];
+  hub.reset();
 });
 
 const expectModel = async (found: string) =>
@@ -117,23 +67,23 @@ test("a name is fetched once, into the layout of Python's client", async () => {
   );
   await expectModel(found);
   expect(incomplete()).toEqual([]);
-  const before = asked.length;
+  const before = hub.asked.length;
   expect(await resolveModel(NAME)).toBe(found);
   expect(await resolveModel(NAME, { revision: COMMIT, offline: true })).toBe(found);
-  expect(asked.length).toBe(before); // the cache answers alone
+  expect(hub.asked.length).toBe(before); // the cache answers alone
   await resolveModel(NAME, { refresh: true });
-  expect(asked.length).toBe(before + 2); // the commit and its list: nothing is fetched again
+  expect(hub.asked.length).toBe(before + 2); // the commit and its list: nothing is fetched again
 });
 
 test('a connection that breaks is taken up where it broke', async () => {
-  cutAfter = 100_000;
+  hub.cutAfter = 100_000;
   await expectModel(await resolveModel(NAME));
-  expect(asked.filter((a) => a.includes('00001-of') && a.includes('bytes=')).map((a) => a.split(' ')[1])).toEqual([
+  expect(hub.asked.filter((a) => a.includes('00001-of') && a.includes('bytes=')).map((a) => a.split(' ')[1])).toEqual([
     'bytes=100000-300103',
     'bytes=200000-300103',
     'bytes=300000-300103',
   ]);
-  expect(served).toBe([...files].reduce((n, [f, b]) => n + (/^R|^\./.test(f) ? 0 : b.length), 0)); // each byte once
+  expect(hub.served).toBe([...files].reduce((n, [f, b]) => n + (/^R|^\./.test(f) ? 0 : b.length), 0)); // each byte once
 });
 
 test('what was fetched before a stop is kept, and the next run goes on from there', async () => {
@@ -144,7 +94,7 @@ test('what was fetched before a stop is kept, and the next run goes on from ther
     seen.push(total);
     if (done > 100_000) stop.abort();
   };
-  cutAfter = 150_000; // so that the whole file is not there before the stop
+  hub.cutAfter = 150_000; // so that the whole file is not there before the stop
   const stopped = await resolveModel(NAME, { signal: stop.signal, onProgress }).catch((e) => e);
   expect(stopped).toBeInstanceOf(HubError);
   expect(stopped.message).toMatch(
@@ -156,29 +106,29 @@ test('what was fetched before a stop is kept, and the next run goes on from ther
   expect(kept).toBeGreaterThan(100_000);
 
   await expect(resolveModel(NAME, { offline: true })).rejects.toThrow(
-    /tiny\/model is not whole in the cache \(.*\): config\.json, model-00002-of-00002\.safetensors missing, and nothing is fetched offline/,
+    /tiny\/model is not whole in the cache \(.*\): config\.json, model-00002-of-00002\.safetensors missing, and nothing is downloaded offline/,
   );
-  [asked, served, cutAfter] = [[], 0, Number.POSITIVE_INFINITY];
+  hub.reset();
   await expectModel(await resolveModel(NAME));
-  expect(asked.filter((a) => a.includes('bytes='))).toEqual([
+  expect(hub.asked.filter((a) => a.includes('bytes='))).toEqual([
     `/tiny/model/resolve/${COMMIT}/model-00002-of-00002.safetensors bytes=${kept}-400103`,
   ]);
-  expect(served).toBeLessThan(largeBytes() - 300_104 - kept + 1000);
+  expect(hub.served).toBeLessThan(largeBytes() - 300_104 - kept + 1000);
 });
 
 test('several at once: one fetches, the others find it there', async () => {
   const found = await Promise.all([1, 2, 3].map(() => resolveModel(NAME)));
   expect(new Set(found).size).toBe(1);
-  expect(served).toBeLessThan(largeBytes() + 2000);
+  expect(hub.served).toBeLessThan(largeBytes() + 2000);
 });
 
 test('bytes that are not what the hub promises are not kept', async () => {
-  lie = true;
+  hub.lie = true;
   await expect(resolveModel(NAME)).rejects.toThrow(
     /came with hash [0-9a-f]+, expected [0-9a-f]+; it was removed: try again/,
   );
   expect(incomplete()).toEqual([]);
-  lie = false;
+  hub.lie = false;
   await expectModel(await resolveModel(NAME));
 });
 
@@ -187,36 +137,39 @@ test('offline', async () => {
   const failed = await resolveModel(NAME).catch((e) => e);
   expect(failed).toBeInstanceOf(HubError);
   expect(failed.message).toBe(
-    `tiny/model is not in the cache (${folder}), and nothing is fetched offline. Unset HF_HUB_OFFLINE, or copy that folder \
+    `tiny/model is not in the cache (${folder}), and nothing is downloaded offline. Unset HF_HUB_OFFLINE, or copy that folder \
 from a machine where this was run: hf download tiny/model`,
   );
-  expect(asked).toEqual([]);
+  expect(hub.asked).toEqual([]);
 });
 
 test('a hub that says no, or is not there', async () => {
-  status = 401;
+  hub.status = 401;
   await expect(resolveModel(NAME)).rejects.toThrow(
     /cannot fetch tiny\/model: .*accept its terms at .*tiny\/model, and set HF_TOKEN/,
   );
-  status = 200;
-  await expect(resolveModel('tiny/other')).rejects.toThrow(
-    /there is no such model or revision at .*, or it is private/,
+  hub.status = 200;
+  await expect(resolveModel('tiny/other')).rejects.toThrow(/has no such model, or it is private/);
+  hub.status = 404;
+  await expect(resolveModel('tiny/other')).rejects.toThrow(/has no such model or revision, or it is private/);
+  hub.status = 200;
+  await expect(resolveModel(NAME, { revision: 'v2' })).rejects.toThrow(
+    'cannot fetch tiny/model (v2): it has no branch, tag or commit v2',
   );
-  await expect(resolveModel(NAME, { revision: 'v2' })).rejects.toThrow('cannot fetch tiny/model (v2): ');
   vi.stubEnv('HF_ENDPOINT', 'http://127.0.0.1:9');
   await expect(resolveModel(NAME)).rejects.toThrow(/cannot fetch tiny\/model: fetch failed .*: check the network/);
-  vi.stubEnv('HF_ENDPOINT', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  vi.stubEnv('HF_ENDPOINT', hub.address);
 });
 
 test('a folder is used as it is; what is neither folder nor name says so', async () => {
   expect(await resolveModel(dir)).toBe(dir);
   await expect(resolveModel('./nowhere')).rejects.toThrow(
-    './nowhere is neither a folder that is there nor a name of the hub',
+    './nowhere is neither an existing folder nor a name of the hub',
   );
-  await expect(resolveModel('a/b/c')).rejects.toThrow('neither a folder');
-  await expect(resolveModel('a/..')).rejects.toThrow('neither a folder');
+  await expect(resolveModel('a/b/c')).rejects.toThrow('neither an existing folder');
+  await expect(resolveModel('a/..')).rejects.toThrow('neither an existing folder');
   await expect(resolveModel(NAME, { revision: '../x' })).rejects.toThrow(
-    'revision ../x of tiny/model is no branch, tag or commit',
+    'revision ../x of tiny/model is not a valid branch, tag or commit',
   );
-  expect(asked).toEqual([]);
+  expect(hub.asked).toEqual([]);
 });

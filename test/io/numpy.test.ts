@@ -93,12 +93,15 @@ test('a damaged archive', async () => {
   );
 });
 
+test('complex numbers', async () => {
+  expect(await readNpy(golden('complex.npy'))).toEqual({ dtype: 'c64', shape: [2], data: Float32Array.of(1, 0, 1, 0) });
+});
+
 test('what numpy has and we have not, and the reverse', async () => {
   await expect(readNpy(golden('object.npy'))).rejects.toThrow(
     'object.npy is not a whole npy file: its elements are |O, which is none of',
   );
   await expect(readNpy(golden('records.npy'))).rejects.toThrow("its elements are [('a', '<f4'), ('b', '<i8')]");
-  await expect(readNpy(golden('complex.npy'))).rejects.toThrow('its elements are <c8');
   await expect(writeNpy(file('b.npy'), array('bf16', 2))).rejects.toThrow(
     /numpy has no bf16 .*: convert it to f32, or write safetensors/,
   );

@@ -13,7 +13,9 @@ const file = path.join(dir, 'x.safetensors');
 
 test('every dtype, scalars and empty arrays', async () => {
   const arrays = new Map(
-    Object.keys(DTYPES).map((d, i) => [`a.${d}`, array(d as DType, ...[[3, 2], [], [0, 4]][i % 3]!)]),
+    Object.keys(DTYPES)
+      .filter((d) => d !== 'c128') // which the format lacks
+      .map((d, i) => [`a.${d}`, array(d as DType, ...[[3, 2], [], [0, 4]][i % 3]!)]),
   );
   await writeSafetensors(file, arrays);
   expect(await readSafetensors(file)).toEqual(arrays);
@@ -57,8 +59,8 @@ test('a file cut short, or that is something else', async () => {
   await expect(headed({ w: { dtype: 'F32', shape: [1.5], data_offsets: [0, 6] } })).rejects.toThrow(
     'its header says of w',
   );
-  await expect(headed({ w: { dtype: 'C64', shape: [1], data_offsets: [0, 8] } })).rejects.toThrow(
-    'w: element type C64 (safetensors) is not supported',
+  await expect(headed({ w: { dtype: 'C128', shape: [1], data_offsets: [0, 16] } })).rejects.toThrow(
+    'w: element type C128 (safetensors) is not supported',
   );
   await expect(headed({ w: { dtype: 'U8', shape: [2 ** 40, 2 ** 40], data_offsets: [0, 64] } })).rejects.toThrow(
     'but has 64 bytes',
@@ -104,7 +106,7 @@ test('names that are special to JSON or to the format', async () => {
   await writeSafetensors(file, new Map([['__proto__', array('f32', 2)]]));
   expect([...(await readSafetensors(file)).keys()]).toEqual(['__proto__']);
   await expect(writeSafetensors(file, new Map([['__metadata__', array('f32', 2)]]))).rejects.toThrow(
-    'an array cannot be called __metadata__',
+    'an array cannot be named __metadata__',
   );
 });
 
@@ -138,7 +140,9 @@ test('a file is opened without reading its arrays, which are read one by one or 
     data: Float32Array.of(3, 4, 5, 6, 7, 8),
   });
   expect((await opened.readRange('half', 5, 5)).shape).toEqual([0]);
-  await expect(opened.readRange('w', 3, 5)).rejects.toThrow('readRange: rows 3 to 5 of w, f32[4, 3]: it has 0 to 4');
+  await expect(opened.readRange('w', 3, 5)).rejects.toThrow(
+    'readRange: rows 3 to 5 are out of range for w, f32[4, 3]: use 0 to 4',
+  );
   await expect(opened.readRange('b', 0, 1)).rejects.toThrow('readRange: b is a scalar (f64[]): use read');
   await expect(opened.read('v.w')).rejects.toThrow(/x\.safetensors has no array v\.w: it has 3, w, \.\.\./);
 });
@@ -215,29 +219,29 @@ test('shards that are not there, and arrays that are not in them', async () => {
     return openSharded(folder);
   };
   await expect(edit({ e: 'model-00001-of-00003.safetensors' })).rejects.toThrow(
-    'promises arrays that its shards lack: e (of model-00001-of-00003.safetensors)',
+    'lists arrays that are not in its shards: e (of model-00001-of-00003.safetensors)',
   );
   await expect(edit({ e: 'model-00004-of-00003.safetensors' })).rejects.toThrow(
     'names 4 shards, 1 of which is not there: model-00004-of-00003.safetensors',
   );
   await expect(edit({ e: '../x.safetensors' })).rejects.toThrow(
-    "says that e is in '../x.safetensors': that is not a file beside it",
+    "says that e is in '../x.safetensors', which is not a file in its folder",
   );
   await expect(edit({ e: 7 })).rejects.toThrow('says that e is in 7');
   fs.writeFileSync(index, `{"weight_map": {"e": ${'['.repeat(20_000)}${']'.repeat(20_000)}}}`); // deeper than the stack
   await expect(openSharded(folder)).rejects.toThrow('is not JSON: it is nested more than 1000 deep');
   await expect(edit({ constructor: 'model-00001-of-00003.safetensors' })).rejects.toThrow(
-    'promises arrays that its shards lack: constructor',
+    'lists arrays that are not in its shards: constructor',
   );
   const { a: _, ...fewer } = promised.weight_map;
   fs.writeFileSync(index, JSON.stringify({ weight_map: fewer }));
   expect(new Map([...(await readAll(await openSharded(folder)))].sort())).toEqual(model); // none is lost
   fs.writeFileSync(index, '{}');
-  await expect(openSharded(folder)).rejects.toThrow('is no index of shards: it has no weight_map');
+  await expect(openSharded(folder)).rejects.toThrow('is not an index of shards: it has no weight_map');
   fs.writeFileSync(index, '{');
-  await expect(openSharded(index)).rejects.toThrow('is no index of shards: ');
+  await expect(openSharded(index)).rejects.toThrow('is not an index of shards: ');
   fs.rmSync(index);
   await expect(openSharded(folder)).rejects.toThrow(
-    'holds no model: neither model.safetensors.index.json nor model.safetensors',
+    'has no model: neither model.safetensors.index.json nor model.safetensors',
   );
 });

@@ -83,7 +83,7 @@ test('a file that wants to import something is refused, and says what', async ()
 });
 
 test('what cannot be read says what to do', async () => {
-  const packed = 'packed is quint4x2[2,4], several elements a byte, which is not read here: convert it in torch first';
+  const packed = 'packed is quint4x2[2,4], several elements a byte, which is not supported: convert it in torch first';
   await expect(readTorch(golden('packed.pt'))).rejects.toThrow(packed);
   await expect(readTorch(golden('every.safetensors'))).rejects.toThrow(
     'every.safetensors is not a torch file: it is a safetensors file: read it with readSafetensors',

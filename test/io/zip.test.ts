@@ -84,7 +84,7 @@ test.each<[string, RegExp, (b: Buffer) => unknown]>([
   ['a directory elsewhere', /its directory should lie at bytes 1 to/, number32(END, 16, 1)],
   ['a directory of another size', /its directory should lie at/, number32(END, 12, 46)],
   ['a directory beyond the file', /its directory should lie at/, number32(END, 16, 0xffffffff)],
-  ['no end', /it is no zip archive, or its end record is missing/, number32(END, 0, 0)],
+  ['no end', /it is not a zip archive, or its end record is missing/, number32(END, 0, 0)],
   ['bytes behind the end', /3 bytes follow its end record/, (b) => Buffer.concat([b, Buffer.alloc(3)])],
   ['bytes in front', /its directory should lie at/, (b) => Buffer.concat([Buffer.alloc(9), b])],
   ['a part of several: number', /it is one part of a multi-disk archive/, number16(END, 4, 1)],

@@ -68,14 +68,14 @@ test('layers of a LayerStack that files have no adapters for are left as they ar
   const [first, second] = (await adapter.loraA.tolist()) as number[][][];
   expect(new Set(first!.flat())).toEqual(new Set([0]));
   expect(new Set(second!.flat()).size).toBeGreaterThan(1);
-  expect(() => lora.addLora(model, {})).toThrow('has adapters already');
+  expect(() => lora.addLora(model, {})).toThrow('already has adapters');
 });
 
 test('addLora on some layers of a LayerStack says what to do', async () => {
   const model = await load('tied', SCAN);
   const some = (name: string) => name === 'model.layers.1.mlp.up_proj';
   expect(() => lora.addLora(model, { targets: some })).toThrow(
-    'addLora: the function in targets names model.layers.1.mlp.up_proj but not model.layers.0.mlp.up_proj: the layers of a LayerStack have adapters together: name all of them, or make the model with scanLayers: false',
+    'addLora: the function in targets selects model.layers.1.mlp.up_proj but not model.layers.0.mlp.up_proj: all layers of a LayerStack get adapters together: select all of them, or create the model with scanLayers: false',
   );
 });
 
@@ -92,7 +92,7 @@ test('embeddings that are tied here but were trained apart are refused', async (
   };
   const HEAD = 'base_model.model.lm_head.weight';
   const said = expect.stringMatching(
-    /embed_tokens\.weight and lm_head\.weight were trained apart .* here they are one/,
+    /embed_tokens\.weight and lm_head\.weight were trained separately .* but are one tensor/,
   );
   await write(false, (arrays) => void arrays.delete(HEAD));
   await expect(lora.loadAdapters(await load('tied'), apart)).rejects.toMatchObject({ message: said });
@@ -109,7 +109,7 @@ test.each<[string, unknown, string]>([
   ['a rank of text', { r: '3' }, '"r" is "3": expected a whole number from 1'],
   ['no alpha', { lora_alpha: undefined }, '"lora_alpha" is missing: expected a number'],
   ['a dropout of 2', { lora_dropout: 2 }, '"lora_dropout" is 2: expected a number from 0 to below 1'],
-  ['aLoRA', { alora_invocation_tokens: [1] }, 'alora_invocation_tokens is [1]: LoRA of one rank and alpha'],
+  ['aLoRA', { alora_invocation_tokens: [1] }, 'alora_invocation_tokens is [1]: only LoRA with one rank and alpha'],
 ])('adapter_config.json: %s is an error that names the file, the key and the value', async (_, change, said) => {
   const broken = path.join(folder, 'broken');
   fs.cpSync(PEFT, broken, { recursive: true });
@@ -156,7 +156,7 @@ test('what else is trained is saved, too; layers that short names do not tell ap
 test('files that do not fit are told, before the model is changed', async () => {
   const untied = await load('untied'); // other sizes, three layers
   await expect(lora.loadAdapters(untied, PEFT)).rejects.toThrow(
-    'is not for this Qwen3ForCausalLM: model.layers.0.mlp.down_proj.lora_B is [64, 3], here [32, 3]; ',
+    'is not for this Qwen3ForCausalLM: model.layers.0.mlp.down_proj.lora_B is [64, 3], in the model [32, 3]; ',
   );
   const small = new tx.nn.Sequential(new tx.nn.Linear(4, 4));
   await expect(lora.loadAdapters(small, PEFT)).rejects.toThrow(
@@ -168,14 +168,14 @@ test('files that do not fit are told, before the model is changed', async () => 
   fs.writeFileSync(path.join(broken, 'adapter_config.json'), JSON.stringify({ ...config(PEFT), use_dora: true }));
   await expect(lora.loadAdapters(await load('tied'), broken)).rejects.toThrow('adapter_config.json: use_dora is true');
   await expect(lora.loadAdapters(small, path.join(folder, 'nowhere'))).rejects.toThrow(
-    'nowhere has no adapter_config.json: it is not a folder of adapters, nor a .safetensors or .pt file',
+    'nowhere has no adapter_config.json: give a folder of adapters, or a .safetensors or .pt file',
   );
   const doubled = await load('tied'); // of the same shapes: nothing else would show it
   lora.addLora(doubled, { rank: 3, alpha: 99, targets: config(PEFT).target_modules });
   await expect(lora.loadAdapters(doubled, PEFT)).rejects.toThrow(
-    /peft has adapters of rank 3 and alpha \d+ on .*, the model those of rank 3 and alpha 99 on .*: give it the same$/,
+    /peft has adapters of rank 3 and alpha \d+ on .*, but the model has adapters of rank 3 and alpha 99 on .*: they must be the same$/,
   );
-  await expect(lora.saveAdapters(small, folder)).rejects.toThrow('Sequential has no adapters: addLora makes them');
+  await expect(lora.saveAdapters(small, folder)).rejects.toThrow('Sequential has no adapters: add some with addLora');
   const plain = goldenPath('qwen3/tied/model.safetensors');
-  await expect(lora.loadAdapters(small, plain)).rejects.toThrow('has no adapters: none of its names ends with lora_A');
+  await expect(lora.loadAdapters(small, plain)).rejects.toThrow('has no adapters: no name ends with lora_A');
 });

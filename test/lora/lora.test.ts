@@ -47,13 +47,13 @@ test.each(FORMS)('%s: merging is what PEFT does, and unmerging gives every bit b
   await close(model.forward(ids), 'merged');
   await close(weight(), 'weight', 1e-6);
   expect(await bits(weight())).not.toBe(before);
-  expect(() => lora.mergeAdapter(model)).toThrow('this adapter is merged already: unmerge it first');
+  expect(() => lora.mergeAdapter(model)).toThrow('this adapter is already merged: unmerge it first');
   lora.unmergeAdapter(model);
   expect(await bits(weight())).toBe(before);
   lora.mergeAndUnload(model);
   expect([...model.stateDict().keys()]).toEqual(names);
   await close(model.forward(ids), 'merged');
-  expect(() => lora.mergeAdapter(model)).toThrow('Qwen3ForCausalLM has no adapters: put some on it with addLora');
+  expect(() => lora.mergeAdapter(model)).toThrow('Qwen3ForCausalLM has no adapters: add some with addLora');
 });
 
 /** Two layers of one input and one of another, as in an MLP. */
@@ -235,19 +235,19 @@ test('mistakes are told', async () => {
   expect(add({ alpha: -1 })).toThrow('LoRA: alpha is -1: it must be above 0');
   expect(add({ dropout: 1 })).toThrow('LoRA: dropout is 1: it must be at least 0 and below 1');
   expect(add({ targets: 'c_attn' })).toThrow(
-    'addLora: no layer fits c_attn: adapters go on linear layers, as model.layers.0.self_attn.q_proj, ',
+    'addLora: no layer matches c_attn: adapters need linear layers, such as model.layers.0.self_attn.q_proj, ',
   );
-  expect(add({ targets: 'self_attn' })).toThrow('addLora: self_attn is a Qwen3Attention: adapters go on linear layers');
+  expect(add({ targets: 'self_attn' })).toThrow('addLora: self_attn is a Qwen3Attention: adapters need linear layers');
   expect(add({ targets: 'layers.1.mlp.up_proj' }, stacked)).toThrow(
-    'names model.layers.1.mlp.up_proj but not model.layers.0.mlp.up_proj: the layers of a LayerStack have adapters together',
+    'selects model.layers.1.mlp.up_proj but not model.layers.0.mlp.up_proj: all layers of a LayerStack get adapters together',
   );
   expect(add({ targets: '0', trainLmHead: true }, new nn.Sequential(new nn.Linear(2, 2)))).toThrow(
     'addLora: trainLmHead: Sequential has no such layer',
   );
   expect(model.parameters().every((p) => p.requiresGrad)).toBe(true); // nothing was changed
   lora.addLora(model, { targets: 'lm_head' });
-  expect(add({})).toThrow('addLora: Qwen3ForCausalLM has adapters already: mergeAndUnload them first');
+  expect(add({})).toThrow('addLora: Qwen3ForCausalLM already has adapters: call mergeAndUnload first');
   expect(() => lora.mergeAdapter(model)).toThrow(
-    'the weight of lm_head is model.embed_tokens.weight and lm_head.weight: an adapter cannot be merged into one of them alone',
+    'model.embed_tokens.weight and lm_head.weight share the weight of lm_head: an adapter cannot be merged into only one of them',
   );
 });

@@ -12,21 +12,34 @@ import { facts, folderOf } from './support.js';
 const [model, prompt] = [folderOf('tied'), facts.tied.prompts[0]!];
 
 test('the tokens of transformers as JSON, with what they took', async () => {
-  const { stdout, status } = await tsxla([
-    'generate',
-    '--model',
-    model,
-    '--tokens',
-    prompt.join(),
-    '--greedy',
-    '--json',
-    '-n',
-    '5',
-  ]);
+  const args = ['generate', '--model', model, '--tokens', prompt.join(), '--greedy', '--json', '-n', '5'];
+  const { stdout, stderr, status } = await tsxla(args, { PT_XLA_DEBUG: '1' });
   expect(status).toBe(0);
+  expect(stderr).toContain('Graph Name: prefill');
+  expect(stderr).not.toMatch(/commander|unknown/); // there is no code of the user's to point at
   const printed = JSON.parse(stdout);
   expect(printed).toMatchObject({ tokens: facts.tied.greedy[0]!.slice(0, 5), finishReason: 'length' });
   expect(printed.timings).toMatchObject({ promptTokens: prompt.length, newTokens: 5 });
+});
+
+test('beams and an assistant', async () => {
+  const args = ['generate', '--model', model, '--tokens', prompt.join(), '--json', '-n', '4'];
+  const beams = await tsxla([
+    ...args,
+    '--num-beams',
+    '3',
+    '--num-return-sequences',
+    '2',
+    '--no-repeat-ngram-size',
+    '2',
+  ]);
+  const { sequences } = JSON.parse(beams.stdout);
+  expect(sequences.map((s: { tokens: number[] }) => s.tokens.length)).toEqual([4, 4]);
+  expect(sequences[0].score).toBeGreaterThanOrEqual(sequences[1].score);
+  const assisted = await tsxla([...args, '--greedy', '--assistant', model, '--num-assistant-tokens', '2']);
+  const printed = JSON.parse(assisted.stdout);
+  expect(printed.tokens).toEqual(facts.tied.greedy[0]!.slice(0, 4));
+  expect(printed.timings.checks).toBeGreaterThan(0);
 });
 
 test('a question that is piped in is answered, and the speed is told', async () => {
@@ -45,26 +58,27 @@ test('a question that is piped in is answered, and the speed is told', async () 
   );
 });
 
-const other = fs.mkdtempSync(path.join(os.tmpdir(), 'llama-'));
-fs.writeFileSync(path.join(other, 'config.json'), '{"model_type": "llama"}');
+const other = fs.mkdtempSync(path.join(os.tmpdir(), 'mamba-'));
+fs.writeFileSync(path.join(other, 'config.json'), '{"model_type": "mamba"}');
 test.each([
-  [
-    'a folder that is not there',
-    ['/nowhere/at/all', '--prompt', 'x'],
-    '/nowhere/at/all is neither a folder that is there',
-  ],
-  ['another architecture', [other, '--prompt', 'x'], 'another architecture: llama'],
+  ['a folder that is not there', ['/nowhere/at/all', '--prompt', 'x'], '/nowhere/at/all is neither an existing folder'],
+  ['another architecture', [other, '--prompt', 'x'], 'the architecture mamba is not supported; supported are '],
   [
     'a token out of range',
     [model, '--tokens', '1,352'],
-    'token 352 of prompt 0 is out of range: the model has 0 to 351',
+    "token 352 of prompt 0 is out of range: the model's tokens are 0 to 351",
   ],
   [
     'a prompt that is too long',
     [model, '--prompt', 'x '.repeat(300)],
-    'tokens leaves no room: the model has 256 positions',
+    'tokens, which leaves no room for new ones: the model has 256 positions',
   ],
   ['an option out of range', [model, '--prompt', 'x', '--top-p', '2'], 'topP is 2: it must be above 0 and at most 1'],
+  [
+    'beams that are drawn',
+    [model, '--prompt', 'x', '--num-beams', '2', '--temperature', '1'],
+    'numBeams is 2, but beam search does not sample',
+  ],
   ['no number', [model, '--prompt', 'x', '--top-k', 'many'], "'many' is invalid. not a number"],
 ])('%s is a sentence', async (_, args, said) => {
   const { status, stderr, stdout } = await tsxla(['generate', '--model', ...args]);

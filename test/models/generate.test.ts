@@ -1,6 +1,6 @@
 // Generating: tokens identical to transformers', one program for each size of prompts and one for all further tokens.
 import * as tx from 'tsxla';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { collectGarbage } from '../../dist/runtime/memory.js';
 import { goldenPath } from '../support.js';
 import { camel, facts, given, load, numbers, relativeError } from './support.js';
@@ -158,6 +158,16 @@ test('tokens that are ruled out, with -Infinity or a very small number, do not b
   }
 });
 
+test.each<[string, tx.models.GenerateOptions, string]>([
+  ['a temperature below 0', { temperature: -1 }, 'temperature is -1: it must not be negative'],
+  ['a temperature that is none', { temperature: Number.NaN }, 'temperature is NaN: it must not be negative'],
+  ['one that would not be used', { temperature: -1, doSample: false }, 'temperature is -1: it must not be negative'],
+  ['a text where a token belongs', { eosTokenIds: ['2'] as never }, "eosTokenIds is '2': it must be a whole number"],
+])('refused: %s', async (_, options, why) => {
+  const model = await load('tied');
+  expect(() => model.generate([5, 6], options)).toThrow(`generate: ${why}`);
+});
+
 test('a temperature has its effect, whatever the folder says of sampling', async () => {
   const model = await tx.models.Qwen3ForCausalLM.fromPretrained(goldenPath('qwen3/untied'));
   const texts = async (options: tx.models.GenerateOptions) => {
@@ -183,4 +193,19 @@ test.each(facts.filters.map((o, i) => [o, i] as const))('what %o leaves is what 
   expect(finite(got)).toEqual(finite(want));
   const clean = (xs: ArrayLike<number | bigint>) => Float32Array.from(xs, (x) => (Number.isFinite(x) ? Number(x) : 0));
   expect(relativeError(clean(got), { dtype: 'f32', shape: [600], data: clean(want) })).toBeLessThan(1e-6);
+});
+
+test("the programs are the library's own: nothing is said of how often they are compiled and read", async () => {
+  const model = await load('tied');
+  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  tx.rules.clear();
+  for (const n of [3, 40, 200])
+    await model.generate(
+      Array.from({ length: n }, (_, i) => i % 90),
+      greedy,
+    );
+  const texts = said.mock.calls.map(([text]) => String(text)).join('');
+  said.mockRestore();
+  expect(texts).not.toMatch(/compiled again|rule/);
+  expect(tx.rules.findings()).toEqual([]);
 });

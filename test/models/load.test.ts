@@ -107,7 +107,7 @@ test('a model whose layers are a loop is written without a program: each stacked
 test('unroll is of the loop over layers: without one it is refused', () => {
   const config = { ...QWEN3['0.6B'], numHiddenLayers: 2 };
   expect(() => tx.nn.init.skipInit(() => new Qwen3ForCausalLM(config, { unroll: 2 }))).toThrow(
-    'Qwen3: unroll is 2, but there is no loop: pass scanLayers: true, too',
+    'Qwen3: unroll is 2, but there is no loop: pass scanLayers: true as well',
   );
 });
 
@@ -161,11 +161,11 @@ const odd = (change: Record<string, unknown>): string => {
   return folder;
 };
 test.each([
-  [{ model_type: 'llama' }, 'is of another architecture: llama; this reads dense Qwen3 models (qwen3)'],
-  [{ model_type: 'qwen3_moe' }, 'is of another architecture: qwen3_moe'],
+  [{ model_type: 'llama' }, 'the architecture is llama; Qwen3ForCausalLM loads only dense Qwen3 models (qwen3)'],
+  [{ model_type: 'qwen3_moe' }, 'the architecture is qwen3_moe; Qwen3ForCausalLM loads'],
   [
-    { rope_parameters: null, rope_scaling: { rope_type: 'yarn', factor: 4 } },
-    'positions of kind yarn are not supported',
+    { rope_parameters: null, rope_scaling: { rope_type: 'mrope', factor: 4 } },
+    'rope_type is mrope: supported are default, linear, dynamic, yarn, longrope, llama3',
   ],
   [{ use_sliding_window: true }, 'sliding windows are not supported'],
   [{ hidden_act: 'gelu' }, 'hidden_act is gelu: Qwen3 has silu'],
@@ -178,17 +178,17 @@ test.each([
   [{ bos_token_id: {} }, 'config.json: "bos_token_id" is an object: expected a whole number'],
   [{ eos_token_id: ['x'] }, 'config.json: "eos_token_id" is a list of 1: expected a token id or a list of token ids'],
   [{ pad_token_id: 1.5 }, 'config.json: "pad_token_id" is 1.5: expected a whole number'],
-  [{ pad_token_id: 5000 }, 'config.json: pad_token_id is 5000, vocab_size 352: a token id is below'],
+  [{ pad_token_id: 5000 }, 'config.json: pad_token_id is 5000, vocab_size is 352: token ids must be less'],
   [
     { num_hidden_layers: 1e9 },
     'config.json: "num_hidden_layers" is 1000000000: expected a whole number from 1 to 10000',
   ],
-  [{ head_dim: 15 }, 'config.json: Qwen3: headDim is 15: positions turn pairs'],
+  [{ head_dim: 15 }, 'config.json: Qwen3: headDim is 15: it must be even'],
   [
     { quantization_config: { quant_method: 'tsxla', file: '../x' } },
     '"quantization_config.file" is "../x": expected the name',
   ],
-  [{ num_key_value_heads: 3 }, '4 attention heads cannot share 3 key-value heads'],
+  [{ num_key_value_heads: 3 }, 'numAttentionHeads is 4, which is not divisible by numKeyValueHeads, 3'],
   [{ dtype: 'int4' }, 'weights in int4 are not supported'],
   [{ num_hidden_layers: 3 }, 'Missing key(s) in state_dict: "model.layers.2.self_attn.q_proj.weight"'],
   [{ num_hidden_layers: 1 }, 'Unexpected key(s) in state_dict: "model.layers.1.'],
@@ -247,11 +247,11 @@ test('generation_config.json is written as it was read, but for what was changed
 });
 
 test('a folder that is not there, or is no model, is an error', async () => {
-  await expect(Qwen3ForCausalLM.fromPretrained('/nowhere/at/all')).rejects.toThrow('neither a folder that is there');
+  await expect(Qwen3ForCausalLM.fromPretrained('/nowhere/at/all')).rejects.toThrow('neither an existing folder');
   await expect(Qwen3ForCausalLM.fromPretrained(scratch)).rejects.toThrow('has no config.json');
   const folder = odd({});
   fs.rmSync(path.join(folder, 'model.safetensors'));
-  await expect(Qwen3ForCausalLM.fromPretrained(folder)).rejects.toThrow('holds no model');
+  await expect(Qwen3ForCausalLM.fromPretrained(folder)).rejects.toThrow('has no model');
 });
 
 test('prompts that the model cannot take are errors', () => {
@@ -260,11 +260,13 @@ test('prompts that the model cannot take are errors', () => {
     (prompt: string | number[], options = {}) =>
     () =>
       model.generateStream(prompt, options);
-  expect(generate('text')).toThrow('the model has no tokenizer: give token ids');
-  expect(generate([1, 151936])).toThrow('token 151936 of prompt 0 is out of range: the model has 0 to 151935');
+  expect(generate('text')).toThrow('the model has no tokenizer: pass token ids');
+  expect(generate([1, 151936])).toThrow("token 151936 of prompt 0 is out of range: the model's tokens are 0 to 151935");
   expect(generate([1, -1])).toThrow('token -1 of prompt 0 is out of range');
   expect(generate([])).toThrow('prompt');
-  expect(generate(Array(64).fill(1))).toThrow('a prompt of 64 tokens leaves no room: the model has 64 positions');
+  expect(generate(Array(64).fill(1))).toThrow(
+    'a prompt has 64 tokens, which leaves no room for new ones: the model has 64 positions',
+  );
   expect(generate([1], { maxNewTokens: 1.5 })).toThrow('maxNewTokens is 1.5');
-  expect(generate([1], { stop: 'x' })).toThrow('stop texts need a tokenizer');
+  expect(generate([1], { stop: 'x' })).toThrow('stop needs a tokenizer');
 });

@@ -103,11 +103,11 @@ test('a mask that may hold more than 0 and 1 is refused, with what to pass inste
   const ids = tx.zeros([2, 9], { dtype: 'i32' });
   const run = (inputs: tx.models.Qwen3Inputs) => () => model.forward(ids, inputs);
   expect(run({ attentionMask: ids })).toThrow(
-    'attentionMask is i32[2, 9]: it must be bool, true for a token: use mask.bool() for one of 0 and 1, and segmentIds for numbers of documents',
+    'attentionMask is i32[2, 9]: it must be bool, true for a token: use mask.bool() for a mask of 0 and 1, and segmentIds for numbers of documents',
   );
-  expect(run({ segmentIds: ids.float() })).toThrow('segmentIds is f32[2, 9]: it must hold integers');
-  expect(run({ segmentIds: ids.select(0, 0) })).toThrow('segmentIds is i32[9], the tokens are i32[2, 9]');
-  expect(run({ segmentIds: ids, cache: model.makeCache(2, 16) })).toThrow('the cache has a mask of its own');
+  expect(run({ segmentIds: ids.float() })).toThrow('segmentIds is f32[2, 9]: it must have integers');
+  expect(run({ segmentIds: ids.select(0, 0) })).toThrow('segmentIds is i32[9], inputIds is i32[2, 9]');
+  expect(run({ segmentIds: ids, cache: model.makeCache(2, 16) })).toThrow('the cache has its own mask');
 });
 
 test('the loss cuts no logits: they are large', async () => {

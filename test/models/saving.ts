@@ -54,8 +54,8 @@ export const numbersIn: Readonly<Record<Kind, (folder: string) => Promise<number
     return [adapter!.alpha - 1, Number((await adapter!.loraB.data())[0])];
   },
 };
-const numbersOf = async ({ config, generationConfig, model }: tx.models.Qwen3ForCausalLM): Promise<number[]> => [
-  config.ropeTheta - 10_000,
+const numbersOf = async ({ config, generationConfig, model }: tx.models.DecoderForCausalLM): Promise<number[]> => [
+  (config as tx.models.Qwen3Config).ropeTheta - 10_000,
   generationConfig.maxNewTokens! - 1,
   Number((await model.norm.weight.data())[0]),
 ];

@@ -1,5 +1,6 @@
 // Every layer with torch's weights, loaded by name: results, gradients of inputs and parameters, and buffers after the
 // forward pass, in train and eval mode.
+import { readFileSync } from 'node:fs';
 import { autocast, graphText, nn, type Tensor, zeros } from 'tsxla';
 import { type HostArray, readSafetensors } from 'tsxla/io';
 import { expect, test } from 'vitest';
@@ -7,6 +8,7 @@ import { evaluate } from '../../dist/runtime/evaluate.js';
 import { checkClose, fetch, isFloat, upload, weighted } from '../ops/check.js';
 import { goldenPath } from '../support.js';
 import { type LayerRow, rows } from './layers.rows.js';
+import type { Case } from './moduleinfo.js';
 
 const golden = await readSafetensors(goldenPath('nn.safetensors'));
 /** What is under a prefix, by the rest of its name. */
@@ -106,6 +108,16 @@ test('inside autocast every layer takes f32, and gradients of its parameters are
 
 test('every layer has a row', () => {
   const elsewhere = ['Module', 'ModuleList', 'ModuleDict', 'LayerStack']; // module.test.ts, stack.test.ts
+  const others = [
+    ...['ParameterList', 'ParameterDict', 'AdaptiveLogSoftmaxWithLoss'], // names.test.ts
+    'LazyLinear',
+    'ChannelShuffle',
+    'TripletMarginWithDistanceLoss',
+    ...[1, 2, 3].map((n) => `MaxUnpool${n}d`),
+    ...['Batch', 'Instance'].flatMap((k) => [1, 2, 3].map((n) => `Lazy${k}Norm${n}d`)),
+  ];
+  const { cases } = JSON.parse(readFileSync(goldenPath('moduleinfo/cases.json'), 'utf8')) as { cases: Case[] };
+  elsewhere.push(...cases.map((c) => c.module), ...others); // moduleinfo.test.ts, options.test.ts
   const layers = Object.entries(nn).filter(([, c]) => typeof c === 'function' && c.prototype instanceof nn.Module);
   const tested = new Set(rows.map((row) => row.make().constructor.name));
   expect(layers.map(([name]) => name).filter((name) => !tested.has(name) && !elsewhere.includes(name))).toEqual([]);

@@ -60,7 +60,7 @@ describe('members', () => {
       readonly heads = new Map([['a', new nn.Linear(1, 1)]]);
     }
     expect(() => new Hidden().parameters()).toThrow(
-      'Hidden.heads holds modules or parameters in a Map, where they are not found: use an array, nn.ModuleList or nn.ModuleDict',
+      'Hidden.heads holds modules or parameters in a Map, which is not searched: use an array, nn.ModuleList or nn.ModuleDict',
     );
     class Plain extends nn.Module {
       readonly heads = { a: new nn.Parameter(tx.ones([1])) };
@@ -70,8 +70,8 @@ describe('members', () => {
 
   test('containers say what is not there', () => {
     const net = new Net();
-    expect(() => net.layers.at(2)).toThrow('ModuleList: there is no module 2: it has 2');
-    expect(() => net.byName.get('first')).toThrow('ModuleDict: there is no module first: it has last');
+    expect(() => net.layers.at(2)).toThrow('ModuleList: no module 2: it has 2 modules');
+    expect(() => net.byName.get('first')).toThrow('ModuleDict: no module first: it has last');
     expect(() => new nn.ModuleDict({ 'a.b': new nn.ReLU() })).toThrow('dots separate names');
     expect(() => new nn.ModuleList([tx.ones([1]) as never])).toThrow('ModuleList: element 0 is a Tensor, not a module');
     expect([...net.byName].map(([name]) => name)).toEqual(['last']);
@@ -219,7 +219,7 @@ describe('what is learned', () => {
     net.unfreeze('by_name.last.bias');
     expect(learned()).toEqual(['by_name.last.bias']);
     expect(() => net.freeze('last')).toThrow(
-      'freeze: no parameter of Net fits last; some are layers.0.scale, layers.0.parts.1.0,',
+      'freeze: no parameter of Net matches last: its parameters include layers.0.scale, layers.0.parts.1.0,',
     );
   });
 
@@ -275,10 +275,12 @@ describe('modes and dtypes', () => {
     expect(norm.weight!.requiresGrad).toBe(true);
     expect(norm.double().weight!.dtype).toBe('f64');
     expect(norm.to('cpu')).toBe(norm);
-    expect(() => norm.to('i32')).toThrow('BatchNorm1d.to: parameters are floats, they cannot be i32');
+    expect(() => norm.to('i32')).toThrow(
+      'BatchNorm1d.to: parameters cannot be converted to i32: it must be a float dtype',
+    );
     expect(() => norm.to('float')).toThrow("BatchNorm1d.to: dtype 'float' is written 'f32'");
     await tx.sync();
-    expect(() => norm.to('tpu')).toThrow('device: tpu is asked for, and tensors are already computed on cpu');
+    expect(() => norm.to('tpu')).toThrow('device: cannot switch to tpu, since tensors are already computed on cpu');
   });
 
   test('initial values that are loaded over are never computed', async () => {
@@ -325,7 +327,7 @@ describe('layers that are made wrongly say so', () => {
   const wrong: readonly [make: () => unknown, says: string][] = [
     [() => new nn.Linear(0, 2), 'Linear: inFeatures is 0: it must be a whole number, at least 1'],
     [() => new nn.Linear(2, 2, { bais: false } as never), "Linear: there is no option 'bais': it takes bias"],
-    [() => new nn.Conv2d(3, 4, 3, { groups: 2 }), 'Conv2d: 2 groups divide not both: 3 channels in, 4 channels out'],
+    [() => new nn.Conv2d(3, 4, 3, { groups: 2 }), 'Conv2d: groups 2 must divide inChannels 3 and outChannels 4'],
     [() => new nn.Conv1d(3, 4, [3, 3]), 'Conv1d: kernelSize is [3, 3]: give one number, or 1'],
     [() => new nn.Conv2d(1, 1, 3, { padding: 'same', stride: 2 }), "Conv2d: padding 'same' needs stride 1, got [2, 2]"],
     [
@@ -334,11 +336,11 @@ describe('layers that are made wrongly say so', () => {
     ],
     [
       () => new nn.ConvTranspose1d(1, 1, 3, 2).forward(tx.ones([1, 1, 4]), [20]),
-      'ConvTranspose1d: outputSize is [20]: for f32[1, 1, 4] it is [9] to [10]',
+      'ConvTranspose1d: outputSize is [20]: for f32[1, 1, 4] it must be [9] to [10]',
     ],
     [() => new nn.Dropout(2), 'Dropout: p is 2: a probability is between 0 and 1'],
     [() => new (nn.Softmax as unknown as new () => unknown)(), 'Softmax: dim is missing: write new Softmax(dim)'],
-    [() => new (nn.ReLU as unknown as new (x: boolean) => unknown)(true), 'ReLU: takes no options, got 1 argument'],
+    [() => new (nn.Tanh as unknown as new (x: boolean) => unknown)(true), 'Tanh: takes no options, got 1 argument'],
     [() => new nn.LeakyReLU({ slope: 1 } as never), "LeakyReLU: there is no option 'slope': it takes negativeSlope"],
     [() => new nn.BatchNorm2d(3).forward(tx.ones([2, 3])), 'BatchNorm2d: takes 4 dimensions, got f32[2, 3]'],
     [
@@ -347,19 +349,19 @@ describe('layers that are made wrongly say so', () => {
     ],
     [
       () => new nn.BatchNorm1d(3).forward(tx.ones([1, 3])),
-      'batchNorm: more than 1 value per channel is needed when training, got f32[1, 3]',
+      'batchNorm: training needs more than 1 value per channel, got f32[1, 3]',
     ],
     [
       () => new nn.InstanceNorm1d(3).forward(tx.ones([2, 3, 1])),
-      'instanceNorm: more than 1 spatial element is needed when training, got f32[2, 3, 1]',
+      'instanceNorm: training needs more than 1 spatial element, got f32[2, 3, 1]',
     ],
-    [() => new nn.GroupNorm(2, 3), 'GroupNorm: 2 groups do not divide 3 channels'],
+    [() => new nn.GroupNorm(2, 3), 'GroupNorm: numGroups 2 does not divide numChannels 3'],
     [() => tx.groupNorm(tx.ones([1, 3]), 2), 'groupNorm: 2 groups do not divide the 3 channels of f32[1, 3]'],
     [() => tx.localResponseNorm(tx.ones([1, 3]), 2), 'localResponseNorm: takes [N, C, ...space], got f32[1, 3]'],
     [() => tx.normalize(tx.tensor([1, 2])), 'normalize: takes floats, got i64[2]: use float()'],
     [
       () => tx.batchNorm(tx.ones([2, 3]), null, null),
-      'batchNorm: of f32[2, 3]: give runningMean and runningVar, or let it use its own statistics',
+      'batchNorm: of f32[2, 3]: give runningMean and runningVar, or use the statistics of the input',
     ],
     [() => tx.dropout2d(tx.ones([2])), 'dropout2d: takes 4 dimensions, [N, C, ...space], or 3, got f32[2]'],
     [() => new nn.LSTM(3, 2, { projSize: 2 }), 'LSTM: projSize is 2: it must be less than hiddenSize, 2'],
@@ -376,7 +378,7 @@ describe('layers that are made wrongly say so', () => {
       () => new nn.GRUCell(3, 2).forward(tx.ones([4, 3]), tx.ones([4, 3])),
       'GRUCell: the state is f32[4, 3]: its shape must be [4, 2]',
     ],
-    [() => new nn.MultiheadAttention(5, 2), 'MultiheadAttention: 2 heads do not divide embedDim, which is 5'],
+    [() => new nn.MultiheadAttention(5, 2), 'MultiheadAttention: numHeads 2 does not divide embedDim 5'],
     [
       () => {
         const x = tx.ones([2, 1, 4]);
@@ -384,7 +386,10 @@ describe('layers that are made wrongly say so', () => {
       },
       'MultiheadAttention: attnMask is f32[3, 3]: it must be [2, 2] or [2, 2, 2]',
     ],
-    [() => new nn.Embedding(3, 2, { paddingIdx: 3 }), 'Embedding: paddingIdx is 3: there are 3 rows'],
+    [
+      () => new nn.Embedding(3, 2, { paddingIdx: 3 }),
+      'Embedding: paddingIdx is 3: it must be a row, of which there are 3',
+    ],
     [
       () => new nn.EmbeddingBag(3, 2).forward(tx.tensor([1])),
       'EmbeddingBag: takes bags [N, L], or a list with offsets, got i64[1]',

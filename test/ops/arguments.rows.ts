@@ -245,3 +245,42 @@ forms('maxPool2d', plane, [[(a) => a.maxPool2d(2, 1, 1), 'F.max_pool2d(a, 2, 1, 
 forms('avgPool2d', plane, [[(a) => a.avgPool2d(2, 1, 1, false, false), 'F.avg_pool2d(a, 2, 1, 1, False, False)']]);
 forms('interpolate', plane, [[(a) => a.interpolate([3, 5]), 'F.interpolate(a, (3, 5))']]);
 forms('im2col', plane, [[(a) => a.im2col(2, 1, 1, 2), 'F.unfold(a, 2, 1, 1, 2)']]);
+
+// ---- null where torch takes None
+forms(
+  'sum',
+  [distinct],
+  [
+    [(a) => a.sum(null), 'a.sum(None)'],
+    [(a) => a.sum(null, true), 'a.sum(None, True)'],
+    [(a) => a.sum({ dim: null, keepdim: true, dtype: null }), 'a.sum(None, keepdim=True, dtype=None)'],
+  ],
+);
+forms(
+  'clamp',
+  [distinct],
+  [
+    [(a) => a.clamp(null, 1), 'a.clamp(None, 1)'],
+    [(a) => a.clamp({ min: 0.5, max: null }), 'a.clamp(min=0.5, max=None)'],
+  ],
+);
+forms('argmax', [distinct], [[(a) => a.argmax(null), 'a.argmax(None)']]);
+forms('norm', [distinct], [[(a) => a.norm({ p: 1, dim: null }), 'a.norm(p=1, dim=None)']]);
+forms('var', [distinct], [[(a) => a.var(null), 'a.var(None)']]);
+forms('roll', [distinct], [[(a) => a.roll(2, null), 'a.roll(2, None)']]);
+forms('logit', [input([3], 'positive')], [[(a) => a.div(3).logit(null), 'torch.logit(a / 3, None)']]);
+forms('nanToNum', [distinct], [[(a) => a.nanToNum(null, 1), 'torch.nan_to_num(a, None, 1.0)']]);
+forms('diff', [distinct], [[(a) => a.diff({ prepend: null }), 'torch.diff(a, prepend=None)']]);
+forms('softmax', [distinct], [[(a) => a.softmax(1, null), 'a.softmax(1, None)']]);
+forms(
+  'crossEntropy',
+  [distinct, ints([3], 0, 4)],
+  [
+    [(a, b) => tx.crossEntropy(a, b, null), 'F.cross_entropy(a, b, None)'],
+    [(a, b) => tx.crossEntropy(a, b, { weight: null }), 'F.cross_entropy(a, b, weight=None)'],
+  ],
+);
+forms('embedding', [ints([3], 0, 4), input([4, 2])], [[(a, b) => tx.embedding(a, b, null), 'F.embedding(a, b, None)']]);
+forms('maxPool2d', plane, [[(a) => a.maxPool2d(2, null, 1), 'F.max_pool2d(a, 2, None, 1)']]);
+forms('avgPool2d', plane, [[(a) => a.avgPool2d(2, null), 'F.avg_pool2d(a, 2, None)']]);
+forms('interpolate', plane, [[(a) => a.interpolate(null, 2), 'F.interpolate(a, None, 2)']]);

@@ -97,7 +97,7 @@ for (const [op, x, size, options = {}] of pools) {
   row(
     op,
     [input(x, fill)],
-    (a) => tx[op](a, size, options),
+    (a) => (tx[op] as typeof tx.avgPool2d)(a, size, options),
     `F.${op.replace('P', '_p')}(a, ${value(size)}${keywords(options)})`,
   );
 }
@@ -135,6 +135,11 @@ for (const [op, shape, torch, args] of indexed) {
     return [values, indices];
   };
   row(op, [input(shape, 'distinct')], run, `F.${torch}(a, ${args}, return_indices=True)`);
+  const plain = op.replace('WithIndices', '') as 'maxPool2d';
+  const named = (a: tx.Tensor) => [...tx[plain](a, 3, { stride: 2, padding: 1, returnIndices: true })];
+  const placed = (a: tx.Tensor) => [...tx[plain](a, 3, 2, 1, 1, true, true)];
+  row(plain, [input(shape, 'distinct')], named, `F.${torch}(a, ${args}, return_indices=True)`);
+  row(plain, [input(shape, 'distinct')], placed, `F.${torch}(a, ${args}, 1, True, True)`);
 }
 
 type LpName = 'lpPool1d' | 'lpPool2d' | 'lpPool3d';
@@ -189,6 +194,33 @@ for (const n of [1, 2, 3] as const) {
     [input([1, 1, 5, 3, 4].slice(0, n + 2), 'distinct')],
     run,
     `F.adaptive_max_pool${n}d(a, 2, return_indices=True)`,
+  );
+  const plain = `adaptiveMaxPool${n}d` as const;
+  row(
+    plain,
+    [input([1, 1, 5, 3, 4].slice(0, n + 2), 'distinct')],
+    (a) => [...tx[plain](a, 3, { returnIndices: true })],
+    `F.adaptive_max_pool${n}d(a, 3, return_indices=True)`,
+  );
+}
+
+for (const n of [2, 3] as const) {
+  const op = `fractionalMaxPool${n}d` as const;
+  const torch = `F.fractional_max_pool${n}d`;
+  const inputs = [input([2, 2, 7, 6, 5].slice(0, n + 2), 'distinct'), input([2, 2, n], 'unit')];
+  row(
+    op,
+    inputs,
+    (a, b) => tx.nn.functional[op](a, 2, { outputSize: 3, randomSamples: b.abs().clamp(0, 0.99).detach() }),
+    `${torch}(a, 2, 3, _random_samples=b.abs().clamp(0, 0.99).detach())`,
+    { smooth: false },
+  );
+  row(
+    op,
+    inputs,
+    (a, b) => [...tx[op](a, 2, null, 0.5, true, b.abs().clamp(0, 0.99).detach())],
+    `${torch}(a, 2, None, (${'0.5, '.repeat(n)}), True, _random_samples=b.abs().clamp(0, 0.99).detach())`,
+    { grad: false },
   );
 }
 
@@ -262,3 +294,85 @@ row(
 row('lpPool1d', [input([1, 1, 4], [0, 0, 1, 2])], (a) => a.lpPool1d(2, 2), 'F.lp_pool1d(a, 2.0, 2)', {
   smooth: false,
 });
+
+// ---- grids
+for (const alignCorners of [false, true]) {
+  const torch = `align_corners=${alignCorners ? 'True' : 'False'}`;
+  row(
+    'affineGrid',
+    [input([2, 2, 3])],
+    (a) => tx.affineGrid(a, [2, 1, 3, 4], { alignCorners }),
+    `F.affine_grid(a, (2, 1, 3, 4), ${torch})`,
+  );
+  for (const paddingMode of ['zeros', 'border', 'reflection'] as const)
+    for (const mode of ['bilinear', 'nearest', 'bicubic'] as const)
+      row(
+        'gridSample',
+        [input([2, 2, 3, 4]), input([2, 2, 3, 2], 'normal')],
+        (a, b) => tx.gridSample(a, b, { mode, paddingMode, alignCorners }),
+        `F.grid_sample(a, b, '${mode}', '${paddingMode}', ${torch})`,
+        { smooth: mode === 'bilinear' && paddingMode === 'border', tolerance: 1e-4 },
+      );
+}
+row(
+  'affineGrid',
+  [input([1, 3, 4])],
+  (a) => tx.affineGrid(a, [1, 1, 2, 3, 2]),
+  'F.affine_grid(a, (1, 1, 2, 3, 2), align_corners=False)',
+);
+row(
+  'gridSample',
+  [input([1, 2, 2, 3, 3]), input([1, 2, 2, 1, 3], 'unit')],
+  (a, b) => tx.gridSample(a, b),
+  'F.grid_sample(a, b, align_corners=False)',
+  { smooth: false },
+);
+
+// ---- bags of embeddings
+const weight = input([6, 3]);
+const inBags: Input = { shape: [2, 3], dtype: 'i64', fill: [0, 4, 2, 5, 5, 1] };
+const ids: Input = { shape: [6], dtype: 'i64', fill: [0, 4, 2, 5, 5, 1] };
+const offsets: Input = { shape: [3], dtype: 'i64', fill: [0, 2, 2] };
+for (const mode of ['sum', 'mean', 'max'] as const) {
+  row(
+    'embeddingBag',
+    [inBags, weight],
+    (a, b) => tx.embeddingBag(a, b, { mode }),
+    `F.embedding_bag(a, b, mode='${mode}')`,
+    { smooth: mode !== 'max', grad: mode !== 'max' },
+  );
+  row(
+    'embeddingBag',
+    [ids, weight, offsets],
+    (a, b, c) => tx.embeddingBag(a, b, c, { mode }),
+    `F.embedding_bag(a, b, c, mode='${mode}')`,
+    { smooth: false, grad: mode !== 'max' },
+  );
+  row(
+    'embeddingBag',
+    [ids, weight, offsets],
+    (a, b, c) => tx.embeddingBag(a, b, { mode, offsets: c, paddingIdx: 5 }),
+    `F.embedding_bag(a, b, c, mode='${mode}', padding_idx=5)`,
+    { smooth: false, grad: mode !== 'max' },
+  );
+}
+row(
+  'embeddingBag',
+  [inBags, weight, input([2, 3])],
+  (a, b, c) => tx.embeddingBag(a, b, { mode: 'sum', perSampleWeights: c }),
+  "F.embedding_bag(a, b, mode='sum', per_sample_weights=c)",
+);
+row(
+  'embeddingBag',
+  [ids, weight, { shape: [3], dtype: 'i64', fill: [0, 2, 6] }],
+  (a, b, c) => tx.embeddingBag(a, b, { offsets: c, includeLastOffset: true }),
+  'F.embedding_bag(a, b, c, include_last_offset=True)',
+  { smooth: false },
+);
+row(
+  'embeddingBag',
+  [inBags, input([6, 3], 'distinct')],
+  (a, b) => tx.embeddingBag(a, b, { mode: 'max' }),
+  "F.embedding_bag(a, b, mode='max')",
+  { smooth: false },
+);

@@ -12,6 +12,7 @@ const cube = input([2, 3, 4]);
 const scalar = input([]);
 const at = (shape: readonly number[], ...values: number[]): Input => ({ shape, dtype: 'i64', fill: values });
 const none = at([0]);
+const empty = input([0, 3]);
 /** Indices of a dtype too small for the size of what they index. */
 const at8 = (...values: number[]): Input => ({ shape: [values.length], dtype: 'u8', fill: values });
 const { slice } = tx;
@@ -146,7 +147,14 @@ rows([
     'a.index_fill(1, b, c)',
     { smooth: true },
   ],
+  ['indexFill', [x, at([3], 2, 0, 2), scalar], (a, b, c) => a.indexFill(1, b, c), 'a.index_fill(1, b, c)'],
   ['take', [x, ints([2, 3], 0, 20)], (a, b) => a.take(b), 'a.take(b)'],
+  ['take', [empty, none], (a, b) => a.take(b), 'a.take(b)'],
+  ['indexSelect', [empty, none], (a, b) => a.indexSelect(0, b), 'a.index_select(0, b)'],
+  ['indexSelect', [empty, at([2], 1, 2)], (a, b) => a.indexSelect(1, b), 'a.index_select(1, b)'],
+  ['index', [empty, none], (a, b) => a.index(b), 'a[b]'],
+  ['index', [empty, at([2], 1, 2)], (a, b) => a.index(':', b), 'a[:, b]'],
+  ['embedding', [at([2, 0]), empty], (a, b) => tx.embedding(a, b), 'F.embedding(a, b)'],
   ['take', [x, ints([4], -20, 20)], (a, b) => a.take(b), 'a.take(b)'],
   ['put', [x, at([3], 0, -1, 7), input([3])], (a, b, c) => a.put(b, c), 'a.put(b, c)'],
   [
@@ -278,3 +286,112 @@ rows([
   ],
   ['indexPut', [ints([4])], (a) => a.indexPut(['1:3'], 7), 'torch.cat([a[:1], torch.tensor([7, 7]), a[3:]])'],
 ]);
+
+// ---- boolean masks
+const fixed = (...values: number[]): Input => ({ shape: [values.length], dtype: 'bool', fill: values });
+const m4 = fixed(1, 0, 1, 1);
+const m5 = fixed(0, 1, 1, 0, 1);
+const grid: Input = { shape: [3, 4], dtype: 'bool', fill: [1, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0] };
+/** torch's x[...] = v, of a clone. */
+const changed = (spec: string, value: string) => `(lambda y: (y.__setitem__(${spec}, ${value}), y)[1])(a.clone())`;
+rows([
+  ['indexPut', [x, bools([4, 5])], (a, m) => a.indexPut([m], 1.5), 'a.index_put([b], torch.tensor(1.5))'],
+  ['indexPut', [x, bools([4, 5]), scalar], (a, m, v) => a.indexPut([m], v), 'a.index_put([b], c)'],
+  ['indexPut', [x, m4], (a, m) => a.indexPut([m], 0), 'a.index_put([b], torch.tensor(0.))'],
+  ['indexPut', [x, m4, input([5])], (a, m, v) => a.indexPut([m], v), 'a.index_put([b], c)'],
+  ['indexPut', [x, m4, input([3, 5])], (a, m, v) => a.indexPut([m], v), 'a.index_put([b], c)'],
+  ['indexPut', [x, m4, input([3, 1])], (a, m, v) => a.indexPut([m], v), 'a.index_put([b], c)'],
+  [
+    'indexPut',
+    [x, m4, input([3, 5])],
+    (a, m, v) => a.indexPut([m], v, { accumulate: true }),
+    'a.index_put([b], c, accumulate=True)',
+  ],
+  ['indexPut', [x, m5, input([3])], (a, m, v) => a.indexPut([':', m], v), changed('(slice(None), b)', 'c')],
+  ['indexPut', [x, m5, input([4, 3])], (a, m, v) => a.indexPut([':', m], v), changed('(slice(None), b)', 'c')],
+  ['indexPut', [x, m5, input([4, 1])], (a, m, v) => a.indexPut(['...', m], v), changed('(..., b)', 'c')],
+  ['indexPut', [x, m5], (a, m) => a.indexPut([1, m], 2), changed('(1, b)', '2')],
+  ['indexPut', [x, m4], (a, m) => a.indexPut([m, -1], 2), changed('(b, -1)', '2')],
+  ['indexPut', [x, m4, input([3])], (a, m, v) => a.indexPut([m, 2], v), changed('(b, 2)', 'c')],
+  ['indexPut', [x, m4, input([3, 2])], (a, m, v) => a.indexPut([m, '1:3'], v), changed('(b, slice(1, 3))', 'c')],
+  [
+    'indexPut',
+    [x, fixed(1, 0, 1)],
+    (a, m) => a.indexPut([slice(0, 3), m.index([0, 1, 2, 0, 1])], 7),
+    changed('(slice(0, 3), b[[0, 1, 2, 0, 1]])', '7'),
+  ],
+  [
+    'indexPut',
+    [input([2, 3, 4]), grid, input([2, 5])],
+    (a, m, v) => a.indexPut(['...', m], v),
+    changed('(..., b)', 'c'),
+  ],
+  ['indexPut', [input([3, 4, 2]), grid, input([5, 2])], (a, m, v) => a.indexPut([m], v), 'a.index_put([b], c)'],
+  ['indexPut', [ints([4, 5]), m4], (a, m) => a.indexPut([m], 7), 'a.index_put([b], torch.tensor(7))'],
+  ['indexPut', [bools([4]), m4], (a, m) => a.indexPut([m], true), 'a.index_put([b], torch.tensor(True))'],
+  [
+    'indexPut',
+    [x, fixed(0, 0, 0, 0), input([0, 5])],
+    (a, m, v) => a.indexPut([m], v),
+    'a.index_put([b], c)',
+    { grad: false },
+  ],
+  ['maskedScatter', [x, bools([4, 5]), input([20])], (a, m, s) => a.maskedScatter(m, s), 'a.masked_scatter(b, c)'],
+  ['maskedScatter', [x, m5, input([6, 4])], (a, m, s) => a.maskedScatter(m, s), 'a.masked_scatter(b, c)'],
+  ['maskedScatter', [ints([4]), m4, ints([9])], (a, m, s) => a.maskedScatter(m, s), 'a.masked_scatter(b, c)'],
+  [
+    'maskedSelect',
+    [x, bools([4, 5])],
+    (a, m) => a.maskedSelect(m, { size: 20 }),
+    'F.pad(a.masked_select(b), (0, 20 - int(b.sum())))',
+  ],
+  ['maskedSelect', [x, m5], (a, m) => a.maskedSelect(m, { size: 12, fill: 9 }), 'a.masked_select(b)'],
+  ['maskedSelect', [x, m5], (a, m) => a.maskedSelect(m, { size: 5 }), 'a.masked_select(b)[:5]'],
+  ['maskedSelect', [ints([4]), m4], (a, m) => a.maskedSelect(m, { size: 3 }), 'a.masked_select(b)'],
+  ['nonzero', [grid], (a) => a.nonzero({ size: 5, asTuple: true }), 'a.nonzero(as_tuple=True)'],
+  [
+    'nonzeroStatic',
+    [grid],
+    (a) => a.nonzeroStatic({ size: 7, fillValue: 9 }),
+    'a.nonzero_static(size=7, fill_value=9)',
+  ],
+]);
+
+// ---- parts replaced
+rows([
+  ['selectScatter', [cube, input([2, 4])], (a, b) => a.selectScatter(b, 1, 2), 'torch.select_scatter(a, b, 1, 2)'],
+  ['selectScatter', [x, input([5])], (a, b) => a.selectScatter(b, 0, -1), 'torch.select_scatter(a, b, 0, -1)'],
+  ['diagonalScatter', [x, input([4])], (a, b) => a.diagonalScatter(b), 'torch.diagonal_scatter(a, b)'],
+  ['diagonalScatter', [x, input([3])], (a, b) => a.diagonalScatter(b, -1), 'torch.diagonal_scatter(a, b, -1)'],
+  [
+    'diagonalScatter',
+    [cube, input([3, 2])],
+    (a, b) => a.diagonalScatter(b, { offset: 1, dim1: 0, dim2: 2 }),
+    'torch.diagonal_scatter(a, b, offset=1, dim1=0, dim2=2)',
+  ],
+  ['renorm', [x], (a) => a.renorm(2, 0, 1.5), 'torch.renorm(a, 2, 0, 1.5)'],
+  ['renorm', [cube], (a) => a.renorm(1, 1, 3), 'torch.renorm(a, 1, 1, 3)'],
+  ['scatter', [x, apart], (a, b) => a.scatter(1, b, { value: 2.5 }), 'a.scatter(1, b, value=2.5)'],
+  [
+    'scatter',
+    [x, apart],
+    (a, b) => a.scatter(1, b, { value: 2, reduce: 'add' }),
+    "a.scatter(1, b, 2, reduce='add')",
+    { grad: false },
+  ],
+]);
+for (const reduce of ['prod', 'mean', 'amax', 'amin'] as const)
+  rows([
+    [
+      'indexReduce',
+      [x, at([3], 0, 2, 0), input([3, 5])],
+      (a, b, c) => a.indexReduce(0, b, c, reduce),
+      `a.index_reduce(0, b, c, '${reduce}')`,
+    ],
+    [
+      'indexReduce',
+      [x, at([3], 0, 2, 0), input([4, 3])],
+      (a, b, c) => a.indexReduce(1, b, c, reduce, { includeSelf: false }),
+      `a.index_reduce(1, b, c, '${reduce}', include_self=False)`,
+    ],
+  ]);

@@ -29,7 +29,6 @@ for (const n of [0, 1, 2, 3, 5])
     [input([2, 2, 2])],
     (a) => a.matrixPower(n),
     `torch.linalg.matrix_power(a, ${n})${n ? '' : ' + 0 * a'}`,
-    { grad: n > 0 },
   );
 row('matrixPower', [input([2, 2])], (a) => well(a).matrixPower(-2), `torch.linalg.matrix_power(${WELL}, -2)`);
 row('vander', [input([3])], (a) => a.vander(), 'torch.vander(a)', { grad: false }); // torch's own gradient fails
@@ -87,13 +86,13 @@ for (const [a, b, options, text] of triangles) {
 row(
   'triangularSolve',
   [input([2, 2]), input([2, 1])],
-  (a, b) => b.triangularSolve(well(a)),
+  (a, b) => b.triangularSolve(well(a)).solution,
   `torch.triangular_solve(b, ${WELL})[0]`,
 );
 row(
   'triangularSolve',
   [input([2, 2]), input([2, 1])],
-  (a, b) => b.triangularSolve(well(a), { upper: false, transpose: true }),
+  (a, b) => b.triangularSolve(well(a), { upper: false, transpose: true }).solution,
   `torch.triangular_solve(b, ${WELL}, upper=False, transpose=True)[0]`,
 );
 
@@ -146,6 +145,7 @@ for (const shape of [
     'torch.linalg.slogdet(a)',
     { smooth: false },
   );
+  row('slogdet', [input(shape)], (a) => a.slogdet().sign, 'torch.linalg.slogdet(a)[0]', { smooth: false });
   row('logdet', [input(shape)], (a) => spd(a).logdet(), `torch.logdet(${SPD})`);
 }
 row('det', [input([4, 4], 'normal', 'f64')], (a) => a.det(), 'torch.linalg.det(a)');
@@ -231,32 +231,84 @@ const svds: Shape[] = [
 ];
 for (const shape of svds) {
   row(
-    'svd',
+    'linalg.svd',
     [input(shape)],
     (a) => {
-      const { U, S, Vh } = a.svd({ fullMatrices: false });
+      const { U, S, Vh } = tx.linalg.svd(a, { fullMatrices: false });
       return [U.abs(), S, Vh.abs(), tx.einsum('...ij,...j,...jk->...ik', U, S, Vh)];
     },
     "(lambda u, s, v: (u.abs(), s, v.abs(), torch.einsum('...ij,...j,...jk->...ik', u, s, v)))(*torch.linalg.svd(a, full_matrices=False))",
     { smooth: svds.indexOf(shape) < 2, grad: svds.indexOf(shape) < 5 },
   );
 }
+for (const some of [true, false])
+  row(
+    'svd',
+    [input([4, 2])],
+    (a) => {
+      const { U, S, V } = a.svd({ some });
+      return [U.narrow(1, 0, 2).abs(), S, V.abs(), T(U).matmul(U)];
+    },
+    `(lambda u, s, v: (u[:, :2].abs(), s, v.abs(), u.mT @ u))(*torch.svd(a, some=${some ? 'True' : 'False'}))`,
+    { grad: false },
+  );
+row('svd', [input([2, 3])], (a) => [...a.svd({ computeUv: false })], 'torch.svd(a, compute_uv=False)', { grad: false });
+for (const shape of [
+  [4, 3],
+  [2, 3],
+  [2, 3, 3],
+]) {
+  row('geqrf', [input(shape)], (a) => [...a.geqrf()], 'torch.geqrf(a)', { grad: false });
+  const k = Math.min(...shape.slice(-2));
+  row(
+    'ormqr',
+    [input(shape), input([...shape.slice(0, -2), k], 'unit'), input([...shape.slice(0, -2), shape.at(-2)!, 2])],
+    (a, b, c) => tx.ormqr(a, b, c),
+    'torch.ormqr(a, b, c)',
+  );
+}
+for (const [left, transpose] of [
+  [true, true],
+  [false, false],
+  [false, true],
+]) {
+  const python = (b: boolean | undefined) => (b ? 'True' : 'False');
+  row(
+    'ormqr',
+    [input([3, 2]), input([2], 'unit'), input([3, 3])],
+    (a, b, c) => tx.ormqr(a, b, c, { left: left!, transpose: transpose! }),
+    `torch.ormqr(a, b, c, left=${python(left)}, transpose=${python(transpose)})`,
+  );
+}
+for (const op of ['svdLowrank', 'pcaLowrank'] as const)
+  row(
+    op,
+    [input([5, 2]), input([4, 2])],
+    (a, b) => {
+      const { U, S, V } = tx[op](a.matmul(T(b)), { q: 2 });
+      return [S, U.mul(S).matmul(T(V))];
+    },
+    `(lambda u, s, v: (s, (u * s) @ v.mT))(*torch.${op === 'svdLowrank' ? 'svd' : 'pca'}_lowrank(a @ b.mT, q=2))`,
+    { grad: false, tolerance: 1e-4 },
+  );
 const full = (a: T) => {
-  const { U, S, Vh } = a.svd();
+  const { U, S, Vh } = tx.linalg.svd(a);
   return [T(U).matmul(U), S, Vh.matmul(T(Vh))];
 };
 for (const shape of [
   [4, 2],
   [2, 3],
 ])
-  row('svd', [input(shape)], full, '(lambda u, s, v: (u.mT @ u, s, v @ v.mT))(*torch.linalg.svd(a))', { grad: false });
+  row('linalg.svd', [input(shape)], full, '(lambda u, s, v: (u.mT @ u, s, v @ v.mT))(*torch.linalg.svd(a))', {
+    grad: false,
+  });
 // Rank 1, zero, and singular values of very different size.
 for (const values of [
   [1, 2, 3, 2, 4, 6, 3, 6, 9],
   [0, 0, 0, 0, 0, 0, 0, 0, 0],
   [1e6, 1, 0, 1, 1e-3, 0, 0, 0, 1e-7],
 ]) {
-  row('svd', [input([3, 3], values)], full, '(lambda u, s, v: (u.mT @ u, s, v @ v.mT))(*torch.linalg.svd(a))', {
+  row('linalg.svd', [input([3, 3], values)], full, '(lambda u, s, v: (u.mT @ u, s, v @ v.mT))(*torch.linalg.svd(a))', {
     grad: false,
   });
 }
@@ -306,3 +358,263 @@ row('pinv', [input([3, 2])], (a) => a.pinv({ atol: 1e-4 }), 'torch.linalg.pinv(a
 row('matrixRank', [input([3, 3])], (a) => a.matrixRank({ rtol: 1e-4 }), 'torch.linalg.matrix_rank(a, rtol=1e-4)', {
   grad: false,
 });
+
+// ---- tx.linalg: what torch has only there, or with other defaults
+const { linalg } = tx;
+const inf = Number.POSITIVE_INFINITY;
+const python = (ord: unknown) =>
+  typeof ord === 'string'
+    ? `'${ord}'`
+    : String(ord).replace('Infinity', "float('inf')").replace('-float', '-1 * float');
+const three = input([2, 3, 4], 'distinct');
+for (const ord of ['fro', 'nuc', 1, -1, 2, -2, inf, -inf] as const) {
+  row('linalg.matrixNorm', [three], (a) => linalg.matrixNorm(a, ord), `torch.linalg.matrix_norm(a, ${python(ord)})`);
+  row(
+    'linalg.norm',
+    [input([3, 3], 'distinct')],
+    (a) => linalg.norm(a, { ord }),
+    `torch.linalg.norm(a, ${python(ord)})`,
+  );
+}
+row(
+  'linalg.matrixNorm',
+  [three],
+  (a) => linalg.matrixNorm(a, { ord: 1, dim: [0, 2], keepdim: true, dtype: 'f64' }),
+  'torch.linalg.matrix_norm(a, 1, (0, 2), True, dtype=torch.float64)',
+  { smooth: false },
+);
+row('linalg.norm', [three], (a) => linalg.norm(a), 'torch.linalg.norm(a)');
+row('linalg.norm', [three], (a) => linalg.norm(a, null, 1), 'torch.linalg.norm(a, dim=1)');
+row('linalg.norm', [three], (a) => linalg.norm(a, 3, 1, true), 'torch.linalg.norm(a, 3, 1, True)');
+row(
+  'linalg.norm',
+  [three],
+  (a) => linalg.norm(a, { dim: [0, 1], keepdim: true }),
+  'torch.linalg.norm(a, dim=(0, 1), keepdim=True)',
+);
+row(
+  'linalg.norm',
+  [input([4])],
+  (a) => linalg.norm(a, { ord: 1, dtype: 'f64' }),
+  'torch.linalg.norm(a, 1, dtype=torch.float64)',
+  { smooth: false },
+);
+row('linalg.vectorNorm', [three], (a) => linalg.vectorNorm(a, 3), 'torch.linalg.vector_norm(a, 3)');
+row(
+  'linalg.vectorNorm',
+  [three],
+  (a) => linalg.vectorNorm(a, { ord: 1, dim: [0, 2], keepdim: true, dtype: 'f64' }),
+  'torch.linalg.vector_norm(a, 1, (0, 2), True, dtype=torch.float64)',
+  { smooth: false },
+);
+row('linalg.cond', [input([2, 3, 3])], (a) => linalg.cond(well(a)), `torch.linalg.cond(${WELL})`, { tolerance: 1e-4 });
+row('linalg.cond', [input([2, 3, 3])], (a) => linalg.cond(well(a), -2), `torch.linalg.cond(${WELL}, -2)`, {
+  tolerance: 1e-4,
+});
+for (const p of ['fro', 'nuc', 1, inf] as const) {
+  const cond = `torch.linalg.cond(${WELL}, p=${python(p)})`; // torch's own gradient fails
+  row('linalg.cond', [input([2, 3, 3])], (a) => linalg.cond(well(a), { p }), cond, { tolerance: 1e-4, grad: false });
+}
+row('linalg.vecdot', [input([2, 3]), input([3])], (a, b) => linalg.vecdot(a, b), 'torch.linalg.vecdot(a, b)');
+row(
+  'linalg.vecdot',
+  [input([2, 3]), input([2, 1])],
+  (a, b) => linalg.vecdot(a, b, { dim: 0 }),
+  'torch.linalg.vecdot(a, b, dim=0)',
+);
+row('linalg.diagonal', [input([2, 3, 4])], (a) => linalg.diagonal(a), 'torch.linalg.diagonal(a)');
+row(
+  'linalg.diagonal',
+  [input([2, 3, 4])],
+  (a) => linalg.diagonal(a, { offset: 1, dim1: 0, dim2: 2 }),
+  'torch.linalg.diagonal(a, offset=1, dim1=0, dim2=2)',
+);
+row('linalg.vander', [ints([2, 3])], (a) => linalg.vander(a), 'torch.linalg.vander(a)');
+row('linalg.vander', [ints([3])], (a) => linalg.vander(a, { N: 4 }), 'torch.linalg.vander(a, N=4)');
+row('linalg.matrixExp', [input([2, 3, 3])], (a) => linalg.matrixExp(a), 'torch.linalg.matrix_exp(a)');
+row(
+  'linalg.matrixExp',
+  [input([3, 3], [9, 1, 2, 3, -8, 4, 0, 1, 7])],
+  (a) => linalg.matrixExp(a),
+  'torch.linalg.matrix_exp(a)',
+  { tolerance: 1e-4, smooth: false },
+);
+row(
+  'linalg.householderProduct',
+  [input([2, 4, 3]), input([2, 2])],
+  (a, b) => linalg.householderProduct(a, b),
+  'torch.linalg.householder_product(a, b)',
+);
+row(
+  'linalg.choleskyEx',
+  [input([2, 3, 3])],
+  (a) => Object.values(linalg.choleskyEx(spd(a), { upper: true })),
+  `torch.linalg.cholesky_ex(${SPD}, upper=True)`,
+);
+row('linalg.invEx', [input([2, 3, 3])], (a) => Object.values(linalg.invEx(well(a))), `torch.linalg.inv_ex(${WELL})`);
+row(
+  'linalg.solveEx',
+  [input([3, 3]), input([3, 2])],
+  (a, b) => Object.values(linalg.solveEx(well(a), b)),
+  `torch.linalg.solve_ex(${WELL}, b)`,
+);
+row(
+  'linalg.solveEx',
+  [input([3, 3]), input([2, 3])],
+  (a, b) => linalg.solveEx(well(a), b, { left: false }).result,
+  `torch.linalg.solve_ex(${WELL}, b, left=False)[0]`,
+);
+row('linalg.tensorinv', [input([2, 3, 6])], (a) => linalg.tensorinv(a), 'torch.linalg.tensorinv(a)', {
+  tolerance: 1e-3,
+});
+row(
+  'linalg.tensorinv',
+  [input([4, 2, 2])],
+  (a) => linalg.tensorinv(a, { ind: 1 }),
+  'torch.linalg.tensorinv(a, ind=1)',
+  { tolerance: 1e-3 },
+);
+row(
+  'linalg.tensorsolve',
+  [input([2, 3, 6]), input([2, 3])],
+  (a, b) => linalg.tensorsolve(a, b),
+  'torch.linalg.tensorsolve(a, b)',
+  { tolerance: 1e-3 },
+);
+row(
+  'linalg.tensorsolve',
+  [input([2, 6, 3]), input([2, 3])],
+  (a, b) => linalg.tensorsolve(a, b, { dims: [1] }),
+  'torch.linalg.tensorsolve(a, b, dims=(1,))',
+  { tolerance: 1e-3 },
+);
+
+// ---- nothing to decompose
+const nothing = { smooth: false };
+for (const shape of [
+  [0, 0],
+  [0, 3, 3],
+  [2, 0, 0],
+]) {
+  row('inv', [input(shape)], (a) => a.inv(), 'torch.linalg.inv(a)', nothing);
+  row('det', [input(shape)], (a) => a.det(), 'torch.linalg.det(a)', nothing);
+  row('slogdet', [input(shape)], (a) => a.slogdet().logabsdet, 'torch.linalg.slogdet(a)[1]', nothing);
+  row('cholesky', [input(shape)], (a) => a.cholesky(), 'torch.linalg.cholesky(a)', nothing);
+  row('eigh', [input(shape)], (a) => a.eigh().eigenvalues, 'torch.linalg.eigh(a)[0]', nothing);
+  row(
+    'solve',
+    [input(shape), input([...shape.slice(0, -1), 2])],
+    (a, b) => a.solve(b),
+    'torch.linalg.solve(a, b)',
+    nothing,
+  );
+}
+for (const shape of [
+  [0, 2],
+  [3, 0],
+  [0, 3, 2],
+]) {
+  row('linalg.svd', [input(shape)], (a) => Object.values(tx.linalg.svd(a)), 'torch.linalg.svd(a)', { grad: false });
+  row('linalg.svd', [input(shape)], (a) => tx.linalg.svd(a, false).S, 'torch.linalg.svd(a, False)[1]', nothing);
+  for (const mode of ['reduced', 'complete', 'r'] as const)
+    row('qr', [input(shape)], (a) => Object.values(a.qr(mode)), `torch.linalg.qr(a, '${mode}')`, { grad: false });
+  row('pinv', [input(shape)], (a) => a.pinv(), 'torch.linalg.pinv(a)', { grad: false });
+  row('matrixRank', [input(shape)], (a) => a.matrixRank(), 'torch.linalg.matrix_rank(a)', { grad: false });
+}
+const even = input([3, 3], [2, 1, 0.5, 1, 3, 1, 0.5, 1, 4]);
+const lower = input([3, 3], [2, 9, 9, 1, 3, 9, 0, 1, 4]);
+row('pinv', [lower], (a) => a.pinv({ hermitian: true }), 'torch.linalg.pinv(a, hermitian=True)', { grad: false });
+row('pinv', [even], (a) => a.pinv({ hermitian: true }), 'torch.linalg.pinv(a, hermitian=True)', { smooth: false });
+row(
+  'pinv',
+  [input([3, 2]), input([], [0.1])],
+  (a, b) => a.pinv({ rtol: b, atol: 0.01 }),
+  'torch.linalg.pinv(a, rtol=b, atol=torch.tensor(0.01))',
+  { grad: false },
+);
+row('matrixRank', [lower], (a) => a.matrixRank({ hermitian: true }), 'torch.linalg.matrix_rank(a, hermitian=True)', {
+  grad: false,
+});
+for (const driver of ['gels', 'gelsy', 'gelsd', 'gelss'] as const)
+  row(
+    'lstsq',
+    [input([4, 2]), input([4, 3])],
+    (a, b) => [...Object.values(a.lstsq(b, { driver, rcond: 1e-6 }))].slice(0, 1),
+    `torch.linalg.lstsq(a, b, rcond=1e-6, driver='${driver}')[0]`,
+  );
+row(
+  'lstsq',
+  [input([4, 2]), input([4, 3])],
+  (a, b) => Object.values(a.lstsq(b, { driver: 'gelsd' })),
+  "torch.linalg.lstsq(a, b, driver='gelsd')",
+  { grad: false },
+);
+
+// ---- LU
+for (const shape of [
+  [3, 3],
+  [2, 4, 4],
+  [3, 2],
+  [2, 3, 5],
+  [0, 0],
+] as const) {
+  row('linalg.lu', [input(shape)], (a) => [...linalg.lu(a)], 'torch.linalg.lu(a)', { smooth: false });
+  row('linalg.luFactor', [input(shape)], (a) => [...linalg.luFactor(a)], 'torch.linalg.lu_factor(a)', { grad: false });
+}
+row('linalg.luFactorEx', [input([2, 3, 3])], (a) => [...linalg.luFactorEx(a)], 'torch.linalg.lu_factor_ex(a)', {
+  smooth: false,
+});
+row(
+  'linalg.luFactorEx',
+  [input([2, 2], [1, 2, 2, 4])],
+  (a) => linalg.luFactorEx(a).info,
+  'torch.linalg.lu_factor_ex(a)[2]',
+  { grad: false },
+);
+const packed = 'torch.linalg.lu_factor(a)';
+for (const left of [true, false])
+  for (const adjoint of [true, false])
+    row(
+      'linalg.luSolve',
+      [input([2, 3, 3]), input([2, 3, 3])],
+      (a, b) => {
+        const { LU, pivots } = linalg.luFactor(well(a));
+        return linalg.luSolve(LU, pivots, b, { left, adjoint });
+      },
+      `torch.linalg.lu_solve(*torch.linalg.lu_factor(${WELL}), b, left=${left ? 'True' : 'False'}, adjoint=${adjoint ? 'True' : 'False'})`,
+    );
+row('lu', [input([2, 3, 3])], (a) => tx.lu(a, { pivot: true, getInfos: true }), 'torch.linalg.lu_factor_ex(a)', {
+  grad: false,
+});
+row(
+  'luSolve',
+  [input([3, 3]), input([3, 2])],
+  (a, b) => {
+    const [LU, pivots] = tx.lu(well(a));
+    return tx.luSolve(b, LU!, pivots!);
+  },
+  `torch.lu_solve(b, *torch.linalg.lu_factor(${WELL}))`,
+);
+row('luUnpack', [input([2, 3, 3])], (a) => [...tx.luUnpack(...(tx.lu(a) as [T, T]))], `torch.lu_unpack(*${packed})`, {
+  smooth: false,
+});
+row(
+  'luUnpack',
+  [input([3, 3])],
+  (a) => tx.luUnpack(...(tx.lu(a) as [T, T]), { unpackData: false }).P,
+  `torch.lu_unpack(*${packed}, unpack_data=False)[0]`,
+  { grad: false },
+);
+row(
+  'luUnpack',
+  [input([3, 3])],
+  (a) => tx.luUnpack(...(tx.lu(a) as [T, T]), { unpackPivots: false }).U,
+  `torch.lu_unpack(*${packed}, unpack_pivots=False)[2]`,
+  { smooth: false },
+);
+row('norm', [input([3, 2])], (a) => a.norm('nuc'), "torch.norm(a, 'nuc')", { smooth: false });
+row('norm', [input([3, 2, 4])], (a) => a.norm('nuc', [0, 2], true), "torch.norm(a, 'nuc', (0, 2), True)", {
+  smooth: false,
+});
+row('matrixExp', [input([2, 3, 3])], (a) => a.matrixExp(), 'torch.matrix_exp(a)');
+row('orgqr', [input([4, 3]), input([3])], (a, b) => a.orgqr(b), 'torch.orgqr(a, b)');

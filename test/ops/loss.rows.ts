@@ -325,3 +325,51 @@ rows('poissonNllLoss', 'poisson_nll_loss', [of('f16'), of('i64')], [{ full: true
   grad: false,
   tolerance: 1e-2,
 });
+
+table.row(
+  'gaussianNllLoss',
+  [input([4, 3]), input([4, 3]), input([1, 3], 'positive')],
+  (a, b, c) => tx.gaussianNllLoss(a, b, c),
+  'F.gaussian_nll_loss(a, b, c)',
+);
+
+// ---- ctc: torch's gradient is that of logits, which logSoftmax makes the same
+const spoken = input([6, 2, 4]);
+const said: Input = { shape: [2, 3], dtype: 'i64', fill: [1, 2, 2, 3, 1, 1] };
+const LOGITS = 'a.log_softmax(2)';
+for (const reduction of ['mean', 'sum', 'none'] as const)
+  table.row(
+    'ctcLoss',
+    [spoken, said],
+    (a, b) => tx.ctcLoss(a.logSoftmax(2), b, [6, 5], [3, 2], { reduction }),
+    `F.ctc_loss(${LOGITS}, b, (6, 5), (3, 2), reduction='${reduction}')`,
+    { smooth: reduction === 'sum' },
+  );
+table.row(
+  'ctcLoss',
+  [spoken, { shape: [5], dtype: 'i64', fill: [1, 2, 0, 0, 1] }],
+  (a, b) => tx.ctcLoss(a.logSoftmax(2), b, tx.tensor([6, 6]), tx.tensor([3, 2]), 3),
+  `F.ctc_loss(${LOGITS}, b, (6, 6), (3, 2), 3)`,
+  { smooth: false },
+);
+table.row(
+  'ctcLoss',
+  [spoken, { shape: [5], dtype: 'i64', fill: [1, 2, 2, 3, 1] }],
+  (a, b) => tx.ctcLoss(a.logSoftmax(2), b, [2, 6], [3, 2], { zeroInfinity: true, blank: 0 }),
+  `F.ctc_loss(${LOGITS}, b, (2, 6), (3, 2), zero_infinity=True)`,
+  { smooth: false },
+);
+table.row(
+  'ctcLoss',
+  [input([4, 3]), { shape: [2], dtype: 'i64', fill: [1, 2] }],
+  (a, b) => tx.ctcLoss(a.logSoftmax(1), b, [4], [2], { reduction: 'none' }),
+  "F.ctc_loss(a.log_softmax(1), b, torch.tensor(4), torch.tensor(2), reduction='none')",
+  { smooth: false },
+);
+table.row(
+  'ctcLoss',
+  [spoken, said],
+  (a, b) => tx.ctcLoss(a.logSoftmax(2), b, [6, 5], [0, 2], { reduction: 'none' }),
+  `F.ctc_loss(${LOGITS}, b, (6, 5), (0, 2), reduction='none')`,
+  { smooth: false },
+);

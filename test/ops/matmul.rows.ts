@@ -90,6 +90,7 @@ row('matmul', [ints([2, 2, 3]), ints([2, 3, 2])], (a, b) => tx.matmul(a, b), 'a 
 const odd: Input = input([2, 2], [1, 'nan', 'inf', 2]);
 row('matmul', [odd, input([2, 2], [1, 2, 0, 1])], (a, b) => a.matmul(b), 'a @ b', { smooth: false });
 
+row('matmul', [input([2, 3]), input([3, 4])], (a, b) => a.matmul(b, { precision: 'high' }), 'a @ b');
 row('mm', [input([2, 3]), input([3, 4])], (a, b) => a.mm(b), 'torch.mm(a, b)');
 row('bmm', [input([2, 2, 3]), input([2, 3, 2])], (a, b) => a.bmm(b), 'torch.bmm(a, b)');
 row('mv', [input([2, 3]), input([3])], (a, b) => a.mv(b), 'torch.mv(a, b)');
@@ -148,6 +149,12 @@ row(
 row('linear', [input([2, 3]), input([4, 3]), input([4])], (a, b, c) => a.linear(b, c), 'F.linear(a, b, c)');
 row('linear', [input([2, 2, 3]), input([2, 3])], (a, b) => tx.linear(a, b), 'F.linear(a, b)');
 row('linear', [input([3]), input([2, 3]), input([2])], (a, b, c) => tx.linear(a, b, c), 'F.linear(a, b, c)');
+row(
+  'linear',
+  [input([2, 3]), input([4, 3])],
+  (a, b) => tx.linear(a, b, null, { precision: 'highest' }),
+  'F.linear(a, b)',
+);
 row('linear', [input([2, 3]), input([3])], (a, b) => tx.linear(a, b, null), 'F.linear(a, b)');
 row(
   'linear',
@@ -275,7 +282,7 @@ for (const p of [0, 1, 1.5, 3]) {
     [input([2, 3]), input([2, 3])],
     (a, b) => a.cdist(b, { p }),
     `torch.cdist(a, b, p=${p}.)`.replace('.5.', '.5'),
-    { grad: p > 0 },
+    { smooth: p > 0 },
   );
 }
 row(
@@ -287,3 +294,29 @@ row(
 row('cdist', [input([2, 2], [1, 2, 3, 4]), input([2, 2], [1, 2, 3, 5])], (a, b) => a.cdist(b), 'torch.cdist(a, b)', {
   smooth: false,
 });
+
+// Rows in groups. torch's own takes rows of whole 16 bytes alone; the parts say the same for any.
+row(
+  'groupedMm',
+  [input([8, 4]), input([3, 4, 8]), input([3], [2, 0, 6], 'i32')],
+  (a, b, sizes) => a.groupedMm(b, sizes.cumsum(0)),
+  'F.grouped_mm(a, b, offs=c.cumsum(0).int())',
+);
+row(
+  'groupedMm',
+  [input([7, 3]), input([4, 3, 2]), input([4], [0, 3, 0, 4], 'i32')],
+  (a, b, sizes) => a.groupedMm(b, sizes.cumsum(0)),
+  'torch.cat([a[:3] @ b[1], a[3:] @ b[3]])',
+);
+row(
+  'groupedMm',
+  [input([6, 3]), input([2, 3, 2]), input([2], [1, 3], 'i64')],
+  (a, b, sizes) => a.groupedMm(b, sizes.cumsum(0)),
+  'torch.cat([a[:1] @ b[0], a[1:4] @ b[1], a[4:] @ b[0] * 0])',
+);
+row(
+  'groupedMm',
+  [input([3, 7]), input([7, 2]), input([3], [2, 0, 5], 'i32')],
+  (a, b, sizes) => a.groupedMm(b, sizes.cumsum(0)),
+  'torch.stack([a[:, :2] @ b[:2], a[:, :0] @ b[:0], a[:, 2:] @ b[2:]])',
+);

@@ -127,6 +127,11 @@ row('round', [input([4], [14, 26, 123.456, -77])], (a) => a.round({ decimals: -1
 for (const n of [0, 1, 2, 3]) {
   row('polygamma', [input([4], 'positive')], (a) => tx.polygamma(n, a), `torch.polygamma(${n}, a)`);
 }
+for (const n of [1, 2, 4]) {
+  const below = [-9.3, -0.5, -20.75, -1.25, 0.25, 30];
+  row('polygamma', [input([6], below)], (a) => tx.polygamma(n, a), `torch.polygamma(${n}, a)`, { smooth: n < 4 });
+}
+row('digamma', [input([4], [-9.3, -20.75, -100.4, -0.5], 'f64')], (a) => a.digamma(), 'a.digamma()');
 row('polygamma', [ints([3], 1, 9)], (a) => a.polygamma(1), 'a.polygamma(1)');
 row('mvlgamma', [input([4], [3, 4.5, 6, 2.5])], (a) => tx.mvlgamma(a, 3), 'torch.mvlgamma(a, 3)');
 row('mvlgamma', [ints([3], 3, 9)], (a) => a.mvlgamma(2), 'torch.mvlgamma(a, 2)');
@@ -482,6 +487,10 @@ row('where', [bools([2, 1]), input([3]), input([2, 3])], (c, a, b) => tx.where(c
 row('where', [bools([4])], (c) => tx.where(c, 1, 2), 'torch.where(a, 1, 2)');
 row('where', [bools([4]), input([4])], (c, a) => tx.where(c, a, 0.5), 'torch.where(a, b, 0.5)');
 row('where', [bools([4]), ints([4])], (c, a) => c.where(a, 0.5), 'torch.where(a, b, 0.5)');
+row('where', [input([2, 4]), bools([4]), input([1, 4])], (x, c, y) => x.where(c, y), 'a.where(b, c)');
+row('where', [input([4]), bools([4])], (x, c) => x.where(c, 0), 'a.where(b, 0.)');
+row('where', [bools([4]), bools([4]), bools([4])], (x, c, y) => x.where(c, y), 'a.where(b, c)');
+row('where', [ints([4]), bools([2, 1])], (x, c) => x.where(c, 1.5), 'a.where(b, 1.5)');
 // NaN in the branch that is not taken, and the usual way to keep it from the gradient.
 row(
   'where',
@@ -597,4 +606,43 @@ row(
   "torch.div(a, b, rounding_mode='trunc')",
   EDGE,
 );
-row('polygamma', [input([2], ['inf', 2])], (a) => a.polygamma(1), 'torch.polygamma(1, a)', { grad: false });
+for (const n of [1, 2, 3, 4]) {
+  const edges = input([4], ['inf', '-inf', 0, 'nan']);
+  row('polygamma', [edges], (a) => a.polygamma(n), `torch.polygamma(${n}, a)`, { grad: false });
+}
+
+// ---- numbers.ts
+row('rsub', [input([2, 3]), input([3])], (a, b) => a.rsub(b, { alpha: 2 }), 'torch.rsub(a, b, alpha=2)');
+row('rsub', [ints([3])], (a) => a.rsub(1), 'torch.rsub(a, 1)');
+row('floatPower', [input([4], 'positive'), input([4])], (a, b) => a.floatPower(b), 'torch.float_power(a, b)', {
+  smooth: false,
+});
+row('floatPower', [ints([4])], (a) => a.floatPower(2), 'torch.float_power(a, 2)');
+row('gcd', [ints([2, 5], -60, 60), ints([5], -60, 60)], (a, b) => a.gcd(b), 'torch.gcd(a, b)');
+row('gcd', [input([4], [0, 12, 0, -18], 'i32')], (a) => a.gcd(0), 'torch.gcd(a, torch.zeros_like(a))');
+row('gcd', [ints([6], 0, 200, 'u8'), ints([6], 0, 200, 'u8')], (a, b) => tx.gcd(a, b), 'torch.gcd(a, b)');
+row('lcm', [ints([2, 5], -60, 60), ints([5], -60, 60)], (a, b) => a.lcm(b), 'torch.lcm(a, b)');
+row(
+  'lcm',
+  [input([4], [0, 12, 0, -18], 'i64'), input([4], [0, 8, 3, 0], 'i64')],
+  (a, b) => tx.lcm(a, b),
+  'torch.lcm(a, b)',
+);
+row('frexp', [input([6], [0, 1, -3.7, 100.5, 0.3, -0.5])], (a) => [...a.frexp()], 'torch.frexp(a.detach())', {
+  grad: false,
+});
+row('frexp', [input([3], [0.1, -3.7, 9], 'f64')], (a) => a.frexp().mantissa, 'torch.frexp(a)[0]', { smooth: false });
+const SHAPES = input([8], [0.5, 1, 2.5, 4, 9, 30, 0.1, 3]);
+const POINTS = input([8], [0.2, 2, 2, 9, 4, 33, 1.5, 3]);
+row('igamma', [SHAPES, POINTS], (a, b) => tx.igamma(a.detach(), b), 'torch.igamma(a.detach(), b)', {
+  smooth: false,
+  tolerance: 5e-5,
+});
+row('igammac', [SHAPES, POINTS], (a, b) => tx.igammac(a.detach(), b), 'torch.igammac(a.detach(), b)', {
+  smooth: false,
+  tolerance: 5e-5,
+});
+for (const op of ['igamma', 'igammac'] as const) {
+  const ends = [input([8], [1, 1, 0, 0, 'inf', 1, -1, 'inf']), input([8], [0, 'inf', 1, 0, 2, 'nan', 1, 'inf'])];
+  row(op, ends, (a, b) => a[op](b), `torch.${op}(a, b)`, { grad: false });
+}

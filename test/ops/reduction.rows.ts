@@ -270,7 +270,8 @@ for (const [op, torch] of [
 
 // ---- counts
 row('bincount', [ints([9], 0, 5)], (a) => a.bincount({ minlength: 6 }), 'torch.bincount(a, minlength=6)');
-row('bincount', [ints([9], 0, 5, 'u8')], (a) => a.bincount({ minlength: 3 }), 'torch.bincount(a)[:3]');
+row('bincount', [ints([9], 0, 5)], (a) => a.add(0).bincount({ minlength: 3 }), 'torch.bincount(a)[:3]');
+row('bincount', [ints([9], 0, 5), ints([9])], (a, b) => a.bincount(b, 9), 'torch.bincount(a, b, 9)');
 row(
   'bincount',
   [ints([6], 0, 4), input([6])],
@@ -327,3 +328,109 @@ row('cumulativeTrapezoid', [input([3, 0])], (a) => a.cumulativeTrapezoid(), 'tor
   grad: false,
 });
 row('quantile', [input([3], ['-inf', 1, 2])], (a) => a.quantile(0.4), 'torch.quantile(a, 0.4)', { smooth: false });
+
+// ---- spread by torch's older name
+for (const op of ['var', 'std'] as const)
+  row(op, [input([3, 4])], (a) => a[op]({ dim: 1, unbiased: false }), `torch.${op}(a, 1, unbiased=False)`);
+for (const op of ['varMean', 'stdMean'] as const)
+  row(op, [input([3, 4])], (a) => a[op]({ unbiased: true }), `torch.${op.replace('M', '_m')}(a, unbiased=True)`);
+row(
+  'prod',
+  [{ shape: [2, 3], dtype: 'bool', fill: [1, 1, 0, 1, 1, 1] }],
+  (a) => a.prod({ dim: 1, dtype: 'bool' }),
+  'torch.prod(a, 1, dtype=torch.bool)',
+);
+row('sum', [ints([2, 3], 0, 2)], (a) => a.sum({ dim: 0, dtype: 'bool' }), 'torch.sum(a, 0, dtype=torch.bool)');
+
+// ---- statistics.ts
+const seen = input([3, 6]);
+row('cov', [seen], (a) => a.cov(), 'torch.cov(a)');
+row('cov', [seen], (a) => a.cov({ correction: 0 }), 'torch.cov(a, correction=0)');
+row('cov', [input([5])], (a) => a.cov(), 'torch.cov(a)');
+row('cov', [ints([2, 4])], (a) => a.cov(), 'torch.cov(a)');
+row(
+  'cov',
+  [seen, ints([6], 1, 5), input([6], 'positive')],
+  (a, b, c) => a.cov({ fweights: b, aweights: c }),
+  'torch.cov(a, fweights=b, aweights=c)',
+);
+row(
+  'cov',
+  [seen, input([6], 'positive')],
+  (a, b) => a.cov({ aweights: b, correction: 2 }),
+  'torch.cov(a, aweights=b, correction=2)',
+);
+row('corrcoef', [seen], (a) => a.corrcoef(), 'torch.corrcoef(a)');
+row('corrcoef', [input([4])], (a) => a.corrcoef(), 'torch.corrcoef(a)', { grad: false });
+const none = { grad: false };
+row('histogram', [input([20])], (a) => [...a.histogram(5)], 'torch.histogram(a.detach(), 5)', none);
+row(
+  'histogram',
+  [input([20])],
+  (a) => [...a.histogram(4, { range: [-1, 1.5], density: true })],
+  'torch.histogram(a.detach(), 4, range=(-1., 1.5), density=True)',
+  none,
+);
+row(
+  'histogram',
+  [input([8]), input([4], [-1, 0, 0.5, 2]), input([8], 'positive')],
+  (a, b, c) => [...a.histogram(b, { weight: c })],
+  'torch.histogram(a.detach(), b.detach(), weight=c.detach())',
+  none,
+);
+row('histogram', [input([4], [2, 2, 2, 2])], (a) => [...a.histogram(3)], 'torch.histogram(a.detach(), 3)', none);
+const flatten = '(lambda r: [r[0], *r[1]])';
+row(
+  'histogramdd',
+  [input([20, 2])],
+  (a) => a.histogramdd([3, 4]),
+  `${flatten}(torch.histogramdd(a.detach(), [3, 4]))`,
+  none,
+);
+row(
+  'histogramdd',
+  [input([20, 2]), input([20], 'positive')],
+  (a, b) => a.histogramdd(3, { range: [-2, 2, -1, 1], weight: b, density: true }),
+  `${flatten}(torch.histogramdd(a.detach(), [3, 3], range=[-2., 2., -1., 1.], weight=b.detach(), density=True))`,
+  none,
+);
+row(
+  'histogramdd',
+  [input([9, 2]), input([3], [-1, 0, 2]), input([3], [-2, 0.5, 1])],
+  (a, b, c) => a.histogramdd([b, c]),
+  `${flatten}(torch.histogramdd(a.detach(), [b.detach(), c.detach()]))`,
+  none,
+);
+const holes = input([3, 5], [1, 5, 'nan', 2, 8, 3, 1, 4, 9, 7, 'nan', 'nan', 'nan', 'nan', 'nan']);
+for (const interpolation of ['linear', 'lower', 'higher', 'midpoint', 'nearest'] as const) {
+  const torch = `interpolation='${interpolation}'`;
+  row(
+    'nanquantile',
+    [holes],
+    (a) => a.nanquantile([0.1, 0.5, 0.9], 1, { interpolation }),
+    `torch.nanquantile(a, torch.tensor([0.1, 0.5, 0.9]), 1, ${torch})`,
+    { smooth: false },
+  );
+  row(
+    'quantile',
+    [input([3, 5], 'distinct'), input([2], [0.3, 0.8])],
+    (a, b) => a.quantile(b.detach(), { dim: 0, interpolation }),
+    `torch.quantile(a, b.detach(), 0, ${torch})`,
+    { smooth: false },
+  );
+}
+row(
+  'nanquantile',
+  [holes],
+  (a) => a.nanquantile(0.4, { dim: 0, keepdim: true }),
+  'torch.nanquantile(a, 0.4, 0, True)',
+  { smooth: false },
+);
+row('nanquantile', [holes], (a) => a.nanquantile(0.4), 'torch.nanquantile(a, 0.4)', { smooth: false });
+row(
+  'quantile',
+  [holes, input([], [0.5])],
+  (a, b) => a.quantile(b.detach(), { dim: 1, keepdim: true }),
+  'torch.quantile(a, b.detach(), 1, True)',
+  none,
+);

@@ -93,7 +93,7 @@ rows([
   [
     'meshgrid',
     [input([2]), input([3]), scalar],
-    (...xs) => tx.meshgrid(xs, { indexing: 'xy' }),
+    (...xs) => tx.meshgrid(...xs, { indexing: 'xy' }),
     "torch.meshgrid(a, b, c, indexing='xy')",
   ],
   ['repeat', input([2, 3]), (a) => a.repeat(2, 1), 'a.repeat(2, 1)'],
@@ -148,6 +148,12 @@ rows([
   ['unfold', long, (a) => a.unfold(1, 3, 2), 'a.unfold(1, 3, 2)'],
   ['unfold', x, (a) => a.unfold(0, 2, 1), 'a.unfold(0, 2, 1)'],
   ['unfold', x, (a) => a.unfold(-2, 2, 1), 'a.unfold(-2, 2, 1)'],
+  [
+    'splitWithSizes',
+    m,
+    (a) => a.splitWithSizes([m.shape[1]! - 1, 1], { dim: 1 }),
+    `a.split_with_sizes([${m.shape[1]! - 1}, 1], 1)`,
+  ],
   ['pad', m, (a) => a.pad([1, 2]), 'F.pad(a, (1, 2))'],
   ['pad', x, (a) => a.pad([1, 0, 0, 2, 1, 1], { value: 0.5 }), 'F.pad(a, (1, 0, 0, 2, 1, 1), value=0.5)'],
   ['pad', m, (a) => a.pad([-1, 2, 1, -2]), 'F.pad(a, (-1, 2, 1, -2))'],
@@ -172,6 +178,8 @@ rows([
     (a) => a.pad([1, 2, 0, 3], { mode: 'circular' }),
     "F.pad(a, (1, 2, 0, 3), mode='circular')",
   ],
+  ['pad', input([2, 4]), (a) => a.pad([-1, 1], { mode: 'circular' }), "F.pad(a, (-1, 1), mode='circular')"],
+  ['pad', input([1, 3, 5]), (a) => a.pad([2, -2], { mode: 'circular' }), "F.pad(a, (2, -2), mode='circular')"],
 ]);
 
 const square = input([3, 3]);

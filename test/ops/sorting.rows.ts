@@ -1,6 +1,6 @@
 // Sorting and searching.
 import * as tx from 'tsxla';
-import { bools, type Fill, input, ints, type RowOptions, Table } from './row.js';
+import { bools, type Fill, type Input, input, ints, type RowOptions, Table } from './row.js';
 
 export const table = new Table('sorting');
 const row = table.row.bind(table);
@@ -170,6 +170,36 @@ row(
 );
 row('unique', [input([6], [1, 'inf', '-inf', 1, 2, 2])], (a) => a.unique({ size: 4 }), 'torch.unique(a.detach())');
 row('unique', [ints([9], 0, 9)], (a) => a.unique({ size: 2 }), 'torch.unique(a)[:2]');
+const few: Input = { shape: [2, 4], dtype: 'i64', fill: [3, 1, 3, 0, 1, 1, 3, 3] };
+const lines = input([5, 2], [1, 2, 0, 5, 1, 2, 0, 4, 1, 2]);
+row(
+  'unique',
+  [few],
+  (a) => a.unique({ size: 3, sorted: true, returnInverse: true, returnCounts: true }),
+  'torch.unique(a, sorted=True, return_inverse=True, return_counts=True)',
+);
+row('unique', [few], (a) => a.unique({ size: 3, returnCounts: true }), 'torch.unique(a, return_counts=True)');
+for (const dim of [0, 1]) {
+  row(
+    'unique',
+    [lines],
+    (a) => a.unique({ size: dim ? 2 : 3, dim, returnInverse: true, returnCounts: true }),
+    `torch.unique(a.detach(), dim=${dim}, return_inverse=True, return_counts=True)`,
+  );
+}
+const runs: Input = { shape: [8], dtype: 'i64', fill: [1, 1, 2, 2, 3, 1, 1, 2] };
+row(
+  'uniqueConsecutive',
+  [runs],
+  (a) => a.uniqueConsecutive({ size: 5, returnInverse: true, returnCounts: true }),
+  'torch.unique_consecutive(a, return_inverse=True, return_counts=True)',
+);
+row(
+  'uniqueConsecutive',
+  [input([4, 2], [1, 2, 1, 2, 0, 3, 1, 2])],
+  (a) => a.uniqueConsecutive({ size: 4, fill: 7, dim: 0 }),
+  'F.pad(torch.unique_consecutive(a.detach(), dim=0), (0, 0, 0, 1), value=7)',
+);
 row('topk', [input([5], 'distinct')], (a) => found(a.topk(2, { sorted: true })), 'torch.topk(a, 2, sorted=True)');
 row(
   'bucketize',
@@ -180,3 +210,10 @@ row(
 );
 // Numbers that were once wrong.
 row('topk', [input([])], (a) => found(a.topk(0)), 'torch.topk(a, 0)');
+
+row(
+  'searchsorted',
+  [input([2, 4], 'distinct'), input([2, 3])],
+  (a, b) => a.searchsorted(b, { sorter: a.argsort() }),
+  'torch.searchsorted(a.detach(), b.detach(), sorter=a.detach().argsort())',
+);

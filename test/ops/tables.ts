@@ -1,7 +1,9 @@
 // All families.
 import { table as activation } from './activation.rows.js';
 import { table as args } from './arguments.rows.js';
+import { table as arrange } from './arrange.rows.js';
 import { table as attention } from './attention.rows.js';
+import { table as complex } from './complex.rows.js';
 import { table as conv } from './conv.rows.js';
 import { table as indexing } from './indexing.rows.js';
 import { table as linalg } from './linalg.rows.js';
@@ -12,11 +14,14 @@ import { table as pointwise } from './pointwise.rows.js';
 import { table as reduction } from './reduction.rows.js';
 import { table as shape } from './shape.rows.js';
 import { table as sorting } from './sorting.rows.js';
+import { table as special } from './special.rows.js';
 
 export const tables = [
   activation,
   args,
+  arrange,
   attention,
+  complex,
   conv,
   indexing,
   linalg,
@@ -27,4 +32,5 @@ export const tables = [
   reduction,
   shape,
   sorting,
+  special,
 ];

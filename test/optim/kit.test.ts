@@ -2,18 +2,7 @@
 import * as tx from 'tsxla';
 import { StateDictError } from 'tsxla';
 import { readTorch } from 'tsxla/io';
-import {
-  Adafactor,
-  AdamW,
-  clipGradNorm,
-  clipGradValue,
-  EMA,
-  GradScaler,
-  Lion,
-  type Optimizer,
-  RMSprop,
-  SGD,
-} from 'tsxla/optim';
+import { Adafactor, AdamW, clipGradNorm, clipGradValue, EMA, GradScaler, Lion, type Optimizer, SGD } from 'tsxla/optim';
 import { describe, expect, test } from 'vitest';
 import { describedSince } from '../../dist/runtime/evaluate.js';
 import { counts } from '../../dist/runtime/program.js';
@@ -132,7 +121,7 @@ describe('an optimizer', () => {
     const [a, b, c] = [parameter(1), parameter(1), parameter(1)];
     const optimizer = new SGD(
       [
-        { params: [a], lr: 0.5 },
+        { params: [['a', a]], lr: 0.5 },
         {
           params: new Map([
             ['b', b],
@@ -184,11 +173,15 @@ describe('an optimizer', () => {
   });
 
   test.each([
-    ['no parameters', () => new SGD([]), /SGD: there are no parameters/],
-    ['one tensor', () => new SGD(parameter(1) as never), /the parameters are one tensor, f32\[1\]: pass a list/],
-    ['what is computed', () => new SGD([parameter(1).mul(2)]), /parameter 0, f32\[1\], was computed from others/],
+    ['no parameters', () => new SGD([]), /SGD: the list of parameters is empty/],
+    ['one tensor', () => new SGD(parameter(1) as never), /the parameters are a single tensor, f32\[1\]: pass a list/],
+    [
+      'what is computed',
+      () => new SGD([parameter(1).mul(2)]),
+      /parameter 0, f32\[1\], was computed from other tensors/,
+    ],
     ['what is no tensor', () => new SGD([3 as never]), /parameter 0 is .*: it must be a tensor/],
-    ['integers', () => new SGD([tx.tensor([1])]), /parameter 0 is i64\[1\]: only floats can be learned/],
+    ['integers', () => new SGD([tx.tensor([1])]), /parameter 0 is i64\[1\]: it must have a float or complex dtype/],
     ['a wrong lr', () => new SGD([parameter(1)], { lr: -1 }), /SGD: lr is -1: it must be 0 or more/],
     [
       'a wrong beta',
@@ -202,7 +195,11 @@ describe('an optimizer', () => {
       () => new AdamW([parameter(1)], { momentum: 1 } as never),
       /no option 'momentum': it takes lr, betas/,
     ],
-    ['nesterov alone', () => new SGD([parameter(1)], { nesterov: true }), /it needs a momentum and no dampening/],
+    [
+      'nesterov alone',
+      () => new SGD([parameter(1)], { nesterov: true }),
+      /it needs a momentum above 0 and no dampening/,
+    ],
   ])('%s is an error', (_, make, text) => expect(make).toThrow(text));
 
   test('a parameter that is given twice is an error that names it', () => {
@@ -219,11 +216,12 @@ describe('an optimizer', () => {
     const train = tx.compile(function train() {
       group!.lr = 0.5;
     });
-    await expect(train()).rejects.toThrow(/SGD: lr is set inside train, which is only described: set it outside/);
+    await expect(train()).rejects.toThrow(
+      /SGD: lr is set inside train, which only describes a computation: set it outside/,
+    );
     expect(() => void (group!.lr = -1)).toThrow(/lr is -1/);
-    expect(() => void (group!.momentum = 0.9)).toThrow(/no momentumBuffer: make another one/);
-    expect(() => void (group!.nesterov = true)).toThrow(/nesterov is part of the program/);
-    await expect(tx.compile(() => void new SGD([p]))()).rejects.toThrow(/SGD is made inside a step/);
+    expect(() => void (group!.nesterov = true)).toThrow(/nesterov cannot be changed, as it is part of the program/);
+    await expect(tx.compile(() => void new SGD([p]))()).rejects.toThrow(/SGD: created inside a step/);
   });
 });
 
@@ -415,14 +413,60 @@ describe('schedules', () => {
     const optimizer = new AdamW([parameter(1)], { lr: 1 });
     expect(new tx.optim.CosineLR(optimizer, { totalSteps: 10, floor: 0.1 }).at(500)).toEqual([0.1]);
     expect(() => new tx.optim.OneCycleLR(optimizer, { maxLr: 1, totalSteps: 5 }).at(6)).toThrow(
-      /step 6 of 5: its cycle is over/,
+      /step 6 exceeds totalSteps 5/,
     );
     expect(optimizer.paramGroups[0]!.betas[0]).toBe(0.95);
-    expect(() => new tx.optim.OneCycleLR(new RMSprop([parameter(1)]), { maxLr: 1, totalSteps: 5 })).toThrow(
-      /no momentum to cycle/,
+    const adagrad = new tx.optim.Adagrad([parameter(1)], { lr: 1 });
+    expect(() => new tx.optim.OneCycleLR(adagrad, { maxLr: 1, totalSteps: 5 })).toThrow(
+      /OneCycleLR: Adagrad has neither momentum nor betas to cycle: pass cycleMomentum: false/,
     );
+    new tx.optim.OneCycleLR(adagrad, { maxLr: 1, totalSteps: 5, cycleMomentum: false });
+    expect(adagrad.paramGroups[0]!.lr).toBeCloseTo(0.04, 12);
     expect(() => new tx.optim.CosineLR(optimizer, { totalSteps: 0 })).toThrow(
       /totalSteps is 0: it must be more than 0/,
+    );
+  });
+});
+
+// The numbers are torch's: p of [1, -2, 3] after six steps.
+describe('a momentum that was 0', () => {
+  const run = async (options: object, way: string, each: (optimizer: SGD) => (n: number) => void) => {
+    const p = tx.tensor([1, -2, 3], { dtype: 'f64', requiresGrad: true });
+    const optimizer = new SGD([p], { lr: 0.1, ...options });
+    const after = each(optimizer);
+    const describe = () => {
+      optimizer.zeroGrad();
+      const weights = tx.tensor([1, 0.5, 0.25], { dtype: 'f64' });
+      p.sub(1).square().mul(weights).sum().backward();
+      optimizer.step();
+    };
+    const step = way === 'compile' ? tx.compile(describe) : describe;
+    for (let n = 1; n <= 6; n++) {
+      await step();
+      after(n);
+    }
+    return { optimizer, values: await list(p) };
+  };
+  const oneCycle = (optimizer: SGD) => {
+    const schedule = new tx.optim.OneCycleLR(optimizer, { maxLr: 0.2, totalSteps: 8 });
+    return () => schedule.step();
+  };
+  const later = (optimizer: SGD) => (n: number) => {
+    if (n === 3) optimizer.paramGroups[0]!.momentum = 0.9;
+  };
+  test.each(['plain', 'compile'])('is cycled, and set later: %s', async (way) => {
+    const { values, optimizer } = await run({}, way, oneCycle);
+    close(values, [1, 2.20844282253541, 1.298021915690886], 12);
+    close((await run({ dampening: 0.3 }, way, oneCycle)).values, [1, 1.61120886242084, 1.6179587318295656], 12);
+    close((await run({}, way, later)).values, [1, -0.062882, 2.2541252812499994], 12);
+    const other = new SGD([parameter(1, -2, 3)], { lr: 1 });
+    other.loadStateDict(optimizer.stateDict());
+    expect(other.paramGroups[0]!.momentum).toBe(optimizer.paramGroups[0]!.momentum);
+    expect([...other.state.values()].map((s) => Object.keys(s))).toEqual([['momentumBuffer']]);
+  });
+  test('cannot be set later where dampening tells the first gradient from others', async () => {
+    await expect(run({ dampening: 0.3 }, 'plain', later)).rejects.toThrow(
+      /momentum was 0 in earlier steps, so there is no buffer to dampen: create a new optimizer/,
     );
   });
 });
@@ -463,7 +507,7 @@ describe('the scaler', () => {
     off.update();
     expect([await list(p), await off.getScale()]).toEqual([[0.75], 1]);
     const scaler = new GradScaler();
-    expect(() => scaler.update()).toThrow(/update\(\) before any step\(\)/);
+    expect(() => scaler.update()).toThrow(/update\(\) was called before step\(\)/);
     scaler.step(optimizer);
     expect(() => scaler.step(optimizer)).toThrow(/step\(\) has already been called/);
     expect(() => scaler.unscale_(optimizer)).toThrow(/unscale_\(\) after step\(\)/);
@@ -485,7 +529,7 @@ describe('averages of parameters', () => {
   test.each([false, true])('follow them inside the step (warm-up: %s)', async (warmup) => {
     const p = parameter(1, 2);
     const ema = new EMA(new Map([['w', p]]), { decay: 0.9, warmup });
-    expect(() => ema.swap()).toThrow(/swap\(\) before any update\(\)/);
+    expect(() => ema.swap()).toThrow(/swap\(\) was called before the first update\(\)/);
     const train = tx.compile(() => {
       tx.noGrad(() => p.mul_(2));
       ema.update();
@@ -510,7 +554,7 @@ describe('averages of parameters', () => {
     expect(() => other.loadStateDict({ updates: tx.zeros([]) })).toThrow(
       /Missing key\(s\) in state_dict: "averages.w"/,
     );
-    expect(() => other.applyTo([parameter(1)])).toThrow(/f32\[1\] is not of its average's shape/);
+    expect(() => other.applyTo([parameter(1)])).toThrow(/f32\[1\] has another shape than its average/);
   });
 });
 
@@ -520,7 +564,7 @@ test('state is loaded by the names of parameters, where both sides have them', a
     return { params, optimizer: new tx.optim.SGD(params, { lr: 1, momentum: 1 }) };
   };
   const [from, to] = [make(['a', 'b']), make(['b', 'a'])];
-  for (const [name, p] of from.params) p.grad = tx.full([2], name === 'a' ? 1 : 10);
+  for (const [name, p] of from.params) p.grad = tx.full([2], name === 'a' ? 1 : 10, { dtype: 'f32' });
   from.optimizer.step();
   to.optimizer.loadStateDict(from.optimizer.stateDict());
   const moved = to.optimizer.state.get(to.params.get('a')!)!;
@@ -539,8 +583,8 @@ test('while averages are swapped in, nothing is saved, and a compiled step notic
   });
   await step();
   ema.swap();
-  await expect(step()).rejects.toThrow('EMA: update() while the averages are swapped in: swap() back first');
-  expect(() => ema.stateDict()).toThrow('EMA: stateDict() while the averages are swapped in');
+  await expect(step()).rejects.toThrow('EMA: update() was called while the averages are swapped in: call swap() first');
+  expect(() => ema.stateDict()).toThrow('EMA: stateDict() was called while the averages are swapped in');
   ema.swap();
   await step();
   expect(await p.tolist()).toEqual([3, 3]);

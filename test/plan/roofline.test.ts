@@ -97,6 +97,33 @@ describe('for TPUs', () => {
     expect(costOf(module).productFlops).toBe(2 * B * T * T * D);
   });
 
+  test('products of rows in groups: each row meets one matrix, and matrices of groups without rows are not read', () => {
+    const { module, facts } = goldenProgram('v6e-grouped');
+    const { N, D } = facts;
+    const { kernels, productFlops } = costOf(module);
+    const grouped = kernels.filter((k) => k.flops.bf16);
+    expect(grouped.length).toBe(3); // 30 rows became 32: else there would be a product of all rows with all matrices
+    expect(grouped.map((k) => k.flops)).toEqual(Array(3).fill({ bf16: 2 * 32 * D * 2 * D }));
+    expect(productFlops).toBe(3 * 2 * 32 * D * 2 * D);
+    const matrix = 2 * D * 2 * D; // bytes
+    const times = grouped.map((k) => Math.floor(k.bytes / matrix));
+    expect(times.sort((a, b) => a - b)).toEqual([32, 32, N]); // the third writes a gradient for each group
+  });
+
+  test('a gather that a v5e writes as a product with ones and zeros is time, and no work of the model', () => {
+    const { module, facts } = goldenProgram('v5e-lookup');
+    const { rows, table, width } = facts;
+    const cost = costOf(module);
+    expect(cost.productFlops).toBe(0);
+    expect(cost.flops).toBeLessThan(2 * rows * (table + 4 * width)); // comparing rows, and the sum of their products
+    const lookup = cost.kernels.find((k) => k.flops.lookup)!;
+    expect(lookup.flops).toMatchObject({ lookup: 2 * rows * table * width });
+    const chip = findChip('v5e')!;
+    const { computeSeconds, utilisation } = estimate(cost, chip);
+    expect(computeSeconds).toBeGreaterThanOrEqual((2 * rows * table * width) / chip.peak.bf16);
+    expect(utilisation).toBe(0);
+  });
+
   test('collectives: how many, their bytes, and their time on the links of the slice', () => {
     const { module } = goldenProgram('v6e-spmd');
     const cost = costOf(module);
@@ -133,6 +160,14 @@ describe('the time', () => {
     expect(estimate(cost(heavy), chip).seconds).toBeCloseTo(3e-3, 9);
     expect(estimate(cost({ ...heavy, bytes: 16.4e9 }), chip).seconds).toBeCloseTo(30e-3, 9);
     expect(estimate(cost({ ...kernel, flops: { f32: 918e9 } }), chip).seconds).toBeCloseTo(6e-3, 9);
+  });
+
+  test('is used by products for at most all of it, whatever their precision', () => {
+    const used = (flops: Cost['kernels'][number]['flops']) => estimate(cost({ ...kernel, flops }), chip).utilisation;
+    expect(used({ int8: 918e9 })).toBe(1); // twice as fast as bf16, and not used twice
+    expect(used({ bf16: 918e9 })).toBe(1);
+    expect(used({ f32: 918e9 })).toBeCloseTo(1 / 6, 9);
+    expect(used({ bf16: 1e9, vector: 1e12 })).toBeLessThan(0.1);
   });
 
   test('what overlaps costs no time of its own until it is the longest', () => {

@@ -9,7 +9,7 @@ export interface GoldenProgram {
   readonly memory: MemoryStats;
   readonly cost: Readonly<Record<string, number>>;
   /** The sizes it was made of. */
-  readonly facts: Record<'N' | 'B' | 'D' | 'T', number>;
+  readonly facts: Record<'N' | 'B' | 'D' | 'T' | 'rows' | 'table' | 'width', number>;
 }
 
 export function goldenProgram(name: string): GoldenProgram {

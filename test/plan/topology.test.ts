@@ -26,15 +26,15 @@ test('what a chip is called by its plugin is a name of it too', () => {
 
 describe('wrong names get one sentence with the arithmetic', () => {
   test.each([
-    ['v6e-6', 'v6e-6: 6 chips are no v6e slice: 1, 4, 8, 16, 32, 64, 128 or 256 chips are'],
+    ['v6e-6', 'v6e-6: there is no v6e slice of 6 chips: use 1, 4, 8, 16, 32, 64, 128 or 256 chips'],
     [
       'v3-6',
-      'v3-6: 6 TensorCores (3 chips of 2) are no v3 slice: 8, 32, 64, 128, 256, 512, 1024 or 2048 TensorCores are',
+      'v3-6: there is no v3 slice of 6 TensorCores (3 chips of 2): use 8, 32, 64, 128, 256, 512, 1024 or 2048 TensorCores',
     ],
-    ['v6e:2x2x2', 'v6e:2x2x2: a v6e is 2-D, and 2x2x2 is 3-D: use v6e:2x2'],
-    ['v5p:4x4', 'v5p:4x4: a v5p is 3-D, and 4x4 is 2-D: use v5p:2x2x1'],
+    ['v6e:2x2x2', 'v6e:2x2x2: a v6e slice is 2-D, but 2x2x2 is 3-D: use v6e:2x2'],
+    ['v5p:4x4', 'v5p:4x4: a v5p slice is 3-D, but 4x4 is 2-D: use v5p:2x2x1'],
     ['v6e:3x2', 'v6e:3x2: hosts of 2x2 chips do not fill 3x2: its first two sizes must be even'],
-    ['v6e:32x32', 'v6e:32x32: 32x32 is 1024 chips, and a v6e slice has 1 to 256'],
+    ['v6e:32x32', 'v6e:32x32: 32x32 is 1024 chips, but a v6e slice has 1 to 256'],
     ['v9-8', 'v9-8: there is no TPU generation v9: use v2, v3, v4, v5e, v5p, v6e or tpu7x, as in v6e-8 or v6e:2x4'],
     [
       'v6e',

@@ -102,7 +102,7 @@ test('merge-lora keeps what the adapters learned; quantized again, it says what 
 
   const again = await merge('-o', packed, '--requantize');
   expect(again.stdout).toMatch(
-    /: 4 adapters merged, packed, .* KiB, in .*s\nweights are \d+\.\d\d% from base and adapters; on a probe the logits moved by a KL of [\d.e-]+, and \d+% of.*\nperplexity: base [\d.]+, with adapters [\d.]+, merged [\d.]+\n$/,
+    /: 4 adapters merged, packed, .* KiB, in .*s\nweights differ from base plus adapters by \d+\.\d\d%; on a probe the logits have a KL divergence of [\d.e-]+, and \d+% of.*\nperplexity: base [\d.]+, with adapters [\d.]+, merged [\d.]+\n$/,
   );
   expect(again.stderr).toMatch(
     /warning: quantizing again lost \d+% of what the adapters gained: leave --requantize out for a plain model/,
@@ -134,23 +134,23 @@ const gone = '/nowhere/at/all';
 const out = newFolder();
 // biome-ignore format: a table
 test.each<[string, string[], string]>([
-  ['quantize: no such folder', ['quantize', '-m', gone, '-o', out], 'error: /nowhere/at/all is neither a folder that is there'],
-  ['quantize: what is quantized already', ['quantize', '-m', student, '-o', out], 'is quantized already: give the model it was made of'],
-  ['quantize: over the model', ['quantize', '-m', tied, '-o', tied], 'where the model is read from: name another folder'],
+  ['quantize: no such folder', ['quantize', '-m', gone, '-o', out], 'error: /nowhere/at/all is neither an existing folder'],
+  ['quantize: what is quantized already', ['quantize', '-m', student, '-o', out], 'is quantized already: pass the model it was made from'],
+  ['quantize: over the model', ['quantize', '-m', tied, '-o', tied], 'the folder the model is read from: use another folder'],
   ['quantize: a preset that is not there', ['quantize', '-m', tied, '-o', out, '--preset', 'q3'], "'q3' is invalid. Allowed choices are q2a4, q4a4, q4a4_r32, q2a2"],
   ['quantize: a rank of 0', ['quantize', '-m', tied, '-o', out, '--scale-rank', '0'], 'scaleRank is 0: it must be a whole number, at least 1'],
-  ['merge-lora: no adapters', ['merge-lora', '-m', student, '-o', out], 'has no adapters inside: name some with --adapters'],
-  ['merge-lora: adapters that are not there', ['merge-lora', '-m', student, '-o', out, '-a', gone], 'there are no adapters /nowhere/at/all'],
+  ['merge-lora: no adapters', ['merge-lora', '-m', student, '-o', out], 'contains no adapters: pass them with --adapters'],
+  ['merge-lora: adapters that are not there', ['merge-lora', '-m', student, '-o', out, '-a', gone], 'adapters: /nowhere/at/all does not exist'],
   ['merge-lora: adapters of another model', ['merge-lora', '-m', folderOf('untied'), '-o', out, '-a', goldenPath('lora/peft')], 'is not for this Qwen3ForCausalLM'],
   ['merge-lora: two ways at once', ['merge-lora', '-m', student, '-o', out, '-a', adapters, '--dense', '--requantize'], "'--dense' cannot be used with option '--requantize'"],
   ['merge-lora: no such text', ['merge-lora', '-m', student, '-o', out, '-a', adapters, '--eval-data', 'gone.txt'], 'there is no file gone.txt'],
   ...[['quantize', '-m', tied], ['merge-lora', '-m', student, '-a', adapters]].flatMap(([command, ...args]): [string, string[], string][] => [
-    [`${command}: below a file`, [command!, ...args, '-o', path.join(text, 'sub')], 'text.txt is a file: name another folder'],
-    [`${command}: no name`, [command!, ...args, '-o', ''], "--output '': the name is empty: name a folder"],
+    [`${command}: below a file`, [command!, ...args, '-o', path.join(text, 'sub')], 'text.txt is a file: give another folder'],
+    [`${command}: no name`, [command!, ...args, '-o', ''], "--output '': the name is empty: give a folder"],
     [`${command}: where no folder can be`, [command!, ...args, '-o', '/proc/x/y'], '--output /proc/x/y: the folder cannot be created'],
   ]),
   ['eval-perplexity: no such file', ['eval-perplexity', '-m', tied, '-d', 'gone.txt', '-l', '8'], 'there is no file gone.txt'],
-  ['eval-perplexity: rows too long', ['eval-perplexity', '-m', tied, '-d', text, '-l', '1024'], '--sequence-length is 1024: the model has 256 positions'],
+  ['eval-perplexity: rows too long', ['eval-perplexity', '-m', tied, '-d', text, '-l', '1024'], '--sequence-length is 1024, but the model has 256 positions'],
   ['eval-perplexity: a device that is not there', ['eval-perplexity', '-m', tied, '-d', text, '--device', 'tpu'], 'this machine has no TPU'],
 ])('%s: a sentence, and nothing is compiled', async (_, args, said) => {
   const { status, stderr, stdout } = await tsxla(args);

@@ -22,9 +22,9 @@ test.each(dependent)('%s does nothing alone, and that is said', (name, flag) => 
 
 // biome-ignore format: a table
 test.each([
-  [{ constantLr: true, minLrRatio: 0.5 }, '--constant-lr and --min-lr-ratio: take one of them'],
-  [{ mlpOnly: true, includeKProj: true }, '--mlp-only and --include-k-proj: take one of them'],
-  [{ freezeAll: true, trainNorms: true }, '--freeze-all trains adapters and nothing else: leave out --train-norms, --train-embeddings and --train-lm-head'],
+  [{ constantLr: true, minLrRatio: 0.5 }, '--constant-lr and --min-lr-ratio are both given: pass one of them'],
+  [{ mlpOnly: true, includeKProj: true }, '--mlp-only and --include-k-proj are both given: pass one of them'],
+  [{ freezeAll: true, trainNorms: true }, '--freeze-all trains only the adapters: leave out --train-norms, --train-embeddings and --train-lm-head'],
 ])('%o cannot go together', (options, message) => {
   expect(() => settle({ model: 'student', kdCacheDir: 'cache', ...options })).toThrow(message);
 });

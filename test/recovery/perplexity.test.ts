@@ -95,19 +95,29 @@ test('progress is told, up to all rows', async () => {
 
 test('mistakes are sentences', async () => {
   const evaluate = (rows: number[][], options = {}) => evaluatePerplexity(model, rows, options);
-  await expect(evaluate([])).rejects.toThrow('evaluatePerplexity: there are no rows: give it some text');
-  await expect(evaluate([[1]])).rejects.toThrow('rows of 1 tokens: the first is not predicted, so 2 at least');
-  await expect(evaluate([Array(300).fill(1)])).rejects.toThrow('rows of 300 tokens: the model has 256 positions');
-  await expect(evaluate([[1, 2], [1]])).rejects.toThrow(
-    'row 1 has 1 tokens, the first row 2 tokens: rows have one length',
+  await expect(evaluate([])).rejects.toThrow('evaluatePerplexity: there are no rows: pass at least one');
+  await expect(evaluate([[1]])).rejects.toThrow(
+    'rows have 1 tokens: at least 2 are needed, because the first is not predicted',
   );
-  await expect(evaluate([[1, 352]])).rejects.toThrow('token 352 of row 0 is out of range: the model has 0 to 351');
+  await expect(evaluate([Array(300).fill(1)])).rejects.toThrow(
+    'rows have 300 tokens, but the model has only 256 positions',
+  );
+  await expect(evaluate([[1, 2], [1]])).rejects.toThrow(
+    'row 1 has 1 tokens, the first row 2 tokens: all rows must have the same length',
+  );
+  await expect(evaluate([[1, 352]])).rejects.toThrow(
+    "token 352 of row 0 is out of range: the model's tokens are 0 to 351",
+  );
   await expect(evaluate([[1, 2]], { batchSize: 0 })).rejects.toThrow('batchSize is 0: it must be a whole number');
   const nothing = evaluatePerplexity(model, [{ inputIds: [1, 2], lossMask: [1, 0] }]);
-  await expect(nothing).rejects.toThrow('no token is to be predicted: their mask is 0 everywhere');
+  await expect(nothing).rejects.toThrow('no token is to be predicted: the mask is 0 everywhere');
   const rows = (options: object, name = text) =>
     perplexityRows(name, model.tokenizer, { sequenceLength: 8, ...options });
-  await expect(rows({ stride: 9 })).rejects.toThrow('a stride of 9 leaves tokens out: rows have 8');
+  await expect(rows({ stride: 9 })).rejects.toThrow(
+    'stride is 9, which would skip tokens: it must be at most sequenceLength, which is 8',
+  );
   await expect(rows({}, 'gone.txt')).rejects.toThrow('there is no file gone.txt');
-  await expect(rows({}, file('empty.txt', ''))).rejects.toThrow('the text is empty: there is nothing to predict');
+  await expect(rows({}, file('empty.txt', ''))).rejects.toThrow(
+    'the text has fewer than 2 tokens: there is nothing to predict',
+  );
 });

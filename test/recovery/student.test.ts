@@ -50,7 +50,7 @@ test("adapters in the original's files are put on, with their alpha; unless they
   tx.lora.addLora(model, { rank: 2, alpha: 6, targets: 'mlp.up_proj' });
   for (const a of tx.lora.adaptersOf(model).values()) tx.noGrad(() => a.loraB.fill_(0.1));
   await expect(saveStudent(newFolder(), model)).rejects.toThrow(
-    'saveStudent: the model has adapters: put them into its weights with mergeAndUnload, or save them with saveAdapters',
+    'saveStudent: the model has adapters: merge them into its weights with mergeAndUnload, or save them with saveAdapters',
   );
   const folder = newFolder();
   await saveStudent(folder, model, { form: 'original', modelId: tied });
@@ -65,7 +65,7 @@ test("adapters in the original's files are put on, with their alpha; unless they
 
 test('a packed folder is not taken for a plain one, and is smaller', async () => {
   await expect(tx.models.Qwen3ForCausalLM.fromPretrained(folders.packed)).rejects.toThrow(
-    /the weights of .* are quantized: read them with loadStudent of tsxla\/recovery/,
+    /the weights of .* are quantized: load them with loadStudent of tsxla\/recovery/,
   );
   const size = (folder: string, name: string) => fs.statSync(path.join(folder, name)).size;
   expect(size(folders.packed, PACKED_FILE)).toBeLessThan(0.8 * size(folders.plain, 'model.safetensors'));
@@ -83,27 +83,29 @@ test('mistakes are sentences, before anything is compiled', async () => {
     return to;
   };
   const said = (name: string, options = {}) => expect(loadStudent(name, options)).rejects;
-  await said('/nowhere/at/all').toThrow('/nowhere/at/all is neither a folder that is there');
-  await said(copy(folders.packed, (c) => void (c.model_type = 'llama'))).toThrow('another architecture: llama');
-  await said(copy(folders.packed, (c) => void (c.hidden_size = 32))).toThrow(/is of another model/);
+  await said('/nowhere/at/all').toThrow('/nowhere/at/all is neither an existing folder');
+  await said(copy(folders.packed, (c) => void (c.model_type = 'mamba'))).toThrow(
+    'the architecture mamba is not supported',
+  );
+  await said(copy(folders.packed, (c) => void (c.hidden_size = 32))).toThrow(/the file belongs to another model/);
   await said(copy(folders.packed, (c) => void (c.vocab_size = 100))).toThrow(
-    /model\.packed\.safetensors is of another model than .*: size mismatch for model\.embed_tokens\.weight/,
+    /model\.packed\.safetensors does not belong to the model .*: size mismatch for model\.embed_tokens\.weight/,
   );
   await said(copy(folders.packed, (c) => void (c.quantization_config = { quant_method: 'awq' }))).toThrow(
-    /is quantized by awq: this reads plain folders, and those that tsxla quantize writes/,
+    /is quantized by awq: only plain folders and those of `tsxla quantize` can be loaded/,
   );
   const cut = copy(folders.packed, () => {});
   fs.rmSync(path.join(cut, PACKED_FILE));
-  await said(cut).toThrow('is quantized, but its model.packed.safetensors is not there: copy the whole folder');
+  await said(cut).toThrow('is quantized, but its file model.packed.safetensors is missing: copy the whole folder');
   const nameless = copy(folders.original, (c) => void delete c.model_id);
-  await said(nameless).toThrow(/does not say what model it is of: name the Qwen3 it was made of as base/);
+  await said(nameless).toThrow(/does not name its model: pass the model that it was made of as base/);
   expect((await findStudent(nameless, { base: tied })).form).toBe('original');
   await said(path.join(folders.original, 'model_state_dict.pt'), { base: folderOf('untied') }).toThrow(
-    /model_state_dict\.pt is of another model than/,
+    /model_state_dict\.pt does not belong to the model/,
   );
   const plain = await load('untied');
   await expect(saveStudent(newFolder(), plain, { form: 'packed' })).rejects.toThrow(
-    'saveStudent: the model is not quantized: it can be saved as plain, not as packed',
+    'saveStudent: form is packed, but the model is not quantized: use plain',
   );
   expect(tx.explain().length).toBe(compiled);
 });

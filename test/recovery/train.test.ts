@@ -4,7 +4,9 @@ import path from 'node:path';
 import * as tx from 'tsxla';
 import { KDCacheDataset, writeKDCache } from 'tsxla/distill';
 import { type Metrics, type RecoveryEvent, type RecoveryOptions, trainRecoveryLora } from 'tsxla/recovery';
+import { SummaryWriter } from 'tsxla/tensorboard';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { eventFiles, readEvents } from '../../dist/board/event-file.js';
 import { rateFactor } from '../../dist/recovery/schedule.js';
 import { counts } from '../../dist/runtime/program.js';
 import { folderOf } from '../models/support.js';
@@ -98,18 +100,32 @@ describe('the original’s defects', () => {
       },
       ...{ anchorKlWeight: 0.1, anchorSamples: 3, seed: 5 },
     };
-    const whole = await run(options);
+    const profile = newFolder();
+    const whole = await run({ ...options, profile, profileSteps: '3:5' });
+    const [file] = fs
+      .readdirSync(profile, { recursive: true, encoding: 'utf8' })
+      .filter((f) => f.endsWith('.xplane.pb'));
+    expect(tx.profiler.summarizeProfile(path.join(profile, file!))).toMatchObject({ device: undefined, steps: 2 });
     const output = newFolder();
+    const tensorboard = newFolder();
     // Stopped in the middle of an interval, at a step at which nothing is saved of itself.
-    const first = await run({ ...options, output }, (e) => {
+    const first = await run({ ...options, output, tensorboard }, (e) => {
       if (e.kind === 'progress' && e.step === 5) process.emit('SIGTERM', 'SIGTERM');
     });
     expect([first.result.finished, first.result.steps]).toEqual([false, 5]);
-    const second = await run({ ...options, output, resume: true });
+    new SummaryWriter(tensorboard).addScalar('train/loss', 7, 6); // of a run that died behind its checkpoint
+    const second = await run({ ...options, output, tensorboard, resume: true });
     expect(second.events.find((e) => e.kind === 'resumed')).toEqual({ kind: 'resumed', step: 5 });
     expect(await adaptersIn(second.result.adapters)).toEqual(await adaptersIn(whole.result.adapters));
     const told = (metrics: Metrics[]) => metrics.map(({ step, loss, lr, gradNorm }) => ({ step, loss, lr, gradNorm }));
     expect(told(second.metrics)).toEqual(told(whole.metrics));
+    const losses = eventFiles(tensorboard)
+      .flatMap((file) => [...readEvents(file)])
+      .flatMap(({ event: { step, summary } }) =>
+        (summary?.values ?? []).map(({ tag, simpleValue }) => [tag, step, simpleValue]),
+      )
+      .filter(([tag]) => tag === 'train/loss');
+    expect(losses).toEqual(second.metrics.map(({ step, loss }) => ['train/loss', step, Math.fround(loss)]));
   });
 
   test('padding does not count', async () => {
@@ -283,7 +299,7 @@ describe('mistakes are told in a sentence, before anything is compiled', () => {
     [
       'no data',
       { kdCacheDir: undefined },
-      'there is nothing to learn from: pass --kd-cache-dir (tsxla kd-cache makes one) or --train-data FILES',
+      'no training data: pass --kd-cache-dir (tsxla kd-cache makes one) or --train-data FILES',
     ],
     [
       'a cache that is not there',
@@ -294,34 +310,34 @@ describe('mistakes are told in a sentence, before anything is compiled', () => {
     [
       'a batch that is larger than the data',
       { batchSize: 8, accumulationSteps: 4 },
-      /a step takes 32 sequences \(--batch-size 8 times --accumulation-steps 4\), and .* has 24 sequences: use smaller ones/,
+      /a step takes 32 sequences \(--batch-size 8 times --accumulation-steps 4\), but .* has only 24 sequences: use smaller values/,
     ],
     ['another sequence length', { seqLen: 32 }, /32/],
     [
       'a warm-up that is too long',
       { maxSteps: 10, warmupSteps: 10 },
-      '--warmup-steps 10 of --max-steps 10: the warm-up must be shorter',
+      '--warmup-steps is 10: it must be less than --max-steps, which is 10',
     ],
     [
       'a cache and a teacher',
       { teacher: folderOf('tied') },
-      '--kd-cache-dir and --teacher: the cache has what the teacher says: take one of them',
+      "--kd-cache-dir and --teacher are both given, and the cache has a teacher's logits already: pass one of them",
     ],
     ['a student that is quantized already', { quantize: 'q4a4' }, /is quantized already: leave it out/],
     ['a name that is no option', { recoveryRank: 3 } as object, /there is no option 'recoveryRank'/],
     [
       'magnitudes that a packed student does not have',
       { freezeMags: true },
-      /^--freeze-mags: .* has no magnitudes, which the original's form has: leave it out$/,
+      /^--freeze-mags: .* is not in the original's format and has no magnitudes: leave the flag out$/,
     ],
-    ['a model that is none', { model: text }, /train.txt is no model: it takes a folder/],
+    ['a model that is none', { model: text }, /train.txt is not a model: give a folder/],
     ['a folder instead of files', { evalData: [cache] }, /is a folder: name the files in it/],
     [
       'text of another form',
       { kdCacheDir: undefined, trainData: [text], datasetFormat: 'alpaca', seqLen: 16 },
-      /--dataset-format alpaca: an object has no text 'instruction'/,
+      /--dataset-format alpaca: an object has no string field 'instruction'/,
     ],
-    ['adapters that are not there', { resumeFrom: '/nowhere/a' }, '--resume-from: there is no /nowhere/a'],
+    ['adapters that are not there', { resumeFrom: '/nowhere/a' }, '--resume-from: /nowhere/a does not exist'],
     ['text that is not there', { evalData: ['/nowhere/b.txt'], evalSteps: 1 }, 'there is no file /nowhere/b.txt'],
   ];
   test.each(mistakes)('%s', async (_, options, message) => {
@@ -345,10 +361,10 @@ describe('mistakes are told in a sentence, before anything is compiled', () => {
   test('a run that is there, and a checkpoint of another run', async () => {
     const { output } = await run({ maxSteps: 2 });
     await expect(run({ maxSteps: 2, output })).rejects.toThrow(
-      `${output} has a run already, at step 2: pass --resume to go on with it, --overwrite to begin anew, or another --output`,
+      `${output} already has a run, at step 2: pass --resume to continue it, --overwrite to replace it, or another --output`,
     );
     await expect(run({ maxSteps: 2, output, resume: true, lr: 0.5 })).rejects.toThrow(
-      /is of another run: its --lr was 0.01, here it is 0.5: use the same, or another --output/,
+      /is a checkpoint of a run with other options: its --lr was 0.01, here it is 0.5: use the same options, or another --output/,
     );
     const { result } = await run({ maxSteps: 3, output, overwrite: true });
     expect(result.steps).toBe(3);

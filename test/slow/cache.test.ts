@@ -7,8 +7,10 @@ import type { Client } from 'tsxla/pjrt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { listEntries, readEntry } from '../../dist/runtime/cache-store.js';
 import { added, adding, addingMuch, ask, askAtOnce, file, folder, scratch, start } from '../cache-support.js';
+import { times } from '../repeat.js';
 import { cpuPlugin, goldenPath, startCpu, upload } from '../support.js';
 
+const KILLS = times(15, 50);
 let client: Client;
 beforeAll(async () => {
   client = await startCpu();
@@ -24,11 +26,13 @@ test('ten processes at once compile once', async () => {
   }
   expect(all.reduce((sum, a) => sum + a.compiles, 0)).toBe(2);
   expect(all.map((a) => a.answers[1]!.result)).toEqual(all.map(() => added(1)));
-  expect(all.map((a) => a.stderr).join('')).toBe('');
+  // On a busy machine some wait so long that they say so.
+  const isWaiting = (line: string) => /^tsxla: another process is compiling .*: waiting for it$/.test(line);
+  expect(all.flatMap((a) => a.stderr.split('\n')).filter((line) => line && !isWaiting(line))).toEqual([]);
   expect(fs.readdirSync(dir).filter((name) => /tmp|lock/.test(name))).toEqual([]);
 });
 
-test('killed at fifty random moments, it leaves whole programs or none', async () => {
+test(`killed at ${KILLS} random moments, it leaves whole programs or none`, async () => {
   const numbers = Array.from({ length: 8 }, (_, i) => i + 1);
   const files = numbers.map((n) => file(addingMuch(n)));
   const whole = folder();
@@ -38,7 +42,9 @@ test('killed at fifty random moments, it leaves whole programs or none', async (
   const has = (dir: string, part: string) => fs.readdirSync(dir).some((name) => name.includes(part));
   const seen = { programs: 0, halfWritten: 0 };
   const runs: number[] = [];
-  for (let kills = 0; kills < 50; ) {
+  // A few kills more if none has hit the writing yet: which ones do depends on the machine.
+  let kills = 0;
+  while (kills < KILLS || (!seen.halfWritten && kills < 50)) {
     const dir = folder();
     fs.copyFileSync(path.join(whole, memo), path.join(dir, memo));
     const child = start(dir, files, 'wait');
@@ -69,13 +75,15 @@ test('killed at fifty random moments, it leaves whole programs or none', async (
       for (const output of outputs) output.dispose();
       seen.programs++;
     }
-    if (kills % 10) continue;
+    if (kills % 5) continue;
     const next = await ask(dir, files); // and who comes next gets everything, after the dead one's lock
     expect(next.answers.map((a) => a.result)).toEqual(numbers.map(added));
     expect(next.stderr).toBe('');
   }
-  console.log(`50 kills left ${seen.programs} whole programs, and ${seen.halfWritten} half-written temporary files`);
-  expect(seen.programs).toBeGreaterThanOrEqual(50); // each was killed after the first
+  console.log(
+    `${kills} kills left ${seen.programs} whole programs, and ${seen.halfWritten} half-written temporary files`,
+  );
+  expect(seen.programs).toBeGreaterThanOrEqual(KILLS); // each was killed after the first
   expect(seen.halfWritten).toBeGreaterThan(0); // some kills did hit the writing
 });
 

@@ -1,18 +1,26 @@
-// Killed at thirty random moments of training and resumed each time, a run ends bit for bit as one that never stopped.
+// Killed at random moments of training and resumed each time, a run ends bit for bit as one that never stopped.
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { javaScriptOf } from '../javascript.js';
+import { times } from '../repeat.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-killed-'));
-afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
+const program = await javaScriptOf('test/checkpoint-case.ts');
+afterAll(() => {
+  fs.rmSync(scratch, { recursive: true, force: true });
+  fs.rmSync(program);
+});
 const STEPS = 120;
+const KILLS = times(8, 30);
 
 /** Runs it; killed after this many more lines and milliseconds, if told. */
 function train(dir: string, lines = Number.POSITIVE_INFINITY, after = 0): Promise<string> {
-  const args = ['--import', 'tsx', 'test/checkpoint-case.ts', dir, String(STEPS), '2'];
-  const child = spawn(process.execPath, args, { env: { ...process.env, TSXLA_CACHE: 'on' } });
+  const child = spawn(process.execPath, [program, dir, String(STEPS), '2'], {
+    env: { ...process.env, TSXLA_CACHE: 'on' },
+  });
   let said = '';
   let killing = false;
   child.stdout.on('data', (data) => {
@@ -30,16 +38,16 @@ function train(dir: string, lines = Number.POSITIVE_INFINITY, after = 0): Promis
   );
 }
 
-test('kill -9 at 30 random moments', async () => {
+test(`kill -9 at ${KILLS} random moments`, async () => {
   const whole = await train(path.join(scratch, 'whole'));
   const dir = path.join(scratch, 'killed');
   let [kills, said] = [0, ''];
-  while (kills < 30) {
+  while (kills < KILLS) {
     said = await train(dir, 2 + Math.floor(Math.random() * 6), Math.random() * 30);
-    if (said.includes('hash')) break; // it was done before: fewer than 30 would be no test
+    if (said.includes('hash')) break; // it was done before: fewer kills would be no test
     kills++;
   }
-  expect(kills).toBe(30);
+  expect(kills).toBe(KILLS);
   said = await train(dir);
   const hash = (text: string) => text.match(/hash (\w+)/)?.[1];
   expect(hash(whole)).toMatch(/^[0-9a-f]{64}$/);

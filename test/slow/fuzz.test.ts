@@ -5,6 +5,7 @@ import path from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { fuzz } from '../../scripts/fuzz/run.js';
 import { TARGETS } from '../../scripts/fuzz/targets.js';
+import { times } from '../repeat.js';
 
 const keep = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-fuzz-test-'));
 afterAll(() => fs.rmSync(keep, { recursive: true, force: true }));
@@ -23,7 +24,7 @@ test.each(['refused', 'changed'])('%s: no failure', async (is) => {
   expect(result).toMatchObject({ failures: [], same: 0, refused: 0, changed: 0, [is]: 5 });
 });
 
-const CASES = 300;
+const CASES = times(100, 300);
 
 test.each(TARGETS.map((t) => t.name))(`${CASES} mutated files: %s`, async (target) => {
   const { failures, refusedSeeds, same, refused, changed } = await fuzz({ target, cases: CASES, seed: 20_240_607 });

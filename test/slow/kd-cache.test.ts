@@ -5,13 +5,15 @@ import os from 'node:os';
 import path from 'node:path';
 import { KDCacheDataset } from 'tsxla/distill';
 import { afterAll, expect, test } from 'vitest';
+import { times } from '../repeat.js';
 import { goldenPath } from '../support.js';
 
+const KILLS = times(5, 12);
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-kd-killed-'));
 afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
 const text = path.join(scratch, 'text.jsonl');
 const line = (i: number) => JSON.stringify({ text: `${i}: ${'some words again '.repeat(1 + (i % 13))}` });
-fs.writeFileSync(text, Array.from({ length: 4000 }, (_, i) => line(i)).join('\n'));
+fs.writeFileSync(text, Array.from({ length: times(1600, 4000) }, (_, i) => line(i)).join('\n'));
 
 /** Runs it; killed so many milliseconds after its first shard of this run, if told. */
 function run(folder: string, killAfter?: number): Promise<number | null> {
@@ -42,24 +44,24 @@ async function contentsOf(folder: string): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-test('kill -9 at 12 random moments', async () => {
+test(`kill -9 at ${KILLS} random moments`, async () => {
   const whole = path.join(scratch, 'whole');
   expect(await run(whole)).toBe(0);
   const folder = path.join(scratch, 'killed');
   let kills = 0;
   const leftovers: string[] = [];
-  while (kills < 12 && (await run(folder, Math.random() * 120)) === null) {
+  while (kills < KILLS && (await run(folder, Math.random() * 120)) === null) {
     kills++;
     leftovers.push(...fs.readdirSync(folder).filter((n) => n.endsWith('.tmp')));
   }
-  expect(kills).toBe(12); // or it was done before
+  expect(kills).toBe(KILLS); // or it was done before
   await expect(KDCacheDataset.open(folder)).rejects.toThrow(/is not finished/);
   const files = fs.readdirSync(folder).filter((n) => n.startsWith('shard-') && n.endsWith('.safetensors'));
   expect(await run(folder)).toBe(0);
   expect((await contentsOf(folder)).equals(await contentsOf(whole))).toBe(true);
   for (const name of fs.readdirSync(whole))
     expect(fs.readFileSync(path.join(folder, name)).equals(fs.readFileSync(path.join(whole, name))), name).toBe(true);
-  expect(files.length).toBeGreaterThanOrEqual(12);
+  expect(files.length).toBeGreaterThanOrEqual(KILLS);
   expect(fs.readdirSync(folder).filter((n) => n.endsWith('.tmp') || n.endsWith('.lock'))).toEqual([]);
   console.log(`${kills} kills, ${new Set(leftovers).size} of them in the middle of a shard`);
 });

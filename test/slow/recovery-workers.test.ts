@@ -49,9 +49,7 @@ test('two workers have the losses, gradients and perplexities of one, and one su
 
 test('what cannot be shared, and flags that would do nothing, are said before anything starts', async () => {
   const odd = await run(newFolder(), '--workers', '3');
-  expect(odd.stderr).toContain(
-    '--batch-size is 4, of which each of 3 workers has a share, and 4 / 3 is no whole number: use 6',
-  );
+  expect(odd.stderr).toContain('--batch-size is 4, which 3 workers cannot split evenly: use 6');
   const idle = await run(newFolder(), '--detach');
   expect(idle.stderr).toContain('--detach does nothing without --ray: leave it out');
 });
@@ -69,7 +67,7 @@ test('a mesh is of each worker: all of them together share a batch', async () =>
     'data=2',
   );
   expect(odd.stderr).toMatch(
-    /--batch-size is 2, and in the mesh .* of each of 2 workers 4 groups of devices have .*: 2 \/ 4 is no whole number: use 4/,
+    /--batch-size is 2, which the 4 groups of devices in the mesh .* of each of 2 workers cannot split evenly: use 4/,
   );
 });
 
@@ -85,7 +83,7 @@ test('RAY_ADDRESS is --ray for several workers; on the cluster, what was asked f
     expect(settle({ ...base, workers: 4 }).ray).toBe('http://127.0.0.1:1');
     expect(settle(base).workers).toBe(4);
     expect(() => settle({ ...base, workers: 4, device: 'cpu' })).toThrow(
-      '--topology is of TPUs, and --device is cpu: take one of them',
+      '--topology is for TPUs, but --device is cpu: pass one of them',
     );
   } finally {
     delete process.env.RAY_ADDRESS;
@@ -124,9 +122,9 @@ test.each([
     });
   }
   const { status, stderr } = await again.ended;
-  expect(stderr).toContain('begins again (1 of 3)');
+  expect(stderr).toContain('restarting (1 of 3)');
   expect(status, stderr).toBe(0);
-  const went = stderr.match(/going on behind step (\d+)/)?.[1];
+  const went = stderr.match(/resuming after step (\d+)/)?.[1];
   if (when === 'behind') expect(Number(went)).toBeGreaterThanOrEqual(8);
   else expect(went).toBeUndefined();
   expect(numbersIn(output, 'loss')).toHaveLength(60);

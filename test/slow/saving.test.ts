@@ -2,10 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { type Kind, numbersIn, startSaver } from '../models/saving.js';
+import { times } from '../repeat.js';
 import { scratch } from '../scratch.js';
 
 const { newFolder } = scratch('saving');
-const KILLS = 15;
+const KILLS = times(5, 15);
 
 test.each<Kind>(['model', 'adapters', 'student'])(
   `%s: killed with -9 ${KILLS} times, each time a whole save is left`,
@@ -14,7 +15,7 @@ test.each<Kind>(['model', 'adapters', 'student'])(
     let next = 1;
     for (let i = 0; i < KILLS; i++) {
       const saver = await startSaver(kind, folder, next);
-      await sleep((i * 7) % 60);
+      await sleep((i * 13) % 60);
       await saver.kill();
       const numbers = await numbersIn[kind](folder);
       expect(new Set(numbers).size, `${numbers}`).toBe(1);

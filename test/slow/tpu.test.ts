@@ -56,7 +56,7 @@ test('a topology that does not exist, and a program that does not parse', async 
     tsxla(['hlo', 'compile', goldenPath(file), '--topology', topology]);
   expect((await compile('mlir/add.mlir', 'v9:1x1')).stderr).toMatch(/^error: .*v9/);
   expect((await compile('mlir/spmd.mlir', 'v6e:1x1')).stderr).toMatch(
-    /^error: compile: the program is split over 4 devices, and v6e:1x1 has 1\. Change mhlo\.num_partitions/,
+    /^error: compile: the program is split over 4 devices, but v6e:1x1 has 1\. Change mhlo\.num_partitions/,
   );
   expect((await compile('mlir/malformed.mlir', 'v6e:1x1')).stderr).toMatch(/malformed\.mlir:4:\d+/);
 });

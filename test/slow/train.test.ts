@@ -19,7 +19,7 @@ test('a worker killed at random moments, three times: every loss is that of a ru
   const program = regression({ maxFailures: 3, pids, pause: 20 });
   for (let i = 0; i < 3; i++) await killOne(pids, 300);
   const { stdout, stderr } = await program.ended;
-  expect(stderr).toContain('begins again (3 of 3)');
+  expect(stderr).toContain('restarting (3 of 3)');
   const { checkpoint, ...undisturbed } = lastLine<Record<string, string>>((await regression({}).ended).stdout);
   expect(lastLine(stdout)).toMatchObject(undisturbed);
   expect(path.basename(checkpoint!)).toBe('checkpoint-000012');
@@ -68,8 +68,8 @@ describe('recovery by two workers', () => {
     }
     const { stderr, status } = await program.ended;
     expect(status, stderr).toBe(0);
-    expect(stderr).toContain('begins again (2 of 3)');
-    expect(stderr).toMatch(/\[rank 0\] tsxla: going on behind step (80|100)\n/);
+    expect(stderr).toContain('restarting (2 of 3)');
+    expect(stderr).toMatch(/\[rank 0\] tsxla: resuming after step (80|100)\n/);
     expect(outcome(killed)).toEqual(outcome(alone));
 
     const first = recover(stopped);

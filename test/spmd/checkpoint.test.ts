@@ -8,9 +8,10 @@ import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type * as TX from 'tsxla';
-import { expect, test, vi } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
 import type { Snapshot } from '../../dist/io/state.js';
 import type { ShardedArray } from '../../dist/runtime/sharded.js';
+import { javaScriptOf } from '../javascript.js';
 import { scratch } from '../scratch.js';
 import { goldenPath } from '../support.js';
 
@@ -35,10 +36,11 @@ function linear(spec: TX.spmd.PartitionSpec = ['fsdp', 'model'], over = mesh): T
 }
 const shardShapes = (t: TX.Tensor) => (t.expr.record!.value as ShardedArray).shards.map((s) => s.type.shape);
 
+const program = await javaScriptOf('test/spmd/checkpoint-case.ts');
+afterAll(() => fs.rmSync(program));
 test('written on 8 devices, it loads on 4 and on 1 bit for bit, and training goes on alike', async () => {
   const run = async (dir: string, shape: string, steps: number) => {
-    const args = ['--import', 'tsx', 'test/spmd/checkpoint-case.ts', dir, shape, String(steps)];
-    const { stdout } = await promisify(execFile)(process.execPath, args);
+    const { stdout } = await promisify(execFile)(process.execPath, [program, dir, shape, String(steps)]);
     return {
       hashes: [...stdout.matchAll(/hash (\w{64})/g)].map((m) => m[1]),
       losses: [...stdout.matchAll(/loss (\S+)/g)].map((m) => Number(m[1])),
@@ -193,7 +195,7 @@ test('a byte that has changed, a part that is missing, another version, another 
   );
   expect((await manager.load({ model: linear() }))?.step).toBe(1);
   fs.rmSync(file);
-  await expect(load()).rejects.toThrow('model.part-00000.safetensors is missing: bring it back, or load another step');
+  await expect(load()).rejects.toThrow('model.part-00000.safetensors is missing: restore it, or load another step');
   fs.copyFileSync(file.replace('2/', '1/'), file); // the same bytes
   await load();
   await expect(load(new tx.nn.Linear(8, 4))).rejects.toThrow(
@@ -206,7 +208,7 @@ test('a byte that has changed, a part that is missing, another version, another 
   fs.writeFileSync(index, text);
   const manifest = path.join(folder, 'checkpoint.json');
   fs.writeFileSync(manifest, fs.readFileSync(manifest, 'utf8').replace('"version": 2', '"version": 9'));
-  await expect(load()).rejects.toThrow('it has version 9, this tsxla reads 1 and 2: use the one that saved it');
+  await expect(load()).rejects.toThrow('it has version 9, but this tsxla reads 1 and 2: use the version that saved it');
   expect((await manager.load({ model: linear() }))?.step).toBe(1);
   fs.rmSync(path.join(dir, 'step-00000001'), { recursive: true });
   await expect(manager.load({ model: linear() })).rejects.toThrow('version 9'); // and does not begin anew
@@ -324,7 +326,7 @@ test('a process that is gone while all save: the others say so, and the last goo
 
 test.each([
   ['{ broken', 'parts-00001.json is not JSON'],
-  ['{ "files": { "../x": { "bytes": 1 } }, "indexes": {} }', 'names ../x, which is not a file of its own folder'],
+  ['{ "files": { "../x": { "bytes": 1 } }, "indexes": {} }', 'names ../x, which is not a file in its folder'],
   ['{ "files": {}, "indexes": { "model": { "w": 3 } } }', 'parts-00001.json: model: w'],
 ])('what another process says of its parts is checked: %s', async (content, said) => {
   const dir = newFolder();

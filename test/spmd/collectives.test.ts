@@ -240,7 +240,7 @@ describe('gradients are those of the same function on one device', () => {
   test('the smallest and the largest have none', () => {
     const f = shardMap((x) => allReduce(x, 'x', { op: 'max' }), { mesh: line, in: [['x']], out: [] });
     expect(() => f(wave(8).requiresGrad_()).sum().backward()).toThrow(
-      'allReduce: max has no gradient: detach() what goes into it, or reduce with sum or mean',
+      'allReduce: max has no gradient: detach() its operand, or reduce with sum or mean',
     );
   });
 });
@@ -312,13 +312,13 @@ describe('errors', () => {
     [
       'an unknown axis',
       inside((x) => allGather(x, 'rows')),
-      'allGather: rows is no axis of the mesh data=2, model=4: it has data, model',
+      'allGather: unknown axis rows: the mesh data=2, model=4 has data, model',
     ],
-    ['an axis twice', inside((x) => allReduce(x, ['data', 'data'])), 'allReduce: data is there twice in [data, data]'],
+    ['an axis twice', inside((x) => allReduce(x, ['data', 'data'])), 'allReduce: data is given twice in [data, data]'],
     [
       'another op',
       inside((x) => allReduce(x, 'data', { op: 'prod' as 'sum' })),
-      "allReduce: op is the string 'prod': it is one of sum, mean, min, max",
+      "allReduce: op is the string 'prod': it must be one of sum, mean, min, max",
     ],
     [
       'another option',
@@ -339,7 +339,7 @@ describe('errors', () => {
     [
       'a place that is not there',
       inside((x) => permute(x, 'data', [[0, 2]])),
-      'permute: 2 is no place along data, which has 2: 0 to 1',
+      'permute: 2 is out of range along data: use 0 to 1',
     ],
     [
       'two to one',
@@ -349,22 +349,22 @@ describe('errors', () => {
           [1, 1],
         ]),
       ),
-      'permute: 1 is sent to twice in [[0,1],[1,1]]: once is all it can',
+      'permute: 1 is sent to twice in [[0,1],[1,1]]: at most once is allowed',
     ],
     [
       'an argument that cannot be split',
       () => shardMap(one, { mesh: grid, in: [['model']], out: ['model'] })(wave(6, 3)),
-      'shardMap: argument 0 [6, 3] cannot be split as [model] over data=2, model=4: dimension 0 is 6, and 6 / 4 is no whole number',
+      'shardMap: argument 0 [6, 3] cannot be split as [model] over data=2, model=4: dimension 0 has size 6, which is not divisible by 4',
     ],
     [
       'a result of fewer dimensions than its spec',
       () => shardMap((x) => x.sum(), { mesh: grid, in: [['data']], out: ['data'] })(wave(6, 3)),
-      'shardMap: result 0 [] cannot be split as [data] over data=2, model=4: the spec has 1 entries, and there are 0 dimensions',
+      'shardMap: result 0 [] cannot be split as [data] over data=2, model=4: the spec has 1 entries for 0 dimensions',
     ],
     [
       'a spec that is no list',
       () => shardMap(one, { mesh: grid, in: ['data'] as unknown as [[]], out: [] })(wave(6, 3)),
-      "shardMap: 'in' has the string 'data' for a spec: each of the arguments has a list of its own, such as ['data', null]",
+      "shardMap: 'in' has the string 'data' as a spec: each of the arguments needs a list, such as ['data', null]",
     ],
     [
       'no specs',
@@ -374,32 +374,32 @@ describe('errors', () => {
     [
       'a result that devices do not have in common',
       () => shardMap((x) => x.sum(0), { mesh: grid, in: [['data']], out: [] })(wave(6, 3)),
-      "shardMap: result 0, parts of f32[3], seems to differ along data, which its spec leaves out: allReduce or allGather it along data, or name data in 'out' (if it is the same on all: { check: false })",
+      "shardMap: result 0, parts of f32[3], may differ along data, which is not in its spec: allReduce or allGather it along data, or name data in 'out' (if it is the same on all: { check: false })",
     ],
     [
       'nothing to put together',
       () => shardMap(() => [], { mesh: grid, in: [], out: [] })(),
-      'shardMap: the function gives an empty list: it must give a tensor, or several',
+      'shardMap: the function returned an empty list: it must return at least one tensor',
     ],
     [
       'fewer specs than results',
       () => shardMap((x) => [x, x], { mesh: grid, in: [['data']], out: [['data']] })(wave(6, 3)),
-      "shardMap: 2 results and 1 specs in 'out': each has one",
+      "shardMap: 2 results but 1 specs in 'out': give one for each",
     ],
     [
       'a region in a region',
       inside((x) => shardMap(one, { mesh: line, in: [[]], out: [] })(x)),
-      'shardMap: called inside the region of another, which has all axes of its mesh (data=2, model=4): use collectives there',
+      'shardMap: called inside another shardMap, which already uses all axes of its mesh (data=2, model=4): use collectives there',
     ],
     [
       'random numbers',
       inside((x) => x.add(tx.rand([3, 3]))),
-      'shardMap: the function draws random numbers, the same on every device: draw them outside and hand them in, split',
+      'shardMap: the function draws random numbers, which would be the same on every device: draw them outside and pass them in, split',
     ],
     [
       'a wish inside',
       inside((x) => tx.spmd.replicate(x, grid)),
-      'shardMap: shard(), replicate() or markSharding() inside',
+      'shardMap: shard(), replicate() and markSharding() cannot be used inside',
     ],
     [
       'something else than a tensor',

@@ -82,13 +82,13 @@ describe('a DataLoader with a mesh', () => {
 
   test('refuses batches that do not divide, with the arithmetic', async () => {
     await expect(first(new DataLoader(ITEMS, { batchSize: 12, dropLast: true, sharding: data8 }))).rejects.toThrow(
-      "DataLoader: the batch's leaf .x, [12, 2] cannot be split as [data] over data=8: dimension 0 is 12, and 12 / 8 is no whole number",
+      "DataLoader: the batch's leaf .x, [12, 2] cannot be split as [data] over data=8: dimension 0 has size 12, which is not divisible by 8",
     );
     const rest = new DataLoader(ITEMS.slice(0, 12), { batchSize: 8, dropLast: false, sharding: data8 });
     const all = async () => {
       for await (const _ of rest);
     };
-    await expect(all()).rejects.toThrow('dimension 0 is 4, and 4 / 8 is no whole number');
+    await expect(all()).rejects.toThrow('dimension 0 has size 4, which is not divisible by 8');
     expect(() => new DataLoader(ITEMS, { sharding: { axes: ['data'] } as never })).toThrow(
       'DataLoader: sharding is an object: give a Mesh, or { mesh, axes, sequence }',
     );
@@ -145,7 +145,7 @@ describe("MpDeviceLoader's inputSharding", () => {
     );
     const both = new DataLoader(ITEMS, { batchSize: 8, dropLast: true, sharding: data8 });
     expect(() => new MpDeviceLoader(both, 'xla:0', { inputSharding })).toThrow(
-      "MpDeviceLoader: inputSharding, and the DataLoader's own sharding: give one of them",
+      "MpDeviceLoader: inputSharding and the DataLoader's sharding are both set: give one of them",
     );
   });
 });
@@ -159,12 +159,12 @@ describe('processes', () => {
     expect(whole.x).toBe(batch.x);
     await tx.sync(whole.x);
     expect(await onDevices(whole.x)).toEqual([0, 0, 1, 1, 2, 2, 3, 3].map((i) => [0, 1, 2, 3].map((k) => 4 * i + k)));
-    expect(await whole.n.item({ numbers: true })).toBe(3);
+    expect(await whole.n.item()).toBe(3);
     await expect(fromLocal(tx.ones([6]), data4)).rejects.toThrow(
-      'fromLocal: the batch, [6] cannot be split as [data] over data=4, model=2: dimension 0 is 6, and 6 / 4 is no whole number',
+      'fromLocal: the batch, [6] cannot be split as [data] over data=4, model=2: dimension 0 has size 6, which is not divisible by 4',
     );
     await expect(fromLocal(tx.ones([6]), new Mesh([9], ['data']))).rejects.toThrow(
-      'the mesh data=9 needs 9 devices, and cpu has 8',
+      'the mesh data=9 needs 9 devices, but cpu has 8',
     );
   });
 

@@ -104,7 +104,7 @@ test('a block of an array: its bytes, and an error where it is not inside', asyn
   });
   expect(sizes).toEqual([8, 8, 8, 8]);
   await expect(opened.readBlock('a', [1, 0, 0], [2, 3, 4])).rejects.toThrow(
-    'readBlock: [2, 3, 4] elements from [1, 0, 0] on are not all inside i32[2, 3, 4]',
+    'readBlock: a block [2, 3, 4] at [1, 0, 0] is out of range for i32[2, 3, 4]',
   );
 });
 

@@ -9,12 +9,12 @@ describe('a mesh that cannot be', () => {
   test.each([
     [[2, 4], ['data'], {}, 'Mesh([2,4], [data]): 2 sizes and 1 names: each axis has a size and a name'],
     [[], [], {}, 'Mesh([], []): 0 sizes and 0 names: each axis has a size and a name'],
-    [[0], ['a'], {}, 'Mesh([0], [a]): 0 devices along an axis: it is a whole number from 1'],
-    [[1.5], ['a'], {}, 'Mesh([1.5], [a]): 1.5 devices along an axis: it is a whole number from 1'],
+    [[0], ['a'], {}, 'Mesh([0], [a]): 0 devices along an axis: it must be a whole number, at least 1'],
+    [[1.5], ['a'], {}, 'Mesh([1.5], [a]): 1.5 devices along an axis: it must be a whole number, at least 1'],
     [[2], ['a b'], {}, "Mesh([2], [a b]): an axis cannot be called 'a b': use letters, digits and _"],
     [[2, 2], ['a', 'a'], {}, 'Mesh([2,2], [a,a]): two axes are called a'],
-    [[2, 2], ['a', 'b'], { devices: [0, 1] }, 'Mesh([2,2]): 2 x 2 = 4 devices are needed, and 2 are given'],
-    [[2], ['a'], { devices: [1, 1] }, 'Mesh([2]): devices [1,1]: one is there twice'],
+    [[2, 2], ['a', 'b'], { devices: [0, 1] }, 'Mesh([2,2]): 2 x 2 = 4 devices are needed, but 2 are given'],
+    [[2], ['a'], { devices: [1, 1] }, 'Mesh([2]): devices [1,1]: an id is repeated'],
     [[2], ['a'], { devices: [0, -1] }, 'Mesh([2]): there is no device -1: devices are numbered from 0'],
     [[2], ['a'], { devices: [0, 0.5] }, 'Mesh([2]): there is no device 0.5: devices are numbered from 0'],
     [8, ['a'], {}, "Mesh(8, [a]): sizes and names are lists: new Mesh([2, 4], ['data', 'model'])"],
@@ -26,18 +26,18 @@ describe('a mesh that cannot be', () => {
   test.each([
     [
       ['data', null, 'model'],
-      'cannot be split as [data, null, model] over data=2, model=4: the spec has 3 entries, and there are 2 dimensions',
+      'cannot be split as [data, null, model] over data=2, model=4: the spec has 3 entries for 2 dimensions',
     ],
-    [['rows'], 'rows is no axis of the mesh, which has data, model'],
-    [[0], '0 is no axis of the mesh, which has data, model'],
-    [['data', 'data'], 'data is used twice, and an axis can split one dimension'],
-    [[['data', 'model', 'data']], 'data is used twice, and an axis can split one dimension'],
+    [['rows'], 'rows is not an axis of the mesh, which has data, model'],
+    [[0], '0 is not an axis of the mesh, which has data, model'],
+    [['data', 'data'], 'data is used twice, but an axis can split only one dimension'],
+    [[['data', 'model', 'data']], 'data is used twice, but an axis can split only one dimension'],
     [
       [['data', 'model']],
-      'markSharding: the tensor [6, 8] cannot be split as [[data, model]] over data=2, model=4: dimension 0 is 6, and ' +
-        '6 / 8 is no whole number: pad it, or split another dimension',
+      'markSharding: the tensor [6, 8] cannot be split as [[data, model]] over data=2, model=4: dimension 0 has size 6, ' +
+        'which is not divisible by 8: pad it, or split another dimension',
     ],
-    ['data', "markSharding: the spec is the string 'data': it is a list such as ['data', null]"],
+    ['data', "markSharding: the spec is the string 'data': it must be a list such as ['data', null]"],
   ])('a spec: %j', (spec, why) => {
     expect(() => markSharding(count([6, 8]), mesh, spec as never)).toThrow(why);
   });
@@ -45,7 +45,7 @@ describe('a mesh that cannot be', () => {
   test('who split it, and the parameter, are named', () => {
     const model = new tx.nn.Linear(8, 6);
     expect(() => tx.spmd.tensorParallel(model, mesh, { weight: 0 })).toThrow(
-      'tensorParallel: weight [6, 8] cannot be split as [model] over data=2, model=4: dimension 0 is 6, and 6 / 4 is no whole number',
+      'tensorParallel: weight [6, 8] cannot be split as [model] over data=2, model=4: dimension 0 has size 6, which is not divisible by 4',
     );
     expect(() => tx.spmd.shardBatch(count([5, 8]), mesh)).toThrow(
       'shardBatch: the tensor [5, 8] cannot be split as [data]',
@@ -58,10 +58,10 @@ describe('a mesh that cannot be', () => {
         .add(1)
         .data();
     await expect(on(new Mesh([16], ['x']))).rejects.toThrow(
-      'the mesh x=16 needs 16 devices, and cpu has 8: CPU_NUM_DEVICES=16 makes so many virtual ones',
+      'the mesh x=16 needs 16 devices, but cpu has 8: set CPU_NUM_DEVICES=16 for that many virtual devices',
     );
     await expect(on(new Mesh([2], ['x'], { devices: [1, 9] }))).rejects.toThrow(
-      'the mesh x=2 on devices 1,9 needs 10 devices, and cpu has 8 (there is no device 9): CPU_NUM_DEVICES=10 makes so many',
+      'the mesh x=2 on devices 1,9 needs 10 devices, but cpu has 8 (there is no device 9): set CPU_NUM_DEVICES=10 for that many',
     );
     await expect(
       tx.compile((x: tx.Tensor) => x.add(1))(markSharding(count([16]), new Mesh([16], ['x']), ['x'])),
@@ -91,13 +91,13 @@ describe('from sizes', () => {
     [
       { data: 4, model: 4 },
       8,
-      'meshOf: data 4 x model 4 = 16, and there are 8 devices (on a CPU, CPU_NUM_DEVICES=16 makes so many virtual ones)',
+      'meshOf: data 4 x model 4 = 16, and there are 8 devices (on a CPU, CPU_NUM_DEVICES=16 makes that many virtual ones)',
     ],
     [{ data: 3, model: -1 }, 8, 'meshOf: data 3, and there are 8 devices: 8 / 3 is no whole number'],
-    [{ data: -1, model: -1 }, 8, 'meshOf: data and model are both -1: only one can be what remains'],
-    [{ data: 0 }, 8, 'meshOf: data is 0: it is a whole number from 1, or -1 for what remains'],
-    [{ data: 1.5 }, 8, 'meshOf: data is 1.5: it is a whole number from 1, or -1 for what remains'],
-    [{ rows: 2 }, 8, 'meshOf: rows is no way of sharing work: use data, fsdp, sequence, model'],
+    [{ data: -1, model: -1 }, 8, 'meshOf: data and model are both -1: only one axis can take the remaining devices'],
+    [{ data: 0 }, 8, 'meshOf: data is 0: it must be a whole number of at least 1, or -1 for the remaining devices'],
+    [{ data: 1.5 }, 8, 'meshOf: data is 1.5: it must be a whole number of at least 1, or -1 for the remaining devices'],
+    [{ rows: 2 }, 8, 'meshOf: unknown axis rows: use data, fsdp, sequence, model'],
   ])('%j on %i', (sizes, devices, why) => {
     expect(() => meshOf(sizes as object, devices)).toThrow(why);
   });
@@ -139,12 +139,12 @@ describe('from sizes', () => {
       'meshShape [2, 4] is 2 x 4 = 8 devices, and data 4 x model 4 = 16: 16 is not 8',
     );
     process.env.XLA_MESH_SHAPE = 'two';
-    expect(() => meshFromEnv(8)).toThrow('XLA_MESH_SHAPE=two is no shape: write 2,4');
+    expect(() => meshFromEnv(8)).toThrow('XLA_MESH_SHAPE=two is not a valid shape: write 2,4');
     delete process.env.XLA_MESH_SHAPE;
     process.env.XLA_DATA_PARALLEL_SIZE = '-1';
     expect(show(meshFromEnv(8))).toBe('data=2, model=4');
     process.env.XLA_DATA_PARALLEL_SIZE = 'all';
-    expect(() => meshFromEnv(8)).toThrow('XLA_DATA_PARALLEL_SIZE=all is no whole number');
+    expect(() => meshFromEnv(8)).toThrow('XLA_DATA_PARALLEL_SIZE=all is not a whole number');
   });
 });
 
@@ -157,8 +157,10 @@ test('several slices: neighbours along an axis are of the same slice', () => {
   expect(() => hybridMesh([2], [2, 1], ['a', 'b'])).toThrow(
     'hybridMesh: 1 sizes within a slice, 2 across slices, 2 names',
   );
-  expect(() => hybridMesh([1.5], [2], ['a'])).toThrow('1.5 devices along an axis: it is a whole number from 1');
-  expect(() => hybridMesh([4], [0], ['a'])).toThrow('0 devices along an axis: it is a whole number from 1');
+  expect(() => hybridMesh([1.5], [2], ['a'])).toThrow(
+    '1.5 devices along an axis: it must be a whole number, at least 1',
+  );
+  expect(() => hybridMesh([4], [0], ['a'])).toThrow('0 devices along an axis: it must be a whole number, at least 1');
 });
 
 test('a tensor on a hybrid mesh is what it was', async () => {
@@ -194,5 +196,5 @@ f32[8, 8]: replicated over 8 devices
 | 0,1,2,3,4,5,6,7 |
 +-----------------+`);
   expect(visualizeSharding(count([2]))).toBe('f32[2]: on one device');
-  expect(() => draw([], [])).toThrow('visualizeSharding: f32[] has 0 dimensions: it draws one or two');
+  expect(() => draw([], [])).toThrow('visualizeSharding: f32[] has 0 dimensions: only 1 or 2 can be drawn');
 });

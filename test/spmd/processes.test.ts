@@ -64,9 +64,9 @@ describe('the store', () => {
     expect(await one.tell('put', 'a/b', 'hello')).toBe(null);
     expect(await Promise.all(waiting)).toEqual(['hello', 'hello']);
     expect(await two.tell('tryGet', 'a/b')).toBe('hello');
-    expect(await two.tell('tryGet', 'none')).toBe('NOT_FOUND: nobody has put none');
+    expect(await two.tell('tryGet', 'none')).toBe('NOT_FOUND: none was never put');
     expect(await one.tell('get', 'none', 50)).toBe(
-      'DEADLINE_EXCEEDED: process 1 of 3 waited 50 ms for none, and nobody put it',
+      'DEADLINE_EXCEEDED: process 1 of 3 waited 50 ms for none, which was never put',
     );
     await two.tell('put', 'empty', '');
     expect(await zero.tell('get', 'empty', 100)).toBe('');
@@ -90,8 +90,8 @@ describe('the store', () => {
     await sleep(3000); // it has come
     one.child.kill('SIGKILL');
     expect(await joining).toBe(
-      `DEADLINE_EXCEEDED: process 0 at ${HOST}:${port} waited 6 s for 3 processes: not there: 1 (it had: ${name(one)}; and ended), 2: ` +
-        'see whether they started and can reach this address; TSXLA_RENDEZVOUS_TIMEOUT gives them more seconds',
+      `DEADLINE_EXCEEDED: process 0 at ${HOST}:${port} waited 6 s for 3 processes. Missing: 1 (${name(one)}; it had joined, and ended), 2. ` +
+        'Check that they started and can reach this address, or set TSXLA_RENDEZVOUS_TIMEOUT to more seconds',
     );
   });
 
@@ -101,25 +101,25 @@ describe('the store', () => {
     const all = [zero.tell('join', member(0, 3)), one.tell('join', member(1, 3))];
     await sleep(3000); // both have come
     expect(await other.tell('join', member(1, 3))).toBe(
-      `INVALID_ARGUMENT: RANK=1 is given to two processes: ${name(one)}, which has joined at ${HOST}:${port}, and ${name(other)}: give each its own, 0 to 2`,
+      `INVALID_ARGUMENT: RANK=1 is set in two processes: ${name(one)}, which has joined at ${HOST}:${port}, and ${name(other)}: give each its own, 0 to 2`,
     );
     expect(await other.tell('join', member(2, 4))).toBe(
-      `INVALID_ARGUMENT: process 2 (${name(other)}) was told that there are 4 processes, and process 0 (${name(zero)}) that there are 3: give all the same WORLD_SIZE`,
+      `INVALID_ARGUMENT: process 2 (${name(other)}) has WORLD_SIZE=4, but process 0 (${name(zero)}) has WORLD_SIZE=3: set it to the same in all processes`,
     );
     expect(await other.tell('join', member(0, 3))).toBe(
       `UNAVAILABLE: process 0 cannot listen at ${HOST}:${port}: the port is in use, by another process with RANK=0 or another program ` +
-        '(torchrun has its own store at MASTER_PORT): set TSXLA_COORDINATOR=host:port, the same in all processes, to a free port of this machine',
+        '(torchrun has its own store at MASTER_PORT): set TSXLA_COORDINATOR=host:port to a free port of this machine, in all processes',
     );
     expect(await Promise.all([other.tell('join', member(2, 3)), ...all])).toEqual([null, null, null]); // and nothing is broken
   });
 
   test('that is not there within the time is an error with its address; and so is another program in its place', async () => {
     await expect(KeyValueStore.join(member(1, 2, 1))).rejects.toThrow(
-      `process 1 of 2 did not reach process 0 at ${HOST}:${port} within 1 s (connect ECONNREFUSED ${HOST}:${port}): start it, and see that MASTER_ADDR and MASTER_PORT, or TSXLA_COORDINATOR, name it`,
+      `process 1 of 2 did not reach process 0 at ${HOST}:${port} within 1 s (connect ECONNREFUSED ${HOST}:${port}): start it, check that MASTER_ADDR and MASTER_PORT, or TSXLA_COORDINATOR, are its address`,
     );
     const web = net.createServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')).listen(port, HOST);
     await expect(KeyValueStore.join(member(1, 2, 5))).rejects.toThrow(
-      `process 1 of 2: the connection to process 0 at ${HOST}:${port} was lost: what it sends is of another program`,
+      `process 1 of 2: the connection to process 0 at ${HOST}:${port} was lost: the data it sent is of another program`,
     );
     web.close();
   });
@@ -199,7 +199,7 @@ describe('strangers at the port of the store', () => {
       const stranger = connect();
       stranger.send(claims(bytes));
       expect(await stranger.refused()).toBe(
-        `what it sends is of another program, or damaged: a frame of ${bytes} bytes, where 17 to ${most} are allowed`,
+        `the data it sent is of another program, or damaged: a frame of ${bytes} bytes, where 17 to ${most} are allowed`,
       );
     }
     const one = connect();
@@ -208,14 +208,14 @@ describe('strangers at the port of the store', () => {
     await one.next(1);
     one.send(Buffer.concat([frame('put', 'a', { value: Buffer.from('b') }), claims(2 ** 30)]));
     expect(await one.refused()).toBe(
-      `what it sends is of another program, or damaged: a frame of ${2 ** 30} bytes, where 17 to ${2 ** 28} are allowed`,
+      `the data it sent is of another program, or damaged: a frame of ${2 ** 30} bytes, where 17 to ${2 ** 28} are allowed`,
     );
     expect(await zero.tell('get', 'a', 1000)).toBe('b'); // what came before it counts, and the store goes on
   });
 
   test.each([
     ['another protocol', Buffer.from('GET / HTTP/1.1\r\nHost: head\r\n\r\n'), /a frame of \d+ bytes/],
-    ['an unknown kind', Buffer.concat([frame('join', '').fill(9, 4, 5)]), /a frame of the unknown kind 9$/],
+    ['an unknown kind', Buffer.concat([frame('join', '').fill(9, 4, 5)]), /a frame of unknown kind 9$/],
     [
       'a text that ends behind its frame',
       frame('join', 'x').fill(0xff, 13, 16),
@@ -237,22 +237,24 @@ describe('strangers at the port of the store', () => {
     for (const rank of [77, 2, -1, -(2 ** 31)]) {
       const stranger = connect();
       stranger.send(joinAs(rank));
-      expect(await stranger.refused()).toBe(`RANK=${rank} (raw) of 2 processes: give each its own, 0 to 1`);
+      expect(await stranger.refused()).toBe(
+        `RANK=${rank} (raw) is out of range for 2 processes: give each its own, 0 to 1`,
+      );
     }
     const stranger = connect();
     stranger.send(frame('join', 'hello\n', { number: 1 }));
     expect(await stranger.refused()).toBe(
-      `process 0 at ${HOST}:${port} does not know the words 'hello\n': install the same tsxla in all processes`,
+      `process 0 at ${HOST}:${port} does not understand the request 'hello\n': install the same tsxla version in all processes`,
     );
     const one = connect();
     one.send(joinAs(1));
     expect(await joining).toBe(null);
     one.send(joinAs(0));
-    expect(await one.refused()).toBe('it has joined as 1, and sends a frame of kind 1');
+    expect(await one.refused()).toBe('it has joined as 1, but sent a frame of kind 1');
     const again = connect();
     again.send(joinAs(1));
-    expect(await again.refused()).toMatch(/^RANK=1 is given to two processes: raw, which has joined at/);
-    expect(await zero.tell('tryGet', 'none')).toBe('NOT_FOUND: nobody has put none');
+    expect(await again.refused()).toMatch(/^RANK=1 is set in two processes: raw, which has joined at/);
+    expect(await zero.tell('tryGet', 'none')).toBe('NOT_FOUND: none was never put');
   });
 
   test('connections that say nothing keep nobody out', async () => {
@@ -272,7 +274,7 @@ describe('strangers at the port of the store', () => {
       const stranger = connect();
       stranger.send(joinAs(1, 3, token));
       expect(await stranger.refused()).toBe(
-        `process 0 at ${HOST}:${port} has a token, and this process has none or another: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
+        `process 0 at ${HOST}:${port} has a token, but this process has none or another: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
       );
     }
     const replayed = connect(); // the proof of one rank is not that of another
@@ -292,7 +294,7 @@ describe('strangers at the port of the store', () => {
     });
     listening.listen(port, HOST);
     await expect(KeyValueStore.join({ ...member(1, 2), token: 'the-token' })).rejects.toThrow(
-      `process 1 of 2: what listens at ${HOST}:${port} is not process 0, or has another token: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
+      `process 1 of 2: the program that listens at ${HOST}:${port} is not process 0, or has another token: give all processes the same TSXLA_RENDEZVOUS_TOKEN`,
     );
     listening.close();
   });
@@ -307,16 +309,16 @@ describe('what the store keeps', () => {
     const store = new KeyValueMap<string>({ bytes: 100, keys: 3, waiting: 2 });
     expect(store.put('a', bytes(60)).code).toBe(0);
     expect(store.put('b', bytes(40)).message).toBe(
-      'b (40 bytes) does not fit into the store: it has 1 keys and 61 bytes, and takes 3 and 100',
+      'b (40 bytes) does not fit into the store: it has 1 keys and 61 bytes, and its limits are 3 and 100',
     );
     expect(store.put('a', bytes(99)).code).toBe(0); // instead of what it had
     expect(store.put('a', bytes(1)).code).toBe(0);
     expect([store.put('b', bytes(1)).code, store.put('c', bytes(1)).code]).toEqual([0, 0]);
-    expect(store.put('d', bytes(1)).message).toContain('it has 3 keys and 6 bytes, and takes 3 and 100');
+    expect(store.put('d', bytes(1)).message).toContain('it has 3 keys and 6 bytes, and its limits are 3 and 100');
 
     for (const key of ['x', 'y', 'z', 'a']) store.get(key, 'one', hear('one'));
     store.get('x', 'two', hear('two'));
-    expect(said.splice(0)).toEqual(['one: a process waits for 2 keys, which is the most it may', 'one: x']);
+    expect(said.splice(0)).toEqual(['one: a process waits for 2 keys, which is the limit', 'one: x']);
   });
   test('is told to who waits for it, and not to who has left', () => {
     const store = new KeyValueMap<string>({ bytes: 100, keys: 9, waiting: 2 });
@@ -424,7 +426,7 @@ describe('the callbacks of a plugin', () => {
     expect(await onAnotherThread(kv.kv_get_callback, never)).toBe(42n);
     const none = new Struct('PJRT_KeyValueTryGetCallback_Args', { key: bytes('never'), key_size: 5, callback_error });
     expect(await onAnotherThread(kv.kv_try_get_callback, none)).toBe(42n);
-    expect(said).toEqual(['4 process 0 of 2 waited 30 ms for never, and nobody put it', '5 nobody has put never']);
+    expect(said).toEqual(['4 process 0 of 2 waited 30 ms for never, which was never put', '5 never was never put']);
     store.close();
   });
 });
@@ -460,16 +462,19 @@ describe('the environment', () => {
   });
 
   test.each([
-    [{ WORLD_SIZE: '4', RANK: '4', ...MASTER }, 'RANK=4 and WORLD_SIZE=4: ranks of 4 processes are 0 to 3'],
-    [{ WORLD_SIZE: '4', ...MASTER }, 'WORLD_SIZE=4 and no RANK: set it to 0 in one process, 1 in the next, ...'],
+    [{ WORLD_SIZE: '4', RANK: '4', ...MASTER }, 'RANK=4, but WORLD_SIZE=4: ranks of 4 processes are 0 to 3'],
+    [
+      { WORLD_SIZE: '4', ...MASTER },
+      'WORLD_SIZE=4, but RANK is not set: set it to 0 in one process, 1 in the next, ...',
+    ],
     [{ WORLD_SIZE: 'four' }, 'WORLD_SIZE=four is not understood: give a whole number, 1 or more'],
     [
       { WORLD_SIZE: '2', RANK: '0', MASTER_ADDR: 'head' },
-      'WORLD_SIZE=2, and nothing says where process 0 is: set MASTER_ADDR and MASTER_PORT, or TSXLA_COORDINATOR=host:port, the same in all',
+      'WORLD_SIZE=2, but the address of process 0 is not set: set MASTER_ADDR and MASTER_PORT, or TSXLA_COORDINATOR=host:port, to the same in all processes',
     ],
     [
       { WORLD_SIZE: '2', RANK: '0', TSXLA_COORDINATOR: 'head' },
-      'TSXLA_COORDINATOR=head is no address: write host:port',
+      'TSXLA_COORDINATOR=head is not an address: write host:port',
     ],
   ])('%j is an error that says what to set', (variables, message) => {
     given(variables);
@@ -479,13 +484,13 @@ describe('the environment', () => {
   test('of a TPU pod is checked, and on the CPU each process computes alone', async () => {
     given({ TPU_WORKER_ID: '2', TPU_WORKER_HOSTNAMES: 'a,b' });
     await expect(joinOthers('tpu')).rejects.toThrow(
-      'TPU_WORKER_ID=2, and TPU_WORKER_HOSTNAMES names 2 (a, b): workers are 0 to 1',
+      'TPU_WORKER_ID=2, but TPU_WORKER_HOSTNAMES lists 2 hosts (a, b): workers are 0 to 1',
     );
     const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     given({ WORLD_SIZE: '2', RANK: '1', TSXLA_LOG: '' });
     expect(await joinOthers('cpu')).toEqual({});
     expect(said.mock.calls.map(([text]) => text)).toEqual([
-      "tsxla: WORLD_SIZE=2: XLA's CPU has no way to compute with other processes: each computes alone\n",
+      'tsxla: WORLD_SIZE=2: XLA on the CPU cannot compute with other processes: each process computes alone\n',
     ]);
   });
 
@@ -507,7 +512,9 @@ describe('the environment', () => {
     await watchOthers('train', 'a text', 5000);
     expect(said).not.toHaveBeenCalled();
     await watchOthers('train', 'another text', 100);
-    expect(said.mock.calls.join()).toContain('train is being compiled or run here, and 0.1 s later not in process 1: ');
+    expect(said.mock.calls.join()).toContain(
+      'train is compiled or run by this process, but 0.1 s later not by process 1: ',
+    );
     given({ LOCAL_WORLD_SIZE: '2', CUDA_VISIBLE_DEVICES: '2,3', TSXLA_TRAIN_WORKER: '1' }); // all that an engine gave it
     expect((await joinOthers('cuda')).options).toEqual({ node_id: 0, num_nodes: 2 });
   });

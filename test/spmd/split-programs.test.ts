@@ -24,8 +24,8 @@ describe('values that lie on different devices', () => {
   test('are refused with both lists, and harm nothing else', async () => {
     const [a, b] = [markSharding(count([8]), mesh, ['data']), markSharding(count([8]), high, ['x'])];
     const why =
-      'f32[8] lies on devices 4, 5, 6, 7 ([x] over x=4 on devices 4,5,6,7), and others of the same program on devices ' +
-      '0, 1, 2, 3, 4, 5, 6, 7 (data=2, model=4): a program has one list of devices: markSharding() it over the same mesh';
+      'f32[8] is on devices 4, 5, 6, 7 ([x] over x=4 on devices 4,5,6,7), and others of the same program are on devices ' +
+      '0, 1, 2, 3, 4, 5, 6, 7 (data=2, model=4): a program has one list of devices: call markSharding() on it with the same mesh';
     await expect(a.add(b).data()).rejects.toThrow(why);
     await expect(tx.compile(() => a.add(b))()).rejects.toThrow(why);
     const c = count([8]);
@@ -36,7 +36,7 @@ describe('values that lie on different devices', () => {
     markSharding(b, mesh, ['model']); // as it says
     expect(await list(c)).toEqual(upTo(8).map((i) => 2 * i));
     await expect(shard(shard(count([8]).add(1), mesh, ['data']), high, ['x']).data()).rejects.toThrow(
-      'a part of it lies on devices 4, 5, 6, 7 (x=4 on devices 4,5,6,7), and others',
+      'a part of it is on devices 4, 5, 6, 7 (x=4 on devices 4,5,6,7), and others',
     );
     const inside = tx.compile((x: tx.Tensor) => shard(shard(x, mesh, ['data']), high, ['x']));
     await expect(inside(count([8]))).rejects.toThrow('a program has one list of devices');
@@ -116,7 +116,7 @@ describe('programs', () => {
     await on([null, ['model', 'data']]);
     expect(tx.explain().at(-1)!.difference).toMatchObject({
       kind: 'sharding',
-      what: 'where argument [0] lies',
+      what: 'the sharding of argument [0]',
       was: '[data] over data=2, model=4',
       now: '[null, [model, data]] over data=2, model=4',
     });
@@ -180,6 +180,17 @@ describe('programs', () => {
       return [await (await train(batch)).item(), await list(w.grad!)];
     };
     expect(await grad(split())).toEqual(await grad(x()));
+  });
+
+  test('a run on eight devices is one sample of ExecuteReplicatedTime', async () => {
+    const f = tx.compile((x: tx.Tensor) => x.exp().sum(), { name: 'measured' });
+    const x = markSharding(count([8]), mesh, ['data']);
+    await tx.sync(x, { wait: true });
+    tx.metrics.clearAll();
+    for (let i = 0; i < 3; i++) await f(x);
+    await tx.sync({ wait: true });
+    expect(tx.metrics.metricData('ExecuteReplicatedTime')!.total).toBe(3);
+    expect(tx.metrics.metricData('ExecuteTime')).toBeUndefined();
   });
 
   test("PT_XLA_DEBUG's report, and PyTorch/XLA's counters", async () => {
@@ -322,7 +333,7 @@ describe('memory', () => {
     await expect(f(far)).rejects.toThrow('a program has one list of devices');
     expect(await list(w)).toEqual(upTo(8).map((i) => i + 1));
     const gone = markSharding(tx.ones([16]), new Mesh([16], ['x']), ['x']);
-    const why = 'the mesh x=16 needs 16 devices, and cpu has 8: CPU_NUM_DEVICES=16 makes so many virtual ones';
+    const why = 'the mesh x=16 needs 16 devices, but cpu has 8: set CPU_NUM_DEVICES=16 for that many virtual devices';
     await expect(tx.compile((x: tx.Tensor) => void w.add_(x.sum()))(gone)).rejects.toThrow(why);
     await expect(gone.add(1).data()).rejects.toThrow(why);
     await expect(tx.sync()).rejects.toThrow(why);

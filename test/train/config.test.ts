@@ -22,24 +22,24 @@ describe('what cannot be', () => {
     [
       'TPU alone',
       { resourcesPerWorker: { TPU: 4 } },
-      'resourcesPerWorker has TPU: 4, and useTpu is not set: add useTpu',
+      'resourcesPerWorker has TPU: 4, but useTpu is not set: add useTpu',
     ],
-    ['GPU alone', { resourcesPerWorker: { GPU: 1 } }, 'resourcesPerWorker has GPU: 1, and useGpu is not set'],
+    ['GPU alone', { resourcesPerWorker: { GPU: 1 } }, 'resourcesPerWorker has GPU: 1, but useGpu is not set'],
     ['no chip', { useTpu: true, resourcesPerWorker: { TPU: 0 } }, 'TPU: 0: give each worker a whole number of chips'],
     [
       'no slice',
       { useTpu: true, numWorkers: 2, resourcesPerWorker: { TPU: 1 } },
-      "2 workers with useTpu, and no topology and no acceleratorType: a slice is reserved as a whole: say which, as in topology: '2x2x2', acceleratorType: 'TPU-V4'",
+      "2 workers with useTpu, but no topology and no acceleratorType: a whole slice is reserved: add topology: '2x2x2', acceleratorType: 'TPU-V4'",
     ],
     [
       'no kind',
       { useTpu: true, numWorkers: 2, topology: '2x2' },
-      "no acceleratorType: a slice is reserved as a whole: say which, as in acceleratorType: 'TPU-V4'",
+      "no acceleratorType: a whole slice is reserved: add acceleratorType: 'TPU-V4'",
     ],
     [
       '3 of 4',
       { ...v4, numWorkers: 3 },
-      'v4:2x2x1 has 4 chips, and 4 / 3 workers is no whole number: use numWorkers: 1, one for each host of 4 chips',
+      'v4:2x2x1 has 4 chips, and 4 / 3 workers is not a whole number: use numWorkers: 1, one for each host of 4 chips',
     ],
     [
       '3 x 2',
@@ -49,7 +49,7 @@ describe('what cannot be', () => {
     [
       'two hosts',
       { ...v4, topology: '2x2x2', numWorkers: 1 },
-      "8 chips for each of 1 worker, and a host of v4:2x2x2 has 4: a worker's chips are on one host: use numWorkers: 2",
+      "8 chips for each of 1 worker, but a host of v4:2x2x2 has 4, and a worker's chips are on one host: use numWorkers: 2",
     ],
     ['no chip of that name', { ...v4, numWorkers: 4, acceleratorType: 'TPU-V9' }, 'there is no TPU generation V9'],
     [
@@ -65,17 +65,17 @@ describe('what cannot be', () => {
       { placementStrategy: 'NEAR' as never },
       "placementStrategy is 'NEAR': it must be PACK, SPREAD, STRICT_PACK or STRICT_SPREAD",
     ],
-    ['amounts', { resourcesPerWorker: 4 as never }, 'resourcesPerWorker is 4: it must be amounts by name'],
+    ['amounts', { resourcesPerWorker: 4 as never }, 'resourcesPerWorker is 4: it must be an object of amounts by name'],
     ['amount', { resourcesPerWorker: { CPU: -1 } }, 'resourcesPerWorker has CPU: -1: it must be a number, 0 or more'],
-    ['case', { resourcesPerWorker: { cpu: 1 } }, 'resourcesPerWorker has cpu, which Ray calls CPU'],
-    ['no TPU', { numWorkers: 4, topology: '2x2' }, "topology is '2x2', and useTpu is not set: add useTpu: true"],
-    ['type alone', { acceleratorType: 'TPU-V4' }, "acceleratorType is 'TPU-V4', and useTpu is not set"],
+    ['case', { resourcesPerWorker: { cpu: 1 } }, "resourcesPerWorker has cpu: Ray's name for it is CPU"],
+    ['no TPU', { numWorkers: 4, topology: '2x2' }, "topology is '2x2', but useTpu is not set: add useTpu: true"],
+    ['type alone', { acceleratorType: 'TPU-V4' }, "acceleratorType is 'TPU-V4', but useTpu is not set"],
   ])('%s', (_, scaling, message) => {
     expect(() => trainer(scaling)).toThrow(tx.ArgumentError);
     expect(() => trainer(scaling)).toThrow(message);
   });
 
-  test("spec 003's own example: a mesh of 2 x 2 with data 4 and model 2 on 4 workers", () => {
+  test("Ray Train's own example: a mesh of 2 x 2 with data 4 and model 2 on 4 workers", () => {
     const mesh = { meshShape: [2, 2], dataParallelSize: 4, modelParallelSize: 2 };
     expect(() => trainer({ ...v4, numWorkers: 4 }, mesh)).toThrow(
       'meshShape [2, 2] is 2 x 2 = 4 devices, and data 4 x model 2 = 8: 8 is not 4',
@@ -91,7 +91,7 @@ describe('what cannot be', () => {
       'data 3, and there are 2 devices',
     );
     expect(() => trainer({ numWorkers: 4 }, { dataParallelSize: 2, modelParallelSize: 2 })).toThrow(
-      'has data 2 on 4 CPU workers, and 2 / 4 is no whole number: workers on CPUs share batches only',
+      'has data 2 on 4 CPU workers, and 2 / 4 is not a whole number. CPU workers split only the data axis',
     );
     expect(trainer({ numWorkers: 4 }, { dataParallelSize: 4 }).scale.mesh).toMatchObject({ dataParallelSize: 1 });
   });
@@ -101,7 +101,7 @@ describe('what cannot be', () => {
       "backend is 'nccl': it must be xla or xla_tpu",
     );
     expect(() => trainer({}, undefined, { backend: 'xla_tpu' })).toThrow(
-      "backend is 'xla_tpu', and ScalingConfig has no useTpu: true",
+      "backend is 'xla_tpu', but ScalingConfig has no useTpu: true",
     );
     expect(() => trainer({}, { partitioningMode: 'manual' as never })).toThrow(
       "partitioningMode is 'manual': it must be auto",
@@ -115,13 +115,13 @@ describe('what cannot be', () => {
     expect(() => new train.CheckpointConfig({ numToKeep: 0 })).toThrow('numToKeep is 0');
     expect(() => new train.RunConfig({ name: '../up' })).toThrow("name is '../up': it must be the name of a folder");
     expect(() => new train.RunConfig({ failureConfig: 3 as never })).toThrow(
-      'failureConfig is 3: it must be a FailureConfig, or its options',
+      'failureConfig is 3: it must be a FailureConfig or its options',
     );
     expect(() => new train.TorchTrainer({ trainLoopPerWorker: 'loop' as never })).toThrow(
       'trainLoopPerWorker is the string',
     );
     expect(() => new train.TorchTrainer({ trainLoopPerWorker: loop, datasets: [] as never })).toThrow(
-      'datasets is an Array: give them by name',
+      'datasets is an Array: it must be an object of datasets by name',
     );
   });
 });
@@ -132,7 +132,7 @@ describe('what it means', () => {
     expect(scale({ topology: 'v6e-16' })).toMatchObject({ slice: { name: 'v6e:4x4' }, resources: { TPU: 4 } });
     expect(scale({ topology: 'v4:2x2x4', acceleratorType: 'TPU-V4' }).slice?.name).toBe('v4:2x2x4');
     expect(() => scale({ topology: 'v6e-16', acceleratorType: 'TPU-V4' })).toThrow(
-      'topology v6e-16 is no TPU-V4: leave acceleratorType out',
+      'topology v6e-16 is not of type TPU-V4: leave acceleratorType out',
     );
   });
   test.each([
@@ -173,7 +173,7 @@ test('Ray is asked for by an address', async () => {
   await expect(other.fit()).rejects.toThrow(/Ray|127\.0\.0\.1:1/);
   const options = (ray: object) =>
     new train.TorchTrainer({ trainLoopPerWorker: loop, address: 'http://a:1', ray }).fit();
-  await expect(options({ env: { A: 1 } })).rejects.toThrow(/ray: env is .*: it must be texts by name/);
+  await expect(options({ env: { A: 1 } })).rejects.toThrow(/ray: env is .*: it must be an object of strings/);
   await expect(options({ include: 'dist' })).rejects.toThrow("ray: include is 'dist': it must be a list of paths");
   await expect(options({ startTimeout: '5' })).rejects.toThrow(
     "ray: startTimeout is '5': it must be a whole number, 1",
@@ -183,10 +183,8 @@ test('Ray is asked for by an address', async () => {
 test('several workers with TPUs on one machine', async () => {
   const failed = trainer({ ...v4, numWorkers: 4 }).fit();
   await expect(failed).rejects.toThrow(tx.ArgumentError);
-  await expect(failed).rejects.toThrow('4 workers with useTpu on one machine, where one process has all chips');
+  await expect(failed).rejects.toThrow('4 workers with useTpu on one machine, but one process uses all its chips');
   const gpus = () =>
     new train.TorchTrainer({ trainLoopPerWorker: () => {}, scalingConfig: { numWorkers: 99, useGpu: true } }).fit();
-  await expect(gpus()).rejects.toThrow(
-    /99 workers with useGpu, each with a GPU of its own, and this machine has \d+ GPU/,
-  );
+  await expect(gpus()).rejects.toThrow(/99 workers with useGpu need 99 GPUs, and this machine has \d+ GPU/);
 });

@@ -94,7 +94,7 @@ describe('parts of a dataset are disjoint and complete', () => {
       "the dataset 'train' is the number 3: give items, a dataset, or the path of one",
     );
     expect(() => shardOf(new tx.data.ArrayDataset([1]), 1, 2)).toThrow(
-      '1 items among 2 workers: worker 1 has none of them',
+      '1 items for 2 workers: worker 1 would have none',
     );
   });
 });
@@ -133,9 +133,9 @@ describe('batches', () => {
       const [one, ...three] = await Promise.all([rest!, ...thirds].map(batches));
       expect(one).toHaveLength(2);
       for (const [n, ids] of one!.entries()) expect(numbers(three.map((b) => b[n]!))).toEqual(numbers([ids]));
-      expect(() => of(3).load(shares[0]!.state())).toThrow('its batchSize is 6, here it is 3');
+      expect(() => of(3).load(shares[0]!.state())).toThrow('its batchSize is 6, but here it is 3');
       expect(() => shareLoader(of(6), 0, 2, undefined).load(shares[0]!.state())).toThrow(
-        'its batchSize is 6, here it is 12, 2 workers with 6 each: use 3',
+        'its batchSize is 6, but here it is 12, 2 workers with 6 each: use 3',
       );
     },
   );
@@ -143,7 +143,7 @@ describe('batches', () => {
   test('a sampler that shares already', () => {
     const sampler = new tx.data.DistributedSampler(23, { rank: 0, world: 2 });
     expect(() => shareLoader(new DataLoader(items, { sampler, collate }), 0, 2, undefined)).toThrow(
-      'its sampler is a DistributedSampler, whose part would be shared by 2 workers again',
+      "the loader's sampler is a DistributedSampler, and its part would be split by 2 workers again",
     );
   });
 
@@ -158,15 +158,15 @@ describe('batches', () => {
 
   test('what cannot be shared', () => {
     expect(() => shareLoader(new DataLoader(items, { batchSize: 4, dropLast: false }), 0, 2, undefined)).toThrow(
-      'dropLast is false, and a last batch that is shorter cannot be shared evenly by 2 workers',
+      'dropLast is false, but a shorter last batch cannot be split evenly over 2 workers',
     );
     expect(() => shareLoader(new DataLoader(items, { batchSize: 12 }), 0, 2, undefined)).toThrow(
-      '23 items are no batch of 12 for each of 2 workers: use a smaller batchSize',
+      '23 items are too few for one batch of 12 on each of 2 workers: use a smaller batchSize',
     );
     expect(() => shareLoader(new DataLoader(items, { batchSize: 4 }), 0, 1, undefined)).not.toThrow();
     for (const source of [new tx.data.ArrayDataset(items), IterableDataset.from(items)])
       expect(() => shareLoader(new DataLoader(shardOf(source, 0, 2) as never), 0, 2, undefined)).toThrow(
-        "its dataset is this worker's part already, of getDatasetShard, and it would load one item of 2 of that",
+        "the loader's dataset is already this worker's shard (getDatasetShard) and would be split by 2 again",
       );
   });
 });

@@ -26,14 +26,20 @@ const run = (name: string, storagePath = folders.newFolder(), scaling: ScalingOp
 test.each([
   ['throws', 'the run raw failed: worker 1: RangeError: no such row'],
   ['exits', 'worker 1 ended with status 17'],
-  ['leaves', /worker \d ended with status 0 before it came to fit\(\)/],
+  ['leaves', /worker \d ended with status 0 before it called fit\(\)/],
   [
     'sizes',
-    'worker 0 is at averageGradients of 3 numbers, and worker 1 at averageGradients of 4 numbers: workers must do the same',
+    'worker 0 is at averageGradients of 3 numbers, and worker 1 at averageGradients of 4 numbers: all workers must make the same calls',
   ],
-  ['kinds', 'worker 0 is at averageGradients of 3 numbers, and worker 1 at barrier: workers must do the same'],
-  ['fewer', /worker 1 has come to its end, and worker 0 waits for it at averageGradients .* the same number of steps/],
-  ['older', /worker \d has tsxla 0.0.1, which speaks another language \(0\) than this program \(1\)/],
+  [
+    'kinds',
+    'worker 0 is at averageGradients of 3 numbers, and worker 1 at barrier: all workers must make the same calls',
+  ],
+  [
+    'fewer',
+    /the loop of worker 1 has ended, and worker 0 waits for it at averageGradients .* the same number of steps/,
+  ],
+  ['older', /worker \d has tsxla 0.0.1 with protocol 0, and this program has protocol 1/],
 ])('a worker that %s ends the run with what happened', async (name, message) => {
   const failed = (await run(name).catch((e) => e)) as TrainingFailedError;
   expect(failed).toBeInstanceOf(TrainingFailedError);
@@ -46,7 +52,7 @@ test.each([
 });
 
 test('a worker that writes into the channel is told of', async () => {
-  await expect(run('babbles')).rejects.toThrow('what came is no frame: hello, engine');
+  await expect(run('babbles')).rejects.toThrow('not a frame: hello, engine');
 });
 
 test('parts of all workers are one checkpoint; a worker that waits for others holds none up', async () => {
@@ -64,7 +70,7 @@ test('each worker has as many GPUs of this machine as it asks for', async () => 
   const { checkpoint } = await run('gpus', undefined, gpus);
   expect(fs.readdirSync(checkpoint!.path).sort()).toEqual(['gpus 4,5', 'gpus 6,7', 'train.json']);
   await expect(run('gpus', undefined, { ...gpus, numWorkers: 3 })).rejects.toThrow(
-    'fit: 3 workers with useGpu, each with 2 GPUs of its own, and this machine has 4 GPUs: leave numWorkers out',
+    'fit: 3 workers with useGpu need 6 GPUs, and this machine has 4 GPUs: leave numWorkers out',
   );
 });
 
@@ -80,8 +86,8 @@ test('the workers of a group share a token, and no other group has it', async ()
 });
 
 test.each([
-  ['late', '30 s ago worker 0 came to its end, and worker 1 has not: if it waits for the other in a program'],
-  ['reports', '30 s ago worker 0 reported a checkpoint, and worker 1 has not come to that report'],
+  ['late', '30 s ago the loop of worker 0 ended and that of worker 1 did not: if the run hangs'],
+  ['reports', '30 s ago worker 0 reported a checkpoint that worker 1 has not reported yet'],
   ['waits', 'worker 0 has waited for worker 1 at averageGradients of 3 numbers for 30 s'],
 ])('workers one of which is late (%s): who waits for whom is said', async (name, said) => {
   vi.stubEnv('CUDA_VISIBLE_DEVICES', '0,1');
@@ -108,8 +114,8 @@ test('a program without a script cannot be run again', async () => {
   process.argv = [argv[0]!];
   const trainer = new TorchTrainer({ trainLoopPerWorker: () => {}, scalingConfig: { numWorkers: 2 } });
   await expect(trainer.fit()).rejects.toThrow(
-    "2 workers run this program's script again, and it has none: put it in a file",
+    "each of 2 workers runs this program's script again, but it has no script: put the code in a file",
   );
   process.argv = [argv[0]!, '-']; // node - < script
-  await expect(trainer.fit()).rejects.toThrow('and it has none: put it in a file');
+  await expect(trainer.fit()).rejects.toThrow('but it has no script: put the code in a file');
 });

@@ -5,6 +5,9 @@ import { inspect } from 'node:util';
 import * as tx from 'tsxla';
 import * as train from 'tsxla/train';
 import { expect, test, vi } from 'vitest';
+import { eventFiles, readEvents } from '../../dist/board/event-file.js';
+import { Run } from '../../dist/board/run.js';
+import { counts } from '../../dist/runtime/program.js';
 import { Loop, withLoop } from '../../dist/train/loop.js';
 import { runLoop as asLoop } from '../../dist/train/worker.js';
 import { scratch } from '../scratch.js';
@@ -69,6 +72,31 @@ test('a loop on a mesh gives what one device gives', async () => {
   plain.forEach((loss, i) => void expect(meshed[i]).toBeCloseTo(loss, 6));
 });
 
+test('the loop of SeamlessTPUTrainer runs each step, though nothing is read or awaited', async () => {
+  let model!: tx.nn.Linear;
+  const before: number[] = [];
+  const start = { ...counts };
+  await runLoop(async () => {
+    model = new tx.nn.Linear(10, 1);
+    const optimizer = new tx.optim.Adam(model.parameters(), { lr: 0.001 });
+    const trainer = new train.SeamlessTPUTrainer(model);
+    const [x, y] = await trainer.toDevice(tx.randn([100, 10]), tx.randn([100, 1]));
+    before.push(...((await model.weight.data()) as Float32Array));
+    Object.assign(start, counts);
+    for (let epoch = 0; epoch < 40; epoch++) {
+      optimizer.zeroGrad();
+      const output = model.forward(x);
+      const loss = tx.mseLoss(output, y);
+      loss.backward();
+      optimizer.step();
+    }
+  });
+  expect(counts.executed - start.executed).toBeGreaterThanOrEqual(40);
+  expect(counts.executed - start.executed).toBeLessThan(45);
+  expect(counts.compiled - start.compiled).toBeLessThan(10);
+  expect([...((await model.weight.data()) as Float32Array)]).not.toEqual(before);
+});
+
 test('xlaSpmdConfig is the mesh', async () => {
   let mesh: tx.spmd.Mesh | undefined;
   const asked = { xlaSpmdConfig: { meshShape: [2, 2], dataParallelSize: 2, modelParallelSize: 2 } };
@@ -97,7 +125,7 @@ test("a checkpoint where report's options belong, as Ray's own takes it", async 
   const failed = runLoop(async () => {
     await train.report({ step: 1 }, (await train.Checkpoint.save({ step: 1 })) as never);
   });
-  await expect(failed).rejects.toThrow('report: a Checkpoint stands where its options belong: write { checkpoint }');
+  await expect(failed).rejects.toThrow('report: got a Checkpoint in place of its options: write { checkpoint }');
 });
 
 test('a loop that fails begins again at the last checkpoint, and its history has each step once', async () => {
@@ -108,15 +136,108 @@ test('a loop that fails begins again at the last checkpoint, and its history has
     seen.push(`${train.getContext().attempt}: from ${step}`);
     for (step++; step <= 6; step++) {
       if (step === 4 && train.getContext().attempt < 2) throw new Error('once more');
-      await train.report({ step }, { checkpoint: step % 2 ? undefined : await save({ weights, step }) });
+      await train.report({ step, loss: -step }, { checkpoint: step % 2 ? undefined : await save({ weights, step }) });
     }
   };
-  const result = await runLoop(loop, { failureConfig: { maxFailures: 2 } });
+  const tensorboard = folders.newFolder();
+  const result = await runLoop(loop, { failureConfig: { maxFailures: 2 }, tensorboard });
   expect(seen).toEqual(['0: from 0', '1: from 2', '2: from 2']);
   expect(result.history.map((m) => m.step)).toEqual([1, 2, 3, 4, 5, 6]);
   expect(result.checkpoints.map((c) => c.metrics.step)).toEqual([2, 4, 6]);
+  const events = eventFiles(tensorboard).flatMap((file) => [...readEvents(file)].map(({ event }) => event));
+  const values = events.flatMap((e) => (e.summary?.values ?? []).map((v) => [v.tag, e.step, v.simpleValue]));
+  expect(values).toEqual([1, 2, 3, 4, 5, 6].map((step) => ['loss', step, -step]));
   await expect(runLoop(loop, { failureConfig: { maxFailures: 1 } })).rejects.toThrow(
-    /the run run failed, the last of 2 times that it was begun: once more; its last checkpoint is .*checkpoint-000001/,
+    /the run run failed at attempt 2: once more; its last checkpoint is .*checkpoint-000001/,
+  );
+});
+
+test('tsxla board shows a run while it runs, when it begins again, and how it ended', async () => {
+  const storagePath = folders.newFolder();
+  const board = () => new Run('1', 'run', path.join(storagePath, 'run'));
+  const lossOf = async (run: Run) => {
+    await run.poll();
+    return run.data.series.get('loss');
+  };
+  const live: unknown[] = [];
+  const loop = async () => {
+    const first = Number((await train.getCheckpoint()?.load({}))?.step ?? 0) + 1;
+    for (let step = first; step <= 5; step++) {
+      const loss = step + train.getContext().attempt / 10;
+      await train.report({ loss, t: 7 }, { checkpoint: step === 2 ? await save({ step }) : undefined });
+      const run = board();
+      await vi.waitFor(async () => expect((await lossOf(run))?.y.at(-1)).toBe(loss), 10_000);
+      live.push(run.data.info.status);
+      if (step === 4 && !train.getContext().attempt) throw new Error('once more');
+    }
+    await tx.ones([3]).mul(2).data();
+    throw new RangeError('at the end');
+  };
+  await expect(runLoop(loop, { storagePath, failureConfig: { maxFailures: 1 } })).rejects.toThrow('at the end');
+  expect(live).toEqual(Array(7).fill('live'));
+  const run = board();
+  expect(await lossOf(run)).toEqual({ x: [1, 2, 3, 4, 5], y: [1, 2, 3.1, 4.1, 5.1] });
+  expect(run.data.info).toMatchObject({ status: 'failed', error: 'at the end' });
+  expect([...run.data.series.keys()]).toEqual(['loss']);
+  expect(run.data.compiles.length).toBeGreaterThan(0);
+
+  await runLoop(() => {}, { storagePath, name: 'quiet' }); // nothing reported, nothing left
+  expect(fs.existsSync(path.join(storagePath, 'quiet'))).toBe(false);
+});
+
+test('tsxla board keeps step 0 of a run that begins again behind it', async () => {
+  const storagePath = folders.newFolder();
+  const loop = async () => {
+    const first = Number((await train.getCheckpoint()?.load({}))?.step ?? -1) + 1;
+    for (let step = first; step < 3; step++) {
+      const checkpoint = await save({ step });
+      await train.report({ step, loss: step + 0.5 }, { checkpoint });
+      const log = path.join(storagePath, 'run/events.jsonl'); // has what is kept, whatever happens now
+      expect(JSON.parse(fs.readFileSync(log, 'utf8').trim().split('\n').at(-1)!)).toMatchObject({
+        kind: 'metrics',
+        step,
+      });
+      if (!train.getContext().attempt) throw new Error('once more');
+    }
+  };
+  await runLoop(loop, { storagePath, failureConfig: { maxFailures: 1 } });
+  const run = new Run('1', 'run', path.join(storagePath, 'run'));
+  await run.poll();
+  expect(run.data.series.get('loss')).toEqual({ x: [0, 1, 2], y: [0.5, 1.5, 2.5] });
+});
+
+test('a run of more reports than a call takes arguments goes on', async () => {
+  const storagePath = folders.newFolder();
+  const last = 200_000;
+  const some = async () => {
+    for (let step = 1; step < last; step++) void train.report({ loss: step });
+    await train.report({ loss: last }, { checkpoint: await save({ last }) });
+  };
+  await runLoop(some, { storagePath });
+  const tensorboard = folders.newFolder();
+  const { history } = await runLoop(() => train.report({ loss: 0 }), { storagePath, tensorboard });
+  expect(history).toHaveLength(last + 1);
+  const events = eventFiles(tensorboard).flatMap((file) => [...readEvents(file)]);
+  expect(events.at(-1)!.event.step).toBe(last + 1);
+});
+
+test('profile: the steps that lead to some reports', async () => {
+  const profile = folders.newFolder();
+  const loop = async () => {
+    const w = tx.ones([8, 8]);
+    const step = tx.compile(function step(x: tx.Tensor) {
+      return x.matmul(w).sum();
+    });
+    for (let i = 0; i < 6; i++) await train.report({ loss: Number(await (await step(tx.ones([8, 8]))).item()) });
+  };
+  await runLoop(loop, { profile, profileSteps: '3:5' });
+  const files = path.join(profile, 'plugins/profile/steps_3_5');
+  const file = fs.readdirSync(files).find((name) => name.endsWith('.xplane.pb'))!;
+  const { steps } = tx.profiler.summarizeProfile(path.join(files, file));
+  expect(steps).toBe(2);
+  expect(() => new train.RunConfig({ profileSteps: '3:5' })).toThrow("profileSteps is '3:5', but profile is not set");
+  expect(() => new train.RunConfig({ profile, profileSteps: '5' })).toThrow(
+    'RunConfig: profileSteps is 5: write the first step',
   );
 });
 
@@ -124,6 +245,7 @@ test('a mistake is not made again: no other attempt would mend it', async () => 
   let attempts = 0;
   const loop = () => {
     attempts++;
+    // eslint-disable-next-line tsxla/shapes -- the mistake that is tested
     tx.zeros([2, 3]).matmul(tx.zeros([2, 3]));
   };
   await expect(runLoop(loop, { failureConfig: { maxFailures: -1 } })).rejects.toThrow(/the run run failed: matmul: /);
@@ -164,9 +286,9 @@ test('a checkpoint that is half there is left out, and what was left unfinished 
   process.stderr.write = (text: string) => said.push(text) > 0;
   const again = await runLoop(loop, { storagePath }).finally(() => Object.assign(process.stderr, { write }));
   expect(said.join('')).toMatch(
-    /checkpoint-000003 has 8 bytes of step-00000003.w.safetensors, and it had \d+; it is left out/,
+    /checkpoint-000003 is damaged: step-00000003.w.safetensors has 8 bytes, expected \d+; this checkpoint is ignored/,
   );
-  expect(said.join('')).toMatch(/checkpoint-000002 is no whole checkpoint: .*; it is left out/);
+  expect(said.join('')).toMatch(/checkpoint-000002 is not a complete checkpoint: .*; this checkpoint is ignored/);
   expect(from).toEqual([undefined, 1]);
   expect(again.history.map((m) => m.step)).toEqual([1, 1, 2, 3]); // those behind checkpoint 1 were done again
   expect(path.basename(again.checkpoint!.path)).toBe('checkpoint-000006');
@@ -184,10 +306,10 @@ test("a folder of the user's own is copied, and stays the user's", async () => {
   expect(fs.readFileSync(path.join(result.checkpoint!.path, 'deep/a.txt'), 'utf8')).toBe('one');
   const copy = await result.checkpoint!.toDirectory(folders.newFolder());
   expect(fs.readdirSync(path.join(copy, 'deep'))).toEqual(['a.txt']);
-  await expect(result.checkpoint!.load()).rejects.toThrow('has nothing that Checkpoint.save wrote');
+  await expect(result.checkpoint!.load()).rejects.toThrow('was not written by Checkpoint.save');
   fs.writeFileSync(path.join(own, 'train.json'), '{}');
   await expect(runLoop(() => train.report({}, { checkpoint: own }))).rejects.toThrow(
-    "has a train.json, which is the run's own file: give yours another name",
+    'has a file train.json, a name that the run uses itself: rename your file',
   );
 });
 
@@ -262,7 +384,7 @@ test.each<[string, (text: string) => string | undefined, number[]]>([
 test('a run is kept by one program at a time', async () => {
   const storagePath = folders.newFolder();
   await expect(runLoop(() => runLoop(() => {}, { storagePath }), { storagePath })).rejects.toThrow(
-    /a run is under way in .*: wait until it is done, or use another name/,
+    /another run is using .*: wait for it to end, or use another name/,
   );
   await runLoop(() => {}, { storagePath });
 });
@@ -272,14 +394,14 @@ test('storage that cannot be written is said before training begins', async () =
   let began = false;
   const begin = () => void (began = true);
   await expect(runLoop(begin, { storagePath: file })).rejects.toThrow(
-    /^storagePath .*taken is a file: name another folder/,
+    /^storagePath .*taken is a file: give another folder/,
   );
   if (process.platform === 'linux')
     await expect(runLoop(begin, { storagePath: '/proc/x/y' })).rejects.toThrow(
       /^storagePath \/proc\/x\/y.*: the folder cannot be created: ENOENT/,
     );
   await expect(runLoop(begin, { storagePath: 'gs://bucket/runs' })).rejects.toThrow(
-    'this machine keeps runs in folders',
+    'runs on this machine are stored in folders',
   );
   expect(began).toBe(false);
 });
@@ -288,9 +410,9 @@ test.each<[string, () => unknown, string]>([
   [
     'a tensor',
     () => train.report({ loss: tx.zeros([]) as never }),
-    'report: loss is a Tensor, and metrics are numbers: read it first: await loss.item()',
+    'report: loss is a Tensor: metrics must be numbers. Read it first: await loss.item()',
   ],
-  ['a text', () => train.report({ loss: '0.1' as never }), "report: loss is '0.1', and metrics are numbers"],
+  ['a text', () => train.report({ loss: '0.1' as never }), "report: loss is '0.1': metrics must be numbers"],
   ['no object', () => train.report(3 as never), 'report: the metrics are the number 3: give numbers by name'],
   ['no folder', () => train.report({}, { checkpoint: '/nowhere' }), 'there is no folder /nowhere'],
   [
@@ -300,28 +422,30 @@ test.each<[string, () => unknown, string]>([
       fs.mkdirSync(trialDir!, { recursive: true });
       return train.report({}, { checkpoint: trialDir });
     },
-    'has the run itself in it, and would be kept in itself: use a folder beside it',
+    "contains the run's own folder: use a folder outside of it",
   ],
   [
     'no checkpoint',
     () => train.report({}, { checkpoint: 7 as never }),
     'checkpoint is the number 7: give a Checkpoint',
   ],
-  ['no data', () => train.getDatasetShard('train'), "there is no dataset 'train': TorchTrainer was given none"],
-  ['no tensor', () => train.toDevice(3), 'toDevice: takes tensors, got the number 3'],
-  ['no loader', () => train.prepareDataLoader([] as never), 'prepareDataLoader: takes a DataLoader, got an Array'],
+  ['no data', () => train.getDatasetShard('train'), "there is no dataset 'train': TorchTrainer has none"],
+  ['no tensor', () => train.toDevice(3), 'toDevice: expected tensors, got the number 3'],
+  ['no loader', () => train.prepareDataLoader([] as never), 'prepareDataLoader: expected a DataLoader, got an Array'],
   [
     'another run',
     () => new train.TorchTrainer({ trainLoopPerWorker: () => {} }).fit(),
-    'a loop is under way in this process already',
+    'a training loop is already running in this process',
   ],
 ])('in the loop, %s is an error', async (_, loop, message) => {
   await expect(runLoop(loop)).rejects.toThrow(message);
 });
 
 test('outside of a loop there is nothing to ask', async () => {
-  expect(() => train.getContext()).toThrow('getContext: there is no training loop: call it inside trainLoopPerWorker');
-  await expect(train.report({})).rejects.toThrow('report: there is no training loop');
+  expect(() => train.getContext()).toThrow(
+    'getContext: no training loop is running: call it inside trainLoopPerWorker',
+  );
+  await expect(train.report({})).rejects.toThrow('report: no training loop is running');
 });
 
 test('a metric that is no number any more can be reported', async () => {
@@ -384,7 +508,7 @@ test.each(['xla', 'engine'])('averageMetrics: the mean over workers, whoever sum
     expect(await train.averageMetrics({ loss: 1, tokens: 2 ** 40 })).toEqual({ loss: 2, tokens: 2 ** 40 + 1 });
     names = new Uint8Array(8);
     await expect(train.averageMetrics({ loss: 1 })).rejects.toThrow(
-      'averageMetrics: worker 0 gave loss, and worker 1 others: all workers give numbers of the same names',
+      'averageMetrics: worker 0 passed loss, and worker 1 other names: all workers must pass the same names',
     );
     await expect(train.averageMetrics({ loss: '1' } as never)).rejects.toThrow('averageMetrics: loss is');
   });
@@ -410,7 +534,7 @@ test('workers that XLA joins must begin alike: another seed is refused', async (
     await prepared(1);
     await prepared(1);
     await expect(prepared(2)).rejects.toThrow(
-      'prepareModel: the model or the seed of worker 1 is not that of worker 0, and XLA joins them into one: call tx.manualSeed',
+      'prepareModel: the model or the seed of worker 1 differs from that of worker 0: call tx.manualSeed',
     );
   });
   expect(sent.map((hash) => hash.length)).toEqual([32, 32, 32]);
@@ -421,14 +545,14 @@ test('workers that XLA should have joined, and has not; a storage that they cann
   const spec = { reduce: 'xla', devices: 'cpu', storage: null, attempt: 0 };
   try {
     await expect(asLoop(spec as never, {} as never, {} as never)).rejects.toThrow(
-      '2 workers, and the device knows of 1',
+      'the run has 2 workers, but the device has joined 1',
     );
   } finally {
     vi.unstubAllEnvs();
   }
   const loop = new Loop({ rank: 1, worldSize: 2 } as never, spec as never, {} as never, {} as never);
   await withLoop(loop, async () => {
-    await expect(save({})).rejects.toThrow('choose a storagePath that is a folder of all machines');
+    await expect(save({})).rejects.toThrow('set storagePath to a folder that all machines share');
   });
 });
 
@@ -436,6 +560,6 @@ test('a run of a Ray cluster is left as it is', async () => {
   const storagePath = folders.newFolder();
   fs.mkdirSync(path.join(storagePath, 'run/checkpoint_2026-11-16_03-13-14.560197'), { recursive: true });
   await expect(runLoop(() => {}, { storagePath })).rejects.toThrow(
-    'has checkpoints of a run on a Ray cluster, which keeps them in another way: give its address, or use another name',
+    'has checkpoints of a run on a Ray cluster, which have another format: give the address of the cluster, or use another name',
   );
 });

@@ -49,6 +49,7 @@ async function loop({ steps }: { steps: number }): Promise<void> {
       await optimizer.step();
       schedule.step();
       step++;
+      // eslint-disable-next-line tsxla/no-read-in-loop -- every step reports its loss
       const metrics = await train.averageMetrics({ step, loss: Number(await loss.item()) });
       const isDue = step % every === 0;
       const checkpoint = isDue ? await train.Checkpoint.save({ model, optimizer, schedule, loader, step }) : undefined;

@@ -1,6 +1,14 @@
 // A plan as a table and as a page. The plan is one that was asked for, kept (tsxla plan --model tiny --workload full
 // --tpu v6e-4,v5e-1 --batch 12000 --seq 128 --no-remat --json): two rows fit, one does not.
-import { pageOf, recommendation, reportOf, type WorkloadPlan } from 'tsxla/workloads';
+import {
+  guideHead,
+  guideLine,
+  guideReport,
+  pageOf,
+  recommendation,
+  reportOf,
+  type WorkloadPlan,
+} from 'tsxla/workloads';
 import { expect, test } from 'vitest';
 import { golden } from '../../support.js';
 
@@ -36,6 +44,37 @@ test('the recommended one in a sentence; if none fits, what would', () => {
   );
   const helpless = { ...short, remedies: [] };
   expect(recommendation({ ...plan, rows: [helpless] })).toContain('more chips, a shorter --seq or a smaller model may');
+});
+
+test('a compile that took too long says so, and not that nothing fits', () => {
+  const error = 'libtpu compiling for v5e:1x1: no answer within 60 s';
+  const late = { ...short, fits: false, programs: [], peak: 0, remedies: [], error, timedOut: true };
+  const text = reportOf({ ...plan, rows: [late] });
+  expect(text).toMatch(/^v5e-1 +12000 +timed out/m);
+  expect(text).toContain(`v5e-1, batch 12000: ${error}`);
+  expect(text).toMatch(
+    /tiny full: 1 combination could not be compiled, and may fit: allow more time with --timeout\.$/,
+  );
+  expect(recommendation({ ...plan, rows: [short, { ...late, timedOut: false }] })).toBe(
+    'tiny full: 1 combination could not be compiled, and may fit, the others do not fit: see the errors above.',
+  );
+  expect(text).not.toContain('fits none');
+});
+
+test("the guide's rows have the columns of its head, so that each is printed as it comes", () => {
+  const [ours] = plan.rows;
+  const kept = { ...short, remedies: [] };
+  const row = { rank: 16, batch: 4, accumulation: 8, said: '~24GB', ours: ours!, kept };
+  const [head] = guideHead().split('\n').slice(-1);
+  const line = guideLine(row);
+  for (const [title, cell] of [
+    ['batch', '4 '],
+    ['ours', `${(ours!.peak / 2 ** 30).toFixed(2)} GiB`],
+    ['without remat', `${(kept.peak / 2 ** 30).toFixed(2)} GiB, too much`],
+  ])
+    expect(line.slice(head!.indexOf(title!)).startsWith(cell!), title).toBe(true);
+  expect(guideReport([row, row]).split('\n').slice(-3)).toEqual([head, line, line]);
+  expect(guideLine({ ...row, kept: { ...kept, error: 'x', timedOut: true } })).toContain('timed out');
 });
 
 test('the page stands alone: no script runs, nothing is fetched, and its data is the plan', () => {

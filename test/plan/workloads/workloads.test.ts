@@ -95,7 +95,7 @@ test.each([
   ['--jobs 5000', '--parallel is 5000: it must be a whole number, 1 to 1024'],
   ['--workload train', 'there is no workload train: use recovery-lora, full, inference'],
   ['--model Qwen3-0.5B', 'there is no model Qwen3-0.5B: use Qwen3-0.6B, Qwen3-1.7B'],
-  ['--tpu v6e-7', 'v6e-7: 7 chips are no v6e slice: 1, 4, 8,'],
+  ['--tpu v6e-7', 'v6e-7: there is no v6e slice of 7 chips: use 1, 4, 8,'],
   ['--tpu v9-8', 'there is no TPU generation v9'],
   ['--batch 0', '--batch is 0: it must be a whole number, 1 to 1048576'],
   ['--tpu v6e-8 --mesh data=2,fsdp=3', '--mesh data=2,fsdp=3 on v6e-8: data 2 x fsdp 3 = 6, and there are 8 devices'],
@@ -104,11 +104,14 @@ test.each([
     '--mesh data=-1,fsdp=3 on v6e-8: fsdp 3, and there are 8 devices: 8 / 3 is no whole number',
   ],
   ['--tpu v6e-8 --mesh data=16', '--mesh data=16 on v6e-8: data 16, and there are 8 devices\n'],
-  ['--tpu v6e-8 --mesh data=0', '--mesh data=0: data is 0: it is a whole number from 1, or -1 for what remains'],
-  ['--timeout 0', "argument '0' is invalid. not a number from 1"],
-  ['--tpu v6e-8 --mesh data=2,pipe=4', '--mesh data=2,pipe=4: there is no axis pipe: use data, fsdp, model'],
+  [
+    '--tpu v6e-8 --mesh data=0',
+    '--mesh data=0: data is 0: it must be a whole number of at least 1, or -1 for the remaining devices',
+  ],
+  ['--timeout 0', "argument '0' is invalid. must be at least 1"],
+  ['--tpu v6e-8 --mesh data=2,pipe=4', '--mesh data=2,pipe=4: unknown axis pipe: use data, fsdp, model'],
   ['--tpu v6e-8 --mesh 8', '--mesh 8: write data=2,fsdp=4'],
-  ['--seq 50000', '--seq 50000: Qwen3-0.6B has 40960 positions'],
+  ['--seq 50000', '--seq 50000: Qwen3-0.6B has only 40960 positions'],
   ['--remat some', '--remat some: use none, light, full'],
 ])('tsxla plan %s is refused in one sentence', async (flags, sentence) => {
   const given = flags.split(' ');

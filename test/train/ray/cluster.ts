@@ -1,30 +1,18 @@
 // A real Ray cluster on this machine: two nodes (raylets), started and stopped by whoever needs one. Its nodes say that they
 // are the two hosts of a TPU slice, v4 2x2x2, the second machine first; Ray asks nobody whether that is so.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { RayCluster } from 'tsxla/ray';
+import { pythonWith } from '../../../scripts/python.js';
 
 const root = path.join(import.meta.dirname, '../../..');
-const venv = path.join(root, '.venv/ray');
+/** Ray, in an environment of its own. */
+let venv: string;
 const MARK = 'TSXLA_TEST_CLUSTER';
 export const TOKEN = 'a-token-that-nobody-guesses';
-
-/** Ray in an environment of its own, made once for each state of the list of what is in it. */
-function ensureRay(): void {
-  const requirements = path.join(root, 'test/slow/ray-requirements.txt');
-  const wanted = createHash('sha256').update(fs.readFileSync(requirements)).digest('hex');
-  const stamp = path.join(venv, '.requirements');
-  if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === wanted) return;
-  fs.rmSync(venv, { recursive: true, force: true });
-  execFileSync('python3', ['-m', 'venv', venv]);
-  const install = ['install', '--quiet', '--disable-pip-version-check', '-r', requirements];
-  execFileSync(path.join(venv, 'bin/pip'), install, { stdio: 'pipe' }); // an error says what it wrote
-  fs.writeFileSync(stamp, wanted);
-}
 
 const freePort = (): Promise<number> =>
   new Promise((resolve) => {
@@ -35,7 +23,7 @@ const freePort = (): Promise<number> =>
   });
 
 export const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-export async function until<T>(what: string, test: () => T | Promise<T>, seconds = 180): Promise<NonNullable<T>> {
+export async function until<T>(what: string, test: () => T | Promise<T>, seconds = 600): Promise<NonNullable<T>> {
   for (const end = Date.now() + seconds * 1000; ; await pause(100)) {
     const found = await test();
     if (found) return found;
@@ -85,7 +73,7 @@ export class TestCluster {
   #nodes: ChildProcess[] = [];
 
   static async start(): Promise<TestCluster> {
-    ensureRay();
+    venv = pythonWith('ray', path.join(root, 'test/slow/ray-requirements.txt'));
     const cluster = new TestCluster();
     const [gcs, dashboard] = [await freePort(), await freePort()];
     cluster.#gcs = gcs;

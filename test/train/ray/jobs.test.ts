@@ -44,18 +44,18 @@ async function serve(answer: Answer): Promise<Served> {
 
 test('an address is of a dashboard', () => {
   expect(() => new RayCluster('127.0.0.1:6379')).toThrow(
-    "the Ray address '127.0.0.1:6379' is no address of a dashboard: write http://host:8265",
+    "the Ray address '127.0.0.1:6379' is not the URL of a dashboard: write http://host:8265",
   );
   expect(() => new RayCluster('auto')).toThrow('write http://host:8265');
   expect(new RayCluster('http://head').url.port).toBe('8265');
   vi.stubEnv('RAY_ADDRESS', '');
-  expect(() => rayAddress()).toThrow('which Ray cluster? Give its address, or set RAY_ADDRESS=http://host:8265');
+  expect(() => rayAddress()).toThrow('no address of a Ray cluster: give one, or set RAY_ADDRESS=http://host:8265');
   vi.stubEnv('RAY_ADDRESS', 'http://head:1');
   expect(rayAddress()).toBe('http://head:1');
   expect(rayAddress('http://other:2')).toBe('http://other:2');
   vi.stubEnv('RAY_ADDRESS', 'ray://head:10001');
   expect(() => rayAddress()).toThrow(
-    'RAY_ADDRESS=ray://head:10001 is no address of a dashboard: set it to http://host:8265, or unset it to train on this machine',
+    'RAY_ADDRESS=ray://head:10001 is not the URL of a dashboard: set it to http://host:8265, or unset it to train on this machine',
   );
 });
 
@@ -64,7 +64,7 @@ test('what listens there may be something else', async () => {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   await expect(new RayCluster(`http://127.0.0.1:${port}`).version()).rejects.toThrow(
-    'what listens there is no dashboard, whose port is 8265 by default',
+    'the port is not that of a dashboard, which is 8265 by default',
   );
   server.close();
   const { url } = await serve(() => [200, {}]);
@@ -99,7 +99,7 @@ test('an old Ray is told from one that is new enough', async () => {
 
 test('something that is no Ray is told from one', async () => {
   const { url } = await serve(() => [200, '<html>hello</html>']);
-  await expect(new RayCluster(url).version()).rejects.toThrow("does not answer as Ray's dashboard does: <html>hello");
+  await expect(new RayCluster(url).version()).rejects.toThrow("did not answer like Ray's dashboard: <html>hello");
 });
 
 test.each([
@@ -285,12 +285,12 @@ test.each([
 
 test('a token is a line of text; no message repeats it, nor a password of an address', async () => {
   expect(() => new RayCluster('http://head', { token: 'se\ncret' })).toThrow(
-    /^the token of the Ray cluster \(RAY_AUTH_TOKEN\) has a line break or a character that is not ASCII$/,
+    /^the token of the Ray cluster \(RAY_AUTH_TOKEN\) has a line break or a non-ASCII character$/,
   );
   const { url, requests } = await serve(() => [200, { ray_version: '2.60.0' }]);
   await new RayCluster(url, { token: 'from-a-file\n' }).version();
   expect(requests[0]!.headers.authorization).toBe('Bearer from-a-file');
-  expect(() => new RayCluster('ray://me:secret@head:10001')).toThrow("'ray://...@head:10001' is no address");
+  expect(() => new RayCluster('ray://me:secret@head:10001')).toThrow("'ray://...@head:10001' is not the URL");
 });
 
 test.each([

@@ -79,7 +79,7 @@ test('a folder without package.json and git is refused; with include, what is na
   const root = path.join(scratch, 'loose');
   write(root, ['train.js', 'other.js', 'data/a.txt', 'data/.env', '.npmrc']);
   await expect(packProject(root, { script: 'train.js' })).rejects.toThrow(
-    `${root} has no package.json and is in no git repository, so that all of it would be uploaded: run \`npm init\` or \`git init\` there, ` +
+    `${root} has no package.json and is not in a git repository, so all its files would be uploaded: run \`npm init\` or \`git init\` there, ` +
       'or name the files that workers need with --include (ray: { include: [...] })',
   );
   expect(await membersOf(root, { script: 'train.js', include: ['data'] })).toEqual(['data/a.txt', 'train.js']);
@@ -90,7 +90,7 @@ const KEYS = ['.ssh/id_rsa', '.ssh/config', '.aws/credentials', '.env', '.npmrc'
 test('a home folder is refused, whatever it has besides', async () => {
   const home = path.join(scratch, 'home');
   write(home, ['train.js', ...KEYS]);
-  const has = `${home} has .ssh, as home folders do, and is not uploaded: give the program a folder of its own with a package.json (run \`npm init\` there)`;
+  const has = `${home} has .ssh, as home folders do, and is not uploaded: move the program to a separate folder with a package.json (run \`npm init\` there)`;
   await expect(packProject(home, { script: 'train.js' })).rejects.toThrow(has);
   write(home, ['package.json'], '{}');
   await expect(packProject(home, { script: 'train.js' })).rejects.toThrow(has);
@@ -221,15 +221,15 @@ test.each([true, false])('a link sends no file from outside, and no credential (
   expect(whyNot).toEqual({
     '.env': 'it looks like a credential',
     'to-env': 'it looks like a credential',
-    'to-file': `it is a link to ${outside}/secret.txt, outside of the project: copy that file`,
-    'to-folder': `it is a link to ${outside}, outside of the project: copy that file`,
+    'to-file': `it is a link to ${outside}/secret.txt, outside the project: copy that file`,
+    'to-folder': `it is a link to ${outside}, outside the project: copy that file`,
     'to-module': 'it is a link to node_modules/tsx/index.js',
-    'to-nothing': 'it is a link to nothing, or cannot be read',
+    'to-nothing': 'it is a broken link, or cannot be read',
   });
   expect(await membersOf(root, { include: ['dist', '..odd'] })).not.toContain('dist/to-file');
   for (const name of ['to-file', 'to-folder/secret.txt'])
     await expect(packProject(root, { include: [name] })).rejects.toThrow(
-      `include: '${name}' is not sent: it is a link to ${outside}/secret.txt, outside of the project: copy that file`,
+      `include: '${name}' cannot be uploaded: it is a link to ${outside}/secret.txt, outside the project: copy that file`,
     );
 });
 
@@ -251,8 +251,8 @@ test('names that a zip cannot have, repositories in a project and line breaks ar
   const { leftOut } = await packProject(root);
   expect(await membersOf(root)).toEqual([...PROJECT, 'a\nb.txt'].sort());
   expect(describeLeftOut(leftOut)).toEqual([
-    'not uploaded: back\\slash (its name has bytes that a zip cannot have), inner (it is a git repository of its own: name it with --include), ' +
-      'latin\ufffd (its name has bytes that a zip cannot have)',
+    'not uploaded: back\\slash (its name has bytes that a zip cannot store), inner (it is a separate git repository: name it with --include), ' +
+      'latin\ufffd (its name has bytes that a zip cannot store)',
   ]);
   expect(await membersOf(root, { include: ['inner'] })).toEqual([...PROJECT, 'a\nb.txt', 'inner/own.txt'].sort());
 });
@@ -263,10 +263,10 @@ test('a git that cannot read its repository is an error: what it ignores would b
   await expect(packProject(root)).rejects.toThrow(/^git cannot list the files of \S+broken: fatal: bad config/);
   vi.stubEnv('PATH', scratch);
   await expect(packProject(root)).rejects.toThrow(
-    `${root} is in a git repository, and git is not installed: which files it ignores is not known`,
+    `${root} is in a git repository, but git, which knows the ignored files, is not installed: install git`,
   );
   await expect(packProject(project('no-git', { git: false }))).rejects.toThrow(
-    'has a .gitignore, and git, which reads it, is not installed',
+    'has a .gitignore, but git, which reads it, is not installed: install git',
   );
   vi.unstubAllEnvs();
   const hook = project('hook'); // variables that git sets for a hook of another repository
@@ -351,7 +351,7 @@ print(json.dumps({i.filename: [z.read(i).decode(), oct(i.external_attr >> 16)] f
 test('a project that is too large says which files are', async () => {
   const root = project('large');
   await expect(packProject(root, { include: ['data'], limit: 500 })).rejects.toThrow(
-    `the project ${root} has more than 500 B of files, which is the most that is uploaded; the largest are data/large.bin (1000 B), `,
+    `the files of the project ${root} are larger than 500 B, the limit of an upload; the largest are data/large.bin (1000 B), `,
   );
   await expect(packProject(root, { include: ['missing'] })).rejects.toThrow(
     `include: 'missing' is not in the project ${root}`,
@@ -395,7 +395,7 @@ test('a script is run from the project that it belongs to', () => {
     const tool = command(path.join(everywhere, 'node_modules'));
     expect(place(tool)).toEqual(own);
     expect(() => place(tool, scratch)).toThrow(
-      /^workers run \S+tsx.index.js again, and it is in no project that could be uploaded to them: npm install tsx in yours, and start it there, as with npx$/,
+      /^workers run \S+tsx.index.js again, but it is not in a project that can be uploaded: run `npm install tsx` in your project and start it from there, as with npx$/,
     );
     // `npm link`, or npx in the package's own folder: what is linked is a project itself.
     fs.symlinkSync(path.join(root, 'src'), path.join(everywhere, 'node_modules/linked'));

@@ -127,6 +127,6 @@ test('a home folder full of keys is refused, and nothing is sent', async () => {
   expect(await submit(folder, [], { HOME: folder })).toContain(
     `${folder} is your home folder, or contains it, and is not`,
   );
-  expect(await submit(folder)).toContain(`${folder} has no package.json and is in no git repository`);
+  expect(await submit(folder)).toContain(`${folder} has no package.json and is not in a git repository`);
   expect([uploads.size, submitted]).toEqual([0, []]);
 });

@@ -1,8 +1,9 @@
-// A worker that says what environment it has, and nothing else. It needs no devices, so that it runs where there are none.
+// A worker that says what environment it has, and stays until the file STAY is there. It needs no devices, so that it runs where
+// there are none.
 import fs from 'node:fs';
 
 const say = (frame) => fs.writeSync(3, `${JSON.stringify(frame)}\n`);
 say({ type: 'hello', rank: Number(process.env.RANK), pid: process.pid, tsxla: '0', protocol: 1 });
 console.log(`environment ${JSON.stringify(process.env)}`);
-await new Promise((resolve) => setTimeout(resolve, Number(process.env.STAY ?? 0)));
+while (process.env.STAY && !fs.existsSync(process.env.STAY)) await new Promise((resolve) => setTimeout(resolve, 50));
 say({ type: 'done' });

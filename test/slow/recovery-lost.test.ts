@@ -5,7 +5,7 @@ import * as tx from 'tsxla';
 import { type RecoveryOptions, saveStudent, trainRecoveryLora } from 'tsxla/recovery';
 import { afterEach, beforeAll, expect, test } from 'vitest';
 import { folderOf } from '../models/support.js';
-import { file, linesOf, newFolder } from './support.js';
+import { file, linesOf, newFolder } from '../recovery/support.js';
 
 process.env.TSXLA_LOG = 'quiet';
 const text = file('lost.txt', linesOf(40).join('\n\n'));
@@ -46,7 +46,7 @@ test('one that diverged: what is saved, and how the operation is found', async (
   const output = newFolder();
   const { message } = await errorOf({ lr: 1e30, maxSteps: 4, logInterval: 9, saveSteps: 1, output });
   expect(message).toMatch(
-    /^the (loss|norm of the gradients) of step 2 is (NaN|Infinity): the adapters are lost\. To find the operation, run it again with TSXLA_DEBUG_NANS=1 and --resume\. If it diverged, train with a smaller --lr or --grad-clip\. What was saved is good: the checkpoint of step 1 \(--resume\)\.$/,
+    /^the (loss|norm of the gradients) of step 2 is (NaN|Infinity): the adapters are lost\. To find the operation, run again with TSXLA_DEBUG_NANS=1 and --resume\. If it diverged, train with a smaller --lr or --grad-clip\. What was saved is good: the checkpoint of step 1 \(--resume\)\.$/,
   );
   expect(fs.existsSync(path.join(output, 'best'))).toBe(false);
   tx.debug.nans(); // what TSXLA_DEBUG_NANS=1 does

@@ -2,7 +2,7 @@
 // gradient, and one over chunks of the head; then clipping and AdamW. The gradients are those of the whole batch.
 import * as tx from 'tsxla';
 import { describe, expect, test } from 'vitest';
-import { relativeError } from './models/support.js';
+import { relativeError } from '../models/support.js';
 
 type T = tx.Tensor;
 interface Batch {

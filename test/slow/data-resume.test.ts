@@ -174,17 +174,19 @@ describe('the state', () => {
     const state = new DataLoader(items, { batchSize: 4, shuffle: true }).state();
     const refused = (array: number[], o: object, what: string) =>
       expect(() => new DataLoader(array, { batchSize: 4, shuffle: true, ...o }).load(state)).toThrow(
-        `DataLoader: the state is of another loader: its ${what}`,
+        `DataLoader: the state is from another loader: its ${what}`,
       );
-    refused(items.slice(1), {}, 'number of items is 23, here it is 22');
-    refused(items, { batchSize: 5 }, 'batchSize is 4, here it is 5');
-    refused(items, { seed: 1 }, 'seed is 0, here it is 1');
-    refused(items, { shuffle: false }, 'seed is 0, here it is null');
-    refused(items, { dropLast: false }, 'dropLast is true, here it is false');
+    refused(items.slice(1), {}, 'number of items is 23, but here it is 22');
+    refused(items, { batchSize: 5 }, 'batchSize is 4, but here it is 5');
+    refused(items, { seed: 1 }, 'seed is 0, but here it is 1');
+    refused(items, { shuffle: false }, 'seed is 0, but here it is null');
+    refused(items, { dropLast: false }, 'dropLast is true, but here it is false');
     // Four processes that stopped after two batches have taken what two processes take in four.
     const among = (world: number) =>
       new DataLoader(items, { batchSize: 2, sampler: new DistributedSampler(items.length, { rank: 0, world }) });
-    expect(() => among(2).load({ ...among(4).state(), batch: 2 })).toThrow('its number of batches is 3, here it is 6');
+    expect(() => among(2).load({ ...among(4).state(), batch: 2 })).toThrow(
+      'its number of batches is 3, but here it is 6',
+    );
     const { batches: _, ...older } = among(4).state();
     among(4).load(older);
     const shuffled = (seed: number) => new DataLoader(IterableDataset.from(items).shuffle(5, seed), { batchSize: 2 });
@@ -192,12 +194,14 @@ describe('the state', () => {
     const source = { size: 5, seed: 0, block: 1, given: 0, before: 5 };
     other.load({ ...other.state(), batch: 2, source });
     await expect(run(other as Loader)).rejects.toThrow(
-      'shuffle: the state is of another dataset: its seed is 0, here it is 1',
+      'shuffle: the state is from another dataset: its seed is 0, but here it is 1',
     );
     const files = loader(new TextDataset(file('x.txt', '1\n2\n3\n4\n5\n')));
     expect(() =>
       files.load({ ...files.state(), batch: 1, source: { file: 0, name: 'y.txt', byte: 2, line: 1 } }),
     ).not.toThrow();
-    await expect(run(files)).rejects.toThrow('TextDataset: the state is in file 0 named y.txt, here that is x.txt');
+    await expect(run(files)).rejects.toThrow(
+      'TextDataset: the state is from file 0 named y.txt, but that file is x.txt here',
+    );
   });
 });

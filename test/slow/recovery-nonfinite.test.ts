@@ -8,8 +8,8 @@ import { evaluatePerplexity } from 'tsxla/recovery';
 import { expect, test } from 'vitest';
 import { firstNonfinite } from '../../dist/nn/finite.js';
 import { folderOf, load } from '../models/support.js';
+import { file, linesOf, newFolder } from '../recovery/support.js';
 import { goldenPath, tsxla } from '../support.js';
-import { file, linesOf, newFolder } from './support.js';
 
 const text = file('text.txt', linesOf(40).join('\n\n'));
 
@@ -67,7 +67,7 @@ test('kd-cache: logits that f16 cannot hold are named; f32 can', async () => {
   await fails(
     args,
     'kd-cache: sequence 0, position 0: topk_logits is ',
-    'which f16 cannot hold: make the cache with --logits f32',
+    'which is too large for f16: make the cache with --logits f32',
   );
   expect(fs.readdirSync(folder)).toEqual([]);
   const { status, stderr } = await tsxla([...args, '--logits', 'f32']);
@@ -156,7 +156,7 @@ test('train-recovery-lora: tokens that the student does not have, and a bad weig
   ];
   await fails(
     train(folderOf('tied'), cache),
-    `${shard}: sequence 0 (0 of the cache), position 0: topk_idx holds token 1000000000, and the vocabulary has 0 to 351`,
+    `${shard}: sequence 0 (0 of the cache), position 0: topk_idx holds token 1000000000, but the vocabulary has 0 to 351`,
   );
   const original = newFolder();
   fs.cpSync(goldenPath('kd-cache'), original, { recursive: true });

@@ -1,6 +1,7 @@
 // Recovery training on eight devices, in every way of sharing the work: the losses of one device.
 process.env.CPU_NUM_DEVICES = '8';
 process.env.TSXLA_LOG = 'quiet';
+process.env.XLA_FLAGS = XLA_FLAGS; // many programs that run a few times
 
 import { type RecoveryEvent, type RecoveryOptions, trainRecoveryLora } from 'tsxla/recovery';
 import { beforeAll, expect, test, vi } from 'vitest';
@@ -8,7 +9,8 @@ import { settle } from '../../dist/recovery/options.js';
 import { recover } from '../../dist/recovery/train.js';
 import { ALONE } from '../../dist/recovery/workers.js';
 import { ShardedArray } from '../../dist/runtime/sharded.js';
-import { file, linesOf, newFolder, writeStudentAndCache } from './support.js';
+import { XLA_FLAGS } from '../../vitest.config.js';
+import { file, linesOf, newFolder, writeStudentAndCache } from '../recovery/support.js';
 
 const lines = linesOf(60);
 const text = file('train.txt', lines.join('\n\n'));
@@ -95,12 +97,12 @@ test('stopped on one mesh and resumed on another, with an anchor: the losses of 
 
 test('a batch that devices cannot share, and a mesh that does not multiply out, are refused with the numbers', async () => {
   await expect(losses({ mesh: 'data=8', batchSize: 4 })).rejects.toThrow(
-    '--batch-size is 4, and in the mesh data=8 8 groups of devices have sequences of their own: 4 / 8 is no whole number: use 8',
+    '--batch-size is 4, which the 8 groups of devices in the mesh data=8 cannot split evenly: use 8',
   );
   await expect(losses({ mesh: 'data=2,model=2' })).rejects.toThrow(
     '--mesh data=2,model=2: data 2 x model 2 = 4, and there are 8 devices',
   );
   await expect(losses({ mesh: 'sequence=8' })).rejects.toThrow(
-    '--mesh sequence=8: there is no axis sequence: use data, fsdp, model',
+    '--mesh sequence=8: unknown axis sequence: use data, fsdp, model',
   );
 });
