@@ -64,7 +64,7 @@ async function best(run) {
 const errorOf = async (got, want) => {
   const wide = want.float();
   const error = got.float().sub(wide).abs().amax().div(wide.abs().amax());
-  return Number(await error.item());
+  return error.item();
 };
 
 const optionsOf = ({ causal = false, groups }) => ({ isCausal: causal, enableGqa: groups !== undefined });

@@ -1,4 +1,4 @@
-// What the backend's own work takes, beside the figures of the TPU Backend Guide. npm run bench:backend [-- --calls 1000]
+// Measures the backend's own overhead, next to the figures of the TPU Backend Guide. npm run bench:backend [-- --calls 1000]
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import * as tx from 'tsxla';

@@ -1,4 +1,4 @@
-// A GPT training step on the CPU, here and with what else there is: torch, JAX, jax-js and tfjs, in turns in one run.
+// Compares a GPT training step on the CPU in tsxla, torch, JAX, jax-js and tfjs, interleaved in one run.
 // npm run bench:cpu [-- --sizes tiny,small --rounds 5 --only torch,jax --torch PATH --jax PATH]
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ const { values } = parseArgs({
     jax: { type: 'string' },
   },
 });
-/** The most of the machine that others may take during a turn. */
+/** The largest fraction of the machine that other processes may use during a turn. */
 const QUIET = 0.1;
 
 const COMMANDS: Readonly<Record<string, readonly [command: string, ...args: string[]]>> = {
@@ -75,7 +75,7 @@ async function start(key: string, folder: string): Promise<Side> {
   return { key, name, take, end: () => child.stdin.end(), losses: [], turns: [] };
 }
 
-/** Processor seconds that the whole machine has worked so far. */
+/** Processor seconds of the whole machine so far. */
 function machineSeconds(): number {
   const [user, nice, system, , , irq, softirq, steal] = readFileSync('/proc/stat', 'utf8')
     .split('\n')[0]!
@@ -86,7 +86,7 @@ function machineSeconds(): number {
   return (user! + nice! + system! + irq! + softirq! + steal!) / 100;
 }
 
-/** One turn, and how much of the machine others took meanwhile; once more when that was much. */
+/** Runs one turn and measures the load of other processes; repeats it if that was high. */
 async function quietTurn(side: Side): Promise<Side['turns'][number]> {
   for (let attempt = 1; ; attempt++) {
     const [before, started] = [machineSeconds(), performance.now()];

@@ -44,4 +44,4 @@ const train = tx.compile(function train() {
   optimizer.step();
   return loss;
 });
-await takeTurns('tsxla', async () => Number(await (await train()).item()));
+await takeTurns('tsxla', async () => (await train()).item());

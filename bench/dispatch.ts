@@ -1,5 +1,5 @@
-// What a call costs on the host: a `compile`d function beside its bare executable, and a `step` of many ops. The programs
-// compute next to nothing, so that starting them is all there is.
+// Measures the host's cost of a call: a `compile`d function against its bare executable, and a `step` of many ops. The programs
+// compute next to nothing, so that only the dispatch counts.
 import { compile, ones, step, sync, type Tensor, tensor } from 'tsxla';
 import { type Buffer, LoadedExecutable } from 'tsxla/pjrt';
 import { defaultClient } from '../dist/runtime/value.js';
@@ -9,7 +9,7 @@ export const callBudget = (buffers: number): number => 0.1 + buffers / 1000;
 /** For a step of 5,000 ops, in ms: to trace it, to find its program and to start that. */
 export const STEP_BUDGET = 60;
 
-/** Starts a program, and frees what nobody uses afterwards. */
+/** Starts a program, and frees results that are not used. */
 type Call = () => Promise<unknown>;
 export interface Case {
   /** Inputs and outputs. */
@@ -38,7 +38,7 @@ export async function makeCase(size: number): Promise<Case> {
   return { buffers: executable.inputs.length + executable.outputs.length, bare, compiled };
 }
 
-/** What a call runs, overheard. */
+/** The executable that a call runs, intercepted. */
 async function executableOf(call: Call): Promise<LoadedExecutable> {
   const { execute } = LoadedExecutable.prototype;
   let last: LoadedExecutable | undefined;
@@ -70,7 +70,7 @@ export async function timesOf<K extends string>(
   const all = Object.entries(calls) as [K, Call][];
   const times = Object.fromEntries(all.map(([name]) => [name, [] as number[]])) as Record<K, number[]>;
   for (let i = 0; i < turns; i++) {
-    // In turns: what else the machine does falls on all alike.
+    // Interleaved, so that other load affects all alike.
     for (const [name, call] of all) {
       const start = performance.now();
       await call();

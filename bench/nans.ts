@@ -1,4 +1,4 @@
-// What tx.debug.nans() costs: a GPT training step with it off and on, in turns, and the search after a bad weight.
+// Measures the cost of tx.debug.nans(): a GPT training step with it off and on, interleaved, and the search for a bad weight.
 // npm run bench:nans [-- --layers 28 --scan --width 64 --rounds 9]
 import { parseArgs } from 'node:util';
 import * as tx from 'tsxla';

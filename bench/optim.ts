@@ -1,4 +1,4 @@
-// What an optimizer's step costs besides the arithmetic: AdamW over 400 parameters. npm run bench:optim
+// Measures the cost of an optimizer step besides arithmetic: AdamW with 400 parameters. npm run bench:optim
 import * as tx from 'tsxla';
 import { metricData } from '../dist/observe/metrics.js';
 

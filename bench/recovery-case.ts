@@ -12,7 +12,7 @@ export interface Row {
   readonly base?: Base;
   readonly compute?: 'gather' | 'dense';
 }
-/** Spec 000's memory guide for a v6e, whose figures were 22, 24 and 28 GB. */
+/** The memory guide of recovery LoRA for a v6e, whose figures were 22, 24 and 28 GB. */
 export const ROWS: readonly Row[] = GUIDE.map(({ rank, batch, accumulation }) => ({ rank, batch, accumulation }));
 
 export const recoveryProgram = (row: Row, platform: 'cpu' | 'cuda' | 'tpu'): string =>

@@ -1,14 +1,15 @@
 // The main job's step on a GPU, as bench/peers' torch has it: Qwen3-0.6B in bf16 with random weights, adapters in f32, KD over
 // 128 cached logits, AdamW, no accumulation. Beside it, in the same run: qwen3_lora_kd_torch.py 4
 //   node bench/recovery-cuda.mjs [FLAGS]       after npm run build; PJRT_DEVICE chooses the device
-//   --gather | --dense          the head: rows of candidates (unless told), or all of them
-//   --unrolled                  28 layers one after the other, each with weights of its own (unless told)
+//   --gather | --dense          the head: rows of candidates (default), or all of them
+//   --unrolled                  28 layers one after the other, each with weights of its own (default)
 //   --stacked                   the same with all layers' weights stacked: 12 arrays of adapters to be updated, not 336
 //   --grouped                   the same with adapters stacked, and weights as they are
 //   --scan                      layers as a loop
 //   --checkpoint                keep only the inputs of layers for the gradient
 //   --light                     keep only what products give
 //   --chunk 256                 positions at a time in the head; 4096 is no loop
+//   --profile DIR               profiles five steps more: tsxla profile DIR says where their time goes
 //   --batch 4 --length 1024 --rank 8 --steps 20
 //   --tiny                      a small model, to see that it works, on any device
 //   --count                     no run: how many operations of each kind the program has
@@ -34,6 +35,7 @@ const { values: given } = parseArgs({
       tiny: flag,
       count: flag,
       chunk: { type: 'string' },
+      profile: { type: 'string' },
       batch: number(4),
       length: number(1024),
       rank: number(8),
@@ -93,6 +95,8 @@ const train = tx.compile(function train(ids, candidates) {
   return l;
 });
 const batch = [ids, { topkIdx, topkLogits }];
+// Before anything is compiled: kernels then say whose line they are.
+const profiler = given.profile && new tx.profiler.StepProfiler(given.profile, { steps: '0:5' });
 const name = `tsxla ${form}${checkpoint ? `, checkpoint ${checkpoint}` : ''}, ${compute}${given.chunk ? ` in chunks of ${given.chunk}` : ''}${given.tiny ? ', tiny' : ''}`;
 
 if (given.count) {
@@ -125,4 +129,5 @@ if (given.count) {
       `compile ${seconds.toFixed(1)} s${cached ? ' (now from the cache)' : ''}, first step ${warm.toFixed(1)} s, ` +
       `${train.programs} program, loss ${first.toFixed(4)} to ${end.toFixed(4)}`,
   );
+  if (profiler) for (let i = 0; i < 5; i++) await profiler.step(i, async () => (last = await train(...batch)));
 }

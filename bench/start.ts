@@ -1,4 +1,4 @@
-// How long a program takes to start: `import 'tsxla'` and `tsxla --help` against a bare `node -e 0`, run in turns.
+// Measures start-up time: `import 'tsxla'` and `tsxla --help` against a bare `node -e 0`, interleaved.
 // npm run bench:start [-- RUNS]
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

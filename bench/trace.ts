@@ -1,4 +1,4 @@
-// What describing a graph costs: tracing and keying n nodes, and writing them as StableHLO. npm run bench:trace
+// Measures the cost of tracing: tracing and hashing n nodes, and writing them as StableHLO. npm run bench:trace
 import { type Tensor, tensor } from 'tsxla';
 import { collect, hashOf, structure } from '../dist/ir/graph.js';
 import { captureSources } from '../dist/ir/source.js';

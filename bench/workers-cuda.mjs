@@ -41,7 +41,7 @@ async function loop({ kill }) {
     for await (const { x, y } of loader) {
       const loss = await gradients(x, y);
       await optimizer.step();
-      sum += (await train.averageMetrics({ loss: Number(await loss.item()) })).loss;
+      sum += (await train.averageMetrics({ loss: await loss.item() })).loss;
       if (kill && epoch === 4 && rank === 1 && !attempt) process.kill(process.pid, 'SIGKILL');
     }
     const checkpoint = await train.Checkpoint.save({ model, optimizer, loader, epoch });

@@ -1,4 +1,4 @@
-// Writes the tables of docs/backend.md from the code's own: npx tsx scripts/backend.ts
+// Writes the tables of docs/backend.md from those in the code: npx tsx scripts/backend.ts
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { CHANGES } from '../dist/backend/changes.js';
@@ -17,7 +17,7 @@ const GiB = 2 ** 30;
 const TABLES: Readonly<Record<string, () => string>> = {
   fields: () =>
     table(
-      ['field', 'unless told', 'what it does', 'environment'],
+      ['field', 'default', 'what it does', 'environment'],
       Object.entries(FIELDS).map(([name, { unset, about }]) => [
         `\`${name}\``,
         `\`${unset}\``,
@@ -32,7 +32,7 @@ const TABLES: Readonly<Record<string, () => string>> = {
     ),
   batches: () =>
     table(
-      ['TPU', 'HBM of a device', 'rows where both are busy', 'at least', 'the document'],
+      ['TPU', 'HBM per device', 'rows where compute and memory balance', 'recommended minimum', 'the guide'],
       CHIPS.filter((chip) => chip.platform === 'tpu' && !['v2', 'v3'].includes(chip.name)).map((chip) => {
         const { rows, least } = batchGuidance(chip);
         const theirs = THEIRS[chip.name] ?? '';

@@ -22,7 +22,10 @@ const fileOf = (name) => path.join(src, `${name}.ts`);
 
 // ---- which module goes where
 
-const names = list(src, /\.ts$/).map((f) => f.replace(/\.ts$/, ''));
+const CLIENT = 'board/client'; // runs in browsers: one script
+const names = list(src, /\.ts$/)
+  .map((f) => f.replace(/\.ts$/, ''))
+  .filter((name) => !name.startsWith(`${CLIENT}/`));
 const texts = new Map(names.map((name) => [name, read(fileOf(name))]));
 const live = names.filter((name) => /^export let /m.test(texts.get(name)));
 if (live.length)
@@ -127,7 +130,7 @@ function write(name, text) {
 // Exports never change (there is no `export let`), so they are written as one object: a tenth of the time of a getter each.
 const EXPORT =
   /^(?:exports\.([\w$]+) = (.*);|Object\.defineProperty\(exports, ['"]([\w$]+)['"], \{\s*enumerable: true,\s*get: function ?\(\) \{\s*return ([\w$.]+);\s*\}\s*\}\);)\n*/gm;
-const OTHER = /^Object\.defineProperty\(exports, Symbol\.toStringTag.*\n*|^\/\/# sourceMappingURL=.*\s*$/gm;
+const OTHER = /^Object\.definePropert(y|ies)\(exports, .*Symbol\.toStringTag.*\n*|^\/\/# sourceMappingURL=.*\s*$/gm;
 const LOADER = 'import.cjs';
 write(LOADER, 'module.exports = (name) => import(name);\n');
 const chunks = bundled
@@ -183,6 +186,29 @@ for (const { name, fileName, isFace, body, exports } of chunks.filter((file) => 
   ];
   write(`${name}.js`, `${lines.join('\n')}\n`);
 }
+
+// ---- what runs in browsers, with all it imports
+
+const [client] = await build(
+  {
+    format: 'iife',
+    entryFileNames: '[name].js',
+    sourcemap: false,
+    comments: { legal: true, jsdoc: false, annotation: false },
+    minify: true,
+  },
+  {
+    platform: 'browser',
+    tsconfig: path.join(root, 'tsconfig.client.json'),
+    input: { client: fileOf(`${CLIENT}/main`) },
+  },
+);
+write('board/client.js', client.code.trimEnd().replaceAll('</script', '<\\/script'));
+const uplot = (file) => read(root, 'node_modules/uplot', file);
+write(
+  'board/client.css',
+  `${uplot('dist/uPlot.min.css').trim()}\n${read(fileOf(`${CLIENT}/main`).replace(/main\.ts$/, 'board.css'))}`,
+);
 
 // Of modules that src has no more, the declarations too.
 const isStale = (file) => (file.endsWith('.d.ts') ? !texts.has(file.slice(0, -'.d.ts'.length)) : !written.has(file));

@@ -1,4 +1,4 @@
-// Puts what is not TypeScript beside what was compiled.
+// Copies files that are not TypeScript to the compiled package.
 import { cpSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

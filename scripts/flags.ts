@@ -21,7 +21,7 @@ function table(): string {
   return groups
     .map((group) => [group, all.filter(([, flag]) => flag.group === group)] as const)
     .flatMap(([group, rows]) => [
-      `| **${group}** | | unless told |`,
+      `| **${group}** | | default |`,
       '|---|---|---|',
       ...rows.map(
         ([name, flag]) =>

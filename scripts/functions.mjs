@@ -4,7 +4,7 @@
 //   refuses, JavaScript is refused too, and nobody has to write it twice.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { API, ElementFlags, SignatureKind, SymbolFlags, TypeFlags } from 'typescript/unstable/sync';
+import { API, ElementFlags, SignatureKind, SymbolFlags, TypeFlags } from 'typescript-7/unstable/sync';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const api = new API();
@@ -39,9 +39,17 @@ function takes(type, outer = []) {
     kinds: isDType ? kinds.map((k) => (k === 'string' ? 'dtype' : k)) : kinds,
     ...(words.length && !plain && !isDType && { words: [...new Set(words)] }),
     ...(each.length && { each: merged(each) }),
-    ...(named.length && { options: Object.assign({}, ...named) }),
+    ...(named.length && { options: either(named) }),
   };
 }
+/** The options of several kinds of objects: what not all of them have is optional. */
+const either = (all) =>
+  Object.fromEntries(
+    Object.entries(Object.assign({}, ...[...all].reverse())).map(([name, takes]) => [
+      name,
+      all.every((options) => name in options) ? takes : { ...takes, optional: true },
+    ]),
+  );
 const merged = (all) =>
   all.length === 1 ? all[0] : { kinds: [...new Set(all.flatMap((t) => t.kinds))], ...all.find((t) => t.each) };
 
@@ -133,8 +141,29 @@ const methodsOf = (file, isOp) => {
 const resolved = (s) => (s.flags & SymbolFlags.Alias ? checker.getAliasedSymbol(s) : s);
 const typed = (s) => [s.name, checker.getTypeOfSymbol(resolved(s))];
 const ops = exportsOf('src/ops/index.ts').map(typed);
+/** Of namespaces: as linalg.norm. */
+const spaces = ['linalg', 'special'].flatMap((space) =>
+  exportsOf(`src/ops/${space === 'linalg' ? 'linalg-space' : space}.ts`).map((s) => [
+    `${space}.${s.name}`,
+    typed(s)[1],
+  ]),
+);
 const inPlace = exportsOf('src/tensor/inplace.ts').map(typed);
-const others = ['tensor/attention', 'tensor/create', 'tensor/norm', 'tensor/random', 'step/step']
+const others = [
+  'attention',
+  'create',
+  'create-like',
+  'fractional',
+  'lowrank',
+  'norm',
+  'random',
+  'samplers',
+  'selection',
+  'stft',
+  'window-functions',
+]
+  .map((file) => `tensor/${file}`)
+  .concat('step/step')
   .flatMap((file) => exportsOf(`src/${file}.ts`))
   .map(typed);
 const methods = methodsOf('src/tensor/tensor.ts', (name) => [...ops, ...inPlace].some(([op]) => op === name));
@@ -156,7 +185,7 @@ write(
   `import { functions } from './functions-of-ops.js';\n\n${ops.map(declaration).join('\n')}\n`,
 );
 
-const lines = [...ops, ...inPlace, ...others, ...methods].flatMap(([name, type]) => {
+const lines = [...ops, ...spaces, ...inPlace, ...others, ...methods].flatMap(([name, type]) => {
   const all = signaturesOf(type);
   return all.length ? [`${JSON.stringify(name)}: ${JSON.stringify(all)}`] : [];
 });

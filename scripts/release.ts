@@ -1,4 +1,4 @@
-// Packs a release under release/: tsxla itself, and the CPU plugin as npm packages of one platform each.
+// Packs a release under release/: tsxla itself, the starter create-tsxla, and the CPU plugin as npm packages of one platform each.
 // With those, `npm install tsxla` brings a working CPU and needs no Python.
 // Run: npx tsx scripts/release.ts [--only linux-x64]
 import { execFileSync } from 'node:child_process';
@@ -13,6 +13,11 @@ import { type Fetchable, fetchable, PLUGINS } from '../src/plugins/table.js';
 const root = path.join(import.meta.dirname, '..');
 const release = path.join(root, 'release');
 const repository = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8'));
+/** npm's provenance wants the repository whose workflow publishes. */
+const { GITHUB_REPOSITORY, GITHUB_SERVER_URL } = process.env;
+const origin = GITHUB_REPOSITORY
+  ? { repository: { type: 'git', url: `git+${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}.git` } }
+  : {};
 const writeJson = (file: string, value: unknown) => fs.writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`);
 
 function emptyFolder(name: string): string {
@@ -52,6 +57,7 @@ async function packPlugin(what: Fetchable): Promise<[name: string, version: stri
     cpu: [cpu],
     libc: ['glibc'],
     files: [library],
+    ...origin,
     tsxla: { library, ...what.wheel.library, package: what.package, version: what.version },
   });
   copy(['LICENSE'], folder); // the same one; the wheel brings none
@@ -64,8 +70,18 @@ function packTsxla(plugins: Record<string, string>): void {
   const folder = emptyFolder('tsxla');
   const out = path.join(folder, 'dist');
   execFileSync(
-    'npx',
-    ['tsc', '-p', 'tsconfig.build.json', '--outDir', out, '--incremental', 'false', '--tsBuildInfoFile', 'null'],
+    process.execPath,
+    [
+      'node_modules/typescript-7/bin/tsc',
+      '-p',
+      'tsconfig.build.json',
+      '--outDir',
+      out,
+      '--incremental',
+      'false',
+      '--tsBuildInfoFile',
+      'null',
+    ],
     {
       cwd: root,
       stdio: 'inherit',
@@ -75,7 +91,16 @@ function packTsxla(plugins: Record<string, string>): void {
     execFileSync(process.execPath, [`scripts/${script}.mjs`, out], { cwd: root, stdio: 'inherit' });
   copy(['README.md', 'LICENSE', 'CHANGELOG.md'], folder);
   const { devDependencies: _, scripts: __, ...published } = repository;
-  writeJson(path.join(folder, 'package.json'), { ...published, optionalDependencies: plugins });
+  writeJson(path.join(folder, 'package.json'), { ...published, ...origin, optionalDependencies: plugins });
+  pack(folder);
+}
+
+function packStarter(): void {
+  const folder = emptyFolder('create-tsxla');
+  fs.cpSync(path.join(root, 'packages/create-tsxla'), folder, { recursive: true });
+  const about = JSON.parse(fs.readFileSync(path.join(folder, 'package.json'), 'utf8'));
+  writeJson(path.join(folder, 'package.json'), { ...about, ...origin });
+  copy(['LICENSE'], folder);
   pack(folder);
 }
 
@@ -93,3 +118,4 @@ for (const platform of platforms) {
   plugins[name] = version;
 }
 packTsxla(plugins);
+packStarter();

@@ -1,5 +1,5 @@
-// Makes a fresh clone ready: npm packages, the compiled package, the CPU plugin. Quick when nothing is to be done.
-// Plain JavaScript without dependencies: it runs before there are any.
+// Sets up a fresh clone: npm packages, the compiled package, the CPU plugin. Fast if everything is up to date.
+// Plain JavaScript without dependencies, because it runs before they are installed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -10,8 +10,9 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const run = (command, ...args) => execFileSync(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
 const node = (file, ...args) => run(process.execPath, join(root, file), ...args);
 
-if (Number(process.versions.node.split('.')[0]) < 20) {
-  console.error(`tsxla needs Node 20 or later; this is ${process.version}`);
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  console.error(`tsxla needs Node 20.19 or later; this is ${process.version}`);
   process.exit(1);
 }
 
@@ -28,7 +29,7 @@ if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
 }
 
 node('scripts/functions.mjs');
-node('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'); // incremental
+node('node_modules/typescript-7/bin/tsc', '-p', 'tsconfig.build.json'); // incremental
 node('scripts/bundle.mjs');
 node('scripts/copy.mjs');
 

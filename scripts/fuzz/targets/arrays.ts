@@ -98,7 +98,7 @@ const SPREAD = ['a.weight', 'a.bias', 'scalar', 'none'].flatMap((name) =>
 /** numpy's name of a dtype, without the byte order. */
 const NUMPY: Readonly<Record<string, string>> = {
   ...{ bool: 'b1', i8: 'i1', i16: 'i2', i32: 'i4', i64: 'i8', u8: 'u1', u16: 'u2', u32: 'u4', u64: 'u8' },
-  ...{ f16: 'f2', f32: 'f4', f64: 'f8' },
+  ...{ f16: 'f2', f32: 'f4', f64: 'f8', c64: 'c8', c128: 'c16' },
 };
 /** How an array differs from what a .npy file says. */
 function unlike(array: HostArray, file: Buffer): string | undefined {
@@ -112,7 +112,8 @@ function unlike(array: HostArray, file: Buffer): string | undefined {
   const isPlain = !descr.startsWith('>') && (!fortran || array.shape.length < 2);
   const isSwapped = descr.startsWith('>') && (!fortran || array.shape.length < 2);
   if (isPlain && !bytes.equals(data)) return 'other elements than the file';
-  if (isSwapped && !swapped(bytes, DTYPES[array.dtype].bytes).equals(data)) return 'other elements than the file';
+  const size = DTYPES[array.dtype].bytes / (array.dtype.startsWith('c') ? 2 : 1); // of one part of a complex number
+  if (isSwapped && !swapped(bytes, size).equals(data)) return 'other elements than the file';
   return undefined;
 }
 const swapped = (b: Buffer, size: number): Buffer =>

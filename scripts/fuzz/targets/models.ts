@@ -3,7 +3,6 @@ import path from 'node:path';
 import type { HostArray } from 'tsxla/io';
 import { adaptersOf, type LoraLinear, loadAdapters, loraStateDict } from 'tsxla/lora';
 import { type Qwen3Config, Qwen3ForCausalLM, readFolder, Tokenizer } from 'tsxla/models';
-import { readModel } from '../../../dist/models/folder.js';
 import { generationOptions, readGenerationJson } from '../../../dist/models/pretrained.js';
 import { mutateBytes, oneOf } from '../bytes.js';
 import { shown } from '../compare.js';
@@ -31,6 +30,8 @@ const typed =
     sameMeaning(c) ? 'another value of JSON that means the same' : misfit(c.value as object, types);
 
 const CONFIG: Readonly<Record<keyof Qwen3Config, Is>> = {
+  modelType: (x) => x === 'qwen3',
+  rope: (x) => typeof x === 'object',
   ...{ vocabSize: whole, hiddenSize: whole, intermediateSize: whole, numHiddenLayers: whole, numAttentionHeads: whole },
   ...{ numKeyValueHeads: whole, headDim: whole, maxPositionEmbeddings: whole },
   ...{ ropeTheta: positive, rmsNormEps: positive, initializerRange: positive },
@@ -43,11 +44,11 @@ const CONFIG: Readonly<Record<keyof Qwen3Config, Is>> = {
 };
 const config: Target = {
   name: 'config',
-  about: 'config.json of a Qwen3',
-  covers: ['tsxla/models readFolder', 'tsxla/models readQwen3Config'],
+  about: 'config.json of a model',
+  covers: ['tsxla/models readFolder', 'tsxla/models readDecoderConfig', 'tsxla/models readQwen3Config'],
   make: () => ['tied', 'untied'].map((name) => together(`qwen3/${name}`, ['config.json'])),
   mutate: () => mutateJson,
-  read: async (folder) => (await readModel(folder)).config,
+  read: async (folder) => (await readFolder(folder)).config,
   legal: typed(CONFIG),
 };
 

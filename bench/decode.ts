@@ -1,0 +1,100 @@
+// Decoding on the CPU, here and with transformers, in turns in one run: milliseconds of one step for 1 to 16 prompts, and of
+// the prompts. npm run bench:decode [-- --prompts 1,2,4,8,16 --lengths 32 --rounds 5 --tokens 16 --python PATH]
+import { spawn } from 'node:child_process';
+import os from 'node:os';
+import path from 'node:path';
+import readline from 'node:readline';
+import { parseArgs } from 'node:util';
+import { AutoModelForCausalLM } from 'tsxla/models';
+
+const root = path.resolve(import.meta.dirname, '..');
+const { values } = parseArgs({
+  options: {
+    prompts: { type: 'string', default: '1,2,4,8,16' },
+    /** Of the prompts, in tokens. */
+    lengths: { type: 'string', default: '32' },
+    rounds: { type: 'string', default: '5' },
+    tokens: { type: 'string', default: '16' },
+    python: { type: 'string', default: path.join(root, '.venv/bin/python') },
+  },
+});
+/** 98 million parameters. */
+const SIZES = {
+  vocab_size: 32000,
+  hidden_size: 768,
+  intermediate_size: 2304,
+  num_hidden_layers: 10,
+  num_attention_heads: 12,
+  num_key_value_heads: 4,
+  head_dim: 64,
+  max_position_embeddings: 2048,
+  tie_word_embeddings: true,
+};
+
+interface Turn {
+  readonly prompt: number;
+  readonly step: number;
+  /** Processor milliseconds of a step. */
+  readonly cpu: number;
+}
+type Take = (prompts: number, length: number) => Promise<Turn>;
+const tokens = Number(values.tokens);
+
+const model = AutoModelForCausalLM.fromConfig({ ...SIZES, model_type: 'qwen3' }).eval();
+async function ours(prompts: number, length: number): Promise<Turn> {
+  const ids = Array.from({ length: prompts }, (_, i) =>
+    Array.from({ length }, (_, j) => 1 + ((i * 7919 + j * 104729) % (SIZES.vocab_size - 1))),
+  );
+  const start = process.cpuUsage();
+  let first = start;
+  const stream = model.generateStream(ids, { doSample: false, maxNewTokens: 1 + tokens, eosTokenIds: [] });
+  let read = 0;
+  for await (const _ of stream) if (++read === prompts) first = process.cpuUsage(); // the prompts are read
+  const { user, system } = process.cpuUsage(first);
+  const { promptSeconds, decodeSeconds } = stream.timings;
+  return { prompt: promptSeconds * 1e3, step: (decodeSeconds / tokens) * 1e3, cpu: (user + system) / 1e3 / tokens };
+}
+
+const child = spawn(values.python, ['decode_torch.py', JSON.stringify(SIZES)], {
+  cwd: path.join(root, 'bench/peers'),
+  stdio: ['pipe', 'pipe', process.env['DEBUG'] ? 'inherit' : 'ignore'],
+});
+const lines = readline.createInterface(child.stdout)[Symbol.asyncIterator]();
+async function answer() {
+  const { value, done } = await lines.next();
+  if (done) throw new Error(`${values.python} ended: DEBUG=1 shows what it wrote; --python PATH has transformers`);
+  return JSON.parse(value);
+}
+const theirs: Take = async (prompts, length) => {
+  child.stdin.write(`${JSON.stringify({ prompts, length, tokens })}\n`);
+  return answer();
+};
+
+const median = (xs: readonly number[]) => xs.toSorted((a, b) => a - b)[xs.length >> 1]!;
+const { name } = await answer();
+console.log(`${os.availableParallelism()} cores, load ${os.loadavg()[0]!.toFixed(1)}; tsxla beside ${name}`);
+console.log('prompts  length   step ms           processor ms      prompt ms         step, ours over theirs');
+for (const length of values.lengths.split(',').map(Number)) {
+  for (const prompts of values.prompts.split(',').map(Number)) {
+    const turns: Record<'ours' | 'theirs', Turn[]> = { ours: [], theirs: [] };
+    for (const take of [ours, theirs]) await take(prompts, length); // warms up
+    for (let round = 0; round < Number(values.rounds); round++) {
+      turns.ours.push(await ours(prompts, length));
+      turns.theirs.push(await theirs(prompts, length));
+    }
+    const of = (what: keyof Turn) => [turns.ours, turns.theirs].map((side) => median(side.map((t) => t[what])));
+    const cell = (what: keyof Turn) =>
+      of(what)
+        .map((x) => x.toFixed(1).padStart(7))
+        .join(' :')
+        .padEnd(18);
+    const [a, b] = of('step') as [number, number];
+    console.log(
+      `${String(prompts).padStart(7)} ${String(length).padStart(7)} ${cell('step')}${cell('cpu')}${cell('prompt')}${(a / b).toFixed(2).padStart(6)}`,
+    );
+  }
+}
+child.stdin.end();
+console.log(
+  `load ${os.loadavg()[0]!.toFixed(1)} at the end; on a busy machine run it again, or compare the processor time`,
+);
