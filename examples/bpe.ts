@@ -2,19 +2,19 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** Qwen's: merges do not cross from one of these parts of a text to the next. */
+/** Qwen's pattern: merges do not cross the boundaries of these parts of a text. */
 const PARTS =
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 const END = '<|endoftext|>';
 
-/** Each byte as a character that can be printed: itself where it is one, else one from U+0100 on. */
+/** Each byte as a printable character: itself if it is printable, else a character from U+0100 on. */
 const LETTERS: readonly string[] = (() => {
   const printable = (b: number) => (b >= 33 && b <= 126) || (b >= 161 && b <= 255 && b !== 173);
   let next = 256;
   return Array.from({ length: 256 }, (_, b) => String.fromCharCode(printable(b) ? b : next++));
 })();
 
-/** Merges the most frequent pair of neighbours, again and again. Gives the pairs in their order. */
+/** Repeatedly merges the most frequent adjacent pair. Returns the pairs in order. */
 function learnMerges(text: string, count: number): [string, string][] {
   const seen = new Map<string, number>();
   for (const [part] of text.matchAll(new RegExp(PARTS.replace('(?i:', '(?:'), 'gu')))
@@ -44,7 +44,7 @@ function learnMerges(text: string, count: number): [string, string][] {
   });
 }
 
-/** Writes a tokenizer of `size` tokens into a model's folder; the last of them ends a text. Gives that one's id. */
+/** Writes a tokenizer of `size` tokens into a model's folder; the last token ends a text. Returns its id. */
 export function writeTokenizer(folder: string, text: string, size: number): number {
   const merges = learnMerges(text, size - LETTERS.length - 1);
   const vocab = Object.fromEntries(

@@ -1,7 +1,7 @@
 // Fine-tunes a Qwen3 on questions and answers, with plain cross-entropy on the answers' tokens.
 //   npx tsx examples/finetune-qwen3.ts [--model FOLDER or Qwen/Qwen3-0.6B --data FILE.jsonl --lr 1e-5] [--epochs 30] [--out FOLDER]
-// A line of the data is {"prompt": ..., "completion": ...}. Without --model it takes a tiny model with random weights that
-// lies in this repository: it knows nothing, and learns the capitals of examples/data by heart.
+// A line of the data is {"prompt": ..., "completion": ...}. Without --model it uses a tiny model with random weights from this
+// repository, which memorizes the capitals in examples/data.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import * as tx from 'tsxla';
@@ -48,14 +48,14 @@ const items = examples.map(({ prompt, completion }) => {
   const answer = tokenizer.encode(completion + end);
   return {
     ids: Int32Array.from([...question, ...answer]),
-    labels: Int32Array.from([...question.map(() => -100), ...answer]), // what was asked is not learned
+    labels: Int32Array.from([...question.map(() => -100), ...answer]), // no loss on the question
   };
 });
-// Padded behind, to multiples of 32: nothing looks ahead, so the padding needs no mask; and there are few programs.
+// Padded at the end, to multiples of 32, for few programs. Attention is causal, so padding needs no mask.
 const collate = data.bucketCollate({ multiple: 32, padValue: { '.ids': 0, '.labels': -100 } });
 const loader = new data.DataLoader(items, { batchSize: Number(args.batch), shuffle: true, collate });
 
-/** The answers to some questions, and how many of them begin as they should. */
+/** The answers to some questions, and how many of them begin correctly. */
 async function ask(some: readonly Example[]): Promise<{ answers: string[]; right: number }> {
   model.eval();
   const prompts = some.map(({ prompt }) => asked(prompt));
@@ -92,7 +92,7 @@ for (let epoch = 1; epoch <= epochs; epoch++) {
     schedule.step();
   }
   if (epoch % Math.ceil(epochs / 6) === 0 || epoch === epochs)
-    console.log(`epoch ${epoch}  loss ${Number(await tx.stack(losses).mean().item()).toFixed(4)}`);
+    console.log(`epoch ${epoch}  loss ${(await tx.stack(losses).mean().item()).toFixed(4)}`);
 }
 const { answers, right } = await ask(examples);
 for (const [i, { prompt }] of shown.entries()) console.log(`${prompt} ${answers[i]}`);

@@ -1,4 +1,4 @@
-// The smallest whole thing: a training step written in StableHLO, compiled once by XLA and run thousands of times.
+// The smallest complete example: a training step written in StableHLO, compiled once by XLA and run thousands of times.
 // npx tsx examples/first-light.ts
 import { readFileSync } from 'node:fs';
 import { openClient } from 'tsxla';
@@ -30,7 +30,7 @@ const x = upload([N, 1], (i) => (i / (N - 1)) * 2 * Math.PI - Math.PI);
 const y = upload([N, 1], (i) => Math.sin((i / (N - 1)) * 2 * Math.PI - Math.PI));
 const rate = upload([], () => 0.01);
 let parameters = [
-  upload([1, HIDDEN], (i) => Math.cos(i * 12.9898)), // any spread of numbers will do to start from
+  upload([1, HIDDEN], (i) => Math.cos(i * 12.9898)), // any spread of initial values works
   upload([HIDDEN], (i) => 2 * Math.sin(i * 78.233)),
   upload([HIDDEN, 1], (i) => Math.cos(i * 37.719) / 8),
   upload([1], () => 0),

@@ -1,6 +1,6 @@
 // A GPT that learns to write TypeScript from this library's own source, character by character; after Karpathy's nanoGPT.
 //   npx tsx examples/gpt.ts [--text FILE] [--steps 1600] [--out FOLDER]
-// It trains, prints the loss on text it has not seen, keeps the weights that did best (safetensors), and writes a sample.
+// It trains, prints the loss on held-back text, saves the best weights (safetensors), and writes a sample.
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -47,7 +47,7 @@ const idOf = new Map(letters.map((c, i) => [c, i]));
 const encode = (s: string): Int32Array => Int32Array.from(s, (c) => idOf.get(c) ?? 0);
 const decode = (ids: Iterable<number>): string => Array.from(ids, (i) => letters[i]).join('');
 
-/** Every stretch of `context` letters, and the letters that follow them. */
+/** Every window of `context` letters, and the letters that follow. */
 class Stretches implements data.Dataset<[Int32Array, Int32Array]> {
   constructor(readonly ids: Int32Array) {}
   get length(): number {
@@ -112,7 +112,7 @@ class GPT extends nn.Module {
     this.wte = new nn.Embedding(vocabulary, config.width); // also the head: each letter is scored by its own vector
     for (const [name, p] of this.namedParameters()) {
       if (p.ndim < 2) continue;
-      // What is added to the residual stream is smaller, the more layers add to it.
+      // The more layers add to the residual stream, the smaller their initial weights.
       const std = name.endsWith('c_proj.weight') ? 0.02 / Math.sqrt(2 * config.layers) : 0.02;
       nn.init.normal_(p, 0, std);
     }
@@ -137,7 +137,7 @@ console.log(
 
 // ---- training
 
-// Matrices shrink towards 0, the scales of norms do not.
+// Weight decay for matrices, not for the scales of norms.
 const all = model.parameters();
 const optimizer = new optim.AdamW(
   [
@@ -157,20 +157,20 @@ const train = tx.compile(function train(x: Tensor, y: Tensor) {
   loss.backward();
   optim.clipGradNorm(model.parameters(), training.clip);
   optimizer.step();
-  optimizer.zeroGrad(); // at the end: gradients are then no results of the step
+  optimizer.zeroGrad(); // at the end, so that gradients are not results of the step
   return loss;
 });
 const evaluate = tx.compile(function evaluate(x: Tensor, y: Tensor) {
   return tx.noGrad(() => model.loss(x, y));
 });
 
-/** The mean loss on text that is not trained on. */
+/** The mean loss on held-back text. */
 async function heldLoss(): Promise<number> {
   model.eval();
   let total = 0;
   let n = 0;
   for await (const [x, y] of heldLoader) {
-    total += Number(await (await evaluate(x, y)).item());
+    total += await (await evaluate(x, y)).item();
     if (++n === training.evaluateBatches) break;
   }
   model.train();
@@ -194,7 +194,7 @@ for await (const [x, y] of forever(trainLoader)) {
     start = performance.now(); // without the compile
   }
   if (step % training.evaluateEvery === 0 || step === training.steps) {
-    const [seen, held] = [Number(await loss.item()), await heldLoss()];
+    const [seen, held] = [await loss.item(), await heldLoss()];
     const ms = (performance.now() - start) / (step - 1);
     const rate = schedule.getLastLr()[0]!.toExponential(1);
     console.log(
@@ -212,7 +212,7 @@ for await (const [x, y] of forever(trainLoader)) {
 
 model.loadStateDict(await io.readSafetensors(file));
 model.eval();
-/** The letter after a window of `context` letters, at random by its probability; and the window that ends with it. */
+/** Draws the letter after a window of `context` letters. Returns it and the window that ends with it. */
 const next = tx.compile(function next(window: Tensor, temperature: Tensor) {
   return tx.noGrad(() => {
     const logits = model.forward(window).select(1, -1).div(temperature); // [1, vocabulary]
@@ -221,7 +221,7 @@ const next = tx.compile(function next(window: Tensor, temperature: Tensor) {
   });
 });
 
-/** Goes on from a prompt. Nothing is read before all letters are under way: the device does not wait for the host. */
+/** Continues a prompt. Letters are read after all steps were started, so that the device does not wait for the host. */
 async function sample(prompt: Int32Array, length: number, temperature: number): Promise<string> {
   let window: Tensor = tx.tensor(prompt).reshape([1, -1]);
   const written: Tensor[] = [];
@@ -230,8 +230,8 @@ async function sample(prompt: Int32Array, length: number, temperature: number): 
     written.push(after.letter);
     window = after.window;
   }
-  return decode(await Promise.all(written.map(async (letter) => Number(await letter.item()))));
+  return decode(await Promise.all(written.map((letter) => letter.item())));
 }
 const prompt = ids.subarray(held, held + config.context);
 console.log(`\nbest held-back loss ${best.toFixed(3)}, weights in ${file}\n`);
-console.log(`given: ${JSON.stringify(decode(prompt))}\nit goes on:\n${await sample(prompt, 500, 0.6)}`);
+console.log(`given: ${JSON.stringify(decode(prompt))}\ncontinuation:\n${await sample(prompt, 500, 0.6)}`);

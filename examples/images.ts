@@ -1,5 +1,5 @@
-// A convolutional network that reads digits. The digits are drawn here: pen strokes, bent, turned, stretched and smudged as
-// in handwriting, on 16 x 16 pixels; so there is nothing to download.
+// A convolutional network that reads digits. The digits are drawn here, as distorted pen strokes on 16 x 16 pixels, so there is
+// nothing to download.
 //   npx tsx examples/images.ts [--epochs 4] [--out FOLDER]
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -58,7 +58,7 @@ function randomNumbers(seed: number): () => number {
   };
 }
 
-/** A digit in somebody's hand: each pixel is as dark as the pen passed near. */
+/** Draws a handwritten digit: the closer the pen passed to a pixel, the darker it is. */
 function draw(digit: number, random: () => number): Float32Array {
   const around = (middle: number, by: number) => middle + by * (2 * random() - 1);
   const [turn, lean, width, height] = [around(0, 0.3), around(0, 0.35), around(0.85, 0.25), around(0.9, 0.2)];
@@ -77,7 +77,7 @@ function draw(digit: number, random: () => number): Float32Array {
     return Math.min(1, Math.max(0, ink + noise * (random() - 0.5)));
   });
 }
-/** From a point to a stroke. */
+/** The distance from a point to a stroke. */
 function distance([x, y]: Point, from: Point | null, to: Point | null): number {
   if (!from || !to) return Number.POSITIVE_INFINITY;
   const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
@@ -142,14 +142,14 @@ const right = tx.compile(function right(x: Tensor, y: Tensor) {
   return tx.noGrad(() => model.forward(x).argmax(1).eq(y.flatten()).sum());
 });
 
-/** The part of the test images that are read right, with BatchNorm's running statistics. */
+/** The fraction of test images that are read correctly, with BatchNorm's running statistics. */
 async function accuracy(): Promise<number> {
   model.eval();
   const counts: Tensor[] = [];
   for await (const { image, digit } of new data.DataLoader(testSet, { batchSize: 100 }))
     counts.push(await right(image, digit));
   model.train();
-  return Number(await tx.stack(counts).sum().item()) / testSet.length;
+  return (await tx.stack(counts).sum().item()) / testSet.length;
 }
 
 for (let epoch = 1; epoch <= EPOCHS; epoch++) {
@@ -159,7 +159,7 @@ for (let epoch = 1; epoch <= EPOCHS; epoch++) {
     losses.push(await train(image, digit));
     schedule.step();
   }
-  const loss = Number(await tx.stack(losses).mean().item());
+  const loss = await tx.stack(losses).mean().item();
   const seconds = ((performance.now() - start) / 1e3).toFixed(1);
   console.log(
     `epoch ${epoch}  loss ${loss.toFixed(3)}  test accuracy ${((await accuracy()) * 100).toFixed(1)}%  ${seconds} s`,

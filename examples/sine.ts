@@ -1,4 +1,4 @@
-// A small network learns a sine: tensors, gradients and updates in place, as one writes it in torch, compiled once.
+// A small network learns a sine: tensors, gradients and in-place updates as in torch, compiled once.
 import * as tx from 'tsxla';
 import { plot } from './plot.js';
 
@@ -33,7 +33,7 @@ let start = performance.now();
 for (let i = 0; i <= STEPS; i++) {
   const error = await step(); // one program computes the loss and every update
   if (i % 200 === 0) {
-    loss = Number(await error.item());
+    loss = await error.item();
     console.log(`step ${String(i).padStart(4)} loss ${loss.toFixed(6)}`);
   }
   if (i > 0) continue;
