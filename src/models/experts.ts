@@ -2,8 +2,13 @@
 // are fixed: there is a row for each token and choice, rows are sorted by expert, and each product is one operation for all groups
 // of rows (ops/prim/grouped.ts).
 //   N = B T tokens, D = hiddenSize, F = the intermediate size of an expert
+import type { Mesh, PartitionSpec } from '../ir/mesh.js';
 import { Experts } from '../nn/experts.js';
 import { Linear } from '../nn/linear.js';
+import { openRegion } from '../ops/prim/collective.js';
+import { allReduce, type ShardMapOptions, shardMap } from '../spmd/manual.js';
+import { markOf } from '../spmd/sharding.js';
+import { batchAxes } from '../spmd/shares.js';
 import { customVjp } from '../tensor/autograd.js';
 import { arange } from '../tensor/create.js';
 import { softmax } from '../tensor/functions.js';
@@ -38,31 +43,53 @@ export class RoutedMLP extends DecoderMLP {
   protected makeExpert(sizes: Omit<ExpertSizes, 'activation'>, activation: Activation): GatedMLP {
     return new GatedMLP(sizes, { activation });
   }
-  /** The router's logits [B, T, E], the weights of the choices [N, k], how rows are sorted, and the experts' branches [N k, F]. */
+  /**
+   * The router's logits [B, T, E], the weights of the choices [B, T, k], how rows are sorted, and the experts' branches, which have a
+   * row for each token and choice.
+   */
   override open(x: Tensor): Tensor[] {
-    const { topK: k, numExperts } = this.routing;
-    const logits = this.gate.forward(x); // [B, T, E]
+    const logits = this.gate.forward(x);
     const { weights, chosen } = this.route(logits);
-    const { order, place, sizes } = sortByExpert(chosen, numExperts);
-    const rows = toExperts(x.reshape([-1, x.size(-1)]), order, place, k); // [N k, D]
-    return [logits, weights, order, place, sizes, ...this.experts.among(sizes, (expert) => expert.open(rows))];
+    const spread = this.spread(x);
+    const { numExperts, topK } = this.routing;
+    const sort = (chosen: Tensor, experts: Tensor) =>
+      sortByExpert(chosen, numExperts, spread?.experts.length ? experts : undefined);
+    const sorted = onDevices(sort, spread, [TOKENS, EXPERTS], [ROWS, ROWS, ROWS]);
+    const [order, place, sizes] = sorted(chosen, arange(numExperts, { dtype: 'i32' })) as [Tensor, Tensor, Tensor];
+    const read = (x: Tensor, order: Tensor, place: Tensor) =>
+      toExperts(x.reshape([-1, x.size(-1)]), order, place, topK);
+    const rows = onDevices(read, spread, [TOKENS, ROWS, ROWS], ROWS)(x, order, place);
+    return [logits, weights, order, place, sizes, ...this.among(spread, sizes, (expert) => expert.open(rows))];
   }
   override close([logits, weights, order, place, sizes, ...branches]: readonly Tensor[]): Tensor {
-    const made = this.experts.among(sizes!, (expert) => expert.close(branches)); // [N k, D]
-    const own = fromExperts(made, order!, place!).reshape([...weights!.shape, -1]); // [N, k, D]
-    const sum = own.mul(weights!.unsqueeze(-1).to(own.dtype)).sum(1); // [N, D]
-    return sum.reshape([...logits!.shape.slice(0, -1), -1]);
+    const spread = this.spread(logits!);
+    const made = this.among(spread, sizes!, (expert) => expert.close(branches));
+    const sum = (made: Tensor, order: Tensor, place: Tensor, weights: Tensor) => {
+      const own = fromExperts(made, order, place).reshape([...weights.shape, -1]); // [B, T, k, D]
+      const y = own.mul(weights.unsqueeze(-1).to(own.dtype)).sum(2);
+      return spread?.experts.length ? allReduce(y, spread.experts) : y;
+    };
+    return onDevices(sum, spread, [ROWS, ROWS, ROWS, TOKENS], TOKENS)(made, order!, place!, weights!);
+  }
+  private among<T>(spread: Spread | null, sizes: Tensor, fn: (expert: GatedMLP) => T): T {
+    const split = spread && { mesh: spread.mesh, rows: rowAxes(spread), matrices: spread.experts };
+    return this.experts.among(sizes, fn, split);
   }
   protected override routed([logits]: readonly Tensor[]): Tensor {
     return logits!;
   }
-  /** The experts of each token, best first, [N, k], and their weights. In f32, as in transformers. */
+  /** The experts of each token, best first, [B, T, k], and their weights. In f32, as in transformers. */
   private route(logits: Tensor): { readonly weights: Tensor; readonly chosen: Tensor } {
-    const { topK, numExperts, normalized } = this.routing;
-    const shares = softmax(logits.reshape([-1, numExperts]).float(), -1);
-    const { values, indices: chosen } = shares.topk(topK);
+    const { topK, normalized } = this.routing;
+    const { values, indices: chosen } = softmax(logits.float(), -1).topk(topK);
     const weights = normalized ? values.div(values.sum(-1, true)) : values;
-    return { weights: weights.to(logits.dtype), chosen };
+    return { weights: weights.to(logits.dtype), chosen: chosen.detach().to('i32') };
+  }
+  /** How tokens [B, T, ...] and experts are spread over the devices of the model's mesh; null on one device. */
+  private spread(x: Tensor): Spread | null {
+    const [first] = this.experts.expert.parameters();
+    const mark = first && markOf(first);
+    return mark ? spreadOver(mark.mesh, x, mark.axes[0] ?? []) : null;
   }
   override extraRepr(): string {
     const { numExperts, topK, normalized } = this.routing;
@@ -70,25 +97,69 @@ export class RoutedMLP extends DecoderMLP {
   }
 }
 
+// ---- devices
+
+/**
+ * Each device goes through its own tokens with its own experts: XLA does not split sorted rows, and would have all devices compute
+ * all of them. Devices that have the same tokens and other experts add their results.
+ */
+interface Spread {
+  readonly mesh: Mesh;
+  /** The axes along which the batch, the sequences and the experts are split. */
+  readonly batch: readonly string[];
+  readonly sequence: readonly string[];
+  readonly experts: readonly string[];
+}
+type Spec = (spread: Spread) => PartitionSpec;
+/** [B, T, ...] */
+const TOKENS: Spec = ({ batch, sequence }) => [batch, sequence];
+const EXPERTS: Spec = ({ experts }) => [experts];
+/** What each device has of its own. */
+const ROWS: Spec = (spread) => [rowAxes(spread)];
+const rowAxes = ({ batch, sequence, experts }: Spread): string[] => [...batch, ...sequence, ...experts];
+
+function spreadOver(mesh: Mesh, { shape: [B, T] }: Tensor, experts: readonly string[]): Spread | null {
+  if (mesh.size === 1 || openRegion()) return null;
+  const along = (axes: readonly string[], n: number) => {
+    const split = axes.filter((axis) => mesh.sizeOf(axis) > 1 && !experts.includes(axis));
+    return n % mesh.sizeOf(split) ? [] : split;
+  };
+  const sequence = mesh.axisNames.filter((axis) => axis === 'sequence');
+  return { mesh, batch: along(batchAxes(mesh), B!), sequence: along(sequence, T!), experts };
+}
+
+/** fn on each device's parts, on one device fn itself. `ins` and `outs`: how arguments and results are split. */
+function onDevices<A extends Tensor[], R extends Tensor | readonly Tensor[]>(
+  fn: (...parts: A) => R,
+  spread: Spread | null,
+  ins: readonly Spec[],
+  outs: R extends Tensor ? Spec : readonly Spec[],
+): (...whole: A) => R {
+  if (!spread) return fn;
+  const of = (spec: Spec) => spec(spread);
+  const out = typeof outs === 'function' ? of(outs) : (outs as readonly Spec[]).map(of);
+  return shardMap(fn, { mesh: spread.mesh, in: ins.map(of), out } as unknown as ShardMapOptions<A, R>);
+}
+
 // ---- rows by expert
 
-interface Sorted {
-  /** The choice of each row, i32[N k]: choice j of token i has the index i k + j. */
-  readonly order: Tensor;
-  /** The row of each choice, i32[N k]. */
-  readonly place: Tensor;
-  /** The number of rows of each expert, i32[E]. */
-  readonly sizes: Tensor;
-}
-function sortByExpert(chosen: Tensor, numExperts: number): Sorted {
-  const flat = chosen.detach().reshape([-1]).to('i32');
-  const order = flat.argsort({ stable: true }).to('i32');
+/**
+ * Sorts the choices of all tokens, [B, T, k], by expert. Returns
+ * - the choice of each row, i32[N k]: choice j of token i has the index i k + j,
+ * - the row of each choice, i32[N k],
+ * - the number of rows of each expert, i32[E].
+ * `here`: the experts of this device, i32[H], if it does not have all. Their rows come first, and sizes are i32[H].
+ */
+function sortByExpert(chosen: Tensor, numExperts: number, here?: Tensor): Tensor[] {
+  const flat = chosen.reshape([-1]);
+  const rank = here ? flat.sub(here.narrow(0, 0, 1)).remainder(numExperts) : flat;
+  const order = rank.argsort({ stable: true }).to('i32');
   const place = order.argsort().to('i32');
   const sizes = flat
     .unsqueeze(1)
-    .eq(arange(numExperts, { dtype: 'i32' }))
+    .eq(here ?? arange(numExperts, { dtype: 'i32' }))
     .sum({ dim: 0, dtype: 'i32' });
-  return { order, place, sizes };
+  return [order, place, sizes];
 }
 
 /**

@@ -1,7 +1,7 @@
 // Experts of a mixture-of-experts layer: equal modules, of which each row goes through one, chosen by a router.
 import { empty } from '../tensor/create.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { inGroups } from './grouped.js';
+import { inGroups, type Split } from './grouped.js';
 import { uniform_ } from './init.js';
 import { Module } from './module.js';
 import { stackedEntries } from './stack.js';
@@ -30,9 +30,12 @@ export class Experts<M extends Module = Module> extends Module {
   get expert(): M {
     return this[EXPERT];
   }
-  /** Calls fn with rows sorted by expert. `sizes`: the number of rows of each, i32[experts]. */
-  among<T>(sizes: Tensor, fn: (expert: M) => T): T {
-    return inGroups(sizes, () => fn(this[EXPERT]));
+  /**
+   * Calls fn with rows sorted by expert. `sizes`: the number of rows of each, i32[experts]. With `split`, each device has some of
+   * the experts, and rows for these.
+   */
+  among<T>(sizes: Tensor, fn: (expert: M) => T, split: Split | null = null): T {
+    return inGroups(sizes, split, () => fn(this[EXPERT]));
   }
   /** Rows [m, D], those of expert 0 first. */
   override forward(x: Tensor, sizes: Tensor): Tensor {

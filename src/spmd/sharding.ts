@@ -25,14 +25,32 @@ export function markSharding(tensor: Tensor, mesh: Mesh, spec: PartitionSpec): T
 export function mark(what: string, tensor: Tensor, mesh: Mesh, spec: PartitionSpec): Tensor {
   const sharding = checked(what, tensor, mesh, spec);
   events.count('shardingMarked');
+  marks.set(tensor, { mesh, axes: sharding.axes, rank: tensor.ndim });
   if (hasValue(tensor.expr)) ownRecord(tensor.expr).sharding = sharding;
   else tensor.reroute((e) => constrained(unmarked(e), sharding));
   return tensor;
 }
 
+/** What a tensor was marked with. A replicated sharding has the mesh of the first that asked for it. */
+interface Mark {
+  readonly mesh: Mesh;
+  readonly axes: readonly (readonly string[])[];
+  readonly rank: number;
+}
+const marks = new WeakMap<Tensor, Mark>();
+/**
+ * The mesh that a tensor was marked for, and the axes that its dimensions are split along: also in a loop over layers, where a
+ * parameter is a variable that has one dimension less and no sharding.
+ */
+export function markOf(tensor: Tensor): Pick<Mark, 'mesh' | 'axes'> | undefined {
+  const mark = Mesh.exists ? marks.get(tensor) : undefined;
+  return mark && { mesh: mark.mesh, axes: mark.axes.slice(mark.rank - tensor.ndim) };
+}
+
 /** Removes the sharding: the tensor is moved to one device at the next use. */
 export function unmark(tensor: Tensor): Tensor {
   gatherNoMore(tensor);
+  marks.delete(tensor);
   if (!hasValue(tensor.expr)) tensor.reroute(unmarked);
   tensor.cell.unplace();
   return tensor;
