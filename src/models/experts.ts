@@ -49,13 +49,18 @@ export class RoutedMLP extends DecoderMLP {
    */
   override open(x: Tensor): Tensor[] {
     const logits = this.gate.forward(x);
-    const { weights, chosen } = this.route(logits);
     const spread = this.spread(x);
     const { numExperts, topK } = this.routing;
-    const sort = (chosen: Tensor, experts: Tensor) =>
-      sortByExpert(chosen, numExperts, spread?.experts.length ? experts : undefined);
-    const sorted = onDevices(sort, spread, [TOKENS, EXPERTS], [ROWS, ROWS, ROWS]);
-    const [order, place, sizes] = sorted(chosen, arange(numExperts, { dtype: 'i32' })) as [Tensor, Tensor, Tensor];
+    const choose = (logits: Tensor, experts: Tensor) => {
+      const { weights, chosen } = this.route(logits);
+      return [weights, ...sortByExpert(chosen, numExperts, spread?.experts.length ? experts : undefined)];
+    };
+    const [weights, order, place, sizes] = onDevices(
+      choose,
+      spread,
+      [TOKENS, EXPERTS],
+      [TOKENS, ROWS, ROWS, ROWS],
+    )(logits, arange(numExperts, { dtype: 'i32' })) as [Tensor, Tensor, Tensor, Tensor];
     const read = (x: Tensor, order: Tensor, place: Tensor) =>
       toExperts(x.reshape([-1, x.size(-1)]), order, place, topK);
     const rows = onDevices(read, spread, [TOKENS, ROWS, ROWS], ROWS)(x, order, place);

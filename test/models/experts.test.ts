@@ -8,6 +8,8 @@ import * as tx from 'tsxla';
 import { readSafetensors } from 'tsxla/io';
 import { loadStudent, mergeStudent, saveStudent } from 'tsxla/recovery';
 import { describe, expect, test } from 'vitest';
+import { RoutedMLP } from '../../dist/models/experts.js';
+import { defaultClient } from '../../dist/runtime/value.js';
 import { scratch } from '../scratch.js';
 import { goldenPath } from '../support.js';
 import { fill, golden } from './architectures.js';
@@ -212,12 +214,69 @@ test('quantized experts: text is generated; adapters become codes of their own',
   expect(own).not.toEqual(was);
 });
 
+const { Mesh, parallelize, shardBatch } = tx.spmd;
+/** Of adapted experts: the loss, the result and all gradients; and what devices send each other, without tuples of sums. */
+async function adapted(mesh?: InstanceType<typeof Mesh>) {
+  const mlp = new RoutedMLP({ hiddenSize: 16, intermediateSize: 12 }, { numExperts: 8, topK: 2, normalized: true });
+  const model = new tx.nn.Sequential(mlp as unknown as tx.nn.Linear);
+  tx.lora.addLora(model, { targets: ['gate_proj', 'up_proj', 'down_proj'], rank: 2 });
+  const wave = (n: number, by: number) => Float32Array.from({ length: n }, (_, j) => Math.sin(j * by + 1));
+  for (const p of model.parameters()) p.assign(wave(p.numel(), 0.37).map((v) => v * 0.3));
+  for (const p of mlp.gate.parameters()) p.requiresGrad_(true);
+  const x = tx.tensor(wave(4 * 6 * 16, 1.7), { shape: [4, 6, 16], requiresGrad: true });
+  if (mesh) parallelize(model, mesh, { 'experts.*': -1 });
+  if (mesh) shardBatch(x, mesh, mesh.axisNames.includes('sequence') ? { sequence: 'sequence' } : {});
+  const trained = [x, ...[...model.parameters()].filter((p) => p.requiresGrad)];
+  const run = tx.compile((x: tx.Tensor) => {
+    const y = model.forward(x);
+    const loss = y.square().mean();
+    return [loss, y, ...tx.grad(loss, [x, ...trained.slice(1)])];
+  });
+  const got = await Promise.all((await run(x)).map(async (t) => Array.from((await t.data()) as Float32Array)));
+  expect(got).toHaveLength(2 + 1 + 1 + 6);
+  if (!mesh) return { got, sent: [] };
+  const client = await defaultClient();
+  const program = await client.compile(run.stablehlo([x]), { useSpmd: true, deviceIds: mesh.devices });
+  const kinds = /= (\S+?)(?:\{\S*)? (?:all-gather|all-to-all|reduce-scatter|collective-permute|all-reduce)\(/g;
+  return { got, sent: [...(await program.optimizedHlo()).matchAll(kinds)].map((m) => m[1]!) };
+}
+
+test('each device computes its tokens with its experts: no token is sent, and gradients are those of one device', async () => {
+  const { got: want } = await adapted();
+  const meshes = [
+    [new Mesh([4], ['fsdp']), []],
+    [new Mesh([4], ['model']), ['f32[4,6,16]']], // each has all tokens, and the results are added
+    [new Mesh([2, 2], ['data', 'model']), ['f32[2,6,16]']],
+    [new Mesh([2, 2], ['data', 'sequence']), []],
+  ] as const;
+  for (const [mesh, sent] of meshes) {
+    const split = await adapted(mesh);
+    for (const [i, list] of split.got.entries()) {
+      const scale = Math.max(...want[i]!.map(Math.abs));
+      expect(scale, `${mesh}: ${i}`).toBeGreaterThan(1e-6);
+      const errors = list.map((v, j) => Math.abs(v - want[i]![j]!) / scale);
+      expect(Math.max(...errors), `${mesh}: ${i}`).toBeLessThan(1e-5);
+    }
+    const rows = split.sent.filter((type) => /\[\d+(,\d+)+\]/.test(type));
+    expect(rows, String(mesh)).toEqual(sent);
+  }
+});
+
+test('one prompt, which devices cannot split: each has it, with experts of its own', async () => {
+  const model = await make('qwen3-moe', {}, { vocab_size: 96 });
+  const prompt = [5, 6, 7, 8];
+  const [alone] = await model.generate(prompt, { maxNewTokens: 3 });
+  parallelize(model, new Mesh([2, 2], ['data', 'model']), model.architecture.tensorParallel);
+  const [split] = await model.generate(prompt, { maxNewTokens: 3 });
+  expect(split!.tokens).toEqual(alone!.tokens);
+});
+
 test('experts split over devices: losses and gradients of one device', async () => {
   const ids = golden('qwen3-moe').ids.map((row) => row.map((t) => t % 96)); // a vocabulary that splits
   const batch = [...ids, ...ids.map((row) => row.map((t) => (t * 7) % 96))];
-  const train = async (mesh: InstanceType<typeof tx.spmd.Mesh> | null) => {
+  const train = async (mesh: InstanceType<typeof Mesh> | null) => {
     const model = await make('qwen3-moe', { scanLayers: true }, { vocab_size: 96 });
-    if (mesh) tx.spmd.parallelize(model, mesh, model.architecture.tensorParallel);
+    if (mesh) parallelize(model, mesh, model.architecture.tensorParallel);
     const optimizer = new tx.optim.SGD(model.parameters(), { lr: 0.1 });
     const step = tx.compile((ids: tx.Tensor) => {
       optimizer.zeroGrad();
@@ -226,14 +285,14 @@ test('experts split over devices: losses and gradients of one device', async () 
       optimizer.step();
       return loss;
     });
-    const given = mesh ? tx.spmd.shardBatch(tokens(batch), mesh) : tokens(batch);
+    const given = mesh ? shardBatch(tokens(batch), mesh) : tokens(batch);
     const losses: number[] = [];
     for (let i = 0; i < 3; i++) losses.push(await (await step(given)).item());
     const weight = new Map(model.namedParameters()).get('model.layers.*.mlp.experts.*.gate_proj.weight')!;
     return { losses, spec: mesh && String(tx.spmd.shardingOf(weight)) };
   };
   const alone = await train(null);
-  const split = await train(new tx.spmd.Mesh([2, 2], ['data', 'model']));
+  const split = await train(new Mesh([2, 2], ['data', 'model']));
   expect(split.spec).toBe('[null, model] over data=2, model=2'); // [layers, experts, out, in]
   for (const [i, loss] of split.losses.entries()) expect(loss).toBeCloseTo(alone.losses[i]!, 4);
 });
