@@ -215,7 +215,7 @@ test('quantized experts: text is generated; adapters become codes of their own',
 });
 
 const { Mesh, parallelize, shardBatch } = tx.spmd;
-/** Of adapted experts: the loss, the result and all gradients; and what devices send each other, without tuples of sums. */
+/** Of adapted experts: the loss, the result and all gradients; and how devices exchange values, and the sizes of these. */
 async function adapted(mesh?: InstanceType<typeof Mesh>) {
   const mlp = new RoutedMLP({ hiddenSize: 16, intermediateSize: 12 }, { numExperts: 8, topK: 2, normalized: true });
   const model = new tx.nn.Sequential(mlp as unknown as tx.nn.Linear);
@@ -223,7 +223,7 @@ async function adapted(mesh?: InstanceType<typeof Mesh>) {
   const wave = (n: number, by: number) => Float32Array.from({ length: n }, (_, j) => Math.sin(j * by + 1));
   for (const p of model.parameters()) p.assign(wave(p.numel(), 0.37).map((v) => v * 0.3));
   for (const p of mlp.gate.parameters()) p.requiresGrad_(true);
-  const x = tx.tensor(wave(4 * 6 * 16, 1.7), { shape: [4, 6, 16], requiresGrad: true });
+  const x = tx.tensor(wave(16 * 8 * 16, 1.7), { shape: [16, 8, 16], requiresGrad: true });
   if (mesh) parallelize(model, mesh, { 'experts.*': -1 });
   if (mesh) shardBatch(x, mesh, mesh.axisNames.includes('sequence') ? { sequence: 'sequence' } : {});
   const trained = [x, ...[...model.parameters()].filter((p) => p.requiresGrad)];
@@ -234,22 +234,27 @@ async function adapted(mesh?: InstanceType<typeof Mesh>) {
   });
   const got = await Promise.all((await run(x)).map(async (t) => Array.from((await t.data()) as Float32Array)));
   expect(got).toHaveLength(2 + 1 + 1 + 6);
-  if (!mesh) return { got, sent: [] };
+  if (!mesh) return { got, kinds: [], sizes: [] };
   const client = await defaultClient();
   const program = await client.compile(run.stablehlo([x]), { useSpmd: true, deviceIds: mesh.devices });
-  const kinds = /= (\S+?)(?:\{\S*)? (?:all-gather|all-to-all|reduce-scatter|collective-permute|all-reduce)\(/g;
-  return { got, sent: [...(await program.optimizedHlo()).matchAll(kinds)].map((m) => m[1]!) };
+  const sums = [...(await program.optimizedHlo()).matchAll(/= (.*?) (all-\w+|reduce-scatter|collective-permute)\(/g)];
+  const sizes = sums.flatMap(([, types]) => [...types!.matchAll(/\w\[([\d,]*)\]/g)].map((m) => m[1]!));
+  return {
+    got,
+    kinds: sums.map((m) => m[2]!),
+    sizes: sizes.map((dims) => dims.split(',').reduce((n, d) => n * Number(d || 1), 1)),
+  };
 }
 
 test('each device computes its tokens with its experts: no token is sent, and gradients are those of one device', async () => {
   const { got: want } = await adapted();
   const meshes = [
-    [new Mesh([4], ['fsdp']), []],
-    [new Mesh([4], ['model']), ['f32[4,6,16]']], // each has all tokens, and the results are added
-    [new Mesh([2, 2], ['data', 'model']), ['f32[2,6,16]']],
-    [new Mesh([2, 2], ['data', 'sequence']), []],
-  ] as const;
-  for (const [mesh, sent] of meshes) {
+    new Mesh([4], ['fsdp']),
+    new Mesh([4], ['model']), // each has all tokens, and their results are added
+    new Mesh([2, 2], ['data', 'model']),
+    new Mesh([2, 2], ['data', 'sequence']),
+  ];
+  for (const mesh of meshes) {
     const split = await adapted(mesh);
     for (const [i, list] of split.got.entries()) {
       const scale = Math.max(...want[i]!.map(Math.abs));
@@ -257,8 +262,11 @@ test('each device computes its tokens with its experts: no token is sent, and gr
       const errors = list.map((v, j) => Math.abs(v - want[i]![j]!) / scale);
       expect(Math.max(...errors), `${mesh}: ${i}`).toBeLessThan(1e-5);
     }
-    const rows = split.sent.filter((type) => /\[\d+(,\d+)+\]/.test(type));
-    expect(rows, String(mesh)).toEqual(sent);
+    expect(new Set(split.kinds), String(mesh)).toEqual(new Set(['all-reduce']));
+    const tokens = (16 * 8) / (4 / mesh.sizeOf(mesh.axisNames.filter((axis) => axis === 'model'))); // of each device
+    // The sums of results and of gradients. Without an axis for experts, gradients alone: less than the rows inside of experts.
+    if (mesh.axisNames.includes('model')) expect(Math.max(...split.sizes), String(mesh)).toBe(tokens * 16);
+    else expect(Math.max(...split.sizes), String(mesh)).toBeLessThan(tokens * 2 * 12);
   }
 });
 
