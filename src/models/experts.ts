@@ -92,8 +92,8 @@ export class RoutedMLP extends DecoderMLP {
   }
   /** How tokens [B, T, ...] and experts are spread over the devices of the model's mesh; null on one device. */
   private spread(x: Tensor): Spread | null {
-    const [first] = this.experts.expert.parameters();
-    const mark = first && markOf(first);
+    const { expert } = this.experts;
+    const [mark] = [...expert.parameters(), ...expert.buffers()].flatMap((t) => markOf(t) ?? []);
     return mark ? spreadOver(mark.mesh, x, mark.axes[0] ?? []) : null;
   }
   override extraRepr(): string {
