@@ -1,24 +1,29 @@
-// Pages of commands: each `tsxla` command in the recipes and the notebooks exists and has the flags it is given; links lead
-// somewhere; what is committed of the notebooks was run, and has nothing of the machine that ran it.
+// Commands of all pages and notebooks: each `tsxla` command exists and has the flags that it is given, each script of npm and
+// each file is there. Links lead somewhere; what is committed of the notebooks was run, and has nothing of the machine that
+// ran it. test/slow/docs.test.ts runs the commands.
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import type { Command } from 'commander';
 import { afterAll, expect, test } from 'vitest';
+import { COMMANDS } from '../dist/cli/commands.js';
 import { cleaned, folder, NOTEBOOKS, type Notebook, read, textOf, withOutputs } from '../scripts/notebooks.js';
-import { tsxla } from './support.js';
+import { allPages, commandsOf, read as readPage, root } from './pages.js';
 
-const root = path.join(import.meta.dirname, '..');
 const names = Object.keys(NOTEBOOKS);
 const notebooks = new Map(names.map((name) => [name, read(path.join(folder, `${name}.ipynb`))]));
 const codeOf = ({ cells }: Notebook) => cells.filter((cell) => cell.cell_type === 'code');
 const sourcesOf = ({ cells }: Notebook) => cells.map(({ source }) => textOf(source)).join('\n\n');
 
-const recipes = fs.readdirSync(path.join(root, 'docs/recipes')).filter((name) => name.endsWith('.md'));
+/** Without the `tsxla` that begins a line of prose, which is no command. */
+const withoutSubject = (text: string) =>
+  text
+    .split(/^```/m)
+    .map((part, i) => (i % 2 ? part : part.replace(/^tsxla /gm, '')))
+    .join('```');
 const pages: readonly (readonly [name: string, text: string])[] = [
-  ...[...recipes.map((name) => `docs/recipes/${name}`), 'docs/recover-qwen3.md', 'notebooks/README.md'].map(
-    (name) => [name, fs.readFileSync(path.join(root, name), 'utf8')] as const,
-  ),
+  ...allPages().map((page) => [page, withoutSubject(readPage(page))] as const),
   ...[...notebooks].map(([name, notebook]) => [`notebooks/${name}.ipynb`, sourcesOf(notebook)] as const),
 ];
 
@@ -43,28 +48,41 @@ function commandsIn(text: string): { readonly words: string[]; readonly flags: s
   );
 }
 
-const helps = new Map<string, Promise<string>>();
-const helpOf = (words: readonly string[]): Promise<string> => {
-  const key = words.join(' ');
-  if (!helps.has(key))
-    helps.set(
-      key,
-      tsxla([...words, '--help']).then(({ stdout }) => stdout),
-    );
-  return helps.get(key)!;
-};
+const commands = new Map<string, Command>();
+for (const [name, , load] of COMMANDS) {
+  const command = await load();
+  commands.set(name, command);
+  for (const each of command.commands) commands.set(`${name} ${each.name()}`, each);
+}
 
-test('their commands exist, with these flags', async () => {
+test('their commands exist, with these flags', () => {
   const found = pages.flatMap(([page, text]) => commandsIn(text).map((command) => ({ page, ...command })));
-  expect(found.length).toBeGreaterThan(40);
-  expect(new Set(found.map(({ page }) => page)).size).toBeGreaterThanOrEqual(7);
-  const wrong: string[] = [];
-  for (const { page, words, flags } of found) {
-    const help = await helpOf(words);
-    if (!help.includes(`Usage: tsxla ${words.join(' ')}`)) wrong.push(`${page}: tsxla ${words.join(' ')}`);
-    for (const flag of flags)
-      if (!new RegExp(`${flag}\\b(?!-)`).test(help)) wrong.push(`${page}: tsxla ${words.join(' ')} ${flag}`);
-  }
+  expect(found.length).toBeGreaterThan(100);
+  const wrong = found.flatMap(({ page, words, flags }) => {
+    const command = commands.get(words.join(' '));
+    if (!command) return [`${page}: tsxla ${words.join(' ')}`];
+    const unknown = flags.filter((flag) => flag !== '--help' && !command.options.some(({ long }) => long === flag));
+    return unknown.map((flag) => `${page}: tsxla ${words.join(' ')} ${flag}`);
+  });
+  expect(wrong).toEqual([]);
+});
+
+test('scripts of npm exist, and so do files that a command names', () => {
+  const scriptsOf = (file: string) => Object.keys(JSON.parse(readPage(file)).scripts);
+  const own = scriptsOf('package.json');
+  const ofStarter = scriptsOf('packages/create-tsxla/template/package.json');
+  const builtIn = ['install', 'create', 'run'];
+  const wrong = pages.flatMap(([page, text]) =>
+    commandsOf(text).flatMap((line) => [
+      ...[...line.matchAll(/\bnpm (?:run )?([a-z][\w:-]*)/g)]
+        .map(([, script]) => script!)
+        .filter((script) => ![...own, ...builtIn, ...(page.startsWith('packages/') ? ofStarter : [])].includes(script)),
+      ...[...line.matchAll(/\b(?:scripts|test|bench|examples|packages|docs)\/[\w./-]+\.\w+/g)]
+        .map(([file]) => file)
+        .filter((file) => !fs.existsSync(path.join(root, file)) && !file.endsWith('.gz')) // a file that the line writes
+        .map((file) => `${page}: ${file}`),
+    ]),
+  );
   expect(wrong).toEqual([]);
 });
 
