@@ -151,10 +151,10 @@ export class RunLog implements Disposable {
   mark(mark: RunMark): void {
     this.add('mark', { ...mark });
   }
-  /** Records how the run ended; nothing can be added afterwards. */
+  /** Records how the run ended; nothing can be added afterwards. Later calls have no effect. */
   end(status: RunStatus, error?: string): void {
     this.add('end', { status, ...(error !== undefined && { error }) });
-    this[Symbol.dispose]();
+    this.#close();
   }
 
   #endSteps(): void {
@@ -199,6 +199,10 @@ export class RunLog implements Disposable {
     }
   }
   [Symbol.dispose](): void {
+    this.#close();
+  }
+  #close(): void {
+    if (this.#closed) return;
     this.flush();
     clearInterval(this.#timer);
     process.off('exit', this.#onExit);

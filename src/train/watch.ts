@@ -1,14 +1,26 @@
 // Follows the reports of a running loop: writes the log that `tsxla board` shows, and profiles some steps.
+import { noticeOnce } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
-import { RunLog } from '../observe/run-log.js';
+import { RunLog, type RunStatus } from '../observe/run-log.js';
 import { StepProfiler } from '../profiler/index.js';
 import { lastStepOf, stepOf } from './curves.js';
 import type { Metrics, WorkerSpec } from './protocol.js';
 import { historyOf } from './storage.js';
 
+/** The log of a trainer's run. A loop adds to it; only the trainer knows how the run ends. */
+class LoopLog extends RunLog {
+  override end(): void {
+    noticeOnce('getRunLog().end() has no effect: the trainer records how the run ended');
+  }
+  override [Symbol.dispose](): void {} // `using log = getRunLog()`: the next call returns the same log
+  finish(status: RunStatus, error?: string): void {
+    super.end(status, error);
+  }
+}
+
 export class Watch {
   /** Worker 0's log. It is opened at the first report, so that a run without reports leaves no folder. */
-  readonly log: RunLog | undefined;
+  readonly log: LoopLog | undefined;
   readonly #folder: string | null;
   readonly #profiler: StepProfiler | undefined;
   /** Reports before this attempt. */
@@ -18,7 +30,7 @@ export class Watch {
 
   constructor({ storage, log = true, profile }: WorkerSpec, rank: number) {
     this.#folder = storage;
-    this.log = rank === 0 && storage !== null && log ? new RunLog() : undefined;
+    this.log = rank === 0 && storage !== null && log ? new LoopLog() : undefined;
     this.#kept = this.log ? historyOf(storage!) : [];
     this.#profiler = profile && new StepProfiler(profile.dir, { steps: profile.steps, rank });
   }
@@ -28,9 +40,9 @@ export class Watch {
     try {
       await this.#profiler?.begin(1);
       await loop();
-      this.log?.end('finished');
+      this.log?.finish('finished');
     } catch (e) {
-      this.log?.end('failed', messageOf(e));
+      this.log?.finish('failed', messageOf(e));
       throw e;
     } finally {
       await this.#profiler?.[Symbol.asyncDispose]();

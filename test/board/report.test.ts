@@ -110,6 +110,7 @@ test('a log of a loop: steps, compiles with why, samples, marks, the end', async
   log.sample({ title: 'before', prompt: 'a', text: 'b' });
   log.mark({ metric: 'accuracy', label: 'peer', value: 0.9 });
   log.end('failed', 'why');
+  log.end('finished');
   log.step(10, 1); // after the end: nothing
   const data = await read(folder);
   expect(data.info).toMatchObject({ title: 'mine', status: 'failed', error: 'why', steps: 3 });

@@ -185,6 +185,29 @@ test('tsxla board shows a run while it runs, when it begins again, and how it en
   expect(fs.existsSync(path.join(storagePath, 'quiet'))).toBe(false);
 });
 
+test('a loop cannot end the log of its run: it says what the trainer saw', async () => {
+  const storagePath = folders.newFolder();
+  const loop = async () => {
+    for (let step = 1; step <= 3; step++) {
+      await train.report({ loss: step });
+      using log = train.getRunLog()!;
+      log.mark({ metric: 'loss', label: `mark ${step}`, value: step });
+      log.end('finished');
+      log.end('stopped');
+    }
+    throw new Error('too late');
+  };
+  await expect(runLoop(loop, { storagePath })).rejects.toThrow('too late');
+  const text = fs.readFileSync(path.join(storagePath, 'run/events.jsonl'), 'utf8');
+  const events = text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { kind: string; status?: string });
+  const ofKind = (kind: string) => events.filter((event) => event.kind === kind);
+  expect([ofKind('metrics').length, ofKind('mark').length]).toEqual([3, 3]);
+  expect(ofKind('end').map(({ status }) => status)).toEqual(['failed']);
+});
+
 test('tsxla board keeps step 0 of a run that begins again behind it', async () => {
   const storagePath = folders.newFolder();
   const loop = async () => {
@@ -206,7 +229,7 @@ test('tsxla board keeps step 0 of a run that begins again behind it', async () =
   expect(run.data.series.get('loss')).toEqual({ x: [0, 1, 2], y: [0.5, 1.5, 2.5] });
 });
 
-test('a run of more reports than a call takes arguments goes on', async () => {
+test('a run of more reports than a call takes arguments continues', async () => {
   const storagePath = folders.newFolder();
   const last = 200_000;
   const some = async () => {
@@ -326,14 +349,14 @@ test('links in a folder are followed, and a checkpoint of a run can be reported 
     expect(fs.readFileSync(path.join(again.checkpoint.path, name), 'utf8')).toBe('one');
 });
 
-test('reports that nobody waited for are kept, one after the other', async () => {
+test('reports that were not awaited are kept, in order', async () => {
   const result = await runLoop(async () => {
     for (let step = 1; step <= 3; step++) void train.report({ step }, { checkpoint: await save({ step }) });
   });
   expect(result.checkpoints.map((c) => c.metrics.step)).toEqual([1, 2, 3]);
 });
 
-test('checkpoints that were removed by hand are not missed: the run goes on from the last that is there', async () => {
+test('removed checkpoints are no error: the run continues from the last one left', async () => {
   const storagePath = folders.newFolder();
   const remove = (n: number) => fs.rmSync(path.join(storagePath, `run/checkpoint-00000${n}`), { recursive: true });
   const from: number[] = [];
@@ -359,7 +382,7 @@ test('checkpoints that were removed by hand are not missed: the run goes on from
 test.each<[string, (text: string) => string | undefined, number[]]>([
   ['cut within a line', (text) => text.slice(0, text.indexOf('2')), [1, 4]],
   ['gone', () => undefined, [4]],
-])('a history that is %s: the run goes on, with what can be read', async (_, cut, steps) => {
+])('a history that is %s: the run continues with what can be read', async (_, cut, steps) => {
   const storagePath = folders.newFolder();
   await runLoop(
     async () => {
@@ -492,11 +515,11 @@ test('after a restart each worker draws as it would have: from its own seed', as
   });
 });
 
-test.each(['xla', 'engine'])('averageMetrics: the mean over workers, whoever sums gradients: %s', async (reduce) => {
+test.each(['xla', 'engine'])('averageMetrics: the mean over workers, with gradients reduced by: %s', async (reduce) => {
   const other = Float64Array.of(3, 2 ** 40 + 2);
   let names: ArrayLike<number> | undefined;
   const link = {
-    /** The other worker has the same names, unless told. */
+    /** The names of the other worker. Default: the same. */
     async reduce(_: string, data: Float32Array) {
       const own = data.subarray(0, data.length / 2);
       const theirs = new Uint8Array(other.buffer).subarray(0, own.length - 8);
