@@ -29,6 +29,8 @@ describe('the device', () => {
     expect(xm.xlaDevice()).toMatchObject({ type: 'xla', index: 0, hardware: 'CPU' });
     vi.stubEnv('PJRT_DEVICE', 'TPU');
     expect(xm.xlaDevice().hardware).toBe('TPU');
+    vi.stubEnv('PJRT_DEVICE', 'MPS');
+    expect(xm.xlaDevice().hardware satisfies 'CPU' | 'CUDA' | 'TPU' | 'MPS').toBe('MPS');
     expect(() => xm.xlaDevice(1)).toThrow('xlaDevice: there is no xla:1: a process computes on one device, xla:0');
   });
 

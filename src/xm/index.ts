@@ -24,7 +24,7 @@ export interface XlaDevice {
   readonly type: 'xla';
   readonly index: 0;
   /** The type of hardware: PJRT_DEVICE if set, else detected on this machine. */
-  readonly hardware: 'CPU' | 'CUDA' | 'TPU';
+  readonly hardware: 'CPU' | 'CUDA' | 'TPU' | 'MPS';
   toString(): string;
 }
 
@@ -61,7 +61,10 @@ export async function getMemoryInfo(device: XlaDevice | string = xlaDevice()): P
 // ---- steps
 
 export interface OptimizerStepOptions {
-  /** Also computes pending operations and ends the step, like markStep. Needed in loops without step, compile or a device loader. */
+  /**
+   * Waits until the changes are computed, with all other pending operations, as markStep does. Not needed for speed: the
+   * optimizer's step() ends the step and queues its computation itself.
+   */
   readonly barrier?: boolean;
 }
 
