@@ -102,7 +102,7 @@ export async function lockRepo(repo: Repo, part: string, signal?: AbortSignal) {
 }
 
 const TRIES = 5; // without a byte gained
-const pause = (tries: number): Promise<void> => sleep(50 * 2 ** tries); // milliseconds
+const LONGEST_PAUSE = 300; // seconds: the hub counts requests over five minutes
 /** Whether the token may be sent there. A mirror may name the hub itself. */
 function isOfHub(url: string): boolean {
   const { origin, hostname, protocol } = new URL(url);
@@ -115,6 +115,8 @@ export class Fetch {
   readonly #signal: AbortSignal | undefined;
   /** The hub's own word for what was wrong with the last request. */
   #code: string | null = null;
+  /** Seconds to wait, as the last answer asked. */
+  #retryAfter: number | undefined;
   #hasToken = false;
 
   constructor(
@@ -124,6 +126,13 @@ export class Fetch {
   ) {
     const signals = [lost, options.signal].filter((s) => s !== undefined);
     this.#signal = signals.length ? AbortSignal.any(signals) : undefined;
+  }
+
+  /** Waits before another try: as long as a hub that limits requests asks for (Retry-After), else twice as long each time. */
+  async #pause(tries: number, e: unknown): Promise<void> {
+    const seconds = statusOf(e) === 429 ? (this.#retryAfter ?? 0.5 * 2 ** tries) : 0.05 * 2 ** tries;
+    const options = this.#signal && { signal: this.#signal };
+    await sleep(1000 * Math.min(seconds, LONGEST_PAUSE), undefined, options).catch(() => {}); // stopped: the next try says so
   }
 
   /** What every call of the client takes. */
@@ -139,11 +148,13 @@ export class Fetch {
     const signal = this.#signal ?? null;
     const asked: typeof fetch = async (url, init) => {
       this.#code = null;
+      this.#retryAfter = undefined;
       const headers = new Headers(init?.headers);
       // A page of a list may name another host for the next one.
       if (headers.get('authorization') === `Bearer ${token}` && !isOfHub(String(url))) headers.delete('authorization');
       const response = await fetch(url, { ...init, headers, signal });
       if (!response.ok) this.#code = response.headers.get('x-error-code');
+      if (response.status === 429) this.#retryAfter = secondsOf(response.headers.get('retry-after'));
       return response;
     };
     return { hubUrl: endpoint(), fetch: asked, ...(token && { accessToken: token }) };
@@ -172,7 +183,7 @@ export class Fetch {
       } catch (e) {
         const isBusy = statusOf(e) === 429 || statusOf(e)! >= 500;
         if (!isBusy || this.#signal?.aborted || tries >= TRIES) throw this.failed(e);
-        await pause(tries);
+        await this.#pause(tries, e);
       }
   }
 
@@ -243,7 +254,7 @@ export class Fetch {
           if (done > before) tries = 0;
           const kept = `${file.path}: ${done} of ${total} bytes are kept, and the next attempt resumes from there`;
           if (this.#signal?.aborted || refused(e) || tries + 1 >= TRIES) throw this.failed(e, kept);
-          await pause(tries + 1);
+          await this.#pause(tries + 1, e);
         }
       }
       await out.sync();
@@ -287,6 +298,8 @@ export class Fetch {
       return `${endpoint()} does not accept the token: set HF_TOKEN to one that is valid, or unset it`;
     if (status === 401)
       return `${endpoint()} has no such ${type}, or it is private or gated: check its name, accept its terms at ${page}, and set HF_TOKEN`;
+    if (status === 429)
+      return `${endpoint()} limits requests (HTTP 429), also after ${TRIES} tries: try again in a few minutes${this.#hasToken ? '' : '. With HF_TOKEN the limit is higher'}`;
     if (status === 404)
       return `${endpoint()} has no such ${type}${isMissing ? '' : ' or revision'}, or it is private: check its name, and set HF_TOKEN to a token that may read it`;
     return undefined;
@@ -297,6 +310,12 @@ export class Fetch {
 const isInside = (file: string): boolean =>
   !file.includes('\\') && file.split('/').every((part) => part && part !== '.' && part !== '..');
 const statusOf = (e: unknown): number | undefined => (e as { statusCode?: number } | undefined)?.statusCode;
+/** Seconds of a Retry-After header: a number, or a date. */
+function secondsOf(header: string | null): number | undefined {
+  const seconds = header?.trim() ? Number(header) : Number.NaN;
+  const left = Number.isNaN(seconds) ? (Date.parse(header ?? '') - Date.now()) / 1000 : seconds;
+  return Number.isFinite(left) ? Math.max(0, left) : undefined;
+}
 /** The hub said no, and will again. */
 const refused = (e: unknown): boolean => {
   const status = statusOf(e) ?? 0;

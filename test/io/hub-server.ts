@@ -40,8 +40,11 @@ export class TestHub {
   page = 1000;
   /** Where the next page of a tree is, in place of here. */
   elsewhere: string | undefined;
-  /** So many trees are refused with 503. */
+  /** Number of trees and files that are refused with `busyStatus`. */
   busy = 0;
+  busyStatus = 503;
+  /** The Retry-After header of these. */
+  retryAfter: string | undefined;
   /** As a proxy that answers a range with the whole file. */
   ignoresRanges = false;
   readonly #server = http.createServer((request, response) => this.#answer(request, response));
@@ -57,8 +60,8 @@ export class TestHub {
     this.#server.close();
   }
   reset(): void {
-    Object.assign(this, { asked: [], served: 0, lie: false, status: 200, page: 1000, busy: 0 });
-    Object.assign(this, { elsewhere: undefined, ignoresRanges: false });
+    Object.assign(this, { asked: [], served: 0, lie: false, status: 200, page: 1000, busy: 0, busyStatus: 503 });
+    Object.assign(this, { retryAfter: undefined, elsewhere: undefined, ignoresRanges: false });
     Object.assign(this, { cutAfter: Number.POSITIVE_INFINITY, cuts: Number.POSITIVE_INFINITY });
   }
 
@@ -98,7 +101,8 @@ export class TestHub {
       const about = { _id: '1', id, sha: commit, private: isPrivate, gated: repo.access === 'gated' && 'auto' };
       return json({ ...about, author: id.split('/')[0], downloads: 0, likes: 0, tags: [], siblings: [] });
     }
-    if (parts['what'] === 'tree' && this.busy-- > 0) return json({ error: 'busy' }, 503);
+    if ((parts['what'] === 'tree' || parts['file']) && this.busy-- > 0)
+      return json({ error: 'busy' }, this.busyStatus, { ...(this.retryAfter && { 'retry-after': this.retryAfter }) });
     if (parts['what'] === 'tree') return this.#tree(files, path, url, json);
     if (parts['what'] === 'paths-info') return this.#paths(files, request, json);
     if (!mayRead) return no(given ? 403 : 401, 'GatedRepo', `Access to ${key} is restricted.`);

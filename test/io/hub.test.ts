@@ -86,7 +86,7 @@ test('a connection that breaks is taken up where it broke', async () => {
   expect(hub.served).toBe([...files].reduce((n, [f, b]) => n + (/^R|^\./.test(f) ? 0 : b.length), 0)); // each byte once
 });
 
-test('what was fetched before a stop is kept, and the next run goes on from there', async () => {
+test('what was fetched before a stop is kept, and the next run resumes from there', async () => {
   const stop = new AbortController();
   const seen: number[] = [];
   const onProgress = ({ file, done, total }: { file: string; done: number; total: number }) => {
@@ -159,6 +159,21 @@ test('a hub that says no, or is not there', async () => {
   vi.stubEnv('HF_ENDPOINT', 'http://127.0.0.1:9');
   await expect(resolveModel(NAME)).rejects.toThrow(/cannot fetch tiny\/model: fetch failed .*: check the network/);
   vi.stubEnv('HF_ENDPOINT', hub.address);
+});
+
+test('a hub that limits requests (429) is asked again, with a Retry-After header or without', async () => {
+  Object.assign(hub, { busy: 1, busyStatus: 429 });
+  await expectModel(await resolveModel(NAME));
+  vi.stubEnv('HF_HOME', path.join(dir, `home${run++}`));
+  for (const retryAfter of ['0', new Date(0).toUTCString()]) {
+    Object.assign(hub, { busy: 4, busyStatus: 429, retryAfter }); // the fifth try is answered
+    await expectModel(await resolveModel(NAME));
+    vi.stubEnv('HF_HOME', path.join(dir, `home${run++}`));
+  }
+  hub.busy = Number.POSITIVE_INFINITY;
+  await expect(resolveModel(NAME)).rejects.toThrow(
+    /cannot fetch tiny\/model: http:\S+ limits requests \(HTTP 429\), also after 5 tries: try again in a few minutes\. With HF_TOKEN/,
+  );
 });
 
 test('a folder is used as it is; what is neither folder nor name says so', async () => {
