@@ -6,6 +6,7 @@ import type { DType } from '../base/dtype.js';
 import { Interner } from '../base/intern.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
+import { full, zerosLike } from '../ops/prim/constant.js';
 import { convert, reshape } from '../ops/prim/move.js';
 import { type Block, iota, programId, type Ref, when, where } from './block.js';
 import { callKernel, type KernelDefinition } from './kernel.js';
@@ -405,11 +406,15 @@ function run({ name, most, make }: Form, of: Flash, segments: Segments | undefin
 
 const column = (x: Expr): Expr => reshape(convert(x, 'i32'), [...x.shape, 1]);
 const row = (x: Expr): Expr => reshape(convert(x, 'i32'), [x.shape[0]!, 1, x.shape[1]!]);
+const isEmpty = (...xs: readonly Expr[]): boolean => xs.some((x) => x.aval.size === 0);
 /** The output [B, H, T, e], and the statistic [B, H, T]: the logarithm of each softmax's sum, which the gradient uses. */
 export function flashForward({ q, k, v, segments }: FlashOperands, of: Flash): [output: Expr, statistic: Expr] {
+  const rows = q.shape.slice(0, 3);
+  // Without keys every query gets zeros; all other empty operands make the output empty.
+  if (isEmpty(q, k, v)) return [full([...rows, v.shape[3]!], 0, q.dtype), full(rows, 0, 'f32')];
   const ids = segments ? [column(segments.queries), row(segments.keys)] : [];
   const [output, statistic] = run(FORWARD, of, segments, [q, k, v, ...ids]) as [Expr, Expr];
-  return [output, reshape(statistic, q.shape.slice(0, 3))];
+  return [output, reshape(statistic, rows)];
 }
 
 /** The gradients of query, key and value. */
@@ -418,6 +423,7 @@ export function flashBackward(
   { output, statistic, g }: { readonly output: Expr; readonly statistic: Expr; readonly g: Expr },
   of: Flash,
 ): [dq: Expr, dk: Expr, dv: Expr] {
+  if (isEmpty(q, k, v)) return [zerosLike(q), zerosLike(k), zerosLike(v)];
   const [batch, heads, queries] = q.shape as [number, number, number];
   const rows = reshape(statistic, [batch, heads, 1, queries]);
   const [ofQuery, ofKey] = segments

@@ -4,11 +4,12 @@ import { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import type { Emitter, Ssa } from '../ir/op.js';
 import { placeOf } from '../ir/source.js';
+import { full } from '../ops/prim/constant.js';
 import { defineMulti } from '../ops/prim/define.js';
 import { TextEmitter } from '../stablehlo/emitter.js';
 import type { Ref } from './block.js';
 import { lowerToMosaic } from './mosaic.js';
-import { type KernelOptions, type KernelProgram, traceKernel } from './program.js';
+import { emptyResults, type KernelOptions, type KernelProgram, traceKernel } from './program.js';
 import { lowerChecked, lowerToStablehlo, type Site } from './stablehlo.js';
 import { usesTriton } from './switches.js';
 import { lowerToTriton } from './triton.js';
@@ -78,9 +79,12 @@ function programOf(definition: KernelDefinition, xs: readonly Expr[]): KernelPro
   return program;
 }
 
+const emptyOf = ({ options }: KernelDefinition, xs: readonly Expr[]): Expr[] | undefined =>
+  emptyResults(options(xs.map((x) => x.aval)))?.map((t) => full(t.shape, 0, t.dtype));
+
 /** The results of a kernel for these operands. */
 export const callKernel = (definition: KernelDefinition, xs: readonly Expr[]): Expr[] =>
-  kernelOp(xs, attrsOf(programOf(definition, xs)));
+  emptyOf(definition, xs) ?? kernelOp(xs, attrsOf(programOf(definition, xs)));
 
 /** What a check of a kernel looks at, in the order of its numbers. */
 function sitesOf(kernel: KernelProgram): readonly Site[] {
@@ -101,6 +105,8 @@ export interface Checked {
 }
 /** The results of a kernel run with every access checked. */
 export function callChecked(definition: KernelDefinition, xs: readonly Expr[]): Checked {
+  const empty = emptyOf(definition, xs);
+  if (empty) return { outs: empty, found: full([], 0, 'i32'), problem: () => '' };
   const kernel = programOf(definition, xs);
   const all = checkedOp(xs, { kernel });
   return {

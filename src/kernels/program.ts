@@ -147,9 +147,20 @@ function describe(k: KernelProgram): string {
 
 // ---- tracing
 
+const ofEmpty = (x: Aval): string =>
+  `${x} is empty and the result is not: no program would write it. Compute this case without the kernel`;
+
 const whole = (t: ArrayType): BlockSpec => ({ shape: t.shape, index: () => t.shape.map(() => 0) });
 const MOST_DIMS = 4;
 const OPTIONS: readonly (keyof KernelOptions)[] = ['grid', 'in', 'out', 'scratch', 'sequential', 'warps', 'stages'];
+
+const outsOf = ({ out }: KernelOptions): readonly OutSpec[] => (Array.isArray(out) ? out : [out as OutSpec]);
+/** The types of results that have no elements: nothing has to be run or traced for them. Undefined if some have. */
+export function emptyResults(options: KernelOptions | null | undefined): readonly Aval[] | undefined {
+  const types = options ? outsOf(options).map((o) => o?.of) : [];
+  const areEmpty = types.length > 0 && types.every((t) => t?.dtype && Array.isArray(t.shape) && t.shape.includes(0));
+  return areEmpty ? types.map((t) => Aval.of(t.dtype, t.shape)) : undefined;
+}
 
 /** Calls a kernel's function once, on references to its blocks. */
 export function traceKernel(
@@ -165,15 +176,19 @@ export function traceKernel(
     );
   const { grid, sequential = [], scratch = [] } = options;
   checkOptions(where, OPTIONS, options);
-  if (!Array.isArray(grid) || grid.length > MOST_DIMS || grid.some((n) => !Number.isInteger(n) || n < 1))
-    throw new ArgumentError(`${where}: grid is [${grid}]: takes up to ${MOST_DIMS} whole numbers from 1 on`);
+  if (!Array.isArray(grid) || grid.length > MOST_DIMS || grid.some((n) => !Number.isInteger(n) || n < 1)) {
+    const empty = operands.find((x) => x.size === 0);
+    throw new ArgumentError(
+      `${where}: grid is [${grid}]: takes up to ${MOST_DIMS} whole numbers from 1 on${empty ? `. ${ofEmpty(empty)}` : ''}`,
+    );
+  }
   const order = range(grid.length).map((d) => sequential.includes(d) || sequential.includes(d - grid.length));
   if (order.includes(true) && !order.slice(order.indexOf(true)).every(Boolean))
     throw new ArgumentError(`${where}: sequential [${sequential}]: must be the last dimensions of the grid`);
   const ins = options.in ?? [];
   if (ins.length > operands.length)
     throw new ArgumentError(`${where}: ${ins.length} blocks (in) for ${operands.length} operands`);
-  const outs: readonly OutSpec[] = Array.isArray(options.out) ? options.out : [options.out as OutSpec];
+  const outs = outsOf(options);
   const shapeless = outs.findIndex((o) => !o?.of?.dtype || !Array.isArray(o.of.shape));
   if (shapeless >= 0 || !outs.length)
     throw new ArgumentError(
@@ -182,6 +197,7 @@ export function traceKernel(
   const place = (role: 'input' | 'output', array: Aval, given: Partial<BlockSpec> | null, i: number): Placed => {
     const spec = { ...whole(array), ...given } as BlockSpec;
     const what = `${where}: ${role} ${i}`;
+    if (array.size === 0) throw new ShapeError(`${what}: ${ofEmpty(array)}`);
     if (spec.shape.length !== array.rank || spec.shape.some((n) => n !== null && (!Number.isInteger(n) || n < 1)))
       throw new ShapeError(
         `${what}: a block of shape [${spec.shape}] of ${array}: takes a size, or null, for each dimension`,

@@ -114,7 +114,7 @@ const FLASH_OPTIONS: readonly (keyof FlashOptions)[] = [
 
 /**
  * softmax(query keyT * scale) value without a matrix of scores, by kernels for TPUs that run as StableHLO elsewhere: query
- * [B, H, T, d], key [B, G, S, d], value [B, G, S, e], where G divides H. A query that sees no key gets zeros.
+ * [B, H, T, d], key [B, G, S, d], value [B, G, S, e], where G divides H. A query that sees no key gets zeros. No operand needs an element.
  */
 export const flashAttention = entry((query: Tensor, key: Tensor, value: Tensor, options: FlashOptions = {}): Tensor => {
   checkOptions(FLASH, FLASH_OPTIONS, options);
@@ -155,7 +155,7 @@ function checkFlash(
     fail(`${G} heads of the key must divide the ${H} of the query, and be those of the value`);
   if (d !== other) fail(`sizes of the last dim of query and key, ${d} and ${other}, differ`);
   if (v.shape[2] !== S) fail(`there are ${S} keys and ${v.shape[2]} values`);
-  if (q.numel() * k.numel() * v.numel() === 0) fail('nothing may be empty');
+  if (d === 0) fail('the last dim of query and key is 0: there is nothing to compare by');
   if (window !== undefined && !(isCausal && Number.isInteger(window) && window > 0))
     throw new ArgumentError(`${FLASH}: window is ${window}: takes a whole number from 1, together with isCausal: true`);
   if (softcap !== undefined && !(softcap > 0))

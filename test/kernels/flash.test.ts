@@ -134,7 +134,25 @@ test('under vmap, and in a compiled step', async () => {
   await near(await tx.compile(f)(x.reshape([3, 2, 20, 8])));
 });
 
+test.each([
+  ['no keys', [2, 4, 5, 8], [2, 2, 0, 8], [2, 2, 0, 3]],
+  ['no queries', [2, 4, 0, 8], [2, 2, 5, 8], [2, 2, 5, 3]],
+  ['no examples', [0, 4, 5, 8], [0, 2, 5, 8], [0, 2, 5, 3]],
+  ['values of size 0', [2, 4, 5, 8], [2, 2, 5, 8], [2, 2, 5, 0]],
+])('%s: zeros, with gradients', async (_, ...shapes) => {
+  const [q, k, v] = shapes.map((shape) => tx.ones(shape, { requiresGrad: true })) as [tx.Tensor, tx.Tensor, tx.Tensor];
+  const result = flashAttention(q, k, v);
+  const want = tx.scaledDotProductAttention(q.detach(), k.detach(), v.detach(), { enableGqa: true });
+  expect(result.shape).toEqual(want.shape);
+  expect(await result.tolist()).toEqual(await want.tolist());
+  result.sum().backward();
+  for (const x of [q, k, v]) expect(await x.grad!.equal(tx.zeros(x.shape)).item()).toBeTruthy();
+});
+
 test('mistakes are named', () => {
+  expect(() => flashAttention(tx.ones([1, 1, 2, 0]), tx.ones([1, 1, 2, 0]), tx.ones([1, 1, 2, 2]))).toThrow(
+    'flashAttention: the last dim of query and key is 0',
+  );
   const q = tx.ones([1, 4, 8, 8]);
   expect(() => flashAttention(q, tx.ones([1, 3, 8, 8]), tx.ones([1, 3, 8, 8]))).toThrow(
     /flashAttention: 3 heads of the key must divide the 4 of the query/,

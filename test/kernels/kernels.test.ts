@@ -538,6 +538,24 @@ describe('mistakes', () => {
   test('outside of a kernel', () => {
     expect(() => programId(0)).toThrow('programId: works inside the function of a kernel only');
   });
+  test('empty operands: an empty result, or an error that says what to do', async () => {
+    const rows = (x: { shape: readonly number[] }) => block([8, x.shape[1]!], (i) => [i, 0]);
+    const negated = tx.kernel(
+      (a, y) => y.store(a.load().neg()),
+      (a) => ({ grid: [Math.ceil(a.shape[0]! / 8)], in: [rows(a)], out: { of: a, ...rows(a) } }),
+    );
+    expect((await negated(tx.zeros([0, 3])).tolist()) as number[]).toEqual([]);
+    expect((await negated.check(tx.zeros([3, 0]))).shape).toEqual([3, 0]);
+    expect(
+      await tx
+        .compile((a: tx.Tensor) => negated(a))(tx.zeros([0, 3]))
+        .then((y) => y.shape),
+    ).toEqual([0, 3]);
+    const sum = tx.kernel((a, y) => y.store(a.load().sum(0)), { grid: [1], out: { of: { dtype: 'f32', shape: [3] } } });
+    expect(() => sum(tx.zeros([0, 3]))).toThrow(
+      'input 0: f32[0, 3] is empty and the result is not: no program would write it. Compute this case without the kernel',
+    );
+  });
   test('options', () => {
     const make = (options: object) => () => tx.kernel((_, y) => y.store(0), { grid: [1], out, ...options } as never)(x);
     expect(make({ grid: [0] })).toThrow('grid is [0]: takes up to 4 whole numbers from 1 on');
