@@ -53,6 +53,7 @@ const CUTS: readonly (readonly [RegExp, string])[] = [
   [/ --tpu(?= --batch-size| --mesh)/, ''],
   [/runs\/a runs\/b/, 'runs/recovery_lora'],
   [/--eval-steps 200/, '--eval-steps 1'],
+  [/--workers 2$/, '--workers 2 --max-steps 2'],
   [/--profile-steps 10:15/, '--profile-steps 1:3 --max-steps 4'],
 ];
 
