@@ -2,7 +2,7 @@
 
     python jax_dispatch.py [--plugin PATH.so] [--option NAME=VALUE ...]
 
-Reads lines "STATE CALLS" and answers each with the milliseconds of so many calls, until they return, as a list of JSON.
+Reads lines "STATE CALLS" and answers each with the milliseconds of CALLS calls, until they return, as a list of JSON.
 The program is the one of makeCase in dispatch.ts: it changes STATE arrays of f32[8], which are donated, and returns a sum.
 """
 import argparse

@@ -10,7 +10,7 @@ const { values } = parseArgs({
 const [rounds, steps] = [Number(values.rounds), Number(values.steps)];
 const median = (xs: readonly number[]): number => xs.toSorted((a, b) => a - b)[xs.length >> 1]!;
 
-/** A network of so many parameters, and a step of it, plain and compiled. */
+/** A network with this number of parameters, and a step of it, plain and compiled. */
 function makeCase(parameters: number) {
   const x = tx.randn([32, 32]);
   const make = () => {

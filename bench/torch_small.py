@@ -2,7 +2,7 @@
 
     python torch_small.py
 
-Reads lines "ACT|UPDATE CALLS" and answers each with the milliseconds of so many calls as a list of JSON.
+Reads lines "ACT|UPDATE CALLS" and answers each with the milliseconds of CALLS calls as a list of JSON.
 """
 import json
 import sys

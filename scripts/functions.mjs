@@ -1,7 +1,7 @@
 // Writes two files from the types of the operations, on every build (not in git):
 // - src/tensor/functions.ts, the operations as named exports: tx.add, tx.sum, ... (A module's names must be written down.)
 // - src/tensor/signatures.ts, what the public functions take, for the check of arguments at run time: what TypeScript
-//   refuses, JavaScript is refused too, and nobody has to write it twice.
+//   refuses, JavaScript is refused too, without writing it twice.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { API, ElementFlags, SignatureKind, SymbolFlags, TypeFlags } from 'typescript-7/unstable/sync';

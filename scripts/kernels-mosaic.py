@@ -189,7 +189,7 @@ def unseen(x, o):
   o[...] = x[...] * (pl.program_id(0) + 1).astype(F32)
 
 
-# ---- one whole attention, forward and backward: causal, two heads to a key, keys that are no whole number of blocks
+# ---- one whole attention, forward and backward: causal, two heads to a key, a last block of keys that is not full
 
 H, G, T, S, D, B = 4, 2, 512, 400, 128, 256
 NQ, NK = T // B, -(-S // B)

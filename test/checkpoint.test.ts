@@ -198,7 +198,7 @@ test('a manifest or an index that says something else, with right checksums, is 
   expect((await manager.load({ model }, { rng: false }))?.step).toBe(2);
 });
 
-test('saves that nobody waits for are written one after the other, and the last one is the newest', async () => {
+test('saves that are not awaited are written one after the other, and the last one is the newest', async () => {
   const manager = new CheckpointManager(folder(), { keep: 9 });
   const saves = [5, 4, 3, 2, 1].map((step) => manager.save(step, { step }));
   await manager.done();
@@ -365,7 +365,7 @@ test('SIGTERM saves; a resumed run ends as one that was never stopped', async ()
   expect(again.stdout.split('hash')[1]).toBe(stdout.split('hash')[1]);
 });
 
-test('a run that goes back to an earlier step goes on from there, whatever was saved before', async () => {
+test('a run that goes back to an earlier step continues from there, whatever was saved before', async () => {
   const manager = new CheckpointManager(folder(), { keep: 3, background: false });
   for (const step of [100, 200, 300]) await manager.save(step, { run: 1 });
   await manager.load({}, { step: 100 });

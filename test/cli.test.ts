@@ -185,7 +185,7 @@ describe('bad command lines end in one sentence', () => {
   });
 });
 
-test('output that nobody reads is no error', () => {
+test('output that is not read is no error', () => {
   const main = path.join(import.meta.dirname, '../dist/cli/main.js');
   const { status, stderr } = spawnSync('bash', ['-o', 'pipefail', '-c', `node ${main} plugins | head -1`], {
     encoding: 'utf8',

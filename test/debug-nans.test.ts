@@ -326,7 +326,7 @@ describe('loops, branches and gradients', () => {
     expect(details).toMatchObject({ op: 'log', ...place('branched'), iterations: [{ iteration: 2, length: 5 }] });
   });
 
-  test('an iteration of a loop whose length nobody knows', async () => {
+  test('an iteration of a loop of unknown length', async () => {
     const start = { i: tx.zeros([], { dtype: 'i32' }), y: tx.tensor([3.5, 9]) };
     const { message, details } = await found(() =>
       tx.step(() =>
@@ -488,7 +488,7 @@ describe('nothing is lost', () => {
     expect(await model.weight.tolist()).not.toEqual(before);
   });
 
-  test('the plain loop with clipped gradients goes on after errors', async () => {
+  test('the plain loop with clipped gradients continues after errors', async () => {
     const model = new nn.Linear(2, 1);
     const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
     const turn = async (x: tx.Tensor) => {

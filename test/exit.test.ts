@@ -37,7 +37,7 @@ test.each([
   expect(ended, ended.stderr).toMatchObject({ status, signal: null });
 });
 
-test('a result that nobody waits for keeps the process alive until it is there', () => {
+test('a result that is not awaited keeps the process alive until it is there', () => {
   expect(run('slow.execute([a]).done.then(() => console.log("done"));').stdout).toBe('done\n');
 });
 

@@ -20,7 +20,7 @@ test('an error, of its own class', async () => {
   await expect(refused).rejects.toThrow(CompileError);
   await expect(refused).rejects.toMatchObject({ message: '-:4:27: expected something', code: 'INVALID_ARGUMENT' });
 });
-test('an abort: an error with its last lines, and this process goes on', async () => {
+test('an abort: an error with its last lines, and this process continues', async () => {
   const crashed = call('abort');
   await expect(crashed).rejects.toThrow(PluginCrashError);
   await expect(crashed).rejects.toThrow(
@@ -49,7 +49,7 @@ test('when the parent is killed, the child goes too', async () => {
   const isGone = () => {
     try {
       process.kill(child, 0);
-      return /\) Z /.test(fs.readFileSync(`/proc/${child}/stat`, 'utf8')); // dead, but nobody has asked how it ended
+      return /\) Z /.test(fs.readFileSync(`/proc/${child}/stat`, 'utf8')); // dead, but not yet waited for
     } catch {
       return true;
     }

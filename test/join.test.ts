@@ -81,7 +81,7 @@ test('gradients pass', async () => {
   expect(await parts[99]!.grad!.tolist()).toEqual([199]);
 });
 
-test('a tensor that is gone among them is told of', async () => {
+test('a deleted tensor among them is reported', async () => {
   const parts = indices.slice(0, 100).map((i) => tx.tensor([i]));
   await tx.sync(parts[3]!.add(0));
   await parts[3]!.add(0).tolist();

@@ -310,7 +310,7 @@ describe('where plugins come from', () => {
     });
   });
 
-  test('a library that everybody can change is refused, whoever named it; one of a colleague is not', async () => {
+  test('a library that everybody can write to is refused, however it was named; one owned by another user is not', async () => {
     const library = path.join(folder(), 'plugin.so');
     fs.copyFileSync('/proc/self/exe', library);
     vi.stubEnv('TSXLA_PLUGIN_CPU', library);

@@ -1,4 +1,4 @@
-// What a terminal shows while something goes on: a line that stays below the messages.
+// What a terminal shows during long work: a line that stays below the messages.
 import { beforeEach, expect, test, vi } from 'vitest';
 import { timeLeft } from '../dist/base/format.js';
 import { notice, say, stand } from '../dist/base/log.js';

@@ -262,7 +262,7 @@ test('drawing again runs the same program: nothing is compiled, whatever the see
   expect(counts.executed - executed).toBe(3); // the generator's next state comes with the numbers
 });
 
-test('a draw in the body of a loop is another one in each pass, and the generator goes on after it', async () => {
+test('a draw in the body of a loop is another one in each pass, and the generator continues after it', async () => {
   const [, ys] = tx.scan((c: tx.Tensor, _x: null) => [c, tx.rand([2])] as const, tx.zeros([]), null, { length: 3 });
   const after = tx.rand([2]);
   const got = [...(await numbers(ys)), ...(await numbers(after))];
@@ -314,7 +314,7 @@ test('a draw in a while, and inside a loop in a loop', async () => {
   expect(got).toEqual([sum(all.slice(0, 3)), sum(all.slice(3))]);
 });
 
-test('a generator of its own goes on after a checkpoint, with the seed it began with', async () => {
+test('a generator of its own continues after a checkpoint, with its first seed', async () => {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tsxla-generator-'));
   try {
     const generator = new tx.Generator(7);

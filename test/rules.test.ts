@@ -477,7 +477,7 @@ describe('modes', () => {
         /^tsxla: rule shapes: f is compiled for 3 shapes .*\n {4}at .*:4\n {4}pad dim 0 to 4 or 8 and mask .*$/gm,
       ),
     ).toHaveLength(1);
-    // One event, one message: where the rule speaks, the compile itself is not told of as well.
+    // One event, one message: where the rule speaks, the compile itself is not reported as well.
     expect(unset.stderr).not.toContain('f is compiled again (3 programs now)');
     expect(unset.stderr).toContain('f is compiled again (4 programs now)');
     expect(off.stdout).toBe('off [] 0\n');

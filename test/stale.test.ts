@@ -73,7 +73,7 @@ describe('what is found', () => {
     expect(stale().map(({ what }) => what.split(':')[0])).toEqual(['branch', 'lookup']);
   });
 
-  test('a tensor that was made inside and kept: the program goes on', async () => {
+  test('a tensor that was made inside and kept: the program continues', async () => {
     let mask: tx.Tensor | undefined;
     const f = tx.compile(function masked(x: tx.Tensor) {
       mask ??= tx.ones([2]).mul(2);

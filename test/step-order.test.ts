@@ -27,7 +27,7 @@ describe('changes in place around steps', () => {
     ]);
   });
 
-  test('of what a step changes, between steps that nobody waits for', async () => {
+  test('of what a step changes, between steps that are not awaited', async () => {
     const w = f32(0);
     const all = [1, 2, 3].map(() => {
       const p = tx.step(() => void w.add_(1));

@@ -189,7 +189,7 @@ describe('step', () => {
     expect(since()).toEqual({ compiled: 1, executed: 1 });
   });
 
-  test('steps run in the order of their calls, though nobody waits', async () => {
+  test('steps run in the order of their calls, even if not awaited', async () => {
     const x = tx.ones([1]);
     await tx.sync(x);
     const all = [2, 3, 4].map((k) => tx.step(() => void x.mul_(k).add_(k)));
@@ -198,7 +198,7 @@ describe('step', () => {
     expect(await read).toBe(((1 * 2 + 2) * 3 + 3) * 4 + 4);
   });
 
-  test('what is changed between calls that nobody waits for is changed between them', async () => {
+  test('what is changed between calls that are not awaited is changed between them', async () => {
     const [x, lr] = [tx.zeros([1]), tx.tensor(1)];
     const f = tx.compile((y: tx.Tensor) => void x.add_(y.mul(lr)));
     const y = tx.ones([1]);
@@ -283,7 +283,7 @@ describe('donation', () => {
     expect(await copy.tolist()).toEqual([1n, 2n]);
   });
 
-  test('whoever sees the old value when a compiled function is called again keeps it', async () => {
+  test('a tensor that holds the old value when a compiled function is called again keeps it', async () => {
     const w = tx.tensor([1, 2], { dtype: 'f32', requiresGrad: true });
     const add = tx.compile(() => tx.noGrad(() => void w.add_(1)));
     await add();

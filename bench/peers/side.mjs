@@ -23,7 +23,7 @@ export function readModel(folder = process.argv[2]) {
 }
 
 /**
- * Says what it is, then reads lines {steps, seconds} and answers each with the losses and milliseconds of so many steps,
+ * Says what it is, then reads lines {steps, seconds} and answers each with the losses and milliseconds of that many steps,
  * or of fewer when the seconds are over, and with the processor seconds they took. `step` gives the loss as a number:
  * the step is done then.
  */

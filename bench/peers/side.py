@@ -22,7 +22,7 @@ def read_model(folder=sys.argv[1]):
 
 
 def take_turns(name, step):
-    """Says what it is, then reads lines {steps, seconds} and answers each with the losses and milliseconds of so many steps,
+    """Says what it is, then reads lines {steps, seconds} and answers each with the losses and milliseconds of that many steps,
     or of fewer when the seconds are over, and with the processor seconds they took. `step` gives the loss as a number: the
     step is done then."""
     print(json.dumps({"name": name}), flush=True)

@@ -2,7 +2,7 @@
 import { type Mutate, mutateBytes, oneOf, otherSize, readSize, writeSize } from './bytes.js';
 import type { Random } from './random.js';
 
-/** What follows an opcode: so many bytes, so many lines, or as many bytes as a length of so many bytes says. */
+/** What follows an opcode: a number of bytes, a number of lines, or a length of n bytes and that many bytes. */
 type Argument = { readonly bytes: number } | { readonly lines: number } | { readonly counted: number };
 const bytes = (n: number, codes: string): [string, Argument][] => [...codes].map((c) => [c, { bytes: n }]);
 const lines = (n: number, codes: string): [string, Argument][] => [...codes].map((c) => [c, { lines: n }]);

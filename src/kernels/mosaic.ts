@@ -56,7 +56,7 @@ class Lowering {
   readonly #numbers = new Map<Block, number | boolean>();
   readonly #refs = new Map<Ref, Value>();
   #ids: readonly Value[] = [];
-  /** Of arrays that are no whole number of blocks: how many elements of this program's block lie in the array. */
+  /** Of arrays whose last block is not full: how many elements of this program's block lie in the array. */
   readonly #inside = new Map<Ref, readonly (Value | undefined)[]>();
 
   constructor(readonly kernel: KernelProgram) {}

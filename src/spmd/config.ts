@@ -67,7 +67,7 @@ export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf', {
   if (open.length ? devices % product : devices !== product) {
     const factors = fixed.map((axis) => `${axis} ${sizes[axis]}`).join(' x ');
     const wanted = fixed.length > 1 ? `${factors} = ${product}` : factors;
-    const remains = open.length ? `: ${devices} / ${product} is no whole number` : '';
+    const remains = open.length ? `: ${devices} / ${product} is not an integer` : '';
     throw new ArgumentError(
       `${what}: ${wanted}, and ${thereAre(devices)}${remains}${isFixed ? '' : instead(product, devices)}`,
     );

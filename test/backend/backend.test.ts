@@ -344,7 +344,7 @@ test('a model and its optimizer are saved and loaded; what does not fit changes 
   expect((await readTorch(file)) instanceof Map).toBe(true); // the good one is still there
 });
 
-test('what is saved are the weights of the moment, though training goes on while they are written', async () => {
+test('the weights of the call are saved, even if training continues while they are written', async () => {
   const backend = new TPUBackend(new TPUConfig(plain));
   const model = new nn.Sequential(...Array.from({ length: 8 }, () => new nn.Linear(128, 128)));
   const set = (change: (p: tx.Tensor) => void) => tx.noGrad(() => model.parameters().forEach(change));

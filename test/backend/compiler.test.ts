@@ -117,7 +117,7 @@ test('dropout and batch norm follow train() and eval()', async () => {
   expect(await list(await compiled(x))).not.toEqual(await list(await compiled(x)));
 });
 
-test('the one that was not used for longest makes room, and is told of', async () => {
+test('the least recently used one makes room, and is reported', async () => {
   const lines: string[] = [];
   basicConfig({ level: 'info', format: 'json', write: (line) => lines.push(line) });
   const compiler = new XLACompiler(new TPUConfig({ cacheMaxSize: 2 }));

@@ -28,7 +28,7 @@ afterEach(async () => {
 
 const KiB = 1024;
 const GiB = 2 ** 30;
-/** One that may have so many bytes. */
+/** One with a limit in bytes. */
 const limitedTo = (bytes: number) =>
   new TPUMemoryManager(new TPUConfig({ version: 'v6e', v6eMemoryGb: bytes / GiB, memoryFraction: 1 }));
 
@@ -164,7 +164,7 @@ test('a tensor that was dropped no longer counts, computed or not', async () => 
   await drop(true);
   await collectGarbage();
   await drop(false);
-  for (let i = 0; i < 20; i++) await new Promise(setImmediate).then(() => drop(false)); // and nobody calls the collector
+  for (let i = 0; i < 20; i++) await new Promise(setImmediate).then(() => drop(false)); // without calling the collector
   await collectGarbage();
   expect(await manager.getMemoryStats()).toMatchObject({ activeTensors: 0, availableMemory: 100 * KiB });
 });
@@ -257,7 +257,7 @@ test('getMemoryStats tells what is there, what was at most, and what is left', a
 
 // ---- over time
 
-test('monitorMemory samples as configured, for whoever iterates', async () => {
+test('monitorMemory yields samples as configured', async () => {
   const manager = new TPUMemoryManager(
     new TPUConfig({ monitoringIntervalSeconds: 0.04, monitoringDurationSeconds: 0.19 }),
   );

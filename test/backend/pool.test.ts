@@ -15,7 +15,7 @@ basicConfig({ level: 'silent' });
 const manager = new TPUMemoryManager();
 afterEach(() => manager.clearMemoryPools());
 
-/** Where its value lies: the memory itself, whoever has the handle. */
+/** Where its value lies: the memory itself, not the handle. */
 const memoryOf = (t: Tensor): object => t.expr.record!.value!;
 const detailsOf = (id: string) => manager.getPoolStats(id).poolDetails[id]!;
 
@@ -130,7 +130,7 @@ test('an empty pool says how many are out and what to do', async () => {
   );
 });
 
-test('who waits is served in turn, and nobody gets in between', async () => {
+test('waiting callers are served in turn, ahead of later ones', async () => {
   const id = await manager.createMemoryPool(1, [2]);
   const first = manager.getTensorFromPool(id);
   const served: number[] = [];
@@ -187,7 +187,7 @@ test.each<[what: string, spoil: (t: Tensor) => unknown]>([
   expect(await next.tolist()).toEqual([0, 0, 0, 0]);
 });
 
-test('clearMemoryPools frees what is idle; what is out stays with whoever has it; who waits is told', async () => {
+test('clearMemoryPools frees idle buffers, keeps those in use, and rejects waiting callers', async () => {
   const [id, empty] = [await manager.createMemoryPool(3, [1024]), await manager.createMemoryPool(1, [2])];
   const [mine, lent] = [manager.getTensorFromPool(id), manager.getTensorFromPool(id)];
   manager.getTensorFromPool(empty);

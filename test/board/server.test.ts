@@ -76,7 +76,7 @@ test('a file that grows, half a line, and a run that comes later', async () => {
   expect(run().info.damaged).toBeUndefined();
 });
 
-test('a reader that was away goes on where it was; one of another server gets all', async () => {
+test('a reader that reconnects resumes where it was; one of another server gets all', async () => {
   const root = newFolder();
   const run = path.join(root, 'a');
   append(run, 'events.jsonl', start(), steps(1, [4, 3]));
@@ -95,7 +95,7 @@ test('a reader that was away goes on where it was; one of another server gets al
   expect(lossOf(stranger, 'a')).toEqual({ x: [1, 2, 3], y: [4, 3, 2] });
 });
 
-test('a run that goes on from an earlier step, and one that begins anew', async () => {
+test('a run that resumes from an earlier step, and one that starts over', async () => {
   const root = newFolder();
   const run = path.join(root, 'a');
   append(run, 'events.jsonl', start(), steps(1, [4, 3, 2, 1]), { kind: 'end', status: 'stopped' });

@@ -127,7 +127,7 @@ describe('on disk', () => {
     expect(counter('PersistentCacheHit')).toBe(6);
     for (const k of [1, 2]) await tx.atan(x).mul(k).sum().item(); // new ones
     expect([counter('PersistentCacheMiss'), entries()]).toEqual([2, kept]);
-    // They were pushed out of memory, and nobody kept them: compiled again.
+    // They were evicted and are no longer referenced: compiled again.
     await runAll(x);
     await startCounting();
     await tx.atan(x).mul(1).sum().item();

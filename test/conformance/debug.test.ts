@@ -1,4 +1,4 @@
-// PT_XLA_DEBUG: what is told of each compile and run, and why it happened.
+// PT_XLA_DEBUG: what is reported of each compile and run, and why it happened.
 import * as tx from 'tsxla';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { debugged } from './support.js';

@@ -135,7 +135,7 @@ describe('streamed', () => {
     expect(fs.existsSync(path.join(cache(), 'snapshots', SECOND, 'rows/train-00002-of-00003.parquet'))).toBe(false);
   });
 
-  test('a stopped reader goes on behind its item, in the middle of the second shard', async () => {
+  test('a stopped reader resumes after its item, in the middle of the second shard', async () => {
     const data = new JsonlDataset<{ id: number }>(`${SET}/raw/train-*.jsonl`);
     let state: Parameters<IterableDataset<unknown>['read']>[1];
     for await (const { item, after } of data.read(0)) {

@@ -133,7 +133,7 @@ describe('fetching ahead', () => {
     }
   });
 
-  test('a slow item holds nobody up but its own batch: order is kept', async () => {
+  test('a slow item delays only its own batch: order is kept', async () => {
     const dataset = { length: 8, get: (i: number) => later(i === 0 ? 30 : 1).then(() => i) };
     const seen = await Promise.all(
       (await all(new DataLoader(dataset, { batchSize: 2 }))).map((t) => t.tolist({ numbers: true })),

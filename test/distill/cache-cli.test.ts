@@ -13,7 +13,7 @@ const sizes = ['-l', '16', '-k', '5', '-r', '4', '--shard-sequences', '4', '--se
 const made = newFolder();
 const first = await tsxla(['kd-cache', '-t', folderOf('tied'), '-d', jsonl, '-o', made, ...sizes, '-n', '6']);
 
-test('it says what it will be, how far it is and what it was; and goes on', async () => {
+test('it reports its plan, its progress and its result; and resumes', async () => {
   expect(first.status, first.stderr).toBe(0);
   expect(first.stderr).toMatch(/tsxla: about 6 sequences, \d+\.?\d* KiB\n/);
   expect(first.stderr).toMatch(/kd-cache: 6 of 6 sequences \(\d+\.?\d* KiB\), \d+ tokens\/s\n/);

@@ -249,7 +249,7 @@ describe('reading', () => {
     expect(await sequencesOf(whole, { preload: true })).toEqual(all);
   });
 
-  test('a loader shuffles over everything by a seed, and goes on where it was', async () => {
+  test('a loader shuffles over everything by a seed, and resumes where it was', async () => {
     const cache = await KDCacheDataset.open(whole);
     const loader = () => new DataLoader(cache, { batchSize: 2, shuffle: true, seed: 3, device: 'host' });
     const batches = async (from: DataLoader<Awaited<ReturnType<typeof cache.get>>>, most = 99) => {

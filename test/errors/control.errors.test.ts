@@ -113,7 +113,7 @@ const cases: readonly [name: string, run: () => unknown, text: string][] = [
     'whileLoop: condFn draws random numbers: draw them in bodyFn and carry them',
   ],
   [
-    'a bound that is no whole number',
+    'a bound that is not an integer',
     () => tx.foriLoop(0, 2.5, (_, c: T) => c, x4),
     'foriLoop: upper is 2.5: it must be a whole number or an integer scalar',
   ],
@@ -161,7 +161,7 @@ test('sync inside a body is refused, too', () => {
   );
 });
 
-test('an async body that reads: one error, and no rejection that nobody hears of', async () => {
+test('an async body that reads: one error, and no unhandled rejection', async () => {
   const unheard: unknown[] = [];
   const listen = (e: unknown) => unheard.push(e);
   process.on('unhandledRejection', listen);

@@ -11,7 +11,7 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
   ['too many indices', () => x.index(0, 0, 0), 'index: 3 indices for the 2 dimensions of f32[2, 3]'],
   ['a number out of range', () => x.index(':', -4), 'index: index -4 is out of range for dim 1 of f32[2, 3]'],
   ['a number in an array out of range', () => x.index([0, 2]), 'index: index 2 is out of range for dim 0 of f32[2, 3]'],
-  ['no whole number', () => x.index(0.5), 'index: 0.5 is not a valid index for dim 0 of f32[2, 3]'],
+  ['not an integer', () => x.index(0.5), 'index: 0.5 is not a valid index for dim 0 of f32[2, 3]'],
   ['two ellipses', () => x.index('...', '...'), "index: '...' can be given only once"],
   [
     'a text that is none',

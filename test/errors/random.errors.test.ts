@@ -5,7 +5,7 @@ import { testMisuses } from './misuse.js';
 const p = tx.ones([4]);
 const cases: readonly [name: string, run: () => unknown, text: string][] = [
   [
-    'a seed that is no whole number',
+    'a seed that is not an integer',
     () => tx.manualSeed(1.5),
     'manualSeed: the seed is 1.5: it must be a 64-bit integer',
   ],

@@ -10,7 +10,7 @@ const whole = tx.tensor([1, 2, 3]);
 const cases: readonly [what: string, misuse: () => unknown, says: string][] = [
   ['a dim that is not there', () => x.sum(2), 'sum: dim 2 is out of range for 2 dimensions: use -2 to 1'],
   ['a dim of a scalar', () => tx.tensor(1.5).mean(1), 'mean: dim 1 is out of range for 0 dimensions: use -1 to 0'],
-  ['a dim that is no whole number', () => x.prod(0.5), 'prod: dim 0.5 is out of range for 2 dimensions'],
+  ['a dim that is not an integer', () => x.prod(0.5), 'prod: dim 0.5 is out of range for 2 dimensions'],
   ['one dim twice', () => x.var({ dim: [1, -1] }), 'var: dim 1 is given twice'],
   ['the largest of nothing', () => empty.amax(1), 'amax: dim 1 of f32[2, 0] has no elements'],
   ['the place of nothing', () => empty.argmin(), 'argmin: dim 0 of f32[0] has no elements'],

@@ -275,7 +275,7 @@ describe('modules', () => {
 describe('random numbers', () => {
   const noisy = (a: T) => a.add(tx.rand([2]).sum());
   const zeros = tx.zeros([64]);
-  test('not unless told', () => {
+  test('not by default', () => {
     expect(() => vmap(noisy)(zeros)).toThrow(
       "vmap: the function draws random numbers: pass randomness: 'different' for different numbers in each example, or 'same'",
     );
@@ -290,7 +290,7 @@ describe('random numbers', () => {
     expect(new Set(c).size).toBe(1);
     expect(new Set([...c, ...d]).size).toBe(2);
   });
-  test('one for all is what a call without vmap draws, and the generator goes on from there', async () => {
+  test('one for all is what a call without vmap draws, and the generator continues from there', async () => {
     tx.manualSeed(5);
     const mapped = vmap(noisy, { randomness: 'same' })(zeros).select(0, 7);
     const next = tx.rand([2]);

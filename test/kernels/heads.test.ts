@@ -21,7 +21,7 @@ describe.each<[string, (d: number) => DecoderRMSNorm | WideRMSNorm | null]>([
 ])('%s', (_, normOf) => {
   test.each<Sizes>([
     [2, 5, 4, 2, 8],
-    [1, 37, 4, 1, 64], // no whole number of blocks of tokens
+    [1, 37, 4, 1, 64], // the last block of tokens is not full
     [2, 3, 3, 3, 6], // no powers of two
   ])('%i sequences, %i tokens, %i and %i heads of %i', async (B, T, H, G, d) => {
     const norms = [normOf(d), normOf(d)];

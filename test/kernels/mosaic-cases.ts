@@ -217,7 +217,7 @@ add(
   },
 );
 
-// One whole attention, forward and backward: causal, two heads to a key, keys that are no whole number of blocks.
+// One whole attention, forward and backward: causal, two heads to a key, a last block of keys that is not full.
 {
   const [Q, K] = [Aval.of('bf16', [1, 4, 512, 128]), Aval.of('bf16', [1, 2, 400, 128])];
   const [q, k, v, g] = [Q, K, K, Q].map((t) => parameter(t)) as [Expr, Expr, Expr, Expr];

@@ -17,7 +17,7 @@ export async function make(facts: Golden, options: tx.models.DecoderOptions = {}
 export const logitsOf = (model: Model, ids: readonly (readonly number[])[]) =>
   model.forward(tx.tensor(ids, { dtype: 'i32' }));
 
-/** The numbers of a gradient that the golden files keep: so many of it, its sum, the sum of its squares. */
+/** The numbers of a gradient that the golden files keep: its first elements, its sum, the sum of its squares. */
 function kept(data: ArrayLike<number>, most: number): Float64Array {
   const all = Float64Array.from(data);
   const stride = Math.max(1, Math.floor(all.length / most));

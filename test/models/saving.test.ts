@@ -1,4 +1,4 @@
-// Folders of models and adapters are replaced whole: whoever reads meanwhile, and whenever the writer is killed.
+// Folders of models and adapters are replaced whole: for concurrent readers, and when the writer is killed.
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';

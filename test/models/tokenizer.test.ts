@@ -93,7 +93,7 @@ test('a template with a token that has no id is an error, not a token without nu
   fs.rmSync(folder, { recursive: true });
 });
 
-test('an answer is begun unless told, in either spelling', () => {
+test('an answer is begun by default, in either spelling', () => {
   const asked = [{ role: 'user', content: 'hi' }];
   const begun = tokenizer.applyChatTemplate(asked);
   expect(begun).toMatch(/<\|im_start\|>assistant\n/);

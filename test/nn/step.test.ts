@@ -168,7 +168,7 @@ describe('dropout', () => {
   });
 });
 
-// ---- torch's formulas, with so many draws that the bounds are all but reached
+// ---- torch's formulas, with enough draws to come close to the bounds
 
 /** Uniform between plus and minus this, normal with this deviation, or one number everywhere. */
 type Expected = { readonly bound: number } | { readonly std: number } | { readonly all: number };

@@ -35,7 +35,7 @@ attend(qkv([2, 1, 2, 3, 4], [2, 1, 2, 2, 4], [2, 1, 2, 2, 4]), { isCausal: true 
 attend(qkv([2, 2, 3, 4], [2, 1, 5, 4], [2, 1, 5, 4]), {}, '');
 attend(qkv([1, 2, 3, 4], [2, 2, 5, 4], [2, 2, 5, 4]), {}, '');
 attend(qkv([2, 2, 3, 4], [5, 4], [5, 4]), {}, '');
-// nothing to see, nobody who sees, nothing to compare by
+// no keys, no queries, heads of size 0
 attend(qkv([1, 3, 4], [1, 0, 4], [1, 0, 4]), {}, '');
 attend(qkv([1, 0, 4], [1, 3, 4], [1, 3, 4]), {}, '');
 attend(qkv([1, 2, 0], [1, 3, 0], [1, 3, 2]), {}, '');

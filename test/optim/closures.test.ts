@@ -99,7 +99,7 @@ const rosenbrock = (p: tx.Tensor) => {
   return y.sub(x.square()).square().mul(100).add(tx.sub(1, x).square());
 };
 
-test('LBFGS finds the bottom of a valley, with one program for the closure, and goes on from a state dict', async () => {
+test('LBFGS finds the bottom of a valley, with one program for the closure, and continues from a state dict', async () => {
   const make = (...start: number[]) => {
     const p = tx.tensor(start, { dtype: 'f64', requiresGrad: true });
     const optimizer = new LBFGS([p], { lineSearchFn: 'strong_wolfe', maxIter: 10 });

@@ -265,7 +265,7 @@ describe('state dicts', () => {
     expect(await run(three!, c, 3)).toEqual(want);
   });
 
-  test('are loaded from files without a program, and the step goes on as the same program', async () => {
+  test('are loaded from files without a program, and the step continues as the same program', async () => {
     const p = tx.tensor([[1, -2]], { dtype: 'f32', requiresGrad: true });
     const optimizer = new AdamW([p], { lr: 0.1 });
     const ema = new EMA([p]);
@@ -294,7 +294,7 @@ describe('state dicts', () => {
     expect(train.programs).toBe(1);
   });
 
-  test("a file of torch's goes on where torch was", async () => {
+  test("a file of torch's continues where torch was", async () => {
     const p = parameter(...saved.then);
     const optimizer = new AdamW([p], { amsgrad: true });
     optimizer.loadStateDict((await readTorch(goldenPath('optim.pt'))) as object);
@@ -302,7 +302,7 @@ describe('state dicts', () => {
     close(await run(optimizer, p, 3), saved.later);
   });
 
-  test("torch's SGD has no count: its buffer goes on", async () => {
+  test("torch's SGD has no count: its buffer continues", async () => {
     const p = parameter(1);
     const optimizer = new SGD([p], { lr: 1, momentum: 0.5, dampening: 0.5 });
     const { param_groups } = optimizer.stateDict();

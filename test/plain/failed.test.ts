@@ -24,7 +24,7 @@ async function training() {
   await turn(good());
   await compiled(good());
   const before = await net.weight.tolist();
-  /** The failed steps have left nothing behind, and training goes on. */
+  /** The failed steps have left nothing behind, and training continues. */
   const isUnharmed = async () => {
     expect(await net.weight.tolist()).toEqual(before);
     await turn(good());

@@ -42,7 +42,7 @@ test('the mean is over tokens that count, however they are in rows and batches',
   expect(both.loss).toBeCloseTo((31 * alone[0]!.loss + 2 * alone[1]!.loss) / 33, 5);
 });
 
-test('documents of .jsonl follow one another with the end of text between; at most so many tokens', async () => {
+test('documents of .jsonl follow one another with the end of text between; at most `maxTokens` tokens', async () => {
   const lines = ['the quick fox', 'over a lazy dog'];
   const jsonl = file('text.jsonl', lines.map((text) => JSON.stringify({ text })).join('\n'));
   const { tokenizer } = model;

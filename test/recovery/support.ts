@@ -20,7 +20,7 @@ export const linesOf = (count: number): string[] =>
     Array.from({ length: 9 }, (_, j) => WORDS[(i * 7 + j * (1 + (i % 4))) % WORDS.length]).join(' '),
   );
 
-/** What the teacher says of a text: of `sequences` sequences of so many tokens, with candidates and negatives. */
+/** What the teacher says of a text: of `sequences` sequences of `sequenceLength` tokens, with candidates and negatives. */
 export interface CacheSizes {
   readonly sequenceLength: number;
   readonly topK: number;

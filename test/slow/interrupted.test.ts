@@ -131,7 +131,7 @@ test('a lock that another machine has taken over ends the run before its next wr
   expect(fs.readFileSync(lock, 'utf8')).toContain('theirs');
 });
 
-test('a run whose stderr nobody reads any more goes on to its end', async () => {
+test('a run whose stderr is no longer read runs to its end', async () => {
   const output = folders.newFolder();
   const run = recover(output);
   expect(await run.reaches(5)).toBe(true);

@@ -15,7 +15,7 @@ const text = path.join(scratch, 'text.jsonl');
 const line = (i: number) => JSON.stringify({ text: `${i}: ${'some words again '.repeat(1 + (i % 13))}` });
 fs.writeFileSync(text, Array.from({ length: times(1600, 4000) }, (_, i) => line(i)).join('\n'));
 
-/** Runs it; killed so many milliseconds after its first shard of this run, if told. */
+/** Runs it; with `killAfter`, killed that many milliseconds after its first shard of this run. */
 function run(folder: string, killAfter?: number): Promise<number | null> {
   const sizes = ['-l', '64', '-k', '16', '-r', '8', '-b', '4', '--shard-sequences', '8', '--dtype', 'f32'];
   const args = ['dist/cli/main.js', 'kd-cache', '-t', goldenPath('qwen3/tied'), '-d', text, '-o', folder, ...sizes];

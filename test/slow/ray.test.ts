@@ -227,7 +227,7 @@ test.each([
   await expectNothingLeft();
 });
 
-test('the driver killed: the run is submitted again and goes on; where it may not, that is said', async () => {
+test('the driver killed: the run is submitted again and continues, or reports that it may not', async () => {
   const program = train(9, 'driver', 400, 1);
   await until('a checkpoint', () => fs.existsSync(path.join(storage, 'driver/checkpoint_manager_snapshot.json')));
   process.kill(driver()!.pid, 'SIGKILL');

@@ -56,7 +56,7 @@ test.each([
   [2, 1],
   [1, 2],
 ])(
-  'the program killed, with %i: run again with %i, it goes on from the last checkpoint, and its history is whole',
+  'the program killed, with %i: run again with %i, it continues from the last checkpoint, with its whole history',
   async (before, workers) => {
     const storage = newFolder();
     const first = regression({ workers: before, steps: 20, storage, pause: 30 });
@@ -103,7 +103,7 @@ test('workers that differ: a mean of what only some have, the values of the firs
       ...{ large: 2 ** 30 + 1, exact: 0.1 },
     });
     expect(stdout).toContain(`worker ${rank} has said all`);
-    expect(read(`exit-${rank}`)).toBe('in peace'); // nobody ends a worker that has come to its end
+    expect(read(`exit-${rank}`)).toBe('in peace'); // a worker that has finished is not killed
   }
   expect(
     stdout.match(/step\(\) was called before the previous step was awaited: write await optimizer.step\(\)/g),

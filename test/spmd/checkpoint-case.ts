@@ -1,4 +1,4 @@
-// A training run on a mesh: node checkpoint-case.ts DIR MESH STEPS, where MESH is 2x4, 4 or 1 (one device, no mesh). It goes on
+// A training run on a mesh: node checkpoint-case.ts DIR MESH STEPS, where MESH is 2x4, 4 or 1 (one device, no mesh). It resumes
 // from the newest checkpoint of DIR, and saves its last step. It prints a hash of all it began with, and the loss of each step.
 process.env.CPU_NUM_DEVICES = String(process.argv[3]!.split('x').reduce((n, k) => n * Number(k), 1));
 
@@ -23,7 +23,7 @@ class Net extends nn.Module {
 const model = new Net();
 const optimizer = new tx.optim.AdamW(model.parameters(), { lr: 0.01 });
 
-/** By mesh and parameter; whoever is not there is whole on every device. */
+/** By mesh and parameter; others are whole on every device. */
 const SPECS: Record<string, Record<string, TX.spmd.PartitionSpec>> = {
   '2x4': {
     'first.weight': ['fsdp', 'model'],

@@ -38,7 +38,7 @@ const shardShapes = (t: TX.Tensor) => (t.expr.record!.value as ShardedArray).sha
 
 const program = await javaScriptOf('test/spmd/checkpoint-case.ts');
 afterAll(() => fs.rmSync(program));
-test('written on 8 devices, it loads on 4 and on 1 bit for bit, and training goes on alike', async () => {
+test('written on 8 devices, it loads on 4 and on 1 bit for bit, and training continues alike', async () => {
   const run = async (dir: string, shape: string, steps: number) => {
     const { stdout } = await promisify(execFile)(process.execPath, [program, dir, shape, String(steps)]);
     return {

@@ -329,12 +329,12 @@ describe('errors', () => {
     [
       'what does not divide',
       inside((x) => reduceScatter(x, 'model')),
-      'reduceScatter: f32[3, 3] over model: dimension 0 is 3, and 3 / 4 is no whole number',
+      'reduceScatter: f32[3, 3] over model: dimension 0 is 3, and 3 / 4 is not an integer',
     ],
     [
       'what cannot be sent to all',
       inside((x) => allToAll(x, 'data', { splitDim: 1, concatDim: 0 })),
-      'allToAll: f32[3, 3] over data: dimension 1 is 3, and 3 / 2 is no whole number',
+      'allToAll: f32[3, 3] over data: dimension 1 is 3, and 3 / 2 is not an integer',
     ],
     [
       'a place that is not there',

@@ -93,7 +93,7 @@ describe('from sizes', () => {
       8,
       'meshOf: data 4 x model 4 = 16, and there are 8 devices (on a CPU, CPU_NUM_DEVICES=16 makes that many virtual ones)',
     ],
-    [{ data: 3, model: -1 }, 8, 'meshOf: data 3, and there are 8 devices: 8 / 3 is no whole number'],
+    [{ data: 3, model: -1 }, 8, 'meshOf: data 3, and there are 8 devices: 8 / 3 is not an integer'],
     [{ data: -1, model: -1 }, 8, 'meshOf: data and model are both -1: only one axis can take the remaining devices'],
     [{ data: 0 }, 8, 'meshOf: data is 0: it must be a whole number of at least 1, or -1 for the remaining devices'],
     [{ data: 1.5 }, 8, 'meshOf: data is 1.5: it must be a whole number of at least 1, or -1 for the remaining devices'],
@@ -116,7 +116,7 @@ describe('from sizes', () => {
       'data=2, model=2',
     );
     expect(() => meshFromConfig({ meshShape: [2, 2], dataParallelSize: -1, modelParallelSize: 3 }, 4)).toThrow(
-      'model 3, and there are 4 devices: 4 / 3 is no whole number',
+      'model 3, and there are 4 devices: 4 / 3 is not an integer',
     );
     expect(show(meshFromConfig({ meshShape: [2, 2, 2] }, 8))).toBe('data=2, fsdp=2, model=2');
     expect(show(meshFromConfig({ meshShape: [8] }, 8))).toBe('data=8');

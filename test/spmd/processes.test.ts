@@ -144,7 +144,7 @@ function connect(to = port) {
   return {
     socket,
     send: (bytes: Uint8Array) => void socket.write(bytes),
-    /** The next so many frames. */
+    /** The next `count` frames. */
     async next(count: number) {
       while (frames().length < count && !socket.closed) await sleep(5);
       return frames();
@@ -182,7 +182,7 @@ describe('strangers at the port of the store', () => {
       const probe = net.connect(port, HOST, () => resolve(true)).on('error', () => resolve(false));
       probe.once('connect', () => probe.destroy());
     });
-  /** A frame that says it has so many bytes. */
+  /** A frame with this length in its header. */
   const claims = (bytes: number) => {
     const header = frame('put', '');
     header.writeUInt32LE(bytes - 4, 0);
@@ -210,7 +210,7 @@ describe('strangers at the port of the store', () => {
     expect(await one.refused()).toBe(
       `the data it sent is of another program, or damaged: a frame of ${2 ** 30} bytes, where 17 to ${2 ** 28} are allowed`,
     );
-    expect(await zero.tell('get', 'a', 1000)).toBe('b'); // what came before it counts, and the store goes on
+    expect(await zero.tell('get', 'a', 1000)).toBe('b'); // what came before it counts, and the store continues
   });
 
   test.each([
@@ -257,7 +257,7 @@ describe('strangers at the port of the store', () => {
     expect(await zero.tell('tryGet', 'none')).toBe('NOT_FOUND: none was never put');
   });
 
-  test('connections that say nothing keep nobody out', async () => {
+  test('silent connections do not block others', async () => {
     const { joining } = await open();
     const silent = Array.from({ length: 200 }, () => connect());
     await Promise.all(silent.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))));

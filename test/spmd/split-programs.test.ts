@@ -29,7 +29,7 @@ describe('values that lie on different devices', () => {
     await expect(a.add(b).data()).rejects.toThrow(why);
     await expect(tx.compile(() => a.add(b))()).rejects.toThrow(why);
     const c = count([8]);
-    c.copy_(a.add(b)); // pending, and in nobody's way
+    c.copy_(a.add(b)); // pending, and not in the way
     const other = count([8]).add(1);
     expect(await list(other)).toEqual(upTo(8).map((i) => i + 1));
     await expect(c.data()).rejects.toThrow(why);

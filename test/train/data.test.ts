@@ -1,4 +1,4 @@
-// Data among workers: no item in two parts, none left out, and every part goes on where it was.
+// Data among workers: no item in two parts, none missing, and every part resumes where it was.
 import { inspect } from 'node:util';
 import * as tx from 'tsxla';
 import { DataLoader, IterableDataset } from 'tsxla/data';
@@ -57,7 +57,7 @@ describe('parts of a dataset are disjoint and complete', () => {
     }
   });
 
-  test('a part goes on behind the item it was at, and at the same place for all workers', async () => {
+  test('a part resumes after its last item, at the same place for all workers', async () => {
     const { read } = await readAll(new tx.data.JsonlDataset(jsonl), 1, 3);
     for (const [n, { after }] of read.entries()) {
       const rest = await readAll(new tx.data.JsonlDataset(jsonl), 1, 3, after);

@@ -51,7 +51,7 @@ test.each([
   if (name === 'exits') expect(failed.result.metrics).toEqual({ step: 1 }); // what was reported is there
 });
 
-test('a worker that writes into the channel is told of', async () => {
+test('a worker that writes into the channel is reported', async () => {
   await expect(run('babbles')).rejects.toThrow('not a frame: hello, engine');
 });
 
@@ -97,7 +97,7 @@ test.each([
     vi.spyOn(globalThis, timer).mockImplementation(soon as never);
   }
   const file = folders.newFolder();
-  vi.stubEnv('TOLD_FILE', file); // the late worker goes on when it is there
+  vi.stubEnv('TOLD_FILE', file); // the late worker continues when it is there
   vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
     if (String(text).includes(said)) fs.writeFileSync(file, '');
     return true;

@@ -44,7 +44,7 @@ test.each([
   expect(() => rayDataset('a.csv', options as object)).toThrow(message);
 });
 
-test('without a cluster it is refused; and a shard goes on at no place in an epoch', async () => {
+test('without a cluster it is refused; and a shard cannot resume within an epoch', async () => {
   vi.stubEnv('RAY_ADDRESS', '');
   const trainer = new TorchTrainer({ trainLoopPerWorker: () => {}, datasets: { train: rayDataset('a.csv') } });
   await expect(trainer.fit()).rejects.toThrow(

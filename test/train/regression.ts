@@ -10,10 +10,10 @@ interface Options {
   readonly storage: string;
   /** Of all workers together. */
   readonly batch?: number;
-  /** A checkpoint each so many steps. */
+  /** Steps between checkpoints. */
   readonly every?: number;
   readonly maxFailures?: number;
-  /** Each step leaves the worker's process here, for whoever kills it. */
+  /** Each step writes the worker's process id here, for the test that kills it. */
   readonly pids?: string;
   readonly pause?: number;
 }

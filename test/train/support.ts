@@ -41,7 +41,7 @@ export async function numberIn(file: string): Promise<number> {
   }
 }
 
-/** Kills one of two workers, whose processes leave their numbers here, within so many milliseconds of their start. */
+/** Kills one of two workers, whose processes leave their numbers here, within that many milliseconds of their start. */
 export async function killOne(pids: string, within: number): Promise<void> {
   const files = [0, 1].map((rank) => path.join(pids, `rank-${rank}`));
   const both = await Promise.all(files.map(numberIn));

@@ -288,7 +288,7 @@ function divided(what: string, x: Aval, dim: number, along: Along): Aval {
   const size = x.shape[dim]!;
   if (size % n)
     throw new ShapeError(
-      `${what}: ${x} over ${along.axes.join(', ')}: dimension ${dim} is ${size}, and ${size} / ${n} is no whole number`,
+      `${what}: ${x} over ${along.axes.join(', ')}: dimension ${dim} is ${size}, and ${size} / ${n} is not an integer`,
     );
   return x.withShape(x.shape.with(dim, size / n));
 }

@@ -101,7 +101,7 @@ test.each([
   ['--tpu v6e-8 --mesh data=2,fsdp=3', '--mesh data=2,fsdp=3 on v6e-8: data 2 x fsdp 3 = 6, and there are 8 devices'],
   [
     '--tpu v6e-8 --mesh data=-1,fsdp=3',
-    '--mesh data=-1,fsdp=3 on v6e-8: fsdp 3, and there are 8 devices: 8 / 3 is no whole number',
+    '--mesh data=-1,fsdp=3 on v6e-8: fsdp 3, and there are 8 devices: 8 / 3 is not an integer',
   ],
   ['--tpu v6e-8 --mesh data=16', '--mesh data=16 on v6e-8: data 16, and there are 8 devices\n'],
   [

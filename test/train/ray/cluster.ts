@@ -1,5 +1,5 @@
-// A real Ray cluster on this machine: two nodes (raylets), started and stopped by whoever needs one. Its nodes say that they
-// are the two hosts of a TPU slice, v4 2x2x2, the second machine first; Ray asks nobody whether that is so.
+// A real Ray cluster on this machine: two nodes (raylets), started and stopped by the test that needs one. Its nodes say that they
+// are the two hosts of a TPU slice, v4 2x2x2, the second machine first; Ray does not check this.
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -12,7 +12,7 @@ const root = path.join(import.meta.dirname, '../../..');
 /** Ray, in an environment of its own. */
 let venv: string;
 const MARK = 'TSXLA_TEST_CLUSTER';
-export const TOKEN = 'a-token-that-nobody-guesses';
+export const TOKEN = 'a-token-that-is-hard-to-guess';
 
 const freePort = (): Promise<number> =>
   new Promise((resolve) => {

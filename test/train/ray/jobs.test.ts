@@ -121,12 +121,12 @@ test('the token goes with every request', async () => {
   vi.stubEnv('RAY_AUTH_TOKEN', 'from the environment');
   await new RayCluster(url).version();
   expect(requests.map((r) => r.headers.authorization)).toEqual(['Bearer mine', 'Bearer from the environment']);
-  expect(requests[0]!.headers['sec-fetch-mode']).toBeUndefined(); // Ray takes whoever sends it for a browser
+  expect(requests[0]!.headers['sec-fetch-mode']).toBeUndefined(); // Ray treats requests with it as a browser's
 });
 
 test('a job that is not there is said by name', async () => {
-  const { url } = await serve(() => [404, 'Job nobody does not exist']);
-  await expect(new RayCluster(url).job('nobody')).rejects.toThrow(`there is no job nobody at ${url}`);
+  const { url } = await serve(() => [404, 'Job unknown does not exist']);
+  await expect(new RayCluster(url).job('unknown')).rejects.toThrow(`there is no job unknown at ${url}`);
 });
 
 test('what Ray does not like is told in its own words', async () => {
@@ -176,7 +176,7 @@ test('a dashboard that fails is asked at most twice after a signal, and less and
   stop.abort();
   const before = requests.length;
   await expect(ended).rejects.toThrow(`GET /api/jobs/j at ${url}: 503 no healthy upstream`);
-  await pause(300); // nothing goes on behind it
+  await pause(300); // no further request is made
   expect(requests.length - before).toBeLessThanOrEqual(2); // of one loop the last, of the other one under way
 });
 

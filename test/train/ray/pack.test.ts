@@ -243,7 +243,7 @@ test('an uploaded node_modules has the packages in packages, and no link or cred
   ]);
 });
 
-test('names that a zip cannot have, repositories in a project and line breaks are told of', async () => {
+test('names that a zip cannot have, repositories in a project and line breaks are reported', async () => {
   const root = project('odd');
   write(root, ['a\nb.txt', 'back\\slash', 'inner/own.txt']);
   fs.writeFileSync(Buffer.concat([Buffer.from(path.join(root, 'latin')), Buffer.of(0xe9)]), '');
