@@ -32,7 +32,7 @@ export interface ReadLater extends ArrayType {
 /** What can be written to a file: host arrays, and tensors, which are read one at a time while writing. */
 export type NamedArrays = ReadonlyMap<string, HostArray | ReadLater>;
 
-/** Named arrays that are read on request: of a file, or another source that knows their types in advance. */
+/** Named arrays that are read on request, from a file or another source whose types are known in advance. */
 export interface ArraySource {
   /** The file's path, for errors. */
   readonly path?: string;
@@ -90,7 +90,7 @@ export const columnMajor = (shape: Shape): number[] => shape.map((_, i) => sizeO
 /** Whether elements with these strides are contiguous. */
 export const isRowMajor = (shape: Shape, strides: Shape): boolean =>
   sizeOf(shape) === 0 || rowMajor(shape).every((s, i) => s === strides[i] || shape[i] === 1);
-/** How many elements lie from an array's first to its last. */
+/** The number of elements from an array's first to its last, in memory. */
 export const spanOf = (shape: Shape, strides: Shape): number =>
   sizeOf(shape) && shape.reduce((n, d, i) => n + (d - 1) * strides[i]!, 1);
 
@@ -180,8 +180,8 @@ export function swapBytes(bytes: Uint8Array, size: number): void {
 const WINDOW = 4 * 2 ** 20; // bytes of the file in memory beside the array that is made of them
 
 /**
- * Reads elements that lie apart, or in another order. The widest stride is walked first: so the file is passed once, front to
- * back, and a window of it is enough. Only where elements overlap (expanded and unfolded views) is all of it held.
+ * Reads strided elements. The dimension with the widest stride is outermost, so the file is read once, from front to
+ * back, through a window. Only for views with overlapping elements (expanded, unfolded) all of it is in memory.
  */
 async function scatter(
   read: ReadAt,

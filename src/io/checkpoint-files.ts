@@ -170,7 +170,7 @@ async function writeParts(folder: string, state: Snapshot, process: number): Pro
 
 const reportOf = (process: number): string => `parts-${numbered(process)}.json`;
 
-/** Adds what another process has written, once it is there. */
+/** Adds the parts of another process, once they are written. */
 async function adopt(folder: string, process: number, all: Written, { count, patience = PATIENCE }: Processes) {
   const report = path.join(folder, reportOf(process));
   const written = await until(patience, () => readJson(report, WRITTEN));
@@ -189,7 +189,7 @@ async function adopt(folder: string, process: number, all: Written, { count, pat
 }
 
 /**
- * Writes this process's parts into the folder that the first one has opened for the step, and waits until it is a checkpoint.
+ * Writes this process's parts into the folder that process 0 has opened for the step, and waits until the checkpoint is complete.
  * A run that was killed may have left such a folder behind: it gets the parts, too, and never becomes a checkpoint.
  */
 async function contribute(dir: string, step: number, state: Snapshot, { index, patience = PATIENCE }: Processes) {
@@ -239,7 +239,7 @@ async function digest(file: string): Promise<Required<FileEntry>> {
   return { bytes: (await fsp.stat(file)).size, sha256: hash.digest('hex') };
 }
 
-// ---- what is left behind
+// ---- leftovers of killed processes
 
 /** Removes a checkpoint. If the process is killed meanwhile, no partial checkpoint is left. */
 export async function removeCheckpoint(dir: string, folder: string): Promise<void> {
@@ -284,7 +284,7 @@ const isAbandoned = (name: string): boolean => {
 const notWhole = (folder: string, what: string, cause?: unknown) =>
   new CheckpointError(`${folder} is not a whole checkpoint: ${what}`, { cause });
 
-/** What a manifest must have, once it is known to be one; a metric that was not finite is null. */
+/** The schema of a manifest; a metric that was not finite is null. */
 const CONTENT = object({
   step: whole(),
   order: whole(),
@@ -357,7 +357,7 @@ async function readIndexes(folder: string, { files }: Manifest): Promise<Indexes
   return indexes;
 }
 
-/** Calls `use` with the arrays of each item. What it reads is verified. */
+/** Calls `use` with the arrays of each item. Checksums are verified as it reads. */
 export async function withArrays<T>(
   folder: string,
   use: (manifest: Manifest, arraysOf: (item: string) => Promise<ArraySource>) => Promise<T>,

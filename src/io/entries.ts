@@ -42,7 +42,7 @@ export const stateArrays = (entries: Iterable<StateEntry>): Map<string, ReadLate
     ),
   );
 
-/** Arrays of one type that `read` gives, one behind the other: it is called when the first of them is wanted. */
+/** Arrays of one type that `read` returns concatenated: it is called when the first of them is requested. */
 export function readLater(
   names: readonly string[],
   { dtype, shape }: ArrayType,

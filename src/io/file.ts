@@ -71,7 +71,7 @@ export async function withFile<T>(file: string, use: (file: OpenFile) => Promise
   }
 }
 
-/** Writes in order. What it is given may change after it returns. */
+/** Writes in order. The bytes may be changed after it returns. */
 export type Write = (bytes: Uint8Array) => Promise<void>;
 export type WriteFile = (write: Write) => Promise<void>;
 
@@ -191,7 +191,7 @@ export async function finishReplacing(folder: string): Promise<void> {
 const PAUSE = 20; // milliseconds between two tries
 const PATIENCE = 8_000; // renaming takes far less
 
-/** The right to rename the files of a set, as soon as no other process has it; undefined once it is not needed any more. */
+/** The lock for renaming the files of a set, once no other process has it; undefined if it is no longer needed. */
 async function lockFolder(folder: string): Promise<Lock>;
 async function lockFolder(folder: string, isNeeded: () => Promise<boolean>): Promise<Lock | undefined>;
 async function lockFolder(folder: string, isNeeded = async () => true): Promise<Lock | undefined> {
@@ -222,7 +222,7 @@ async function completeAll(folder: string): Promise<void> {
     const content = await readJson(journal, JournalSchema);
     if (!content) continue;
     for (const [temporary, target] of content.rename) {
-      // The folder may come from elsewhere: a journal renames nothing but what replaceFiles writes.
+      // The folder may come from an untrusted source: a journal may only rename files that replaceFiles writes.
       if (!temporary.startsWith(target) || !TEMPORARY.test(temporary.slice(target.length)))
         throw new FileError(`${journal} would rename ${temporary} to ${target}: remove it if you do not know it`);
       await ifThere(fs.rename(path.join(folder, temporary), path.join(folder, target)));
@@ -243,8 +243,8 @@ const TRIES = 100;
 
 /**
  * Opens or reads files that are replaced together, so that all of them are of one save: an interrupted save is completed first,
- * and where another came in between, `read` runs again. It should open large files and leave reading them to later: what was
- * opened stays as it is. `release` is for what a run opened in vain.
+ * and if another writer intervened, `read` runs again. It should open large files and read them later: open
+ * files do not change. `release` closes what a discarded run has opened.
  */
 export async function readSet<T>(
   folder: string,

@@ -77,7 +77,7 @@ function dequantizeQ40(bytes: Uint8Array, from: number, out: Float32Array, to: n
     out[to + i + 16] = d * ((code >> 4) - 8);
   }
 }
-/** Q4_0 with a fifth bit, which lies apart. */
+/** Q4_0 with a fifth bit, which is stored separately. */
 function quantizeQ50(x: Float32Array, from: number, out: Uint8Array, to: number): void {
   const { d, codes } = symmetricCodes(x, from, 16);
   putHalf(d, out, to);

@@ -231,7 +231,7 @@ class Cursor {
 }
 
 const FIRST = 2 ** 20; // bytes that are read at first
-/** The header's length is known once it is read: its bytes are read until they are enough. */
+/** The header's length is known only after it is parsed: more bytes are read until it is complete. */
 async function readHeader(file: OpenFile) {
   const bad: Bad = (what) => new FileError(`${file.path} is not a whole GGUF file: ${what}`);
   for (let length = Math.min(FIRST, file.size); ; length = Math.min(4 * length, file.size)) {

@@ -36,7 +36,7 @@ export interface FoundFile {
   readonly path: string;
   /** On the hub: its size. */
   readonly bytes?: number;
-  /** Its path on this machine, once it is there. */
+  /** Its path on this machine, once downloaded. */
   fetch(signal?: AbortSignal): Promise<string>;
 }
 
@@ -173,7 +173,7 @@ async function fetchFile(repo: Repo, commit: string, file: HubEntry, options: Hu
   }
 }
 
-/** What this process knows of revisions: one that it has asked for stays the same commit while it runs. */
+/** The commits of revisions: a revision stays at the commit of its first use for the life of this process. */
 const known = new Map<string, { readonly listing: Promise<Listing>; readonly signal: AbortSignal | undefined }>();
 const keyOf = ({ folder, revision }: Repo): string => `${endpoint()} ${folder} ${revision}`;
 
@@ -200,7 +200,7 @@ function askedListing(repo: Repo, options: HubFileOptions, refresh: boolean): Pr
   return asking.listing;
 }
 
-/** One process asks; those that waited for it take what it was told. */
+/** One process asks the hub; waiting processes use its answer. */
 async function ask(repo: Repo, options: HubFileOptions, refresh: boolean): Promise<Listing> {
   const { lock, waited } = await lockRepo(repo, 'tsxla-list', options.signal);
   try {
@@ -287,7 +287,7 @@ function matches<F extends { readonly path: string }>(files: readonly F[], patte
   return files.filter((f) => regex.test(f.path)).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** A set of characters, [a-z] or [!a-z]. A range that is none, [z-a], has nothing in it. */
+/** A set of characters, [a-z] or [!a-z]. A reversed range, [z-a], is empty. */
 function setOf(set: string, not: boolean): string {
   const full = set.replace(/(.)-(.)/gs, (range, first: string, last: string) => (first <= last ? range : ''));
   if (!full) return not ? '[^/]' : '(?!)';

@@ -22,7 +22,7 @@ export interface HubOptions {
   readonly revision?: string;
   /** Downloads nothing. Default: HF_HUB_OFFLINE. */
   readonly offline?: boolean;
-  /** Asks the hub for the current commit of the revision even if the cache has one. */
+  /** Requests the current commit of the revision from the hub even if the cache has one. */
   readonly refresh?: boolean;
   readonly signal?: AbortSignal;
   /** Called as bytes of a file arrive. */
@@ -70,7 +70,7 @@ export async function cachedCommit({ revision, folder }: Repo): Promise<string |
 }
 export const snapshotOf = ({ folder }: Repo, commit: string): string => path.join(folder, 'snapshots', commit);
 
-/** What the hub says of a file. */
+/** The hub's record of a file. */
 export type HubEntry = Pick<ListFileEntry, 'path' | 'size' | 'oid'> & {
   readonly lfs?: { readonly oid: string; readonly size: number };
   readonly xetHash?: string;
@@ -110,12 +110,12 @@ function isOfHub(url: string): boolean {
   return isOfficial || origin === new URL(endpoint()).origin;
 }
 
-/** What is asked of the hub, of one repository. */
+/** Requests to the hub, for one repository. */
 export class Fetch {
   readonly #signal: AbortSignal | undefined;
-  /** The hub's own word for what was wrong with the last request. */
+  /** The hub's error code (`x-error-code`) of the last request. */
   #code: string | null = null;
-  /** Seconds to wait, as the last answer asked. */
+  /** Seconds to wait, from the last answer's Retry-After header. */
   #retryAfter: number | undefined;
   #hasToken = false;
 
@@ -128,14 +128,14 @@ export class Fetch {
     this.#signal = signals.length ? AbortSignal.any(signals) : undefined;
   }
 
-  /** Waits before another try: as long as a hub that limits requests asks for (Retry-After), else twice as long each time. */
+  /** Waits before another try: as long as Retry-After says, or else twice as long each time. */
   async #pause(tries: number, e: unknown): Promise<void> {
     const seconds = statusOf(e) === 429 ? (this.#retryAfter ?? 0.5 * 2 ** tries) : 0.05 * 2 ** tries;
     const options = this.#signal && { signal: this.#signal };
     await sleep(1000 * Math.min(seconds, LONGEST_PAUSE), undefined, options).catch(() => {}); // stopped: the next try says so
   }
 
-  /** What every call of the client takes. */
+  /** The arguments of every call of the client. */
   async #access() {
     const token = (
       env('HF_TOKEN') ?? (await fs.readFile(env('HF_TOKEN_PATH') ?? path.join(home(), 'token'), 'utf8').catch(() => ''))
@@ -160,7 +160,7 @@ export class Fetch {
     return { hubUrl: endpoint(), fetch: asked, ...(token && { accessToken: token }) };
   }
 
-  /** The commit that the revision is at, and the files that it has: all, or those that lie in no folder. */
+  /** The commit of the revision and its files: all, or only those at the top level. */
   async list(recursive: boolean): Promise<{ readonly commit: string; readonly files: HubEntry[] }> {
     const { type, name, revision } = this.repo;
     const { datasetInfo, listFiles, modelInfo } = await import('@huggingface/hub');
@@ -195,7 +195,7 @@ export class Fetch {
     if (revision !== commit) await replaceFiles(new Map([[ref, (write) => write(Buffer.from(commit))]]));
   }
 
-  /** Fetches a file, unless it is there. */
+  /** Downloads a file, unless the cache has it. */
   async file(file: HubEntry, commit: string): Promise<string> {
     const target = path.join(snapshotOf(this.repo, commit), file.path);
     if (await isWhole(target, file)) return target;
@@ -226,7 +226,7 @@ export class Fetch {
     await fs.rename(incomplete, blob);
   }
 
-  /** Fetches what is missing of a file. Gives what came, and in how many parts. */
+  /** Downloads the missing part of a file. Returns the hash, or what is wrong, and the number of parts. */
   async #bytes(file: HubEntry, commit: string, incomplete: string): Promise<{ came: string; parts: number }> {
     const total = sizeOfEntry(file);
     const hash = file.lfs ? createHash('sha256') : createHash('sha1').update(`blob ${total}\0`);
@@ -286,7 +286,7 @@ export class Fetch {
     return new HubError(`cannot fetch ${title}: ${where && `${where}. `}${said}: ${advice}`, { cause: e });
   }
 
-  /** Why the hub said no. It answers 401 for what is not there, too, unless there is a token. */
+  /** Why the hub refused a request. Without a token it answers 401 for missing repositories, too. */
   #refusal(status: number | undefined): string | undefined {
     const { type, name, revision } = this.repo;
     const page = `${endpoint()}/${type === 'model' ? '' : `${type}s/`}${name}`;
@@ -316,7 +316,7 @@ function secondsOf(header: string | null): number | undefined {
   const left = Number.isNaN(seconds) ? (Date.parse(header ?? '') - Date.now()) / 1000 : seconds;
   return Number.isFinite(left) ? Math.max(0, left) : undefined;
 }
-/** The hub said no, and will again. */
+/** Whether a retry would be refused again. */
 const refused = (e: unknown): boolean => {
   const status = statusOf(e) ?? 0;
   return status >= 400 && status < 500 && status !== 429;

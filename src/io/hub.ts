@@ -19,7 +19,7 @@ import {
 } from './hub-repo.js';
 import { readIndex } from './sharded.js';
 
-/** What is fetched of a model: its texts and weights, but not other formats of them. */
+/** The files of a model that are downloaded: texts and weights, but not the same weights in other formats. */
 const WANTED = /^[^/\\]+\.(safetensors|json|jinja|txt|model)$/;
 const WANTED_OLD = /^[^/\\]+\.bin$/; // weights of models that have no safetensors
 const LAST = 'config.json'; // once it is there, all is
@@ -47,7 +47,7 @@ and nothing is downloaded offline. Unset HF_HUB_OFFLINE, or copy that folder fro
   );
 }
 
-/** What the cache has of a model, and what it lacks. */
+/** Which files of a model the cache has, and which it lacks. */
 async function cached(model: Repo): Promise<{ readonly snapshot?: string; readonly missing: readonly string[] }> {
   const commit = await cachedCommit(model);
   if (!commit) return { missing: [] };

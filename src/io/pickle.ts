@@ -6,7 +6,7 @@ import { UnsafePickleError } from '../base/errors.js';
 export interface PickleWorld {
   /** The function or value of an import. Undefined if it is not allowed. */
   find(global: string): unknown;
-  /** What is kept outside the pickle. */
+  /** A value stored outside the pickle (a persistent id). */
   persistent(id: unknown): unknown;
   bad(what: string): Error;
 }
@@ -134,7 +134,7 @@ class Machine {
     this.marked.push(this.stack);
     this.stack = [];
   }
-  /** What was pushed since the last mark. */
+  /** The items pushed since the last mark. */
   items(): unknown[] {
     const below = this.marked.pop();
     if (!below) throw this.bad('its pickle has no mark where it needs one');
@@ -193,7 +193,7 @@ class Machine {
     const args = this.pop();
     const f = this.pop();
     if (typeof f !== 'function' || !Array.isArray(args)) throw this.bad('its pickle calls what is no function');
-    // A list may be recalled and copied again and again: what is copied is bounded by the pickle's size.
+    // A list may be recalled and copied repeatedly: the copied amount is bounded by the pickle's size.
     for (const a of args) {
       if (Array.isArray(a) || typeof a === 'string') this.#copied += a.length;
       else if (a instanceof Map) this.#copied += a.size;

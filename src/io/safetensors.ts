@@ -207,7 +207,7 @@ function dtypeOf(name: string, array: string, bad: Bad) {
   }
 }
 
-/** JSON.parse keeps the last of two equal names and says nothing. All values are objects here, so depth 1 has names only. */
+/** JSON.parse silently keeps the last of two equal names. All values are objects here, so depth 1 has names only. */
 function checkNamedOnce(json: string, bad: Bad): void {
   const names = new Set<string>();
   for (let i = 0, depth = 0; i < json.length; i++) {
@@ -273,7 +273,7 @@ export function safetensors(arrays: NamedArrays, { metadata = {} }: WriteOptions
   if (wrong)
     throw new ArgumentError(`metadata must be strings: ${wrong} is a ${typeof texts[wrong]}: convert it to a string`);
   for (const [name, array] of arrays) checkArray(name, array);
-  // Wide elements first, as the official writer has it: then each array lies at a multiple of its element's size.
+  // Wide elements first, like the official writer: every array is then aligned to its element's size.
   const inOrder = [...arrays].sort(([, a], [, b]) => DTYPES[b.dtype].bytes - DTYPES[a.dtype].bytes);
   const places = new Map<string, Entry>();
   let offset = 0;

@@ -101,7 +101,7 @@ export async function openArrays(folderOrIndex: string): Promise<TensorFile> {
       const where = absent.map(([array, shard]) => `${array} (of ${path.basename(shard.path)})`);
       throw new FileError(`${index} lists arrays that are not in its shards: ${list(where)}`);
     }
-    // What a shard holds beside them is read, too, as transformers does: it is listed as left over, and not lost.
+    // Other tensors of a shard are read too, as transformers does, and reported as unexpected.
     for (const shard of shards.values())
       for (const array of shard.keys()) if (!holders.has(array)) holders.set(array, shard);
     return new ShardedFile(index, holders, [...shards.values()]);

@@ -201,7 +201,7 @@ function encode(
   );
 }
 
-/** The state of an item, of which a file has the arrays. What is to be split over devices is read to where it will lie. */
+/** The state of an item whose arrays are in a file. Shards of split arrays are read directly to their devices. */
 export async function readState(item: string, x: unknown, tree: unknown, source: ArraySource): Promise<unknown> {
   const placed = Mesh.exists && isStateful(x) ? await readPlaced(placesIn(item, x), source) : undefined;
   const arrays = new Map<string, StateValue>();
@@ -215,7 +215,7 @@ function placesIn(item: string, x: Stateful): readonly StateEntry[] {
   return encodeState(item, x, new Map()).tensors.map(([name, tensor]) => ({ tensor, names: [name], stacked: 0 }));
 }
 
-/** Values for tensors that are split over devices, each read to where its tensor lies. */
+/** Values for tensors that are split over devices, each read to the devices of its tensor. */
 async function readPlaced(entries: readonly StateEntry[], source: ArraySource): Promise<Map<string, Tensor>> {
   const placed = new Map<string, Tensor>();
   const { readBlock } = source;

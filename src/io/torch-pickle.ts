@@ -21,7 +21,7 @@ export interface View {
   readonly strides: Shape; // in elements
   readonly position: number; // in bytes of the storage
   readonly flip: Flip;
-  /** What stands for it in the pickle's value: the array, or a tensor that has it as a part. */
+  /** Its representation in the pickle's value: the array, or a tensor that contains it. */
   readonly value: unknown;
 }
 
@@ -71,7 +71,7 @@ const OTHER_STORAGES = {
   ComplexFloatStorage: 'complex64', ComplexDoubleStorage: 'complex128', QInt8Storage: 'qint8', QUInt8Storage: 'quint8',
   QInt32Storage: 'qint32', QUInt4x2Storage: 'quint4x2', QUInt2x4Storage: 'quint2x4',
 };
-/** A type that a pickle names: no value, and nothing that could be called. */
+/** A type named by a pickle. It is neither a value nor callable. */
 class TypeName {
   constructor(readonly element?: Element) {}
 }
@@ -93,7 +93,7 @@ interface Part {
   readonly element: Element;
   readonly position: number; // bytes
   readonly count: number; // elements
-  /** The handle that the pickle has of it. As a value it is an array of one dimension. */
+  /** Its handle in the pickle. As a value it is an array of one dimension. */
   readonly view: View;
 }
 
@@ -189,7 +189,7 @@ export class Archive implements PickleWorld {
         },
       }),
       ...under(['torch._utils'], {
-        // (storage, offset, size, stride, requires_grad, hooks, then in v3: dtype, then: what is to be done when reading)
+        // (storage, offset, size, stride, requires_grad, hooks, then in v3: dtype, then: an action for the reader)
         _rebuild_tensor: (...a: unknown[]) => this.#tensor(a[0], a[1], a[2], a[3]),
         _rebuild_tensor_v2: (...a: unknown[]) => this.#tensor(a[0], a[1], a[2], a[3], undefined, a[6]),
         _rebuild_tensor_v3: (...a: unknown[]) => this.#tensor(a[0], a[1], a[2], a[3], a[6] ?? '', a[7]),
@@ -358,7 +358,7 @@ export class Archive implements PickleWorld {
   }
 
   /**
-   * A value holds nothing but values, is not nested without end, and not in itself: so it can be walked. Storages that it holds
+   * A value contains only values, of limited depth and without cycles, so it can be traversed. Storages that it holds
    * as they are become arrays of one dimension.
    */
   check(value: unknown): void {

@@ -93,7 +93,7 @@ const isHost = (array: Saved): array is HostArray => typeof array.data !== 'func
 
 const DEPTH = 500; // as deep as files are read
 
-/** All arrays of a value, in order; whatever else it holds is looked at when it is written. */
+/** All arrays of a value, in order; its other contents are checked when it is written. */
 function collect(value: TorchTree): Set<Saved> {
   const found = new Set<Saved>();
   const done = new Set<object>();
@@ -113,7 +113,7 @@ function collect(value: TorchTree): Set<Saved> {
   return found;
 }
 
-/** Where an array lies: in which storage, and from which byte of it on. */
+/** The position of an array: its storage, and the byte where it starts there. */
 interface Place {
   readonly number: number;
   readonly bytes: number; // of the whole storage
@@ -141,7 +141,7 @@ class Storages {
   }
   placeOf = (array: Saved): Place => this.#places.get(array)!;
   contents = () => this.#contents;
-  /** What has to be computed before it can be written. */
+  /** The tensors that must be computed before it can be written. */
   tensors = (): NamedArrays => new Map([...this.arrays].map((array, i) => [String(i), array]));
 }
 

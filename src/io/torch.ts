@@ -46,13 +46,13 @@ export const readTorch = (path: string): Promise<TorchValue> =>
     return value as TorchValue;
   });
 
-/** Where an array lies in a file: its elements in row-major order from this byte on. */
+/** The position of an array in a file: its elements start at this byte, in row-major order. */
 export interface ArrayPlace extends ArrayType {
   readonly position: number;
 }
 
 /**
- * Where the tensors of a file lie whose value is a dict of them: for those who read a part of a large one. With `checksums: true`
+ * The positions of the tensors of a file whose value is a dict of them, to read parts of a large file. With `checksums: true`
  * all their storages are read once and compared with their checksums. Default: false.
  */
 export const locateTorch = (
@@ -112,7 +112,7 @@ interface StoragePlace {
   open(): CheckedReader;
 }
 
-/** A file whose pickle is read, and none of its tensors. */
+/** A file whose pickle has been read, but none of its tensors. */
 interface Loaded {
   readonly value: unknown;
   readonly archive: Archive;
@@ -186,7 +186,7 @@ const plainWorld = (bad: Bad): PickleWorld => ({
 });
 
 /**
- * The form before torch 1.6, which torch still writes when told (_use_new_zipfile_serialization=False): pickles of a magic
+ * The format before torch 1.6, still written with _use_new_zipfile_serialization=False: pickles of a magic
  * number, a version, facts about the machine, the value and the keys of its storages; then for each key how many elements it
  * has and its bytes, always little endian. There are no checksums.
  */
@@ -280,7 +280,7 @@ function dictOf({ value: outer, archive, placeOf, bigEndian, bad }: Loaded, insi
   return { tensors, others };
 }
 
-/** Whether its elements lie as they are wanted, so that it can share the memory of its storage. */
+/** Whether its elements are contiguous, so that it can share the memory of its storage. */
 const isDirect = ({ array, strides, position, flip }: View): boolean =>
   !flip && position % DTYPES[array.dtype].bytes === 0 && isRowMajor(array.shape, strides);
 

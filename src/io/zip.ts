@@ -32,7 +32,7 @@ export interface CheckedReader {
 
 export interface Kind {
   readonly name: string; // what an archive should be: "a torch file"
-  /** A checksum of 0 says that there is none: torch writes it so when told to compute none. */
+  /** A checksum of 0 means none: torch writes 0 if checksums are turned off. */
   readonly zeroIsNone?: boolean;
 }
 
@@ -66,7 +66,7 @@ interface Directory {
   readonly count: number;
 }
 
-/** Where the directory lies, by the records at the end of a file. It ends where they begin: so no byte is left unexplained. */
+/** The position of the directory, from the records at the end of a file. It must end where they begin. */
 async function findDirectory(file: OpenFile, bad: Bad): Promise<Directory> {
   const length = Math.min(file.size, LOCATOR_BYTES + END64_BYTES + END_BYTES + SHORT); // a comment may stand at the very end
   const base = file.size - length;
@@ -111,7 +111,7 @@ function findDirectory64(tail: Buffer, base: number, locator: number, said: Dire
   return found;
 }
 
-/** Beyond 2^53 a number is inexact: then it is larger than any file, and that is all that matters. */
+/** Beyond 2^53 a number is inexact, but then it is larger than any file, and is rejected. */
 const whole = (n: bigint): number => Number(n);
 
 interface Entry {
@@ -255,7 +255,7 @@ function memberOf(file: OpenFile, entry: Entry, { zeroIsNone }: Kind, bad: Bad):
   return { name, size, compressed, start, open, unpack };
 }
 
-/** Sums up what is read from the front on, so that a member which is read once is read once. */
+/** Updates the checksum with bytes read from the front on, so that a sequential read needs no second pass. */
 function checkedReader(file: OpenFile, { name, size, start }: Entry, check?: (crc: number) => void): CheckedReader {
   let [crc, summed] = [0, 0];
   const read: ReadAt = async (into, position) => {

@@ -45,7 +45,7 @@ export const oldestOf = (nodes: Iterable<Expr>): number =>
   [...nodes].reduce((n, e) => Math.min(n, e.serial), Number.POSITIVE_INFINITY);
 
 /**
- * These results with some nodes replaced. What does not depend on those stays the same node. `now`: what was made of other
+ * These results with some nodes replaced. Nodes that do not depend on those stay the same. `now`: what was made of other
  * results with the same nodes replaced; what they share is made once.
  */
 export function substitute(
@@ -122,7 +122,7 @@ export class Body {
   }
 }
 
-/** The meshes that operations of the graph name; what is given may lie elsewhere by now. */
+/** The meshes named by operations of the graph; the operands may be on other devices by now. */
 export const meshesOf = ({ nodes }: Graph, isGiven: (e: Expr) => boolean = () => false): readonly Mesh[] =>
   Mesh.exists ? [...new Set(nodes.flatMap((e) => (isGiven(e) ? [] : meshesIn(e))))] : [];
 

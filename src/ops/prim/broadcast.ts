@@ -60,7 +60,7 @@ export type Share = (x: Expr) => Expr;
 
 export const without = (x: Aval, dims: readonly number[]): Aval =>
   x.withShape(x.shape.filter((_, d) => !dims.includes(d)));
-/** A reduced array in the shape of what it was reduced from. */
+/** A reduced array, broadcast to the shape before the reduction. */
 export const stretched = (y: Expr, { shape }: Expr, dims: readonly number[]): Expr =>
   broadcastInDim(
     y,

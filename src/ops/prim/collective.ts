@@ -40,7 +40,7 @@ export const openRegion = (): Mesh | undefined => open;
 
 /** For nodes inside a region: the axes along which devices may have different values. */
 const differing = new WeakMap<Expr, readonly string[]>();
-/** Along every axis there is: nothing is known. */
+/** All axes: nothing is known about the value. */
 const EVERY = '*';
 /** Says so of a value that a region is given. */
 export const differsAlong = (e: Expr, axes: readonly string[]): Expr => {
@@ -48,7 +48,7 @@ export const differsAlong = (e: Expr, axes: readonly string[]): Expr => {
   return e;
 };
 
-/** The axes along which it is known to be made of different values; among them EVERY where nothing is known. */
+/** The axes along which values are known to differ; includes EVERY if nothing is known. */
 export function differencesOf(x: Expr): readonly string[] {
   const isKnown = (e: Expr) => differing.has(e) || e.isComputed;
   for (const e of collect([x], isKnown).nodes) if (!differing.has(e)) differing.set(e, differences(e));
@@ -219,7 +219,7 @@ const allToAllOp = define<[Expr], AllToAll>({
   })),
 });
 
-/** Each device splits a dimension in as many parts as there are devices along the axes, and joins those it is sent. */
+/** Each device splits a dimension into one part for each device along the axes, and joins the parts it receives. */
 export function allToAll(x: Expr, along: Along, splitDim: number, concatDim: number): Expr {
   const [split, concat] = [splitDim, concatDim].map((d) => normalizeDim('allToAll', d, x.shape.length));
   return allToAllOp([x], { ...along, splitDim: split!, concatDim: concat! });

@@ -17,7 +17,7 @@ const constantOp = define<[], { value: string; aval: Aval }>({
 export const full = (shape: Shape, value: number | bigint | boolean, dtype: DType): Expr =>
   constantOp([], { value: literal(value, dtype), aval: Aval.of(dtype, shape) });
 
-/** A few numbers, as one dimension. They are part of the program: what is large or changes is an input instead. */
+/** A few numbers, as one dimension. They are part of the program: pass large or changing values as inputs instead. */
 export const constants = (values: readonly (number | bigint | boolean)[], dtype: DType): Expr =>
   constantOp([], {
     value: values.length ? `[${values.map((x) => literal(x, dtype)).join(', ')}]` : '',

@@ -151,7 +151,7 @@ function towardsOperand(g: Expr, x: Expr, kernel: Expr, c: Convolution): Expr {
   return moveGroups(gx, c.x.feature, c.x.batch, c.batchGroups);
 }
 
-/** x convolved with g as the kernel, the batch being what is summed over: features of x are its batch now. */
+/** x convolved with g as the kernel. The sum is over the batch, so the features of x take the place of its batch. */
 function towardsKernel(g: Expr, x: Expr, kernel: Expr, c: Convolution): Expr {
   const [inner, window, outer] = [spaceOf(x, c.x), spaceOf(kernel, c.kernel), spaceOf(g, c.y)];
   const padding = inner.map((n, i): [number, number] => {

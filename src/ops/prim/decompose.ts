@@ -149,7 +149,7 @@ const qrOp = defineMulti<[Expr], { complete: boolean }>({
   },
   lower: (e, [a], _, [q, packed, taus]) => {
     const [r, t] = call(e, 'Qr', [a], [packed!, taus!]) as [Ssa, Ssa];
-    // The reflectors that make up Q: as many columns as Q has; there is nothing beyond those of a.
+    // The reflectors that make up Q: one for each column of Q, at most as many as a has.
     const given = input(packed!);
     const [have, want] = [packed!.shape.at(-1)!, q!.shape.at(-1)!];
     const cut = want > have ? padDim(given, packed!.rank - 1, 0, want - have) : columns(given, 0, want);
@@ -187,7 +187,7 @@ export function qrParts(a: Expr, complete = false): { q: Expr; r: Expr; packed: 
 
 // ---- linear systems, by QR (StableHLO has no LU): stable without pivoting, at twice the work
 
-/** a is what gradients flow to; its decomposition q r is what is computed with. */
+/** Gradients flow to a; the computation uses its decomposition q r. */
 const solveOp: (xs: [Expr, Expr, Expr, Expr], attrs: { transpose: boolean }) => Expr = define<
   [Expr, Expr, Expr, Expr],
   { transpose: boolean }
@@ -313,7 +313,7 @@ function jacobi(a: Expr): { u: Expr; s: Expr; v: Expr } {
   const lengths = lengthsOf(w);
   const order = descending(lengths);
   const s = reshape(mm(asColumns(lengths), order), lengths.shape);
-  // A QR makes orthonormal columns also of those whose length is 0.
+  // A QR returns orthonormal columns even for columns of length 0.
   const { q, r } = qrParts(mm(w, order));
   const d = diagonalOf(r);
   const u = mul(q, asColumns(where(lt(d, 0), neg(onesLike(d)), onesLike(d))));

@@ -1,4 +1,4 @@
-// How pointwise primitives are declared: operands and result have one type, to which `align` brings what it is given.
+// How pointwise primitives are declared: operands and result have one type, to which `align` converts the arguments.
 import { DTYPES, type DType } from '../../base/dtype.js';
 import { decodeFloats, encodeNumbers } from '../../base/float.js';
 import { isComplex, isFloat, isInexact, isInteger, kindOf } from '../../base/promote.js';

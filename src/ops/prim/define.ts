@@ -41,9 +41,9 @@ export interface Shifted<A> {
 }
 /** For ops whose attributes name no dimension, or count from the end. */
 export const same = { attrs: <A>(attrs: A): A => attrs };
-/** For ops whose attributes name dimensions: all are one further. */
+/** For ops whose attributes name dimensions: each moves up by one. */
 export const shifted = <A>(attrs: (attrs: A, n: number) => A): Shifted<A> => ({ attrs });
-/** Dimensions of an operand, where they are once it is stacked. */
+/** The positions of an operand's dimensions once it is stacked. */
 export const next = (dims: readonly number[]): number[] => dims.map((d) => d + 1);
 
 /** The same with several results. */

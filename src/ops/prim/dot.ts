@@ -35,10 +35,10 @@ const without = (rank: number, ...taken: readonly Dims[]): number[] =>
 
 const list = (xs: Dims): string => `[${xs.join(', ')}]`;
 
-/** Whether dimensions lie side by side, in this order. */
+/** Whether dimensions are adjacent, in this order. */
 const isRun = (dims: Dims): boolean => dims.every((d, i) => d === dims[0]! + i);
 
-/** An operand whose dimensions of one role are one, and where those are then. */
+/** An operand with the dimensions of each role merged into one, and the new positions. */
 function merged(e: Emitter, x: Ssa, roles: readonly Dims[]): { readonly x: Ssa; readonly at: Dims[] } {
   const { shape, dtype } = e.typeOf(x);
   const runs = roles.filter((r) => r.length).sort((p, q) => p[0]! - q[0]!);
@@ -105,7 +105,7 @@ const dotOp: (xs: [Expr, Expr], attrs: Dot) => Expr = define<[Expr, Expr], Dot>(
     const [freeA, freeB] = [without(a.rank, batch[0], sum[0]), without(b.rank, batch[1], sum[1])];
     return Aval.of(out, [...[...batch[0], ...freeA].map((d) => a.shape[d]!), ...freeB.map((d) => b.shape[d]!)]);
   },
-  // One dimension for each role: XLA's CPU compiler is 1.5 times as fast on such. But what is split over devices stays apart.
+  // One dimension for each role: XLA's CPU compiler is 1.5 times as fast on such. Dimensions that are split over devices are not merged.
   lower: (e, xs, { batch, sum, precision }, out) => {
     const rolesOf = (i: 0 | 1) => [batch[i], sum[i], without(e.typeOf(xs[i]).rank, batch[i], sum[i])];
     const roles = [rolesOf(0), rolesOf(1)] as const;

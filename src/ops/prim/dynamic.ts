@@ -1,5 +1,5 @@
-// Slices whose place is known only when the program runs. Starts are scalars of one integer dtype, one a dimension; as in
-// XLA they are clamped so that the slice lies inside.
+// Slices at positions known only at run time. Starts are scalars of one integer dtype, one for each dimension. As in
+// XLA, they are clamped so that the slice is inside the array.
 import { DTypeError, ShapeError } from '../../base/errors.js';
 import { isInteger } from '../../base/promote.js';
 import { range, type Shape, showShape } from '../../base/shape.js';
@@ -74,7 +74,7 @@ const updateOp = define<readonly [Expr, Expr, ...Expr[]]>({
   batch: ({ xs: [, , ...starts], stacked: [, , ...several], all, stack }) => {
     const [x, update] = all();
     if (!several.some(Boolean)) return dynamicUpdateSlice(x, update, [full([], 0, starts[0]!.dtype), ...starts]);
-    // A scatter leaves out what does not fit; here it is moved.
+    // A scatter skips updates that do not fit; here they are moved inside.
     const [whole, part] = [x.shape.slice(1), update.shape.slice(1)];
     const moved = starts.map((s, d) => minimum(maximum(s, 0), whole[d]! - part[d]!));
     return scatter(x, startsOf(moved, several as boolean[], stack), update, {

@@ -14,7 +14,7 @@ import { padDim } from './slice.js';
 export type FftKind = 'FFT' | 'IFFT' | 'RFFT' | 'IRFFT';
 interface Fft {
   readonly kind: FftKind;
-  /** The number of points: the size of the last dimension of what is not halved. */
+  /** The number of points: the size of the last dimension on the side that is not halved. */
   readonly n: number;
 }
 

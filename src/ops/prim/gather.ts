@@ -26,7 +26,7 @@ export interface Parts {
   readonly startBatch: readonly number[];
   /** The dimension that each component of a start is for. */
   readonly map: readonly number[];
-  /** What is known of the starts: none is out of range; and no element is named twice. Then nothing is checked. */
+  /** Promises about the starts: none is out of range, and no element is named twice. Skips the checks. */
   readonly known?: 'inRange' | 'unique' | undefined;
 }
 interface Gather extends Parts {
@@ -81,7 +81,7 @@ const gatherOp = define<[Expr, Expr], Gather>({
 });
 export function gather(x: Expr, starts: Expr, parts: Gather): Expr {
   const shape = shapeOfParts(x.aval, starts.aval, parts);
-  // Nothing, but of x: XLA refuses to read from an empty dimension.
+  // An empty result that depends on x: XLA refuses to read from an empty dimension.
   if (shape.includes(0)) return reshape(slice(flat(x), [0], [0]), shape);
   return gatherOp([x, starts], parts);
 }
@@ -176,7 +176,7 @@ function within(x: Expr, starts: Expr, updates: Expr, sizes: Shape, p: Parts): E
 
 // ---- one element of a dimension for each index, the other dimensions side by side
 
-/** Every other dimension is a batch of both, so that nothing is flattened: sharded dimensions stay sharded. */
+/** All other dimensions are batch dimensions of both. Nothing is flattened, so sharded dimensions stay sharded. */
 function aside(op: string, x: Aval, index: Aval, dim: number, known: Parts['known']): Parts {
   const others = range(x.rank).filter((d) => d !== dim);
   if (index.rank !== x.rank || others.some((d) => index.shape[d] !== x.shape[d]))
@@ -209,7 +209,7 @@ export function scatterAlong(
 
 // ---- some dimensions indexed, the others whole
 
-/** Broadcast indices for some dimensions, as starts; and how the result lies: as torch and NumPy have it. */
+/** Broadcast indices for some dimensions, as starts, and the order of the result's dimensions: that of torch and NumPy. */
 function indexed(rank: number, dims: readonly number[], indices: readonly Expr[]): { starts: Expr; parts: Parts } {
   const shape = broadcastShapes('index', ...indices.map((i) => i.shape));
   const dtype = indices.map((i) => i.dtype).reduce(promote);

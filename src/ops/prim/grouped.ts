@@ -1,4 +1,4 @@
-// Products of rows with a matrix of their group: what routed experts compute. Rows of a group lie side by side, in the order of
+// Products of rows with a matrix of their group: what routed experts compute. Rows of a group are adjacent, in the order of
 // the groups; rows behind the last group belong to none, and get zeros.
 //   m rows, G groups. Sizes of groups are an i32[G] of the device's.
 import { ShapeError } from '../../base/errors.js';
@@ -42,7 +42,7 @@ interface Contract extends Precise {
 interface Loop {
   /** Rows of a tile, at most. */
   readonly largest: number;
-  /** As many passes as there are tiles; else as many as there could be: a GPU takes longer to ask after each whether it is the last. */
+  /** One pass per tile. Otherwise the maximum number of passes: on a GPU, testing for the last pass costs more than running it. */
   readonly counted: boolean;
 }
 const LOOPS: Readonly<Record<string, Loop>> = {
@@ -50,7 +50,7 @@ const LOOPS: Readonly<Record<string, Loop>> = {
   gpu: { largest: 128, counted: false },
 };
 
-/** Half of what a group has on average: few rows are then computed for nothing. */
+/** Half the average size of a group, so that few rows of padding are computed. */
 function tileRows(m: number, groups: number, { largest }: Loop): number {
   const half = Math.max(1, m / groups / 2);
   return Math.min(m, largest, Math.max(8, 2 ** Math.ceil(Math.log2(half))));
@@ -72,7 +72,7 @@ interface Tile {
   readonly own: Expr;
 }
 
-/** Goes through the tiles of all groups; `step` makes of what is carried the next. One loop, however many rows a group has. */
+/** Loops over the tiles of all groups; `step` computes the next carry. One loop, for any sizes of groups. */
 function overTiles(m: number, sizes: Expr, init: Expr, loop: Loop, step: (y: Expr, tile: Tile) => Expr): Expr {
   const G = sizes.shape[0]!;
   const b = tileRows(m, G, loop);

@@ -84,7 +84,7 @@ export function div(a: Operand, b: Operand, { roundingMode = null }: Division = 
 }
 /** The remainder with the sign of the dividend, as C has it. Unlike torch: integers by 0 are no error. */
 export const fmod = binary('fmod', 'remainder', realNumbers, (g, a, b) => [g, neg(mul(g, trunc(div(a, b))))]);
-/** Whether a remainder lies on the other side of zero than its divisor. */
+/** Whether a remainder and its divisor have different signs. */
 const across = (rest: Expr, b: Expr): Expr => logicalAnd(ne(rest, 0), ne(lt(rest, 0), lt(b, 0)));
 /** The remainder with the sign of the divisor, as Python has it. Unlike torch: integers by 0 are no error. */
 export const remainder: Binary = (a, b) => {
@@ -105,7 +105,7 @@ const truncDivide = wholeDivide('truncDivide', (a, b) => trunc(divide(a, b)));
 /** Rounded down, not towards zero. Unlike torch: integers by 0 are no error. */
 export const floorDivide = wholeDivide('floorDivide', (a, b) => {
   const rest = fmod(a, b);
-  // What is left without the rest divides evenly, up to rounding.
+  // x - remainder is divisible, up to rounding.
   const even = isFloat(a.dtype) ? round(divide(sub(a, rest), b)) : divide(a, b);
   const down = sub(even, convert(across(rest, b), a.dtype));
   return isFloat(a.dtype) ? where(eq(b, 0), divide(a, b), down) : down;

@@ -71,7 +71,7 @@ interface Extreme {
 const INDEX = 'i32'; // inside a program; torch's i64 outside
 const LAST = 2 ** 31 - 1;
 
-/** Whether the element (v, i) goes before (w, j): it is more extreme, or NaN, or as extreme and stands earlier. */
+/** Whether the element (v, i) goes before (w, j): it is more extreme, or NaN, or equal and earlier. */
 function goesFirst(e: Emitter, [v, i, w, j]: readonly Ssa[], largest: boolean): Ssa {
   const bool = Aval.of('bool', []);
   const is = (direction: string, a: Ssa, b: Ssa) =>

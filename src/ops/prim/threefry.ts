@@ -32,7 +32,7 @@ const threefryOp = defineMulti<[k0: Expr, k1: Expr, c0: Expr, c1: Expr]>({
     const constant = (x: number) => e.op('constant', [], [word!], { value: `dense<${x}> : ${word!.mlir}` })[0]!;
     const rotate = (x: Ssa, by: number) =>
       op('or', op('shift_left', x, constant(by)), op('shift_right_logical', x, constant(32 - by)));
-    // Flips the sign bit before and after the last addition, which leaves the sum as it is. LLVM looks for checksums in loops
+    // Flips the sign bit before and after the last addition, which does not change the sum. LLVM looks for checksums in loops
     // of 8, 16, 24, ... passes that end in a minimum or a maximum (HashRecognize), and follows every path through the rounds,
     // exponentially many: rand([5, 16]).min() compiled for minutes. It gives up at the second xor if the first has a constant.
     const flip = (x: Ssa) => (e.platform === 'cpu' ? op('xor', x, constant(2 ** 31)) : x);

@@ -101,7 +101,7 @@ interface Judged {
 }
 const NONE: ReadonlySet<string> = new Set();
 
-/** Reads a file to upload, or returns why it is not uploaded; undefined if it was deleted. Links are judged by their targets. */
+/** Reads a file to upload, or returns why it is not uploaded; undefined if it was deleted. Links are checked by their targets. */
 export async function look(
   base: string,
   name: string,
