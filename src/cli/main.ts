@@ -12,7 +12,7 @@ import { helpArguments, nameTyposFirst } from './typos.js';
 /** Former names of the commands of `tsxla ray`, not listed by --help. */
 const FORMER = ['submit', 'jobs', 'logs', 'stop'];
 
-keepOnWithoutLog();
+keepOnWithoutLog(); // a closed stderr does not end a run
 // A closed pipe (`tsxla plugins | head -1`) is not an error; a full disk is.
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {
   if (e.code !== 'EPIPE') process.stderr.write(`error: cannot write the output: ${e.message}\n`);

@@ -33,7 +33,7 @@ export class Qwen3RotaryEmbedding extends RotaryEmbedding {
   }
 }
 
-/** q: [B, T, H d], k and v: [B, T, G d]; each head of q and k is normalized separately. */
+/** H query heads share G key and value heads of size d: q is [B, T, H d], k and v are [B, T, G d]. Heads of q and k have norms. */
 export class Qwen3Attention extends Attention {
   declare readonly qNorm: Qwen3RMSNorm;
   declare readonly kNorm: Qwen3RMSNorm;
@@ -91,6 +91,7 @@ export const qwen3: Architecture<Qwen3Config> = {
   lora: LORA_TARGETS,
   gguf: { architecture: 'qwen3', biases: ['attn_q', 'attn_k', 'attn_v'] },
 };
+/** A function, as loaders take one: AutoModel finds the architecture only after reading config.json. */
 const find = () => qwen3 as Architecture;
 
 /** The Qwen3 language model: fromPretrained(), forward(), loss(), generate(). */

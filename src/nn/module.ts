@@ -71,7 +71,10 @@ export type Member = Parameter | Buffer | Module;
 export const isMember = (x: unknown): x is Member =>
   x instanceof Parameter || x instanceof Buffer || x instanceof Module;
 
-/** Checks values when they are assigned to fields, as in torch. Reports reads and changes of fields to traces. */
+/**
+ * Checks values when they are assigned to fields, as in torch. Reports reads and changes of fields to traces: a compiled
+ * function is traced again if a field that it read has changed.
+ */
 const ASSIGNING: ProxyHandler<object> = {
   get(target, key, receiver) {
     memberRead(target, key);
@@ -213,11 +216,12 @@ export class Module extends Assigned {
       `${this.constructor.name} has no module ${name}: it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`,
     );
   }
-  /** Another module in place of the one of this name. */
+  /** Replaces the module of this name, everywhere it is used. */
   setSubmodule(name: string, module: Module): void {
     const was = this.getSubmodule(name);
     for (const m of this.modules()) m.replaceMember(was, module);
   }
+  /** Puts another module into every field and list that has this one. Containers override it. */
   protected replaceMember(was: Module, now: Module): void {
     const put = (holder: object): void => {
       for (const [key, x] of Object.entries(holder)) {
@@ -436,7 +440,7 @@ export function fitsName(pattern: string | RegExp, name: string): boolean {
   return new RegExp(`^${parts.join('.*')}$`).test(name);
 }
 
-/** Rejects members in fields that are not searched, as they would silently not be trained. */
+/** Rejects members in fields that are not searched: they would silently not be trained. */
 function checkField(module: Module, field: string, x: unknown): void {
   if (x === null || typeof x !== 'object' || isMember(x)) return;
   const tensors = (Array.isArray(x) ? x : [x]).filter(

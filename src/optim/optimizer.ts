@@ -38,7 +38,10 @@ export interface StepOptions {
   readonly skipIf?: Tensor;
 }
 
-/** Changes parameters by their gradients: zeroGrad(), step(), and a state dict in torch's layout. */
+/**
+ * Updates parameters by their gradients: zeroGrad(), step(), and a state dict in torch's layout. The update itself is a `Rule`
+ * (rules.ts), which describes it for one parameter.
+ */
 export class Optimizer<O extends object = object> {
   readonly #rule: Rule<O>;
   readonly #defaults: Required<O>;
@@ -184,10 +187,12 @@ export class ParameterGroup<O extends object> {
   readonly step: Tensor;
   /** Other numbers that change with each step, shared by all parameters. */
   readonly shared: Readonly<Record<string, Tensor>>;
+  /** What `paramGroups` shows of it: options that can be read and set. */
   readonly face: Group<O>;
   readonly #dtype: DType;
+  /** Learning rate, betas and other numbers as tensors: they are inputs, so that a schedule does not compile new programs. */
   readonly #scalars: Readonly<Record<string, Tensor>>;
-  /** Whether a step was described. */
+  /** Whether there was a step: a momentum buffer that is created later lacks the gradients of earlier steps. */
   #begun = false;
 
   constructor(
@@ -253,6 +258,7 @@ export class ParameterGroup<O extends object> {
         this.state[i]![name] ??= beside(p, stateOf(p, shape, initial[name] ?? 0, dtype));
     });
   }
+  /** Whether these options need state that does not exist yet. */
   #lacks(options: Required<O>): boolean {
     return Object.keys(this.rule.state(this.params[0]!.shape, options)).some((name) => !(name in this.state[0]!));
   }
@@ -316,6 +322,7 @@ export class ParameterGroup<O extends object> {
     }
   }
 
+  /** Describes the update of every parameter that has a gradient. Where `skip` is true, everything keeps its value. */
   update(skip: Expr | undefined): void {
     const live = this.params.flatMap((p, i) => (p.grad ? [{ p, grad: p.grad, state: this.state[i]! }] : []));
     if (!live.length) return;
@@ -330,7 +337,7 @@ export class ParameterGroup<O extends object> {
       const { master, ...own } = exprsOf(state);
       const value = detach(p.expr);
       const wide = convert(value, wideType(dtype));
-      // A parameter that is not its rounded copy was set by other code.
+      // A parameter that differs from its rounded master copy was set by other code, which takes precedence.
       const from = master ? where(eq(convert(master, dtype), value), master, wide) : wide;
       const g = parts(convert(detach(grad.expr), wide.dtype));
       const { p: next, ...changed } = rule(

@@ -131,12 +131,14 @@ async function recoverIn(
 
 // ---- the student, its optimizer and its step
 
+/** What is trained, and the compiled step that trains it. It knows nothing of files, logs and evaluations. */
 class Learner {
   readonly student: DecoderForCausalLM;
   readonly lesson: Lesson;
   readonly optimizer: AdamW;
   readonly schedule: LambdaLR;
   readonly #settings: Settings;
+  /** Hidden states of the student before training, which the anchor loss holds it to; and their number. */
   readonly #anchor: Anchor | undefined;
   readonly #anchors: number;
   readonly #step: Step;
@@ -216,6 +218,7 @@ interface Progress {
   latest?: Perplexity;
 }
 
+/** One run: drives the learner through the data, and evaluates, logs and saves in between. */
 class RecoveryRun {
   readonly #settings: Settings;
   readonly #learner: Learner;
@@ -272,7 +275,7 @@ class RecoveryRun {
       Object.assign(this.#progress, restored.values.progress);
       this.#onEvent({ kind: 'resumed', step: this.#step });
     }
-    this.#workers.ownRandom(); // until here all workers have the state of worker 0
+    this.#workers.ownRandom(); // from here on each worker draws its own dropout; a checkpoint has the state of worker 0
     await this.#folder.metrics.goBackTo(restored?.step);
     const { output, maxSteps: steps } = this.#settings;
     const start = { step: this.#step, steps, settings: fixed(this.#settings) };
@@ -338,7 +341,7 @@ class RecoveryRun {
   /** Waits for the losses of all steps and throws unless they and the last gradient norm are finite: called before each save. */
   async #settle(): Promise<number> {
     const [first, losses] = [this.#step + 1 - this.#pending.length, await Promise.all(this.#pending.splice(0))];
-    const bad = losses.findIndex((loss) => !Number.isFinite(loss));
+    const bad = losses.findIndex((loss) => !Number.isFinite(loss)); // the first step to blame, not the last
     if (bad >= 0) throw await this.#nonfinite({ what: 'loss', step: first + bad, value: losses[bad]! });
     this.#progress.losses.push(...losses);
     await this.#logged;

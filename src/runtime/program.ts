@@ -74,6 +74,7 @@ export interface ProgramKey {
   readonly nodeCount: number;
 }
 
+/** A computation as XLA's executable: being compiled, ready, or evicted. It counts its runs, for eviction and metrics. */
 export class Program {
   readonly key: ProgramKey;
   readonly inputs: number;
@@ -288,7 +289,7 @@ export async function obtain(client: Client, computation: Computation, request: 
     if (isThere) events.count('programFound');
     const program = isThere ? known : programFor(client, computation, request);
     const executable = program.ready ?? (await program.compiled(request));
-    await roomToRun(client);
+    await roomToRun(client); // not too far ahead of the device
     if (!program.dropped) return { program, executable }; // else it was evicted while we waited
   }
 }
@@ -339,6 +340,7 @@ function makeRoom(): void {
   const all = [...programs.values()].flat().sort((a, b) => a.lastRun - b.lastRun);
   let [n, size] = [all.length, all.reduce((sum, p) => sum + p.bytes, 0)];
   for (const program of all.filter((p) => p.ready && p.executions)) {
+    // A program that has not run yet was compiled for a call that is still to come.
     if (n <= limits.count && size <= limits.bytes) return;
     forget(program);
     program.drop();

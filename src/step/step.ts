@@ -59,9 +59,10 @@ export interface StepOptions {
 
 const [checkStep, checkCompile] = [entry(checkOf('step')), entry(checkOf('compile'))];
 
-/** The programs of a function, by hash; their keys are kept only if maxGraphs limits their number. */
+/** The programs of one function, by hash. Their keys are kept only if maxGraphs limits their number. */
 type Known = Map<string, ProgramKey | undefined>;
 
+/** The function that a request is for, as metrics and explanations name it. */
 type Who = Pick<Request, 'group' | 'unnamed' | 'internal'> & { readonly name: string };
 const nameOf = (fn: (...args: never[]) => unknown, { name }: StepOptions): { name: string; unnamed: boolean } => ({
   name: name ?? (fn.name || 'step'),
@@ -233,9 +234,10 @@ export interface Prepared {
 }
 
 /**
- * fn, compiled: it is traced for every kind of arguments (shapes, dtypes, strings, booleans), and later calls only start the
- * program; the second and third trace it again, to see whether it still describes the same (`check`). Numbers are inputs: another number is the same program. Tensors that fn reaches from outside are used, and
- * changed, as they are at each call. Resolves when the program was started.
+ * fn, compiled. The first call with each kind of arguments (shapes, dtypes, strings, booleans) traces fn and compiles a program;
+ * later calls only start it. The second and third call trace fn again and compare (`check`). Numbers are inputs: another number
+ * is the same program. Tensors from outside that fn uses or changes are read, and changed, at each call. Resolves when the
+ * program was started.
  */
 export function compile<A extends unknown[], R>(
   fn: ((...args: A) => R) & Synchronous<R>,
@@ -250,7 +252,7 @@ export function compile<A extends unknown[], R>(
   const traces = new Map<string, Trace[]>();
   const find = (given: Given, source: Source | undefined, isCall = false): Trace => {
     const same = traces.get(given.signature) ?? [];
-    const found = same.find(isStill);
+    const found = same.find(isStill); // the modes, gradients and fields that it was traced with have not changed
     const isShallow = found && recordsCalls() && !found.recorded; // traced without recording modules: trace again
     const traceNow = () => {
       const traced = traceGiven(title, fn, given, source);

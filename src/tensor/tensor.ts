@@ -59,7 +59,7 @@ export class Tensor {
   #expr: Expr | undefined;
   /** Holds the value once the tensor was changed in place or used inside a step. */
   #cell: Cell | undefined;
-  /** Replaces the value inside Tensor.lend, as for one of several stacked layers. */
+  /** Replaces the value while Tensor.lend runs: the weights of one layer, where several layers share stacked weights. */
   #lent: Expr | undefined;
   /** The error text of a tensor whose value was freed. */
   #spent: (() => string) | undefined;
@@ -70,7 +70,7 @@ export class Tensor {
   constructor(expr: Expr) {
     this.#expr = gradEnabled() ? expr : detach(expr);
     hold(this.#expr);
-    if (SAME.has(this.#expr.op.name) && !currentStep()) borrow(this.#expr);
+    if (SAME.has(this.#expr.op.name) && !currentStep()) borrow(this.#expr); // shares its operand's memory: it must not be donated
     events.count('tensorCreated');
     noteMade(this.#expr);
     notePending(this.#expr, pendingLosses);
@@ -84,6 +84,7 @@ export class Tensor {
     const now = this.#cell ? this.#cell.peek() : this.#expr!;
     if (isLate(now)) noteLate(now, this.#cell !== undefined);
     if (this.#cell) return this.#cell.expr;
+    // Inside a step, a tensor made before the step is an input. Its cell tells the step which value to read at each call.
     return now.serial < stepStart() ? this.cell.expr : now;
   }
 
@@ -118,6 +119,7 @@ export class Tensor {
     this.gradPut = undefined;
     this.#grad = grad;
   }
+  /** Notes for the step being traced what the gradient was before: a call that fails puts it back. */
   #noteGrad(read: boolean): void {
     const grads = currentStep()?.grads;
     if (grads && !grads.has(this)) grads.set(this, { before: this.#grad, put: this.gradPut, read });
@@ -384,13 +386,13 @@ export class Tensor {
       ? [undefined, given as BackwardOptions]
       : [(given as Tensor | null) ?? undefined, options ?? {}];
     const seed = seedFor('backward', this, gradient);
-    const { nodes } = collect([this.expr], (e) => !e.differentiable);
+    const { nodes } = collect([this.expr], (e) => !e.differentiable); // the graph, as far as gradients can flow
     checkHistory(nodes);
     const wrt = nodes.filter((e) => variables.has(e));
     sweeping(createGraph, () => gradients([this.expr], [seed], wrt)).forEach((g, i) => {
       const owner = variables.get(wrt[i]!)!;
       if (!g) return;
-      const made = createGraph ? g : detach(g);
+      const made = createGraph ? g : detach(g); // without its history, which would keep the whole graph in memory
       owner.grad = new Tensor(owner.grad ? add(owner.grad.expr, made) : made);
       for (const hook of afterGrad.get(owner) ?? []) hook(owner);
     });

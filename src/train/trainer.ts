@@ -51,10 +51,14 @@ const OPTIONS = [
   'ray',
 ] as const;
 
-/** The results of this program's runs, in the order of their fit() calls. */
+/**
+ * The results of this program's runs, in the order of their fit() calls. A worker runs the same program and must get the same
+ * results of earlier runs without running them again.
+ */
 const recorded: PlainResult[] = [];
 let fits = 0;
 
+/** Ray Train's TorchTrainer: `new TorchTrainer({ trainLoopPerWorker, scalingConfig, runConfig }).fit()`. */
 export class TorchTrainer<C = undefined> {
   readonly scalingConfig: ScalingConfig;
   readonly runConfig: RunConfig;
