@@ -7,7 +7,7 @@ import type { HostArray } from '../base/dtype.js';
 import { isFloat } from '../base/promote.js';
 import { describe, isPlain } from '../base/tree.js';
 import { readTorch } from '../io/torch.js';
-import { type TorchTree, writeTorch } from '../io/torch-write.js';
+import { writeTorch } from '../io/torch-write.js';
 import { checkState, Module } from '../nn/module.js';
 import type { Optimizer } from '../optim/optimizer.js';
 import type { DeviceType } from '../plugins/index.js';
@@ -211,7 +211,7 @@ export class BaseBackend {
       () => {
         const state = {
           model_state_dict: model.stateDict(),
-          ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() as unknown as TorchTree }),
+          ...(saveOptimizer && { optimizer_state_dict: optimizer!.stateDict() }),
         };
         // A snapshot of the values: training may continue while they are written.
         const now = mapTensors<typeof state>(state, (t) => t.detach());

@@ -10,7 +10,6 @@ import fs from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ListFileEntry } from '@huggingface/hub';
 import { env } from '../base/env.js';
 import { ArgumentError, FileError, HubError } from '../base/errors.js';
 import { type Lock, tryLock } from '../base/lock.js';
@@ -70,11 +69,18 @@ export async function cachedCommit({ revision, folder }: Repo): Promise<string |
 }
 export const snapshotOf = ({ folder }: Repo, commit: string): string => path.join(folder, 'snapshots', commit);
 
+<<<<<<< HEAD
 /** The hub's record of a file. */
 export type HubEntry = Pick<ListFileEntry, 'path' | 'size' | 'oid'> & {
+=======
+/** The hub's record of a file: of the client's ListFileEntry, whose declarations need skipLibCheck. */
+export interface HubEntry {
+  readonly path: string;
+  readonly size: number;
+  readonly oid?: string;
   readonly lfs?: { readonly oid: string; readonly size: number };
   readonly xetHash?: string;
-};
+}
 export const sizeOfEntry = ({ lfs, size }: HubEntry): number => lfs?.size ?? size;
 /** Whether a file is there with all of its bytes: a disk that was full, or a copy that was stopped, may have cut it off. */
 export const isWhole = async (file: string, entry: HubEntry): Promise<boolean> =>

@@ -15,12 +15,12 @@ export interface Rates {
 export type Setting = Readonly<Rates>;
 // biome-ignore lint/suspicious/noExplicitAny: an optimizer of any options
 export type AnyOptimizer = Pick<Optimizer<any>, 'paramGroups'>;
-export interface ScheduleState {
+export type ScheduleState = {
   readonly step: number;
   readonly baseLrs: readonly number[];
   /** The rates that were set last. They differ from at(step) if several schedules, or the user, have changed them. */
   readonly lastLr?: readonly number[];
-}
+};
 
 /** A group's options in step n, given those when the schedule was created. */
 export type ScheduleRule = (n: number, base: Setting, group: number) => Setting;

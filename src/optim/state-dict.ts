@@ -8,10 +8,12 @@ import { Tensor } from '../tensor/tensor.js';
 import type { ParameterGroup } from './optimizer.js';
 import { COMMON, type Option, type Rule } from './rule.js';
 
-export interface OptimizerState {
+type Setting = Tensor | number | string | boolean | null | readonly number[] | readonly string[];
+/** A type, not an interface, so that it is a TorchTree: `writeTorch(path, { optimizer: optimizer.stateDict() })`. */
+export type OptimizerState = {
   readonly state: Readonly<Record<string, Readonly<Record<string, Tensor>>>>;
-  readonly param_groups: readonly Readonly<Record<string, unknown>>[];
-}
+  readonly param_groups: readonly Readonly<Record<string, Setting>>[];
+};
 /** An accepted state dict: objects or maps, with tensors or arrays of files. */
 export type GivenState = object;
 

@@ -27,6 +27,36 @@ test('every dtype, as torch itself writes it', async () => {
     expect([ours.includes(name), theirs.includes(name)], name).toEqual([true, true]);
 });
 
+test('state dicts of a run, which load again', async () => {
+  const make = () => {
+    const model = new tx.nn.Linear(2, 1);
+    const optimizer = new tx.optim.AdamW([{ params: [model.weight] }, { params: [model.bias!], weightDecay: 0 }]);
+    return { model, optimizer, schedule: new tx.optim.StepLR(optimizer, 1) };
+  };
+  const { model, optimizer, schedule } = make();
+  model.forward(tx.ones([1, 2])).sum().backward();
+  await optimizer.step();
+  schedule.step();
+  await writeTorch(file, {
+    model: model.stateDict(),
+    optimizer: optimizer.stateDict(),
+    schedule: schedule.stateDict(),
+  });
+  const saved = (await readTorch(file)) as Map<string, Map<string, HostArray>>;
+  const again = make();
+  again.model.loadStateDict(saved.get('model')!);
+  again.optimizer.loadStateDict(saved.get('optimizer')!);
+  again.schedule.loadStateDict(saved.get('schedule')!);
+  expect(await again.model.weight.tolist()).toEqual(await model.weight.tolist());
+  expect(again.optimizer.paramGroups.map((g) => [g.lr, g.weightDecay])).toEqual([
+    [1e-4, 0.01],
+    [1e-4, 0],
+  ]);
+  const { state } = again.optimizer.stateDict();
+  expect(await state[0]!.exp_avg!.tolist()).toEqual(await optimizer.stateDict().state[0]!.exp_avg!.tolist());
+  expect(again.schedule.getLastLr()).toEqual([1e-4, 1e-4]);
+});
+
 test('complex numbers, which are read as their parts', async () => {
   const z = tx.complex(tx.tensor([1.5, -2]), tx.tensor([0.5, 1]));
   const parts = await read({ z, w: z.to('c128') } as never);
