@@ -1,6 +1,6 @@
 // Map-style datasets: datasets with a length whose items are read by index.
 import { checkWhole } from '../base/check.js';
-import { type HostArray, sizeOf, type TypedArray } from '../base/dtype.js';
+import { type HostArray, isHostArray, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { describe } from '../base/tree.js';
@@ -49,7 +49,9 @@ export class TensorDataset<const Ts extends readonly Tensor[] = readonly Tensor[
     const wrong = tensors.findIndex((t) => !(t instanceof Tensor) || !t.shape.length);
     if (wrong >= 0 || !tensors.length)
       throw new ArgumentError(
-        `TensorDataset: takes tensors of one dimension or more, got ${tensors.length ? describe(tensors[wrong]) : 'none'}`,
+        isHostArray(tensors[wrong])
+          ? `TensorDataset: argument ${wrong + 1} is a host array { dtype, shape, data }: pass tx.tensor(array)`
+          : `TensorDataset: takes tensors of one dimension or more, got ${tensors.length ? describe(tensors[wrong]) : 'none'}`,
       );
     this.length = tensors[0]!.shape[0]!;
     const odd = tensors.find((t) => t.shape[0] !== this.length);

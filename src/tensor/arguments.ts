@@ -1,6 +1,6 @@
 // Checks the arguments of a call against the function's TypeScript types (signatures.ts): wrong kinds of values, too many
 // arguments, unknown options. TypeScript rejects these at compile time; JavaScript and `any` would silently ignore them.
-import { dtypeMistake } from '../base/dtype.js';
+import { dtypeMistake, isHostArray } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { unknownOption } from '../base/options.js';
 import { isPlain } from '../base/tree.js';
@@ -79,6 +79,8 @@ function misfit(name: string, takes: Takes, x: unknown): Misfit | undefined {
     const why = dtypeMistake(x as string);
     return why === undefined ? undefined : { why: () => why, complete: true };
   }
+  if (isHostArray(x) && (kinds.includes('tensor') || kinds.includes('bytes')))
+    return { why: () => `${name} is a host array { dtype, shape, data }: pass tx.tensor(${name})`, complete: true };
   return { why: () => `${name} is ${show(x)}: it takes ${inWords(takes)}` };
 }
 const notAmong = (name: string, x: string, what: () => string): Misfit => ({

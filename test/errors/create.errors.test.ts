@@ -79,6 +79,11 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
     () => tx.fromBuffer(new ArrayBuffer(7), { dtype: 'f32' }),
     'fromBuffer: 7 bytes are not a whole number of f32 elements (4 bytes each)',
   ],
+  [
+    'an array of a file',
+    () => tx.mul({ dtype: 'f32', shape: [2], data: new Float32Array(2) } as never, 2),
+    'mul: a is a host array { dtype, shape, data }: pass tx.tensor(a)',
+  ],
 ];
 test.each(cases)('%s', (_, run, text) => {
   expect(run).toThrow(tx.ArgumentError);
