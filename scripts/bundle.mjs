@@ -90,7 +90,18 @@ async function build(options, { transform, ...input }) {
     checks: { ineffectiveDynamicImport: false }, // of modules that one way in needs at once, and another later
     ...input,
   });
-  const { output } = await made.generate({ dir: dist, sourcemap: true, comments: false, minify: false, ...options });
+  const { output } = await made.generate({
+    dir: dist,
+    sourcemap: true,
+    // As if src lay beside dist, also where dist is that of a release: stack traces are told from users' code by it.
+    sourcemapPathTransform: (file, map) => {
+      const name = path.relative(src, path.resolve(path.dirname(map), file));
+      return name.startsWith('..') ? file : posix(path.relative(path.dirname(map), path.join(dist, '../src', name)));
+    },
+    comments: false,
+    minify: false,
+    ...options,
+  });
   return output;
 }
 const bundled = await build(

@@ -48,20 +48,31 @@ describe('what is packed', () => {
     expect(plain().filter((file) => /(^|\/)(test|bench|examples|scripts)\//.test(file))).toEqual([]);
   });
 
+  /** What the maps of a folder name, from that folder. */
+  const sourcesOf = (folder: string, maps: readonly string[]) =>
+    maps.flatMap((file) =>
+      (JSON.parse(fs.readFileSync(path.join(folder, file), 'utf8')).sources as string[]).map((source) =>
+        path.posix.join(path.posix.dirname(file), source),
+      ),
+    );
   test('every declaration has its code, and every source is in one map', () => {
     const there = new Set(plain());
     const code = (file: string) => file.replace(/\.d\.ts$/, '.js');
     const typesOnly = [...there].filter((file) => file.endsWith('.d.ts') && !there.has(code(file)));
     expect(typesOnly).toEqual([]);
-    const sources = [...there]
-      .filter((file) => file.endsWith('.map'))
-      .flatMap((file) =>
-        (JSON.parse(fs.readFileSync(path.join(installed, file), 'utf8')).sources as string[]).map((source) =>
-          path.posix.join(path.posix.dirname(file), source),
-        ),
-      );
+    const sources = sourcesOf(
+      installed,
+      [...there].filter((file) => file.endsWith('.map')),
+    );
     expect(sources.length).toBeGreaterThan(500);
     expect(sources.filter((source, i) => sources.indexOf(source) !== i)).toEqual([]);
+  });
+
+  test('a release built elsewhere has the same maps: src beside dist, by which frames are told from those of users', () => {
+    const release = path.join(scratch, 'a/release');
+    execFileSync(process.execPath, [path.join(root, 'scripts/bundle.mjs'), path.join(release, 'dist')]);
+    const maps = fs.readdirSync(release, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.map'));
+    expect(sourcesOf(release, maps).filter((source) => !/^src\/[\w/-]+\.ts$/.test(source))).toEqual([]);
   });
 
   test('no file names the folder it was built in', () => {
