@@ -65,6 +65,58 @@ test('another dtype', async () => {
   expect(difference.kind).toBe('dtype');
 });
 
+test("an argument is named before all else: beside a step's new state, another length of a list, another argument", async () => {
+  const model = new tx.nn.Linear(4, 1);
+  const optimizer = new tx.optim.Adam(model.parameters(), { lr: 0.01 });
+  const seen: tx.Tensor[] = [];
+  const f = tx.compile(
+    (x: tx.Tensor, y: tx.Tensor) => {
+      let loss = tx.mseLoss(model.forward(x), y);
+      for (const s of seen) loss = loss.add(s.mean());
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      return loss;
+    },
+    { name: 'named', check: false },
+  );
+  const x = tx.ones([8, 4]);
+  const difference = async (...batch: [tx.Tensor, tx.Tensor]) => {
+    await f(...batch);
+    return tx.explain().findLast(({ name }) => name === 'named')!.difference;
+  };
+  await f(x, tx.ones([8, 1]));
+  await f(x, tx.ones([8, 1]));
+  expect(await difference(x, tx.ones([8, 1], { dtype: 'i64' }))).toMatchObject({
+    kind: 'dtype',
+    what: 'argument [1]',
+    was: 'f32[8, 1]',
+    now: 'i64[8, 1]',
+  });
+  seen.push(x);
+  expect(await difference(tx.ones([2, 4]), tx.ones([2, 1]))).toMatchObject({ kind: 'shape', what: 'argument [0]' });
+  // Nearer than the last program is the first, which also had 8 rows.
+  expect(await difference(x, tx.ones([8, 1], { dtype: 'bf16' }))).toMatchObject({
+    kind: 'dtype',
+    what: 'argument [1]',
+    now: 'bf16[8, 1]',
+  });
+});
+
+test('a list that grows: the tensor that is new', async () => {
+  const seen: tx.Tensor[] = [];
+  const f = tx.compile((x: tx.Tensor) => seen.reduce((sum, s) => sum.add(s.mean()), x.mean()), { name: 'growing' });
+  await f(tx.ones([9]));
+  seen.push(tx.ones([5]));
+  await f(tx.ones([9]));
+  expect(said).toMatch(
+    new RegExp(
+      `^tsxla: rule stale: growing: it no longer describes the program it was traced to: the inputs \\(new: f32\\[5\\], the tensor made at ${here}\\): was 1 tensor, now 2 tensors: calls still run`,
+    ),
+  );
+  expect(said).toContain('keep a list that it reads at one length');
+});
+
 test('another constant', async () => {
   const x = tx.ones([5]);
   let lr = 0.1;

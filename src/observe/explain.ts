@@ -3,6 +3,7 @@ import { env } from '../base/env.js';
 import { plural } from '../base/format.js';
 import { notice } from '../base/log.js';
 import { isPlain } from '../base/tree.js';
+import type { Aval } from '../ir/aval.js';
 import { type Expr, nodeCount, type Signature } from '../ir/expr.js';
 import { type Graph, type NodeFact, nodesOf } from '../ir/graph.js';
 import type { Sharding } from '../ir/mesh.js';
@@ -96,6 +97,8 @@ function makeFacts(computation: Computation, request: Request): ProgramFacts {
 /** At module level: a closure above would share its scope with those that are kept, and keep the graph and all its values. */
 const placesOfRoots = ({ roots, index }: Graph): number[] => roots.map((root) => index.get(root)!);
 
+const ARGUMENT = 'argument '; // step/trace.ts names them: argument [0], argument [1].x
+
 export type DifferenceKind = keyof typeof FIXES;
 /** What to write instead. */
 const FIXES = {
@@ -107,12 +110,15 @@ const FIXES = {
   option: 'the options of an operation are part of the program: keep them the same from step to step',
   op: 'the code took another branch: choose with where() or cond() inside one program, or keep what the branch depends on',
   order: 'the same operations in another order are another program: make the order the same in every step',
-  inputs: 'the step uses other tensors than before: create its state (moments, statistics) before the first step',
+  inputs:
+    'the step uses other tensors than before: create its state (moments, statistics) before the first step, and keep a list that ' +
+    'it reads at one length',
   outputs: 'the step has other results: return and change the same tensors in every step (including gradients)',
   donation: 'the step changes other tensors in place than before: change the same ones in every step',
   growth:
     'a value of the last step is computed again, with all earlier steps: compute it with the loss, `await tx.sync(h, loss)`, ' +
-    'or write the step as a function for tx.compile; change parameters in place (w.sub_(...), under noGrad)',
+    'or write the step as a function for tx.compile; change parameters in place (w.sub_(...), under noGrad); keep a list that ' +
+    'the step reads at one length',
   together:
     'read values together, in one program: `await tx.read(a, b, ...)`, or `await Promise.all([a.item(), b.item()])`',
   sharding:
@@ -346,9 +352,25 @@ const nameOf = (op: string): string => (op === 'case' ? 'cond' : op);
 const opName = (n: NodeFact): string => ('op' in n ? nameOf(n.op.op) : 'input');
 const typeOf = (n: NodeFact): string => ('op' in n ? n.op.types.join(', ') : String(n.given));
 
+interface Given {
+  readonly aval: Aval;
+  /** Its index among the nodes. */
+  readonly place: number;
+}
+const givenOf = (all: readonly NodeFact[]): Given[] =>
+  all.flatMap((n, place) => ('given' in n ? [{ aval: n.given, place }] : []));
+/** The arguments of a call by their names. Other inputs have names that change: where they were made. */
+const argumentsOf = (all: readonly NodeFact[], { labels }: ProgramFacts): Map<string, Given> =>
+  new Map(
+    givenOf(all)
+      .map((given, i) => [labels[i] ?? '', given] as const)
+      .filter(([label]) => label.startsWith(ARGUMENT)),
+  );
+
 /** The known program with the most nodes in common, compared by position; the latest one among equals. */
 export function nearestOf(key: ProgramKey, known: readonly ProgramKey[]): ProgramKey | undefined {
   const [mine, own] = [nodes(key), factsOf(key)];
+  const given = argumentsOf(mine, own);
   let best: { key: ProgramKey; score: number } | undefined;
   for (const other of known) {
     const [theirs, facts] = [nodes(other), factsOf(other)];
@@ -358,6 +380,8 @@ export function nearestOf(key: ProgramKey, known: readonly ProgramKey[]): Progra
       if (m && opName(m) === opName(n)) score += typeOf(m) === typeOf(n) ? 2 : 1;
     });
     for (const part of ['roots', 'aliases', 'labels'] as const) if (String(facts[part]) === String(own[part])) score++;
+    const others = argumentsOf(theirs, facts); // first: they are what the caller chose
+    for (const [label, { aval }] of given) if (others.get(label)?.aval === aval) score += 3 * mine.length;
     if (!best || score >= best.score) best = { key: other, score };
   }
   return best?.key;
@@ -397,6 +421,7 @@ function graphDifference(before: ProgramKey, after: ProgramKey): Fixless | undef
   const [a, b] = [nodes(before), nodes(after)];
   const [was, now] = [factsOf(before), factsOf(after)];
   return (
+    argumentDifference(was, now, a, b) ??
     inputDifference(was, now, a, b) ??
     opDifference(now, a, b) ??
     resultDifference(was, now) ??
@@ -404,20 +429,37 @@ function graphDifference(before: ProgramKey, after: ProgramKey): Fixless | undef
   );
 }
 
+const kindOf = (was: Aval, now: Aval): DifferenceKind => (was.dtype === now.dtype ? 'shape' : 'dtype');
+/** An argument of another type, wherever other inputs come and go. */
+function argumentDifference(
+  before: ProgramFacts,
+  after: ProgramFacts,
+  a: NodeFact[],
+  b: NodeFact[],
+): Fixless | undefined {
+  const were = argumentsOf(a, before);
+  for (const [what, { aval: now, place }] of argumentsOf(b, after)) {
+    const was = were.get(what)?.aval;
+    if (!was || was === now) continue;
+    return { kind: kindOf(was, now), what, was: String(was), now: String(now), at: after.sources[place] ?? '' };
+  }
+  return undefined;
+}
+
 /** Inputs of other types, if their number is the same. */
 function inputDifference(before: ProgramFacts, after: ProgramFacts, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
-  const given = (all: NodeFact[]) => all.flatMap((n, i) => ('given' in n ? [{ aval: n.given, place: i }] : []));
-  const [was, now] = [given(a), given(b)];
+  const [was, now] = [givenOf(a), givenOf(b)];
   if (was.length !== now.length) return undefined;
   const i = was.findIndex((x, k) => x.aval !== now[k]!.aval || before.labels[k] !== after.labels[k]);
   if (i < 0 || was[i]!.aval === now[i]!.aval) return undefined;
-  const kind = was[i]!.aval.dtype === now[i]!.aval.dtype ? 'shape' : 'dtype';
+  const kind = kindOf(was[i]!.aval, now[i]!.aval);
   const what = after.labels[i] ?? `input ${i}`;
   const at = after.sources[now[i]!.place] ?? '';
   return { kind, what, was: String(was[i]!.aval), now: String(now[i]!.aval), at };
 }
 
-function opDifference({ sources }: Pick<ProgramFacts, 'sources'>, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
+type Places = Pick<ProgramFacts, 'sources'> & Partial<Pick<ProgramFacts, 'labels'>>;
+function opDifference({ sources, labels = [] }: Places, a: NodeFact[], b: NodeFact[]): Fixless | undefined {
   const length = Math.max(a.length, b.length);
   let number: Fixless | undefined; // reported if nothing else differs
   for (let i = 0; i < length; i++) {
@@ -442,8 +484,14 @@ function opDifference({ sources }: Pick<ProgramFacts, 'sources'>, a: NodeFact[],
     }
     if (sorted(a) === sorted(b))
       return { kind: 'order', what: 'the order of operations', was: show(m), now: show(n), at };
-    const inputs = (all: NodeFact[]) => all.filter((x) => 'given' in x).length;
-    const kind = m && n && 'op' in m !== 'op' in n && inputs(a) !== inputs(b) ? 'inputs' : 'op';
+    const inputs = (all: readonly NodeFact[]) => givenOf(all).length;
+    const [mGiven, nGiven] = [m, n].map((x) => x && 'given' in x);
+    const kind = (mGiven || nGiven) && !(mGiven && nGiven) && inputs(a) !== inputs(b) ? 'inputs' : 'op';
+    if (kind === 'inputs' && nGiven && inputs(b) > inputs(a)) {
+      const label = labels[inputs(b.slice(0, i))];
+      const [was, now] = [a, b].map((all) => plural(inputs(all), 'tensor'));
+      return { kind, what: `the inputs (new: ${show(n).slice('input '.length)}, ${label})`, was: was!, now: now!, at };
+    }
     return { kind, what: `operation ${i + 1}`, was: show(useOf(a, i)), now: show(useOf(b, i)), at };
   }
   return number;
