@@ -29,9 +29,9 @@ describe('datasets', () => {
     expect(() => new TensorDataset(tx.ones([2]), tx.ones([3]))).toThrow(
       'TensorDataset: the tensors differ in length: f32[2] and f32[3]',
     );
-    expect(() => new TensorDataset(tx.ones([2]), { dtype: 'f32', shape: [2], data: new Float32Array(2) } as never)).toThrow(
-      'TensorDataset: argument 2 is a host array { dtype, shape, data }: pass tx.tensor(array)',
-    );
+    expect(
+      () => new TensorDataset(tx.ones([2]), { dtype: 'f32', shape: [2], data: new Float32Array(2) } as never),
+    ).toThrow('TensorDataset: argument 2 is a host array { dtype, shape, data }: pass tx.tensor(array)');
     await expect(d.get(3)).rejects.toThrow('item 3 is out of range: the dataset has items 0 to 2');
   });
 

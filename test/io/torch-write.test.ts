@@ -34,7 +34,10 @@ test('state dicts of a run, which load again', async () => {
     return { model, optimizer, schedule: new tx.optim.StepLR(optimizer, 1) };
   };
   const { model, optimizer, schedule } = make();
-  model.forward(tx.ones([1, 2])).sum().backward();
+  model
+    .forward(tx.ones([1, 2]))
+    .sum()
+    .backward();
   await optimizer.step();
   schedule.step();
   await writeTorch(file, {
