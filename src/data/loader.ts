@@ -206,6 +206,9 @@ export class DataLoader<T, R = Collated<T>> implements Loader<Placed<R>> {
     return `, ${n} workers with ${each} each: use ${Number.isSafeInteger(whole) ? whole : `a number of workers that divides ${wanted}`}`;
   }
 
+  [Symbol.iterator](): never {
+    throw new ArgumentError('a DataLoader is read with for await: for await (const batch of loader) { ... }');
+  }
   /** The batches of one epoch: a new one, or the rest of one after load(). */
   async *[Symbol.asyncIterator](): AsyncGenerator<Placed<R>, void, undefined> {
     const loop = (this.#loop = {});
@@ -387,7 +390,7 @@ const OPTIONS = [
   'sharding',
 ] as const;
 function checkOptions(o: DataLoaderOptions<never, unknown>): void {
-  if ('numWorkers' in o)
+  if (isPlain(o) && 'numWorkers' in o)
     throw new ArgumentError(
       `DataLoader: use workers instead of numWorkers: { workers: { module, count } }: ${WORKERS_EXAMPLE}`,
     );

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { checkWhole } from '../base/check.js';
 import { ArgumentError, DataError } from '../base/errors.js';
+import { checkOptions } from '../base/options.js';
 import { describe, isPlain } from '../base/tree.js';
 
 export interface WorkerOptions {
@@ -27,6 +28,7 @@ export function checkWorkers(workers: unknown): Required<WorkerOptions> | undefi
   const { module, count = 1, data = undefined } = isPlain(workers) ? (workers as Partial<WorkerOptions>) : {};
   if (!(module instanceof URL) && typeof module !== 'string')
     throw new ArgumentError(`DataLoader: workers is ${describe(workers)} without a module: ${WORKERS_EXAMPLE}`);
+  checkOptions('DataLoader: workers', ['module', 'count', 'data'], workers as WorkerOptions);
   return { module, count: checkWhole('DataLoader: workers.count', count, 1), data };
 }
 

@@ -86,4 +86,14 @@ test('a function cannot be sent to a thread: the error shows what to write', () 
     expect(made(o)).toThrow('DataLoader: use workers instead of numWorkers');
     expect(made(o)).toThrow(advice);
   }
+  expect(made({ workers: { module, num: 2 } })).toThrow("DataLoader: workers: there is no option 'num'");
+});
+
+test("torch's DataLoader(dataset, 16), and a loop without await", () => {
+  expect(() => new DataLoader([1], 16 as never)).toThrow(
+    'DataLoader: got the number 16 in place of its options: write { batchSize, ',
+  );
+  expect(() => [...(new DataLoader([1]) as never as Iterable<unknown>)]).toThrow(
+    'a DataLoader is read with for await: for await (const batch of loader)',
+  );
 });
