@@ -167,7 +167,7 @@ export interface CustomVjp<A extends unknown[], Y, R> {
  * f with a custom gradient. Without `forward`, the residuals are { inputs, output }. The second derivative is the derivative
  * of backward.
  */
-export function customVjp<A extends unknown[], Y, R = { readonly inputs: A; readonly output: Y }>(
+export function customVjp<A extends unknown[], Y, const R = { readonly inputs: A; readonly output: Y }>(
   f: (...xs: A) => Y,
   { forward, backward }: CustomVjp<A, Y, R>,
 ): (...xs: A) => Y {
