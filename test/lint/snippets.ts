@@ -40,6 +40,8 @@ export const SNIPPETS: Readonly<Record<string, Snippets>> = {
       'switch (»x.argmax()) { case 0 as never: break; }',
       'class Net extends nn.Module { override forward(a: tx.Tensor) { if (»a.isnan().any()) return a; return a.mul(2); } }',
       'function f<T extends tx.Tensor>(t: T) { return »t ? 1 : 0; }',
+      'const k = tx.kernel((a, b) => { if (»a.load().gt(0)) b.store(1); }, (a) => ({ grid: [1], out: { of: a } }));',
+      'const k = tx.kernel((a, b) => b.store(»tx.kernels.programId(0).eq(0) ? 1 : 0), (a) => ({ grid: [1], out: { of: a } }));',
     ],
     good: [
       'if (maybe) maybe.add(1);',
@@ -55,6 +57,7 @@ export const SNIPPETS: Readonly<Record<string, Snippets>> = {
       'const r = list.filter((t) => t.ndim === 2);',
       'const n: number | tx.Tensor = steps > 2 ? 1 : x; if (n) console.log(1);',
       'const f = (fn: (...t: tx.Tensor[]) => void) => fn(x); f((a, b) => b && a.add(b));',
+      'const k = tx.kernel((a, b) => tx.kernels.when(tx.kernels.programId(0).eq(0), () => b.store(1)), (a) => ({ grid: [1], out: { of: a } }));',
     ],
   },
   'no-number-argument-test': {

@@ -11,6 +11,7 @@ export const noTensorCondition: Rule = {
     for (const { node, comparison } of tests(code)) {
       const tensor = comparison ? code.isTensor(node) : code.isSurelyTensor(node);
       if (tensor) yield found(code, node, comparison);
+      else if (!comparison && code.isInstance(code.typeOf(node), 'Block')) yield ofBlock(code, node);
     }
   },
 };
@@ -26,6 +27,11 @@ function found(code: Code, node: ts.Expression, comparison: string | undefined):
   const edits = code.canAwait(node) ? code.awaited(node, '.item()') : undefined;
   return { node, message, suggestion: edits && { title: 'Read it: await item()', edits } };
 }
+
+const ofBlock = (code: Code, node: ts.Expression): Finding => ({
+  node,
+  message: `${code.text(node)} is a block of a kernel, an object, so this condition is always true: use kernels.when, kernels.where or kernels.loop`,
+});
 
 const METHODS: Readonly<Record<string, string>> = {
   '<': 'lt',
