@@ -69,10 +69,6 @@ export async function cachedCommit({ revision, folder }: Repo): Promise<string |
 }
 export const snapshotOf = ({ folder }: Repo, commit: string): string => path.join(folder, 'snapshots', commit);
 
-<<<<<<< HEAD
-/** The hub's record of a file. */
-export type HubEntry = Pick<ListFileEntry, 'path' | 'size' | 'oid'> & {
-=======
 /** The hub's record of a file: of the client's ListFileEntry, whose declarations need skipLibCheck. */
 export interface HubEntry {
   readonly path: string;

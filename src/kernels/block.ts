@@ -118,6 +118,7 @@ function fail(error: new (message: string) => Error, message: string): never {
   throw new error(`${nameOf()}${message}${at(here())}`);
 }
 
+const MOST_STATEMENTS = 20_000; // of one body: no compiler takes so many
 function emit<K extends Kind>(
   kind: K,
   inputs: readonly Block[],
@@ -126,6 +127,11 @@ function emit<K extends Kind>(
   regions: readonly Region[] = [],
 ): Block[] {
   const { statements, blocks } = current(kind);
+  if (statements.length === MOST_STATEMENTS)
+    fail(
+      ArgumentError,
+      `its function made ${MOST_STATEMENTS} operations and goes on: a while of JavaScript on a block never ends: write kernels.loop(...)`,
+    );
   checkInside(kind, inputs);
   const outs = types.map((t) => new Block(t.dtype, t.shape));
   for (const out of outs) blocks.add(out);
@@ -289,6 +295,11 @@ export class Block {
 
   sum(dim: number, keepdim = false): Block {
     return reduce('sum', this, dim, keepdim);
+  }
+  /** Of floats. */
+  mean(dim: number, keepdim = false): Block {
+    const d = place('mean', dim, this.shape.length);
+    return reduce('sum', this, d, keepdim).div(this.shape[d]!);
   }
   max(dim: number, keepdim = false): Block {
     return reduce('max', this, dim, keepdim);
@@ -549,4 +560,49 @@ export class Ref {
     if (mask.dtype !== 'bool') fail(DTypeError, `${what}: the mask is ${mask}: takes a block of booleans`);
     return broadcastTo(mask, shape);
   }
+}
+
+// ---- what blocks and references have not
+
+/** What to write for operations that tensors have and blocks do not. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  relu: 'x.maximum(0)',
+  square: 'x.mul(x)',
+  pow: 'x.mul(x), or x.log().mul(n).exp()',
+  clamp: 'x.maximum(low).minimum(high)',
+  silu: 'x.mul(x.sigmoid())',
+  softmax: 'e.div(e.sum(dim, true)) of e = x.sub(x.max(dim, true)).exp()',
+  matmul: 'a.dot(b)',
+  mm: 'a.dot(b)',
+  transpose: 'x.t()',
+  permute: 'x.t()',
+  expand: 'x.broadcastTo(shape)',
+  float: "x.to('f32')",
+  where: 'kernels.where(condition, yes, no)',
+  maskedFill: 'kernels.where(mask, value, x)',
+  index: 'load({ at, size }) of a part',
+  narrow: 'load({ at, size }) of a part',
+};
+const READS = ['item', 'tolist', 'data', 'print'];
+
+/**
+ * Methods of tensors (`names`) that blocks and references do not have: calling one is an error that says what to write. Without
+ * this, JavaScript would say that x.softmax is not a function.
+ */
+export function explainMissing(names: readonly string[]): void {
+  const add = (of: object, name: string, why: (this: Block & Ref) => never) => {
+    if (!(name in of)) Object.defineProperty(of, name, { value: why, configurable: true, writable: true });
+  };
+  for (const name of [...names, ...READS]) {
+    const instead = INSTEAD[name] ?? 'compose it of those that they have (docs/kernels.md, The language)';
+    add(Block.prototype, name, function () {
+      if (READS.includes(name))
+        return fail(ArgumentError, `${name} of ${this}: a kernel only describes: nothing can be read in it`);
+      return fail(ArgumentError, `${name} of ${this}: blocks have no ${name}: write ${instead}`);
+    });
+  }
+  for (const name of [...Object.getOwnPropertyNames(Block.prototype), ...names, ...READS])
+    add(Ref.prototype, name, function () {
+      return fail(ArgumentError, `${name} of ${this}: it is a reference: read it first: x.load().${name}(...)`);
+    });
 }

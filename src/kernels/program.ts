@@ -1,11 +1,14 @@
 // A kernel as it is traced: its grid, where its blocks lie, and its statements. The three lowerings read it; its JSON is the
 // part of the cache key that says which kernel it is.
 import { createHash } from 'node:crypto';
-import type { ArrayType } from '../base/dtype.js';
+import { type ArrayType, checkDTypeName } from '../base/dtype.js';
 import { ArgumentError, ShapeError } from '../base/errors.js';
+import { plural } from '../base/format.js';
+import { noticeOnce } from '../base/log.js';
 import { checkOptions } from '../base/options.js';
 import { range } from '../base/shape.js';
 import { Aval } from '../ir/aval.js';
+import { placeOf } from '../ir/source.js';
 import { Block, full, type Kind, type Operand, Ref, type Region, record, type Statement } from './block.js';
 
 /** Which part of an array each program of the grid has. */
@@ -179,7 +182,7 @@ export function traceKernel(
   if (!Array.isArray(grid) || grid.length > MOST_DIMS || grid.some((n) => !Number.isInteger(n) || n < 1)) {
     const empty = operands.find((x) => x.size === 0);
     throw new ArgumentError(
-      `${where}: grid is [${grid}]: takes up to ${MOST_DIMS} whole numbers from 1 on${empty ? `. ${ofEmpty(empty)}` : ''}`,
+      `${where}: grid is ${Array.isArray(grid) ? `[${grid}]` : grid}: takes a list of up to ${MOST_DIMS} whole numbers from 1 on${empty ? `. ${ofEmpty(empty)}` : ''}`,
     );
   }
   const order = range(grid.length).map((d) => sequential.includes(d) || sequential.includes(d - grid.length));
@@ -194,6 +197,8 @@ export function traceKernel(
     throw new ArgumentError(
       `${where}: out says no type: write out: { of: { dtype: 'f32', shape: [4, 4] } }, or of: a tensor`,
     );
+  for (const { of } of outs) checkDTypeName(`${where}: out`, of.dtype);
+  for (const { dtype } of scratch) checkDTypeName(`${where}: scratch`, dtype);
   const place = (role: 'input' | 'output', array: Aval, given: Partial<BlockSpec> | null, i: number): Placed => {
     const spec = { ...whole(array), ...given } as BlockSpec;
     const what = `${where}: ${role} ${i}`;
@@ -207,7 +212,7 @@ export function traceKernel(
       const found = spec.index(...ids);
       if (!Array.isArray(found) || found.length !== array.rank)
         throw new ShapeError(
-          `${what}: its index map gives ${Array.isArray(found) ? found.length : 'no'} indices for ${array}`,
+          `${what}: its index map gives ${Array.isArray(found) ? `${found.length} ${found.length === 1 ? 'index' : 'indices'}` : `${found}, not a list`}, and ${array} has ${plural(array.rank, 'dimension')}: return a list with one index for each`,
         );
       return found.map((x) => asScalar(what, x));
     });
@@ -231,12 +236,25 @@ export function traceKernel(
       );
     return [];
   });
+  noteUnused(where, body);
   const written = new Set([...statementsOf(body)].flatMap((s) => (isKind(s, 'store') ? [s.attrs.ref] : [])));
   const forgotten = outputs.find((p) => !written.has(p.ref));
   if (forgotten) throw new ArgumentError(`${where}: ${forgotten.ref} is never stored to`);
   const { warps, stages } = options;
   const tuning = { ...(warps !== undefined && { warps }), ...(stages !== undefined && { stages }) };
   return new KernelProgram(name, grid, order, inputs, outputs, rooms, body, tuning);
+}
+
+/** A comparison that nothing uses was a condition of JavaScript's own `if`, for which every block is true. */
+function noteUnused(where: string, body: Region): void {
+  const all = [...statementsOf(body)];
+  const used = new Set(all.flatMap((s) => [...s.inputs, ...s.regions.flatMap((r) => r.results)]));
+  const unused = all.find((s): s is Statement<'compare'> => isKind(s, 'compare') && !used.has(s.outs[0]!));
+  if (!unused) return;
+  const line = placeOf(unused.source);
+  noticeOnce(
+    `${where}: nothing uses the result of ${unused.attrs.name}. A block is always true for if, ?:, && and while of JavaScript: use kernels.when, kernels.where and kernels.loop${line && `\n    at ${line}`}`,
+  );
 }
 
 function asScalar(what: string, x: Operand): Block {

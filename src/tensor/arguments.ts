@@ -5,6 +5,7 @@ import { ArgumentError } from '../base/errors.js';
 import { unknownOption } from '../base/options.js';
 import { isPlain } from '../base/tree.js';
 import { entry } from '../ir/source.js';
+import { Block, Ref } from '../kernels/block.js';
 import { SIGNATURES } from './signatures.js';
 import { Tensor } from './tensor.js';
 
@@ -81,6 +82,8 @@ function misfit(name: string, takes: Takes, x: unknown): Misfit | undefined {
   }
   if (isHostArray(x) && (kinds.includes('tensor') || kinds.includes('bytes')))
     return { why: () => `${name} is a host array { dtype, shape, data }: pass tx.tensor(${name})`, complete: true };
+  if (x instanceof Block || x instanceof Ref)
+    return { why: () => `${name} is the ${x} of a kernel: use its methods, as x.exp() and x.add(y)`, complete: true };
   return { why: () => `${name} is ${show(x)}: it takes ${inWords(takes)}` };
 }
 const notAmong = (name: string, x: string, what: () => string): Misfit => ({

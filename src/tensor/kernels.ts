@@ -5,11 +5,13 @@ import { type ArrayType, show } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ShapeError } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import { isFloat, isInteger } from '../base/promote.js';
+import { describe } from '../base/tree.js';
 import { entry } from '../ir/source.js';
-import type { Ref } from '../kernels/block.js';
+import { explainMissing, type Ref } from '../kernels/block.js';
 import { type Blocks, flashBackward, flashForward } from '../kernels/flash.js';
 import { callChecked, callKernel, type KernelDefinition } from '../kernels/kernel.js';
 import type { BlockSpec, KernelOptions } from '../kernels/program.js';
+import { SIGNATURES } from './signatures.js';
 import { Tensor } from './tensor.js';
 
 export {
@@ -28,6 +30,8 @@ export {
   zeros,
 } from '../kernels/block.js';
 export type { BlockSpec, KernelOptions, OutSpec } from '../kernels/program.js';
+
+explainMissing(Object.keys(SIGNATURES));
 
 /** Part `index` of an array cut into blocks of this shape. */
 export const block = (shape: BlockSpec['shape'], index: BlockSpec['index']): BlockSpec => ({ shape, index });
@@ -65,7 +69,7 @@ export function kernel<const O extends KernelOptions>(
   const exprsOf = (operands: readonly Tensor[]) =>
     operands.map((x, i) => {
       if (x instanceof Tensor) return x.expr;
-      throw new ArgumentError(`kernel ${definition.name}: operand ${i} is ${typeof x}: takes tensors`);
+      throw new ArgumentError(`kernel ${definition.name}: operand ${i} is ${describe(x)}: takes tensors`);
     });
   const call = entry((...operands: Tensor[]): ResultOf<O> => {
     const xs = exprsOf(operands);

@@ -595,5 +595,6 @@ function noGradientReaches(op: string, expr: Expr): string {
   }
   const place = placeOf(cut.source) && `, at ${cut.source}`;
   const why = cut.op.name === 'detach' ? 'detach() or noGrad' : `${cut.op.name}, which has no gradient`;
-  return `${op}: no gradient reaches this ${expr.aval}: it was computed through ${why}${place}`;
+  const way = cut.op.name === 'kernel' ? ': give it one with tx.customVjp' : '';
+  return `${op}: no gradient reaches this ${expr.aval}: it was computed through ${why}${place}${way}`;
 }

@@ -1,6 +1,6 @@
 // Kernels on the CPU: what each operation computes, beside the same in tensors; blocks, edges, loops and scratch memory.
 import * as tx from 'tsxla';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 const { block, full, iota, loop, programId, when, where, zeros } = tx.kernels;
 type Ref = tx.kernels.Ref;
@@ -37,6 +37,7 @@ describe('operations', () => {
     ['add', (a, b) => a.add(b), (a, b) => a.add(b)],
     ['a scalar', (a) => a.mul(3).sub(1), (a) => a.mul(3).sub(1)],
     ['mul, sub, div', (a, b) => a.mul(b).sub(a).div(b), (a, b) => a.mul(b).sub(a).div(b)],
+    ['mean', (a) => a.mean(1, true).add(a.mean(0)), (a) => a.mean(1, true).add(a.mean(0))],
     ['rem', (a, b) => a.rem(b), (a, b) => a.fmod(b)],
     ['maximum, minimum', (a, b) => a.maximum(b).sub(a.minimum(b)), (a, b) => a.maximum(b).sub(a.minimum(b))],
     ['neg, abs', (a) => a.neg().add(a.abs()), (a) => a.neg().add(a.abs())],
@@ -528,6 +529,21 @@ describe('mistakes', () => {
       (_, y) => when(iota([4, 4], 0).eq(0), () => y.store(0)),
       'when: the condition is block bool[4, 4]: takes one boolean',
     ],
+    [
+      'a reference for its block',
+      (a) => (a as unknown as { add(n: number): void }).add(1),
+      'add of input 0 (f32[4, 3]): it is a reference: read it first: x.load().add(...)',
+    ],
+    [
+      'an operation of tensors',
+      (a) => (a.load() as unknown as { softmax(dim: number): void }).softmax(1),
+      'softmax of block f32[4, 3]: blocks have no softmax: write e.div(e.sum(dim, true)) of e = x.sub(x.max(dim, true)).exp()',
+    ],
+    [
+      'a read',
+      (a) => (a.load() as unknown as { item(): void }).item(),
+      'item of block f32[4, 3]: a kernel only describes: nothing can be read in it',
+    ],
     ['a result not stored', () => {}, 'output 0 (f32[4, 4]) is never stored to'],
   ])('%s', (_, body, message) => {
     expect(run(body)).toThrow(message);
@@ -535,6 +551,34 @@ describe('mistakes', () => {
     expect(run(body)).toThrow(/kernels\.test\.ts:\d+/);
   });
 
+  test('a function of tensors', () => {
+    expect(run((a) => void tx.exp(a.load() as never))).toThrow(
+      'exp: x is the block f32[4, 3] of a kernel: use its methods, as x.exp() and x.add(y)',
+    );
+  });
+  test('a while of JavaScript on a block', () => {
+    const forever = () => {
+      while (programId(0).lt(1));
+    };
+    expect(run(forever)).toThrow(
+      'kernel mine: its function made 20000 operations and goes on: a while of JavaScript on a block never ends',
+    );
+  });
+  test('an if of JavaScript on a block is told: it is always true', () => {
+    const said = vi.spyOn(process.stderr, 'write').mockImplementation(() => true);
+    const relu = tx.kernel(
+      function relu(a, b) {
+        if (a.load().gt(0)) b.store(1);
+      },
+      (a) => ({ grid: [1], out: { of: a } }),
+    );
+    relu(x);
+    const text = String(said.mock.calls.flat()[0]);
+    said.mockRestore();
+    expect(text).toMatch(
+      /^tsxla: kernel relu: nothing uses the result of gt\. A block is always true for if, .*: use kernels\.when, kernels\.where and kernels\.loop\n {4}at .*kernels\.test\.ts:\d+\n$/,
+    );
+  });
   test('outside of a kernel', () => {
     expect(() => programId(0)).toThrow('programId: works inside the function of a kernel only');
   });
@@ -558,11 +602,20 @@ describe('mistakes', () => {
   });
   test('options', () => {
     const make = (options: object) => () => tx.kernel((_, y) => y.store(0), { grid: [1], out, ...options } as never)(x);
-    expect(make({ grid: [0] })).toThrow('grid is [0]: takes up to 4 whole numbers from 1 on');
+    expect(make({ grid: [0] })).toThrow('grid is [0]: takes a list of up to 4 whole numbers from 1 on');
     expect(make({ in: [block([2], (i) => [i])] })).toThrow(
       'input 0: a block of shape [2] of f32[4, 3]: takes a size, or null, for each dimension',
     );
-    expect(make({ in: [block([2, 3], (i) => [i])] })).toThrow('input 0: its index map gives 1 indices for f32[4, 3]');
+    expect(make({ grid: 4 })).toThrow('grid is 4: takes a list of up to 4 whole numbers from 1 on');
+    expect(make({ in: [block([2, 3], (i) => [i])] })).toThrow(
+      'input 0: its index map gives 1 index, and f32[4, 3] has 2 dimensions: return a list with one index for each',
+    );
+    expect(make({ in: [block([2, 3], ((i: unknown) => i) as never)] })).toThrow(
+      'input 0: its index map gives block i32[], not a list, and f32[4, 3] has 2 dimensions',
+    );
+    expect(make({ out: { of: { dtype: 'float32', shape: [4] } } })).toThrow(
+      "kernel kernel: out: dtype 'float32' is written 'f32'",
+    );
     expect(make({ in: [null, null] })).toThrow('2 blocks (in) for 1 operands');
     expect(make({ grid: [2, 2], sequential: [0] })).toThrow('sequential [0]: must be the last dimensions of the grid');
     expect(make({ scracth: [] })).toThrow("there is no option 'scracth': it takes grid, in, out, scratch");
@@ -571,7 +624,7 @@ describe('mistakes', () => {
       'its function returns a block: store it',
     );
     expect(() => tx.kernel((_, y) => y.store(0), { grid: [1], out })(3 as never)).toThrow(
-      'operand 0 is number: takes tensors',
+      'operand 0 is the number 3: takes tensors',
     );
     expect(() => tx.kernel((_, y) => y.store(0), undefined as never)(x)).toThrow('kernel kernel: it has no options');
     expect(() => tx.kernel((_, _2, y) => y.store(0), { grid: [1], out })(x)).toThrow(
