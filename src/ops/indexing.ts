@@ -7,6 +7,7 @@ import { highest, lowest } from '../base/literal.js';
 import { isFloat, isInteger } from '../base/promote.js';
 import { broadcastShapes, normalizeDim, normalizeDims, sameShape } from '../base/shape.js';
 import { Expr } from '../ir/expr.js';
+import { maskedFill } from './math.js';
 import { type Diagonal, diagonal } from './parts.js';
 import { isExpr, type Operand } from './prim/align.js';
 import { broadcastTo } from './prim/broadcast.js';
@@ -326,6 +327,28 @@ export function diagonalScatter(x: Expr, src: Expr, { offset = 0, dim1 = 0, dim2
     reshape(put, turned.shape),
     order.map((_, d) => order.indexOf(d)),
   );
+}
+/**
+ * x with the elements whose indices are all equal replaced by one number. `wrap`: in a matrix with more rows than columns, the
+ * diagonal begins again after a row without one.
+ */
+export function fillDiagonal(x: Expr, value: Operand, { wrap = false }: { readonly wrap?: boolean } = {}): Expr {
+  const { shape } = x;
+  if (shape.length < 2 || (shape.length > 2 && shape.some((n) => n !== shape[0])))
+    throw new ShapeError(`fillDiagonal: ${x.aval}: takes a matrix, or more dimensions of one size`);
+  const [rows, columns] = shape as [number, number];
+  const places = Array.from({ length: wrap ? rows : Math.min(rows, columns) }, (_, i) => i);
+  const held = places.map((i) => i % (columns + 1)).flatMap((c, i) => (c < columns ? [[i, c] as const] : []));
+  const strides = shape.map((_, d) => shape.slice(d + 1).reduce((a, b) => a * b, 1));
+  const all = held.map(([r, c]) => strides.reduce((sum, s, d) => sum + s * (d === 0 ? r : c), 0));
+  const on = putAt(
+    full([x.aval.size], false, 'bool'),
+    [0],
+    [constants(all, 'i64')],
+    full([all.length], true, 'bool'),
+    'set',
+  );
+  return maskedFill(x, reshape(on, shape), value);
 }
 /** x with slices along `dim` scaled down to the p-norm maxnorm if theirs is larger. */
 export function renorm(x: Expr, p: number, dim: number, maxnorm: number): Expr {

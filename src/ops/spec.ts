@@ -151,7 +151,7 @@ function checked(op: string, s: Slice): Slice {
 }
 const maskError = (op: string, x: Expr, mask: Expr): ArgumentError =>
   new ArgumentError(
-    `${op}: the number of elements of ${x.aval} that the mask ${mask.aval} selects depends on its values, and shapes cannot: to change them use maskedFill(mask, value) or indexPut([mask], values); to read them x.index(...(await mask.nonzero({ asTuple: true }))), or nonzero({ asTuple: true, size: n }) inside a compiled function; to choose between two tensors where(mask, a, b)`,
+    `${op}: the number of elements of ${x.aval} that the mask ${mask.aval} selects depends on its values, and shapes cannot: to change them use maskedFill(mask, value) or indexPut([mask], values); to read them ${x.shape.length === mask.shape.length ? 'await x.maskedSelect(mask)' : 'x.index(...(await mask.nonzero({ asTuple: true })))'}, or nonzero({ asTuple: true, size: n }) inside a compiled function; to choose between two tensors where(mask, a, b)`,
   );
 
 // ---- use

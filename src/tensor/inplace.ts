@@ -26,7 +26,7 @@ import { type Nested, Tensor } from './tensor.js';
 export const IN_PLACE = [
   'add', 'sub', 'mul', 'div', 'pow', 'remainder', 'neg', 'abs', 'exp', 'log', 'sqrt', 'rsqrt', 'square', 'reciprocal',
   'sign', 'floor', 'ceil', 'round', 'trunc', 'sigmoid', 'tanh', 'relu', 'clamp', 'lerp', 'addcmul', 'addcdiv',
-  'maskedFill', 'nanToNum', 'indexPut', 'indexAdd', 'indexCopy', 'indexFill', 'scatter', 'scatterAdd', 'tril', 'triu',
+  'maskedFill', 'fillDiagonal', 'nanToNum', 'indexPut', 'indexAdd', 'indexCopy', 'indexFill', 'scatter', 'scatterAdd', 'tril', 'triu',
   'maskedScatter', 'put', 'scatterReduce', 'cumsum', 'cumprod', 'fmod', 'floorDivide', 'trueDivide', 'divide',
   'multiply', 'subtract', 'clip', 'clampMin', 'clampMax', 'sin', 'cos', 'tan', 'sinh', 'cosh', 'asin', 'acos', 'atan',
   'atan2', 'asinh', 'acosh', 'atanh', 'exp2', 'expm1', 'log2', 'log10', 'log1p', 'erf', 'erfc', 'erfinv', 'lgamma',
