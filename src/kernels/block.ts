@@ -130,7 +130,7 @@ function emit<K extends Kind>(
   if (statements.length === MOST_STATEMENTS)
     fail(
       ArgumentError,
-      `its function made ${MOST_STATEMENTS} operations and goes on: a while of JavaScript on a block never ends: write kernels.loop(...)`,
+      `its function made ${MOST_STATEMENTS} operations: a while of JavaScript on a block never ends: write kernels.loop(...)`,
     );
   checkInside(kind, inputs);
   const outs = types.map((t) => new Block(t.dtype, t.shape));

@@ -454,7 +454,7 @@ function checkField(module: Module, field: string, x: unknown): void {
   const inside = x instanceof Map || x instanceof Set ? [...x.values()] : isPlain(x) ? Object.values(x) : [];
   if (inside.some(isMember))
     throw new ArgumentError(
-      `${module.constructor.name}.${field} holds modules or parameters in a ${x.constructor?.name ?? 'object'}, which is not searched: use an array, nn.ModuleList or nn.ModuleDict`,
+      `${module.constructor.name}.${field} holds modules or parameters in ${describe(x)}, which is not searched: use an array, nn.ModuleList or nn.ModuleDict`,
     );
 }
 

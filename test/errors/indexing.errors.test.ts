@@ -27,6 +27,13 @@ const cases: readonly (readonly [what: string, run: () => unknown, text: string]
   ['floats', () => x.index(tx.zeros([2])), 'index: indices must be integers, got f32[2] for dim 0 of f32[2, 3]'],
   ['a mask that is computed', () => x.index(mask.logicalNot()), depends('index')],
   [
+    'a mask of all dimensions',
+    () => x.index(x.gt(0)),
+    depends('index')
+      .replace('bool[2]', 'bool[2, 3]')
+      .replace(/x\.index\(.*\)\), or/, 'await x.maskedSelect(mask), or'),
+  ],
+  [
     'a mask that does not fit what is read',
     () => x.index(':', mask),
     'index: the mask bool[2] does not match [3], the dimensions of f32[2, 3] that it indexes',

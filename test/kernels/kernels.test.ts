@@ -561,7 +561,7 @@ describe('mistakes', () => {
       while (programId(0).lt(1));
     };
     expect(run(forever)).toThrow(
-      'kernel mine: its function made 20000 operations and goes on: a while of JavaScript on a block never ends',
+      'kernel mine: its function made 20000 operations: a while of JavaScript on a block never ends',
     );
   });
   test('an if of JavaScript on a block is told: it is always true', () => {

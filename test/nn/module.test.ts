@@ -65,7 +65,7 @@ describe('members', () => {
     class Plain extends nn.Module {
       readonly heads = { a: new nn.Parameter(tx.ones([1])) };
     }
-    expect(() => new Plain().stateDict()).toThrow('Plain.heads holds modules or parameters in a Object');
+    expect(() => new Plain().stateDict()).toThrow('Plain.heads holds modules or parameters in an object, which');
   });
 
   test('containers say what is not there', () => {
