@@ -118,7 +118,7 @@ function fail(error: new (message: string) => Error, message: string): never {
   throw new error(`${nameOf()}${message}${at(here())}`);
 }
 
-const MOST_STATEMENTS = 20_000; // of one body: no compiler takes so many
+const MOST_STATEMENTS = 20_000; // of one body: more than any compiler takes
 function emit<K extends Kind>(
   kind: K,
   inputs: readonly Block[],
