@@ -81,6 +81,9 @@ test('sizes, and what JavaScript would get wrong in silence', async () => {
     'To branch on a value, choose with tx.where(x.gt(y), a, b) or tx.cond', // nothing can be read in there
   );
   expect(() => [...(t as unknown as Iterable<unknown>)]).toThrow('is not a list: use unbind()');
+  const how = 'write x.index(0), or x.indexPut_([0], value) to change it';
+  expect(() => (t as never as number[])[0]).toThrow(`x[0] of ${t.aval}: ${how}`);
+  expect(() => void ((t as never as number[])[0] = 1)).toThrow(how);
   expect(() => JSON.stringify({ t })).toThrow('has no values yet: read it first');
 });
 

@@ -1,4 +1,5 @@
 // Containers: Sequential, ModuleList, ModuleDict, ParameterList, ParameterDict.
+import { refuseBrackets } from '../base/brackets.js';
 import { ArgumentError } from '../base/errors.js';
 import { describe } from '../base/tree.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -214,3 +215,6 @@ export class ParameterDict extends Module implements Iterable<[string, Parameter
     yield* super.members();
   }
 }
+
+for (const List of [ModuleList, ParameterList])
+  refuseBrackets(List, (list, i) => `${list.constructor.name}[${i}]: write list.at(${i})`);

@@ -2,6 +2,7 @@
 
 import { inspect } from 'node:util';
 import { gradEnabled } from '../autograd/mode.js';
+import { refuseBrackets } from '../base/brackets.js';
 import { type DType, sizeOf, type TypedArray } from '../base/dtype.js';
 import { ArgumentError, DTypeError, ReadError, ShapeError, SpentError } from '../base/errors.js';
 import { decodeFloats } from '../base/float.js';
@@ -584,6 +585,11 @@ export function seedFor(op: string, result: Tensor, gradient?: Tensor): Expr {
   }
   return gradient?.expr ?? onesLike(result.expr);
 }
+
+refuseBrackets(
+  Tensor,
+  (x, i) => `x[${i}] of ${(x as Tensor).expr.aval}: write x.index(${i}), or x.indexPut_([${i}], value) to change it`,
+);
 
 /** The reason: no input requires a gradient, or every path to one goes through an op without a gradient. */
 function noGradientReaches(op: string, expr: Expr): string {
