@@ -57,9 +57,9 @@ describe('members', () => {
 
   test('list[0] says what to write', () => {
     const list = new nn.ModuleList([new nn.Linear(1, 1)]);
-    expect(() => (list as never as nn.Layer[])[0]).toThrow('ModuleList[0]: write list.at(0)');
-    expect(() => (new nn.Sequential(new nn.ReLU()) as never as nn.Layer[]).at(0)).not.toThrow();
-    expect(() => (new nn.Sequential(new nn.ReLU()) as never as nn.Layer[])[0]).toThrow(
+    expect(() => (list as never as tx.nn.Layer[])[0]).toThrow('ModuleList[0]: write list.at(0)');
+    expect(() => (new nn.Sequential(new nn.ReLU()) as never as tx.nn.Layer[]).at(0)).not.toThrow();
+    expect(() => (new nn.Sequential(new nn.ReLU()) as never as tx.nn.Layer[])[0]).toThrow(
       'Sequential[0]: write list.at(0)',
     );
   });
