@@ -29,7 +29,7 @@ class LongestFirst extends BaseSequencer {
 const { projects: _, env: { XLA_FLAGS: __, ...env } = {}, ...common } = quick.test!;
 /** Files of many programs that run a few times, none of them for a TPU: compiled as in the quick suite. */
 const FEW_RUNS = [
-  'test/slow/{accumulate-scan,architectures,checkpoint,distributions,interrupted,kd-cache,optiminfo,ports}.test.ts',
+  'test/slow/{accumulate-scan,architectures,checkpoint,distributions,docs,interrupted,kd-cache,optiminfo,ports}.test.ts',
   'test/slow/{saving,spmd-models,spmd-training,train,train-workers,vmap}.test.ts',
   'test/slow/recovery-{architectures,kept,lost,mesh,nonfinite,workers}.test.ts',
 ];

@@ -78,7 +78,7 @@ export function meshOf(sizes: ParallelSizes, devices: number, what = 'meshOf', {
 }
 
 const thereAre = (n: number): string => (n === 1 ? 'there is 1 device' : `there are ${n} devices`);
-/** What to do where a number of devices is not the one that is there. */
+/** The advice for a number of devices that does not match. */
 const instead = (wanted: number, devices: number): string =>
   wanted > devices ? ` (on a CPU, CPU_NUM_DEVICES=${wanted} makes that many virtual ones)` : '';
 

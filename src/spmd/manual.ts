@@ -89,7 +89,7 @@ function checkSpecs(what: string, count: number, name: 'in' | 'out', specs: read
     throw new ArgumentError(`shardMap: ${count} ${what} but ${specs.length} specs in '${name}': give one for each`);
 }
 
-/** Of devices along axes that a spec leaves out, one is asked: what it has should not depend on which. */
+/** Along axes that a spec omits, all devices must have the same value: only one of them is used. */
 function checkAlike(part: Expr, mesh: Mesh, { axes }: Sharding, what: string): void {
   const left = mesh.axisNames.filter((axis) => mesh.sizeOf(axis) > 1 && !axes.flat().includes(axis));
   const differs = left.filter((axis) => collective.differencesOf(part).includes(axis));
