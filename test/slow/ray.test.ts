@@ -377,7 +377,7 @@ test('a request that the cluster cannot satisfy is refused, with what was wanted
   const failed = events.find((e) => e.type === 'failed');
   expect(failed).toMatchObject({
     why: 'resources',
-    message: expect.stringMatching(/within 4 s: requested 2 x \(GPU 1\); the cluster has CPU 4, .*; free are CPU 4, /),
+    message: expect.stringMatching(/within 4 s: requested 2 x \(GPU 1\); the cluster has CPU 4, .*; free: CPU 4, /),
   });
   await expectNothingLeft();
 });

@@ -30,5 +30,7 @@ export function addressFromEnv(): string | undefined {
 export function rayAddress(given?: string): string {
   const address = given ?? addressFromEnv();
   if (address) return address;
-  throw new ArgumentError(`no address of a Ray cluster: give one, or set RAY_ADDRESS=http://host:${DEFAULT_PORT}`);
+  throw new ArgumentError(
+    `no address of a Ray cluster: pass --address (in a program: address), or set RAY_ADDRESS=http://host:${DEFAULT_PORT}`,
+  );
 }

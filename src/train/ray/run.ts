@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RayError } from '../../base/errors.js';
+import { plural } from '../../base/format.js';
 import { jsonOf, object, parseJson, text } from '../../base/json.js';
 import { linkedPackage } from './files.js';
 import { isFinal, type Job, type RayCluster } from './jobs.js';
@@ -217,6 +218,10 @@ export function showEvent(event: RunEvent): string | undefined {
   switch (event.type) {
     case 'log':
       return / -- Runtime env is setting up|^Running entrypoint for job /.test(event.line) ? undefined : event.line;
+    case 'hello': // of the first attempt nothing has to be said
+      return event.rank || !event.attempt
+        ? undefined
+        : `attempt ${event.attempt + 1}: the workers were started again, ${event.reports ? `from the checkpoint after ${plural(event.reports, 'report')}` : 'from the beginning'}`;
     case 'report': {
       const metrics = Object.entries(event.metrics).map(([name, value]) => `${name} ${value}`);
       return `[rank ${event.rank}] reports ${metrics.join(', ')}`;

@@ -49,7 +49,9 @@ test('an address is of a dashboard', () => {
   expect(() => new RayCluster('auto')).toThrow('write http://host:8265');
   expect(new RayCluster('http://head').url.port).toBe('8265');
   vi.stubEnv('RAY_ADDRESS', '');
-  expect(() => rayAddress()).toThrow('no address of a Ray cluster: give one, or set RAY_ADDRESS=http://host:8265');
+  expect(() => rayAddress()).toThrow(
+    'no address of a Ray cluster: pass --address (in a program: address), or set RAY_ADDRESS=http://host:8265',
+  );
   vi.stubEnv('RAY_ADDRESS', 'http://head:1');
   expect(rayAddress()).toBe('http://head:1');
   expect(rayAddress('http://other:2')).toBe('http://other:2');

@@ -20,10 +20,16 @@ import threading
 os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # workers stay in the uploaded project
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")  # checkpoints are acknowledged at health checks; Ray's default is 2 s
 os.environ.setdefault("RAY_TRAIN_METRICS_ENABLED", "0")
-import ray  # noqa: E402  (the settings above are read when these are imported)
-import ray.train as rt  # noqa: E402
-from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: E402
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
+try:  # the settings above are read when these are imported
+    import ray  # noqa: E402
+    import ray.train as rt  # noqa: E402
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # noqa: E402
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
+except ImportError as lacking:  # a restart would fail in the same way
+    reason = (f"the cluster's Python {sys.executable} cannot import ray.train ({str(lacking).rstrip('.')}): run "
+              "pip install 'ray[default,train]' on every machine, or pass --python (ray: { python }) for another Python")
+    print("@tsxla " + json.dumps({"type": "failed", "why": "controller", "message": reason}), flush=True)
+    sys.exit(1)
 
 from .data import NoFiles, dataset_of  # noqa: E402
 from .start import Missing, NodeConfig, Over  # noqa: E402
@@ -171,7 +177,7 @@ def unplaceable(request, trainer):
     if scaling.topology:
         want += f" on a slice {scaling.accelerator_type} {scaling.topology}"
     return (f"the cluster could not place the workers within {request['start_timeout']} s: requested {want}; "
-            f"the cluster has {amounts(ray.cluster_resources())}; free are {amounts(ray.available_resources())}")
+            f"the cluster has {amounts(ray.cluster_resources())}; free: {amounts(ray.available_resources())}")
 
 
 def main(request):
