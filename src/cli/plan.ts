@@ -11,10 +11,10 @@ import { type Progress, progress } from './progress.js';
 
 export function planCommand(): Command {
   return new Command('plan')
-    .option('--model <name>', 'a model name such as Qwen3-0.6B, or the path of a config.json')
-    .option('--workload <name>', 'recovery-lora, full or inference')
+    .option('--model <name>', 'a size of Qwen3, such as Qwen3-0.6B, the folder of a model, or a config.json')
+    .option('--workload <name>', 'recovery-lora: adapters on a frozen model; full: all weights; inference: generation')
     .addOption(new Option('--job <name>', 'the former name of --workload').hideHelp())
-    .option('--tpu <names>', 'such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
+    .option('--tpu <names>', 'slices, such as v6e-1,v6e-8,v5p-16,v7x-8 or v6e:2x4', list)
     .option(
       '--batch <sizes>',
       'batch sizes (sequences for each part of the devices), such as 1,2,4; auto: the largest up to 1024 that fits',
@@ -22,14 +22,14 @@ export function planCommand(): Command {
       'auto',
     )
     .option('--mesh <axes>', 'device mesh, such as data=2,fsdp=4; -1: all remaining devices; auto: try several', 'auto')
-    .option('--seq <n>', 'tokens per sequence, or per prompt', whole)
-    .option('--accumulation <n>', 'micro-batches per training step', whole)
-    .option('--rank <n>', 'rank of the adapters', whole)
-    .option('--new-tokens <n>', 'tokens to generate after the prompt', whole)
+    .option('--seq <n>', 'tokens per sequence, or per prompt (default: 1024)', whole)
+    .option('--accumulation <n>', 'micro-batches per training step (default: 1)', whole)
+    .option('--rank <n>', 'rank of the adapters (default: 8)', whole)
+    .option('--new-tokens <n>', 'tokens to generate after the prompt (default: 256)', whole)
     .addOption(new Option('--remat [how]', 'recompute layers for the gradient: full, light or none').preset('full'))
     .option('--no-remat', 'the same as --remat none')
-    .addOption(new Option('--dtype <name>', 'dtype of the weights').choices(['bf16', 'f32']))
-    .option('--timeout <seconds>', 'timeout of one compile', duration)
+    .addOption(new Option('--dtype <name>', 'dtype of the weights. Default: bf16').choices(['bf16', 'f32']))
+    .option('--timeout <seconds>', 'timeout of one compile (default: none)', duration)
     .option('--parallel <n>', 'number of parallel compiles (default: one for two cores)', whole)
     .addOption(new Option('--jobs <n>', 'the former name of --parallel').argParser(whole).hideHelp())
     .option('--fresh', 'ignore cached results and compile again')

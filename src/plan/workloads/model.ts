@@ -21,7 +21,7 @@ export function findModel(given: string): PlannedModel {
     const names = Object.keys(QWEN3).map((name) => `Qwen3-${name}`);
     const meant = nearest(given, names);
     throw new ArgumentError(
-      `there is no model ${given}: use ${names.join(', ')}, or the path of a config.json${meant ? ` (did you mean ${meant}?)` : ''}`,
+      `there is no model ${given}: use ${names.join(', ')}, the folder of a model, or the path of its config.json${meant ? ` (did you mean ${meant}?)` : ''}`,
     );
   }
   const file = stat.isDirectory() ? path.join(given, 'config.json') : given;

@@ -5,6 +5,7 @@ import { ArgumentError, PluginFetchError, PluginNotFoundError, TimeoutError } fr
 import { checkOptions } from '../../base/options.js';
 import { sentenceOf } from '../../base/thrown.js';
 import { pointingAt } from '../../ir/source.js';
+import { flagOf } from '../../recovery/options.js';
 import { type Plan, parseTopology, planLowered, type Slice } from '../index.js';
 import { findModel, type PlannedModel } from './model.js';
 import { autoMeshes, parseMesh } from './parallel.js';
@@ -15,7 +16,7 @@ import { WORKLOADS, type WorkloadName } from './table.js';
 import { REMAT, SETTINGS, type WorkloadSettings } from './workload.js';
 
 export interface WorkloadPlanOptions extends Partial<Omit<WorkloadSettings, 'batch' | 'mesh'>> {
-  /** 'Qwen3-0.6B', or the path of a config.json. */
+  /** 'Qwen3-0.6B', the folder of a model, or the path of its config.json. */
   readonly model: string;
   readonly workload: WorkloadName;
   /** TPUs, such as 'v6e-1' or 'v5p:2x2x1'. */
@@ -143,6 +144,9 @@ function checked(options: WorkloadPlanOptions): { model: PlannedModel; settings:
   const model = findModel(name);
   const given = Object.entries(options).filter(([key, value]) => key in SETTINGS && value !== undefined);
   const settings: WorkloadSettings = { ...SETTINGS, ...Object.fromEntries(given) };
+  for (const [name] of given)
+    if (!usedBy(name as keyof WorkloadSettings, workload))
+      throw new ArgumentError(`${flagOf(name)} does nothing with --workload ${workload}: leave it out`);
   const { seq, rank, accumulation, newTokens, remat } = settings;
   if (!tpus.length) throw new ArgumentError('no TPU to plan for: name at least one, as in v6e-1, v6e-8');
   for (const batch of batches === 'auto' ? [] : batches) checkWhole('--batch', batch, 1, MOST);
@@ -159,6 +163,13 @@ function checked(options: WorkloadPlanOptions): { model: PlannedModel; settings:
       `${WORKLOADS[workload].trains ? `--seq ${seq}` : `--seq ${seq} and ${newTokens} new tokens are ${positions}`}: ${model.name} has only ${model.config.maxPositionEmbeddings} positions`,
     );
   return { model, settings };
+}
+
+/** Whether a setting has a meaning for a workload. */
+function usedBy(setting: keyof WorkloadSettings, workload: WorkloadName): boolean {
+  if (setting === 'rank') return workload === 'recovery-lora';
+  if (setting === 'newTokens') return workload === 'inference';
+  return WORKLOADS[workload].trains || (setting !== 'accumulation' && setting !== 'remat');
 }
 
 /** Folders of this package whose source lines are shown for buffers and kernels. */

@@ -108,8 +108,8 @@ export function recommendation({ rows, model, workload }: WorkloadPlan): string 
     const helps = rows.flatMap((r) =>
       (r.remedies ?? []).filter((x) => x.fits).map((x) => `${nameOf(r)} with ${x.flag}`),
     );
-    const way = helps.length ? `${helps[0]} does` : 'more chips, a shorter --seq or a smaller model may';
-    return `${model.name} ${workload} fits none of these: ${way}.`;
+    const way = helps.length ? `${helps[0]} fits` : 'more chips, a shorter --seq or a smaller model may fit';
+    return `${model.name} ${workload} does not fit any of these; ${way}.`;
   }
   const room = `${bytes(best.peak)} of ${bytes(best.available)}`;
   const speed =

@@ -40,7 +40,7 @@ test('the recommended one in a sentence; if none fits, what would', () => {
     /^Of 3 combinations, take v6e-4, \w+=4, batch 12000 x 4: it takes [\d.]+ GiB of 31.2 GiB on each device, at least [\d.]+ m?s a step: at most [\d,]+ tokens\/s, \d+% of what its matrix units can do\.$/,
   );
   expect(recommendation({ ...plan, rows: [short] })).toMatch(
-    /^tiny full fits none of these: v5e-1, batch 12000 with --\S+.* does\.$/,
+    /^tiny full does not fit any of these; v5e-1, batch 12000 with --\S+.* fits\.$/,
   );
   const helpless = { ...short, remedies: [] };
   expect(recommendation({ ...plan, rows: [helpless] })).toContain('more chips, a shorter --seq or a smaller model may');

@@ -113,6 +113,8 @@ test.each([
   ['--tpu v6e-8 --mesh 8', '--mesh 8: write data=2,fsdp=4'],
   ['--seq 50000', '--seq 50000: Qwen3-0.6B has only 40960 positions'],
   ['--remat some', '--remat some: use none, light, full'],
+  ['--rank 4', '--rank does nothing with --workload full: leave it out'],
+  ['--workload inference --remat light', '--remat does nothing with --workload inference: leave it out'],
 ])('tsxla plan %s is refused in one sentence', async (flags, sentence) => {
   const given = flags.split(' ');
   const others = { '--model': 'Qwen3-0.6B', '--workload': 'full', '--tpu': 'v6e-1' };
