@@ -283,9 +283,14 @@ export class Fetch {
     const refusal = this.#refusal(statusOf(e));
     if (refusal) return new HubError(`cannot fetch ${title}: ${refusal}`, { cause: e });
     const said = `${messageOf(e)}${e instanceof Error && e.cause ? ` (${messageOf(e.cause)})` : ''}`;
-    const holds = this.repo.type === 'model' ? 'a folder that holds the model' : 'files that are here';
+    const holds = this.repo.type === 'model' ? `the folder of the model${this.#noFolder()}` : 'files that are here';
     const advice = `check the network, set HF_ENDPOINT to a mirror, or give ${holds}`;
     return new HubError(`cannot fetch ${title}: ${where && `${where}. `}${said}: ${advice}`, { cause: e });
+  }
+
+  /** A wrong path looks like a name of the hub. */
+  #noFolder(): string {
+    return this.repo.type === 'model' ? ` (there is no folder ${this.repo.name} here)` : '';
   }
 
   /** Why the hub refused a request. Without a token it answers 401 for missing repositories, too. */
@@ -299,11 +304,11 @@ export class Fetch {
     if (status === 401 && this.#hasToken && !isMissing)
       return `${endpoint()} does not accept the token: set HF_TOKEN to one that is valid, or unset it`;
     if (status === 401)
-      return `${endpoint()} has no such ${type}, or it is private or gated: check its name, accept its terms at ${page}, and set HF_TOKEN`;
+      return `${endpoint()} has no such ${type}, or it is private or gated: check its name${this.#noFolder()}, accept its terms at ${page}, and set HF_TOKEN`;
     if (status === 429)
       return `${endpoint()} limits requests (HTTP 429), also after ${TRIES} tries: try again in a few minutes${this.#hasToken ? '' : '. With HF_TOKEN the limit is higher'}`;
     if (status === 404)
-      return `${endpoint()} has no such ${type}${isMissing ? '' : ' or revision'}, or it is private: check its name, and set HF_TOKEN to a token that may read it`;
+      return `${endpoint()} has no such ${type}${isMissing ? '' : ' or revision'}, or it is private: check its name${this.#noFolder()}, and set HF_TOKEN to a token that may read it`;
     return undefined;
   }
 }

@@ -297,6 +297,13 @@ const PeftSchema = object({
   layer_replication: optional(list(v.unknown())),
 });
 
+/** The folder of a run is not that of its adapters. */
+async function didYouMean(folder: string): Promise<string> {
+  for (const inner of ['best', 'adapters'].map((name) => path.join(folder, name)))
+    if (await fs.stat(path.join(inner, CONFIG)).catch(() => undefined)) return ` (did you mean ${inner}?)`;
+  return '';
+}
+
 async function readPeft(folder: string, isTransposed: boolean): Promise<Saved> {
   const file = path.join(folder, CONFIG);
   const opened = await readSet(
@@ -305,7 +312,9 @@ async function readPeft(folder: string, isTransposed: boolean): Promise<Saved> {
       const isFolder = (await fs.stat(folder).catch(() => undefined))?.isDirectory();
       const config = isFolder && (await readJson(file, PeftSchema));
       if (!config)
-        throw new FileError(`${folder} has no ${CONFIG}: give a folder of adapters, or a .safetensors or .pt file`);
+        throw new FileError(
+          `${folder} has no ${CONFIG}: give a folder of adapters, or a .safetensors or .pt file${await didYouMean(folder)}`,
+        );
       return { config, weights: await openSafetensors(path.join(folder, WEIGHTS)) };
     },
     ({ weights }) => weights.close(),

@@ -51,7 +51,7 @@ export async function loadFolder(
   const opened = await openModel(folder, find, async ({ isQuantized }) => {
     if (isQuantized)
       throw new ArgumentError(
-        `fromPretrained: the weights of ${folder} are quantized: load them with loadStudent of tsxla/recovery`,
+        `fromPretrained: the weights of ${folder} are quantized: load them with loadStudent of tsxla/recovery, or write plain weights first: tsxla export --model ${folder} --safetensors FOLDER`,
       );
     return openArrays(folder);
   });

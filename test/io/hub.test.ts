@@ -157,7 +157,9 @@ test('a hub that says no, or is not there', async () => {
     'cannot fetch tiny/model (v2): it has no branch, tag or commit v2',
   );
   vi.stubEnv('HF_ENDPOINT', 'http://127.0.0.1:9');
-  await expect(resolveModel(NAME)).rejects.toThrow(/cannot fetch tiny\/model: fetch failed .*: check the network/);
+  await expect(resolveModel(NAME)).rejects.toThrow(
+    /cannot fetch tiny\/model: fetch failed .*: check the network.*\(there is no folder tiny\/model here\)$/,
+  );
   vi.stubEnv('HF_ENDPOINT', hub.address);
 });
 

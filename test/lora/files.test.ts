@@ -170,6 +170,10 @@ test('files that do not fit are told, before the model is changed', async () => 
   await expect(lora.loadAdapters(small, path.join(folder, 'nowhere'))).rejects.toThrow(
     'nowhere has no adapter_config.json: give a folder of adapters, or a .safetensors or .pt file',
   );
+  fs.cpSync(PEFT, path.join(folder, 'run', 'best'), { recursive: true });
+  await expect(lora.loadAdapters(small, path.join(folder, 'run'))).rejects.toThrow(
+    `(did you mean ${path.join(folder, 'run', 'best')}?)`,
+  );
   const doubled = await load('tied'); // of the same shapes: nothing else would show it
   lora.addLora(doubled, { rank: 3, alpha: 99, targets: config(PEFT).target_modules });
   await expect(lora.loadAdapters(doubled, PEFT)).rejects.toThrow(
