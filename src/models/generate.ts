@@ -337,7 +337,11 @@ function checkPrompts(prompts: unknown): void {
   if (wrong !== undefined || prompts === undefined)
     throw new ArgumentError(
       `generate: the prompt is ${describe(wrong)}: it must be a string, a list of token ids, or a list of those${
-        wrong instanceof Tensor ? '. For a tensor, pass Array.from(await ids.data(), Number)' : ''
+        wrong instanceof Tensor
+          ? '. For a tensor, pass Array.from(await ids.data(), Number)'
+          : typeof wrong === 'object' && wrong && 'role' in wrong
+            ? '. For messages, pass model.tokenizer.applyChatTemplate(messages)'
+            : ''
       }`,
     );
 }

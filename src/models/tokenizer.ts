@@ -149,6 +149,10 @@ export class Tokenizer {
   applyChatTemplate(messages: readonly ChatMessage[], options: ChatOptions = {}): string {
     if (!this.#template)
       throw new ArgumentError('applyChatTemplate: the model has no chat template: pass plain text to generate');
+    if (!Array.isArray(messages) || messages.some((m) => typeof m !== 'object' || m === null))
+      throw new ArgumentError(
+        `applyChatTemplate: the messages are ${describe(messages)}: pass a list such as [{ role: 'user', content: 'Hello' }]`,
+      );
     const { add_generation_prompt: asInPython = true, addGenerationPrompt = asInPython, ...variables } = options;
     try {
       return this.#template.render({

@@ -96,6 +96,7 @@ describe('the wrong thing in a place', () => {
     ['a list of modules that is called', () => new nn.ModuleList([linear]).forward(x), 'ModuleList has no forward: call its modules, for (const m of list) x = m.forward(x), or use nn.Sequential'],
     ["torch's name of a dtype", () => linear.to('bfloat16'), "Linear.to: dtype 'bfloat16' is written 'bf16'"],
     ['a tensor as a prompt', () => qwen.generate(ids), 'generate: the prompt is a Tensor: it must be a string, a list of token ids, or a list of those. For a tensor, pass Array.from(await ids.data(), Number)'],
+    ['messages as a prompt', () => qwen.generate([{ role: 'user', content: 'hi' }]), 'generate: the prompt is an object: it must be a string, a list of token ids, or a list of those. For messages, pass model.tokenizer.applyChatTemplate(messages)'],
     ['two fields of one name', () => new Twice().parameters(), 'Twice: fields fooBar and foo_bar are both foo_bar in state dicts: rename one of them'],
     ['a variable that is no parameter', () => new Bare().parameters(), 'Bare.w is a tensor that requires a gradient but is not a parameter: wrap it in nn.Parameter, or detach() it'],
   ]);

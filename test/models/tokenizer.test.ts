@@ -42,6 +42,10 @@ test('what cannot be used says why', async () => {
   fs.writeFileSync(path.join(folder, 'chat_template.jinja'), '{{ messages[0].content }}{{ raise_exception("no") }}');
   const odd = await Tokenizer.fromPretrained(folder);
   expect(() => odd.applyChatTemplate([{ role: 'user', content: 'hi' }])).toThrow('applyChatTemplate: no');
+  for (const wrong of ['hi', ['hi'], { role: 'user', content: 'hi' }])
+    expect(() => odd.applyChatTemplate(wrong as never)).toThrow(
+      "pass a list such as [{ role: 'user', content: 'Hello' }]",
+    );
   fs.writeFileSync(path.join(folder, 'tokenizer.json'), json.slice(0, 300));
   await expect(Tokenizer.fromPretrained(folder)).rejects.toThrow('is not JSON');
   fs.rmSync(folder, { recursive: true });
