@@ -20,7 +20,9 @@ export function profileCommand(): Command {
 
 /** A file itself; for a folder, the newest profile in it. */
 function newestIn(name: string): string {
-  if (!fs.statSync(name, { throwIfNoEntry: false })?.isDirectory()) return name;
+  const found = fs.statSync(name, { throwIfNoEntry: false });
+  if (!found) throw new ArgumentError(`${name} does not exist: pass a profile (.xplane.pb), or the DIR of --profile`);
+  if (!found.isDirectory()) return name;
   const files = fs
     .readdirSync(name, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.xplane.pb'))

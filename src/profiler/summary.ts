@@ -192,7 +192,11 @@ const CAUSES: Readonly<
     lanes: ['compile'],
     advice: 'profile later steps, or find out with tx.explain() why programs are compiled again',
   },
-  loader: { name: 'the next batch', lanes: ['loader'], advice: 'give the DataLoader workers or a larger prefetch' },
+  loader: {
+    name: 'the next batch',
+    lanes: ['loader'],
+    advice: 'give the DataLoader workers or a larger prefetch (train-recovery-lora: --preload)',
+  },
   trace: { name: 'describing the step', lanes: ['trace'], advice: 'use tx.compile, which describes a step once' },
   gc: { name: 'garbage collection', lanes: ['gc'], advice: 'create fewer objects in the loop' },
   transfer: { name: 'transfers to the device', lanes: ['transfer'], advice: 'let a DataLoader send batches ahead' },

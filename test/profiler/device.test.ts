@@ -221,7 +221,7 @@ test('kernels by what they do, with lines and paths, and what the device waited 
     ['code', 5],
   ]);
   expect(summary.advice).toBe(
-    'The device waits 10% of the time, mostly for the next batch: give the DataLoader workers or a larger prefetch.',
+    'The device waits 10% of the time, mostly for the next batch: give the DataLoader workers or a larger prefetch (train-recovery-lora: --preload).',
   );
   expect(showProfile(summary)).toContain('lines are known for 97.2% of kernels');
 });

@@ -182,6 +182,8 @@ test('tsxla profile reads a file, or the newest of a folder', async () => {
   expect(stdout).toMatch(/no device in it: .*\n3 steps, .* each/);
   expect(stdout).toMatch(/the longest programs\n(?:.*\n)? {2}double .* 3x .*trace\.test\.ts:\d+/);
   expect(stdout).toMatch(/\n(The device|Nothing ran).*\.\n$/);
+  const absent = await tsxla(['profile', path.join(folder, 'nope')]);
+  expect(absent.stderr).toContain('nope does not exist: pass a profile (.xplane.pb), or the DIR of --profile');
   const wrong = await tsxla(['profile', file('other.xplane.pb', 'no profile')]);
   expect([wrong.status, wrong.stderr]).toEqual([
     1,
