@@ -6,7 +6,7 @@ export const COMMANDS: readonly (readonly [name: string, description: string, lo
   ['doctor', 'check Node, plugins, devices and caches, and run a matmul on every device that starts', async () => (await import('./doctor.js')).doctorCommand()],
   ['plugins', 'show, install and remove the plugins: XLA libraries for each device', async () => (await import('./plugins.js')).pluginsCommand()],
   ['hlo', 'run or compile a StableHLO module', async () => (await import('./hlo.js')).hloCommand()],
-  ['generate', 'continue a text with a Qwen3 model', async () => (await import('./generate.js')).generateCommand()],
+  ['generate', 'continue a text with a language model, or answer a message', async () => (await import('./generate.js')).generateCommand()],
   ['kd-cache', "cache a teacher's most likely tokens on text, for distillation; resumes an interrupted run", async () => (await import('./kd-cache.js')).kdCacheCommand()],
   ['kd-convert', "convert a KD cache to the original's .pt files, or from them", async () => (await import('./kd-cache.js')).kdConvertCommand()],
   ['quantize', "quantize a model's linears to 2 or 4 bits: a student for recovery", async () => (await import('./quantize.js')).quantizeCommand()],

@@ -56,6 +56,7 @@ export function mergeLoraCommand(): Command {
 async function run(options: Options): Promise<void> {
   const { model: name, base, adapters, output, requantize, json } = options;
   const { findStudent, loadStudent, mergeStudent, saveStudent } = await import('../recovery/index.js');
+  const { checkStudentOutput } = await import('../recovery/student.js');
   const started = performance.now();
   await using _output = await openOutput(output); // an error leaves no empty folder
   const from = { ...(base && { base }) };
@@ -63,20 +64,21 @@ async function run(options: Options): Promise<void> {
   if (!adapters && found.form !== 'original')
     throw new ArgumentError(`${name} contains no adapters: pass them with --adapters`);
   await checkOutput(output, name, ...(name.endsWith('.pt') ? [path.dirname(name)] : []));
+  const written = requantize ? found.form : 'plain';
+  await checkStudentOutput(output, written);
   const measure = options.evalData && (await perplexityOf(found, options.evalData, options));
   const adapted = { ...from, ...(adapters && { adapters }) };
   const before = measure && {
     base: await measure('base', name, { ...from, adapters: false }),
     adapters: await measure('with adapters', name, adapted),
   };
-  const { model, form } = await loadStudent(name, {
+  const { model } = await loadStudent(name, {
     ...adapted,
     materialize: false,
     scanLayers: true,
     onProgress: fetchProgress(),
   });
   const { errors, logits } = await mergeStudent(model, requantize ? 'requantize' : 'dense');
-  const written = requantize ? form : 'plain';
   await saveStudent(output, model, { form: written, ...(base && { modelId: base }) });
   const measured = before && { ...before, merged: await measure('merged', output, from) };
   if (requantize && measured) warnOfLoss(measured);

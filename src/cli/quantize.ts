@@ -5,6 +5,7 @@ import { Command, Option } from 'commander';
 import type { DType } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import { bytes, columns, plural, seconds } from '../base/format.js';
+import { notice } from '../base/log.js';
 import { openOutput } from '../io/file.js';
 import type { FactoredOptions, LayerReport } from '../quant/index.js';
 import { PRESET_NAMES, type Preset } from '../quant/presets.js';
@@ -74,6 +75,7 @@ async function run(given: Options): Promise<void> {
     init,
   } = given;
   const { findStudent, saveStudent } = await import('../recovery/index.js');
+  const { checkStudentOutput } = await import('../recovery/student.js');
   const { AutoModelForCausalLM } = await import('../models/index.js');
   const { MLP, quantizeModel } = await import('../quant/index.js');
   const started = performance.now();
@@ -82,7 +84,9 @@ async function run(given: Options): Promise<void> {
   const found = await findStudent(name, { onProgress });
   if (found.form !== 'plain') throw new ArgumentError(`${name} is quantized already: pass the model it was made from`);
   await checkOutput(output, found.folder);
+  await checkStudentOutput(output, form);
   const model = await AutoModelForCausalLM.fromPretrained(found.folder);
+  if (!model.tokenizer) notice(`${name} has no tokenizer.json, so the student takes token ids, not text`);
   const tell = progress('quantizing', String, () => ' linears');
   const report = await quantizeModel(model, {
     preset,

@@ -71,7 +71,12 @@ export function shower(): (event: RecoveryEvent) => void {
         `the step ${e.cached ? 'was found in the cache' : `was compiled in ${seconds(e.seconds)}`}; it needs ${bytes(needed)}${of} (weights, state and batch ${bytes(m.arguments)}, temporaries ${bytes(m.temporaries)})`,
       );
     },
-    resumed: ({ step }) => notice(`resuming after step ${step}`),
+    resumed: ({ step, steps }) =>
+      notice(
+        step < steps
+          ? `resuming after step ${step}`
+          : `the run is finished: all ${plural(step, 'step')} were done before. To train its adapters further, pass them as --resume-from, with another --output`,
+      ),
     step: (e) => say(`${verbose(e)}\n`),
     progress: (e) => {
       const parts = [
@@ -90,7 +95,7 @@ export function shower(): (event: RecoveryEvent) => void {
     eval: ({ step, perplexity }) => notice(`perplexity ${perplexity.toFixed(2)} after ${plural(step, 'step')}`),
     stopped: ({ step }) => {
       stand('');
-      notice(`stopped after step ${step}: --resume continues`);
+      notice(`stopped after step ${step}: the same command with --resume continues`);
     },
   } satisfies { [K in RecoveryEvent['kind']]: (event: Extract<RecoveryEvent, { kind: K }>) => void };
   return (event) => (shown[event.kind] as (e: RecoveryEvent) => void)(event);

@@ -52,7 +52,7 @@ export async function mergeStudent(model: DecoderForCausalLM, mode: MergeMode): 
   const kl = before.exp().mul(before.sub(after)).sum(-1).mean();
   const same = before.argmax(-1).eq(after.argmax(-1)).float().mean();
   const [lost, sameTop] = await Promise.all([kl.item(), same.item()]);
-  return { errors, logits: { kl: lost, sameTop } };
+  return { errors, logits: { kl: Math.max(0, lost), sameTop } };
 }
 
 const TOKENS = 64;

@@ -42,7 +42,7 @@ const DTYPE_NAMES = ['float32', 'float16', 'bfloat16', 'f32', 'f16', 'bf16'] as 
 
 // biome-ignore format: a table
 export const FLAGS = {
-  model: { group: MODEL, kind: 'text', text: 'the student: a folder that tsxla quantize wrote, any Qwen3 folder, or a name on the hub' },
+  model: { group: MODEL, kind: 'text', text: 'the student: a folder that tsxla quantize wrote, the folder of any supported model, or its name on the hub' },
   v2Checkpoint: { group: MODEL, kind: 'text', text: "a quantized checkpoint of that model in the original's format: a folder, or a .pt or .safetensors file" },
   quantize: { group: MODEL, kind: PRESET_NAMES, text: 'quantize a plain model first; it is stored in student/ of --output' },
   output: { group: MODEL, kind: 'text', default: 'runs/recovery_lora', free: true, text: 'the folder of the run: adapters, checkpoints, metrics' },

@@ -111,6 +111,6 @@ async function checkSame(checkpoints: CheckpointManager, s: Settings): Promise<v
   if (!first) return;
   const shown = (x: unknown) => JSON.stringify(x) ?? 'not given';
   throw new CheckpointError(
-    `${at} is a checkpoint of a run with other options: its ${flagOf(first)} was ${shown(before(first))}, here it is ${shown(now[first])}${more.length ? ` (and ${more.length} more differ)` : ''}: use the same options, or another --output`,
+    `${at} is a checkpoint of a run with other options: its ${flagOf(first)} was ${shown(before(first))}, here it is ${shown(now[first])}${more.length ? ` (${more.map(flagOf).join(', ')} ${more.length === 1 ? 'differs' : 'differ'}, too)` : ''}: use the same options, or another --output`,
   );
 }

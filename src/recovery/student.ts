@@ -244,6 +244,7 @@ export async function saveStudent(
     );
   if (form !== 'plain' && !quantized)
     throw new ArgumentError(`saveStudent: form is ${form}, but the model is not quantized: use plain`);
+  await checkStudentOutput(folder, form);
   const plain = model.architecture.write(model.config, model.lmHead.weight.dtype);
   const file = (name: string, write: WriteFile): FileSet => ({
     files: new Map([[path.join(folder, name), write]]),
@@ -266,6 +267,22 @@ export async function saveStudent(
     generationRead: model.generationRead,
     tokenizer: options.tokenizerFrom ?? model.folder,
   });
+}
+
+const WEIGHTS: Readonly<Record<StudentForm, string>> = {
+  plain: 'model.safetensors',
+  packed: PACKED_FILE,
+  original: ORIGINAL_FILE,
+};
+
+/** Throws if a folder has weights of another form: it would be two models with one config.json. */
+export async function checkStudentOutput(folder: string, form: StudentForm): Promise<void> {
+  for (const [other, file] of Object.entries(WEIGHTS))
+    for (const name of [file, `${file}.index.json`])
+      if (other !== form && (await isThere(path.join(folder, name))))
+        throw new ArgumentError(
+          `${folder} has ${name}, the weights of another model, and ${WEIGHTS[form]} would be written beside it: use another folder, or remove that model`,
+        );
 }
 
 /** The adapters' fields of the original's config.json. */

@@ -1,6 +1,7 @@
 // The training loop of recovery: a quantized student learns from a teacher or a text through adapters. Wrong options are errors
 // before anything is compiled; whether the step fits into memory is known before data is read.
 import { NonfiniteError } from '../base/errors.js';
+import { notice } from '../base/log.js';
 import { messageOf } from '../base/thrown.js';
 import { type DataLoader, IterableDataset } from '../data/index.js';
 import { saveAdapters } from '../lora/index.js';
@@ -43,7 +44,7 @@ export type RecoveryEvent =
       readonly dtype: string;
     }
   | ({ readonly kind: 'preflight' } & Prepared)
-  | { readonly kind: 'resumed'; readonly step: number }
+  | { readonly kind: 'resumed'; readonly step: number; readonly steps: number }
   | {
       readonly kind: 'step';
       readonly step: number;
@@ -273,8 +274,9 @@ class RecoveryRun {
     if (restored) {
       this.#step = restored.step;
       Object.assign(this.#progress, restored.values.progress);
-      this.#onEvent({ kind: 'resumed', step: this.#step });
-    }
+      this.#onEvent({ kind: 'resumed', step: this.#step, steps: this.#settings.maxSteps });
+    } else if (this.#settings.resume && !this.#folder.checkpoints.latest && this.#workers.isFirst)
+      notice(`${this.#settings.output} has no checkpoint to resume: the run begins at step 1`);
     this.#workers.ownRandom(); // from here on each worker draws its own dropout; a checkpoint has the state of worker 0
     await this.#folder.metrics.goBackTo(restored?.step);
     const { output, maxSteps: steps } = this.#settings;

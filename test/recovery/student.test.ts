@@ -65,7 +65,7 @@ test("adapters in the original's files are put on, with their alpha; unless they
 
 test('a packed folder is not taken for a plain one, and is smaller', async () => {
   await expect(tx.models.Qwen3ForCausalLM.fromPretrained(folders.packed)).rejects.toThrow(
-    /the weights of .* are quantized: load them with loadStudent of tsxla\/recovery/,
+    /the weights of .* are quantized: load them with loadStudent of tsxla\/recovery, or write plain weights first: tsxla export/,
   );
   const size = (folder: string, name: string) => fs.statSync(path.join(folder, name)).size;
   expect(size(folders.packed, PACKED_FILE)).toBeLessThan(0.8 * size(folders.plain, 'model.safetensors'));
@@ -108,4 +108,11 @@ test('mistakes are sentences, before anything is compiled', async () => {
     'saveStudent: form is packed, but the model is not quantized: use plain',
   );
   expect(tx.explain().length).toBe(compiled);
+});
+
+test('a student is not written beside the weights of another model', async () => {
+  const { model } = await loadStudent(folders.packed, { dtype: 'f32' });
+  await expect(saveStudent(folders.plain, model)).rejects.toThrow(
+    `${folders.plain} has model.safetensors, the weights of another model, and ${PACKED_FILE} would be written beside it`,
+  );
 });
