@@ -65,7 +65,10 @@ export interface RunInfo {
   readonly error?: string;
   /** The total number of steps. */
   readonly steps?: number;
-  /** The times of the start and of the last update, in milliseconds since 1970. */
+  /**
+   * The times of the start and of the last update, in milliseconds since 1970. For a resumed run the start is earlier by the time
+   * that its earlier attempts took, so that the difference is the time of all.
+   */
   readonly began?: number;
   readonly heard?: number;
   readonly settings?: Readonly<Record<string, unknown>>;

@@ -32,6 +32,7 @@ export class Run {
   /** Names of series, by their source file. */
   readonly #seriesOf = new Map<string, Set<string>>();
   #process: { readonly pid: number; readonly host: string } | undefined;
+  #heard: number | undefined; // the time of the last event
   #ended = false;
   #reports = 0;
   #patch: Draft = {};
@@ -128,7 +129,9 @@ export class Run {
     const t = numberOf(line['t']);
     if (t !== undefined) this.#info({ heard: t });
     const { kind } = line;
-    if (kind === 'start') this.#start(line, t);
+    const earlier = this.#heard;
+    this.#heard = t ?? earlier;
+    if (kind === 'start') this.#start(line, t, earlier);
     else if (kind === 'steps') this.#steps(line);
     else if (kind === 'metrics') this.#numbers(EVENTS, numberOf(line['step']), line);
     else if (kind === 'compile') this.#list('compiles', compileOf(line, t ?? 0));
@@ -144,10 +147,13 @@ export class Run {
     else if (kind === 'title' && typeof line['title'] === 'string') this.#info({ title: line['title'] });
     else if (kind === 'end') this.#end(line);
   }
-  #start(line: Line, t: number | undefined): void {
+  #start(line: Line, t: number | undefined, earlier: number | undefined): void {
     const step = numberOf(line['step']) ?? 0;
     this.#commit();
-    if (this.#process && step === 0 && line['resumed'] !== true)
+    const isAnother = !this.#process || (step === 0 && line['resumed'] !== true);
+    const { began } = this.data.info;
+    const spent = isAnother || began === undefined || earlier === undefined ? 0 : earlier - began; // by earlier attempts
+    if (this.#process && isAnother)
       this.#clear(EVENTS); // another run in the same folder
     else if (this.#process) {
       const names = this.#seriesOf.get(EVENTS) ?? new Set<string>();
@@ -164,7 +170,7 @@ export class Run {
       status: 'live',
       ...(typeof line['title'] === 'string' && { title: line['title'] }),
       ...(steps !== undefined && { steps }),
-      ...(t !== undefined && { began: t }),
+      ...(t !== undefined && { began: t - spent }),
       ...(typeof settings === 'object' && settings !== null && { settings: settings as Line }),
     });
   }

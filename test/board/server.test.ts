@@ -98,13 +98,14 @@ test('a reader that reconnects resumes where it was; one of another server gets 
 test('a run that resumes from an earlier step, and one that starts over', async () => {
   const root = newFolder();
   const run = path.join(root, 'a');
-  append(run, 'events.jsonl', start(), steps(1, [4, 3, 2, 1]), { kind: 'end', status: 'stopped' });
+  append(run, 'events.jsonl', start(), steps(1, [4, 3, 2, 1]), { kind: 'end', t: 5001, status: 'stopped' });
   const listener = listen(await serve(root));
   await listener.until(() => listener.runs.get('a')?.info.status === 'stopped');
-  append(run, 'events.jsonl', start({ step: 2 }), steps(3, [2.5]));
+  append(run, 'events.jsonl', start({ step: 2, t: 90_000 }), { ...steps(3, [2.5]), t: 92_000 });
   await listener.until(() => lossOf(listener, 'a')?.x.length === 3);
   expect(lossOf(listener, 'a')!.y).toEqual([4, 3, 2.5]);
-  expect(listener.runs.get('a')!.info.status).toBe('live');
+  const { status, began, heard } = listener.runs.get('a')!.info;
+  expect([status, heard! - began!]).toEqual(['live', 5000 + 2000]);
   fs.rmSync(path.join(run, 'events.jsonl'));
   append(run, 'events.jsonl', start({ title: 'again' }), steps(1, [9]));
   await listener.until(() => listener.runs.get('a')?.info.title === 'again');
