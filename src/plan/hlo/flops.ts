@@ -109,22 +109,40 @@ function convolutionFlops(body: Body, i: Instruction): number {
 
 type WindowDim = NonNullable<Instruction['window']>['dims'][number];
 const counted = new BoundedMap<string, number>(10_000);
-/** How often elements of the window overlap elements of the input, without padding and gaps between elements. */
-function pairs(length: number, made: number, { size, stride, low, lhsDilate, rhsDilate }: WindowDim): number {
-  const [gap, reach] = [Math.max(1, lhsDilate), Math.max(1, rhsDilate)];
+/**
+ * How often elements of the window overlap elements of the input, without padding and gaps between elements: pairs (o, k) of an
+ * output and an element of the window whose place o * stride + k * reach - low has an element. A TPU writes batches of products
+ * as windows as long as the batch, so the pairs are counted row by row, not one by one.
+ */
+export function pairs(length: number, made: number, { size, stride, low, lhsDilate, rhsDilate }: WindowDim): number {
+  const [gap, reach, step] = [Math.max(1, lhsDilate), Math.max(1, rhsDilate), Math.max(1, stride)];
   if (size === 1 && low === 0 && gap === 1) return made;
   const key = [length, made, size, stride, low, gap, reach].join();
   let n = counted.get(key);
   if (n !== undefined) return n;
   n = 0;
-  for (let o = 0; o < made; o++) {
-    for (let k = 0; k < size; k++) {
-      const at = o * Math.max(1, stride) - low + k * reach;
-      if (at >= 0 && at % gap === 0 && at / gap < length) n++;
-    }
+  const [rows, perRow, count, by] = made < size ? [made, step, size, reach] : [size, reach, made, step];
+  const common = gcd(by, gap);
+  const period = gap / common;
+  const inverse = inverseOf(by / common, period);
+  for (let row = 0; row < rows; row++) {
+    const origin = low - row * perRow; // i * by - origin must be a multiple of gap, from 0 to (length - 1) * gap
+    if (origin % common) continue;
+    const first = Math.max(0, Math.ceil(origin / by));
+    const last = Math.min(count - 1, Math.floor((origin + (length - 1) * gap) / by));
+    const from = first + modulo(modulo(origin / common, period) * inverse - first, period);
+    if (from <= last) n += Math.floor((last - from) / period) + 1;
   }
   counted.set(key, n);
   return n;
+}
+const modulo = (a: number, b: number): number => ((a % b) + b) % b;
+const gcd = (a: number, b: number): number => (b ? gcd(b, a % b) : a);
+/** The x with a * x = 1 modulo m, for a and m without a common divisor. */
+function inverseOf(a: number, m: number): number {
+  let x = 0;
+  while (x < m - 1 && (a * x) % m !== 1) x++;
+  return x;
 }
 
 interface GemmConfig {
