@@ -82,7 +82,11 @@ export interface Graph {
   readonly labels: Tensor;
   readonly idxTrain: Tensor;
 }
-export async function train(model: GAT, graph: Graph, { epochs = 100, lr = 0.005 } = {}): Promise<number[]> {
+export async function train(
+  model: GAT,
+  graph: Graph,
+  { epochs = 100, lr = 0.005, report = (_loss: number) => {} } = {},
+): Promise<number[]> {
   const { features, adj, labels, idxTrain } = graph;
   const optimizer = new optim.Adam(model.parameters(), { lr, weightDecay: 5e-4 });
   const step = tx.compile(() => {
@@ -95,8 +99,11 @@ export async function train(model: GAT, graph: Graph, { epochs = 100, lr = 0.005
     return lossTrain;
   });
   const losses: number[] = [];
-  // eslint-disable-next-line tsxla/no-read-in-loop -- every loss is reported
-  for (let epoch = 0; epoch < epochs; epoch++) losses.push(await (await step()).item());
+  for (let epoch = 0; epoch < epochs; epoch++) {
+    // eslint-disable-next-line tsxla/no-read-in-loop -- every loss is reported
+    losses.push(await (await step()).item());
+    report(losses.at(-1)!);
+  }
   return losses;
 }
 

@@ -66,7 +66,7 @@ function getBatch(source: Tensor, i: number, bptt: number): [data: Tensor, targe
 export async function train(
   model: RNNModel,
   trainData: Tensor,
-  { lr = 20, bptt = 35, clip = 0.25, epochs = 1 } = {},
+  { lr = 20, bptt = 35, clip = 0.25, epochs = 1, report = (_loss: number) => {} } = {},
 ): Promise<number[]> {
   const criterion = new nn.NLLLoss();
   // The hidden state is an argument and a result of the compiled function.
@@ -94,6 +94,7 @@ export async function train(
       hidden = [h, c];
       // eslint-disable-next-line tsxla/no-read-in-loop -- every loss is reported
       losses.push(await loss.item());
+      report(losses.at(-1)!);
     }
   }
   return losses;

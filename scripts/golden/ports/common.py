@@ -1,19 +1,16 @@
 # Weights and data by formulas that both sides compute exactly: a port and its original begin with the same numbers.
+# Each file has make(sizes, wrap): its step, which gives the loss, or a list of them. bench/zoo.ts measures it, and the file as a
+# program writes the golden losses. `wrap` is given the modules that are called: torch.compile, for instance.
 import json
 import math
-import os
 
-os.environ["OMP_NUM_THREADS"] = "1"
 import torch
-
-torch.set_default_dtype(torch.float64)
-torch.set_num_threads(1)
 
 
 def number(n, k):
     """n numbers between -0.5 and 0.5."""
     i = torch.arange(n, dtype=torch.int64)
-    return ((i * i * 31 + i * 7919 + k * 104729 + 17) % 65537).double() / 65537 - 0.5
+    return (((i * i * 31 + i * 7919 + k * 104729 + 17) % 65537).double() / 65537 - 0.5).to(torch.get_default_dtype())
 
 
 def data(shape, k):
@@ -21,7 +18,8 @@ def data(shape, k):
 
 
 def tokens(shape, k, count):
-    return ((number(math.prod(shape), k) + 0.5) * count).long().reshape(shape)
+    i = torch.arange(math.prod(shape), dtype=torch.int64)
+    return ((i * i * 31 + i * 7919 + k * 104729 + 17) % 65537 * count // 65537).reshape(shape)
 
 
 def fill(model):
@@ -37,7 +35,19 @@ def fill(model):
     return model
 
 
-def write(name, losses):
+def sizes_of(name, size):
+    with open("bench/peers/ports.json") as f:
+        return json.load(f)[name][size]
+
+
+def golden(name, make):
+    """Writes the first 20 losses in f64. Run from the repository's root."""
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    step, losses = make(sizes_of(name, "golden"), lambda module: module), []
+    while len(losses) < 20:
+        loss = step()
+        losses += loss if isinstance(loss, list) else [loss]
     print(name, losses[0], losses[-1])
     with open(f"test/golden/ports/{name}.json", "w") as f:
         json.dump([float(f"{x:.12g}") for x in losses], f)

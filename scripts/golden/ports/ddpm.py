@@ -1,11 +1,12 @@
-# labml.ai's DDPM with a small U-Net, noise by a formula, 20 steps. Run from the repository's root.
+# labml.ai's DDPM with a small U-Net, noise by a formula.
 import math
+from itertools import cycle
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import data, fill, tokens, write
+from common import data, fill, golden, tokens
 
 
 class TimeEmbedding(nn.Module):
@@ -65,16 +66,26 @@ class UNet(nn.Module):
         return self.final(F.silu(self.norm(h)))
 
 
-model = fill(UNet(1, 8, 4))
-alpha_bar = torch.cumprod(1 - torch.linspace(0.0001, 0.02, 50), dim=0)
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-losses = []
-for n in range(20):
-    x0, t, noise = data([4, 1, 8, 8], n), tokens([4], 100 + n, 50), data([4, 1, 8, 8], 200 + n)
-    a = alpha_bar.gather(-1, t).reshape(-1, 1, 1, 1)
-    optimizer.zero_grad()
-    loss = F.mse_loss(noise, model(a**0.5 * x0 + (1 - a) ** 0.5 * noise, t))
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
-write("ddpm", losses)
+def make(s, wrap):
+    B, I, noises = s["batch"], s["image"], s["noises"]
+    model = fill(UNet(1, s["channels"], s["groups"]))
+    forward, alpha_bar = wrap(model), torch.cumprod(1 - torch.linspace(0.0001, 0.02, noises), dim=0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=s["lr"])
+    batches = cycle(
+        [(data([B, 1, I, I], n), tokens([B], 100 + n, noises), data([B, 1, I, I], 200 + n)) for n in range(s["batches"])]
+    )
+
+    def step():
+        x0, t, noise = next(batches)
+        a = alpha_bar.gather(-1, t).reshape(-1, 1, 1, 1)
+        optimizer.zero_grad()
+        loss = F.mse_loss(noise, forward(a**0.5 * x0 + (1 - a) ** 0.5 * noise, t))
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+if __name__ == "__main__":
+    golden("ddpm", make)

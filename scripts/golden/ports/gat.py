@@ -1,9 +1,9 @@
-# pyGAT's layers on a small graph, without dropout, 20 steps. Run from the repository's root.
+# pyGAT's layers on a small graph, without dropout.
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import data, fill, tokens, write
+from common import data, fill, golden, tokens
 
 
 class GraphAttentionLayer(nn.Module):
@@ -33,18 +33,25 @@ class GAT(nn.Module):
         return F.log_softmax(F.elu(self.out_att(x, adj)), dim=1)
 
 
-N = 24
-features, labels = data([N, 10], 1), tokens([N], 2, 3)
-edges = (data([N, N], 3) > 0.5).double().triu(1)
-adj = edges + edges.T + torch.eye(N)
-model = fill(GAT(10, 6, 3, 0.2, 4))
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-losses = []
-for _ in range(20):
-    optimizer.zero_grad()
-    output = model(features, adj)
-    loss = F.nll_loss(output[:16], labels[:16])
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
-write("gat", losses)
+def make(s, wrap):
+    N, train = s["nodes"], s["train"]
+    features, labels = data([N, s["features"]], 1), tokens([N], 2, s["classes"])
+    edges = (data([N, N], 3) > 1 - 2 * s["edges"]).to(features.dtype).triu(1)
+    adj = edges + edges.T + torch.eye(N)
+    model = fill(GAT(s["features"], s["hidden"], s["classes"], 0.2, s["heads"]))
+    forward = wrap(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=s["lr"], weight_decay=5e-4)
+
+    def step():
+        optimizer.zero_grad()
+        output = forward(features, adj)
+        loss = F.nll_loss(output[:train], labels[:train])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+if __name__ == "__main__":
+    golden("gat", make)

@@ -1,8 +1,10 @@
-# ResNet-18 as torchvision has it (its resnet.py, with a width), 20 steps. Run from the repository's root.
+# ResNet-18 as torchvision has it (its resnet.py, with a width).
+from itertools import cycle
+
 import torch
 from torch import nn
 
-from common import data, fill, tokens, write
+from common import data, fill, golden, tokens
 
 
 class BasicBlock(nn.Module):
@@ -52,17 +54,25 @@ class ResNet(nn.Module):
         return self.fc(torch.flatten(self.avgpool(x), 1))
 
 
-model = fill(ResNet([2, 2, 2, 2], 4, 4)).train()
-criterion = nn.CrossEntropyLoss()
-optimizer = torch.optim.SGD(model.parameters(), 0.02, momentum=0.9, weight_decay=1e-4)
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 8, 0.1)
-losses = []
-for n in range(20):
-    images, target = data([8, 3, 32, 32], n), tokens([8], 100 + n, 4)
-    loss = criterion(model(images), target)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    scheduler.step()
-    losses.append(loss.item())
-write("resnet18", losses)
+def make(s, wrap):
+    model = fill(ResNet([2, 2, 2, 2], s["classes"], s["width"])).train()
+    forward, criterion = wrap(model), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), s["lr"], momentum=0.9, weight_decay=1e-4)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, s["stepSize"], 0.1)
+    B, I = s["batch"], s["image"]
+    batches = cycle([(data([B, 3, I, I], n), tokens([B], 100 + n, s["classes"])) for n in range(s["batches"])])
+
+    def step():
+        images, target = next(batches)
+        loss = criterion(forward(images), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        return loss.item()
+
+    return step
+
+
+if __name__ == "__main__":
+    golden("resnet18", make)

@@ -1,17 +1,17 @@
-# PyTorch-GAN's wgan_gp.py with noise by a formula, 20 batches. Run from the repository's root.
+# PyTorch-GAN's wgan_gp.py with noise by a formula.
 import math
+from itertools import cycle
 
 import torch
 from torch import autograd, nn
 
-from common import data, fill, number, write
-
-img_shape = (1, 4, 4)
+from common import data, fill, golden, number
 
 
 class Generator(nn.Module):
-    def __init__(self, latent_dim, widths):
+    def __init__(self, latent_dim, img_shape, widths):
         super().__init__()
+        self.img_shape = img_shape
 
         def block(in_feat, out_feat, normalize=True):
             layers = [nn.Linear(in_feat, out_feat)]
@@ -27,11 +27,11 @@ class Generator(nn.Module):
 
     def forward(self, z):
         img = self.model(z)
-        return img.view(img.shape[0], *img_shape)
+        return img.view(img.shape[0], *self.img_shape)
 
 
 class Discriminator(nn.Module):
-    def __init__(self, widths):
+    def __init__(self, img_shape, widths):
         super().__init__()
         a, b = widths
         self.model = nn.Sequential(
@@ -49,22 +49,35 @@ def gradient_penalty(D, real, fake, alpha):
     return ((g.view(g.size(0), -1).norm(2, dim=1) - 1) ** 2).mean()
 
 
-generator, discriminator = fill(Generator(6, (8, 8, 10, 10))), fill(Discriminator((12, 8)))
-opt_g = torch.optim.Adam(generator.parameters(), lr=0.002, betas=(0.5, 0.999))
-opt_d = torch.optim.Adam(discriminator.parameters(), lr=0.002, betas=(0.5, 0.999))
-losses = []
-for i in range(20):
-    real, z = data([8, 1, 4, 4], i), data([8, 6], 100 + i)
-    alpha = (number(8, 200 + i) + 0.5).reshape(8, 1, 1, 1)
-    opt_d.zero_grad()
-    fake = generator(z)
-    loss = -torch.mean(discriminator(real)) + torch.mean(discriminator(fake)) + 10 * gradient_penalty(discriminator, real.data, fake.data, alpha)
-    loss.backward()
-    opt_d.step()
-    opt_g.zero_grad()
-    losses.append(loss.item())
-    if i % 5 == 0:
-        g_loss = -torch.mean(discriminator(generator(z)))
-        g_loss.backward()
-        opt_g.step()
-write("wgan-gp", losses)
+def make(s, wrap):
+    img_shape, B = (1, s["image"], s["image"]), s["batch"]
+    generator, discriminator = fill(Generator(s["latent"], img_shape, s["generator"])), fill(Discriminator(img_shape, s["discriminator"]))
+    opt_g = torch.optim.Adam(generator.parameters(), lr=s["lr"], betas=(0.5, 0.999))
+    opt_d = torch.optim.Adam(discriminator.parameters(), lr=s["lr"], betas=(0.5, 0.999))
+    G, D = wrap(generator), wrap(discriminator)
+
+    def batch(n):
+        return data([B, *img_shape], n), data([B, s["latent"]], 100 + n), (number(B, 200 + n) + 0.5).reshape(B, 1, 1, 1)
+
+    batches = cycle(enumerate(batch(n) for n in range(s["batches"])))
+
+    def step():
+        i, (real, z, alpha) = next(batches)
+        opt_d.zero_grad()
+        fake = G(z)
+        loss = -torch.mean(D(real)) + torch.mean(D(fake)) + 10 * gradient_penalty(D, real.data, fake.data, alpha)
+        loss.backward()
+        opt_d.step()
+        opt_g.zero_grad()
+        if i % 5 == 0:
+            g_loss = -torch.mean(D(G(z)))
+            g_loss.backward()
+            opt_g.step()
+            g_loss.item()
+        return loss.item()
+
+    return step
+
+
+if __name__ == "__main__":
+    golden("wgan-gp", make)
