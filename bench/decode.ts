@@ -6,6 +6,7 @@ import path from 'node:path';
 import readline from 'node:readline';
 import { parseArgs } from 'node:util';
 import { AutoModelForCausalLM } from 'tsxla/models';
+import { decode, SIZES, type Turn } from './decode-case.js';
 
 const root = path.resolve(import.meta.dirname, '..');
 const { values } = parseArgs({
@@ -18,42 +19,11 @@ const { values } = parseArgs({
     python: { type: 'string', default: path.join(root, '.venv/bin/python') },
   },
 });
-/** 98 million parameters. */
-const SIZES = {
-  vocab_size: 32000,
-  hidden_size: 768,
-  intermediate_size: 2304,
-  num_hidden_layers: 10,
-  num_attention_heads: 12,
-  num_key_value_heads: 4,
-  head_dim: 64,
-  max_position_embeddings: 2048,
-  tie_word_embeddings: true,
-};
-
-interface Turn {
-  readonly prompt: number;
-  readonly step: number;
-  /** Processor milliseconds of a step. */
-  readonly cpu: number;
-}
 type Take = (prompts: number, length: number) => Promise<Turn>;
 const tokens = Number(values.tokens);
 
 const model = AutoModelForCausalLM.fromConfig({ ...SIZES, model_type: 'qwen3' }).eval();
-async function ours(prompts: number, length: number): Promise<Turn> {
-  const ids = Array.from({ length: prompts }, (_, i) =>
-    Array.from({ length }, (_, j) => 1 + ((i * 7919 + j * 104729) % (SIZES.vocab_size - 1))),
-  );
-  const start = process.cpuUsage();
-  let first = start;
-  const stream = model.generateStream(ids, { doSample: false, maxNewTokens: 1 + tokens, eosTokenIds: [] });
-  let read = 0;
-  for await (const _ of stream) if (++read === prompts) first = process.cpuUsage(); // the prompts are read
-  const { user, system } = process.cpuUsage(first);
-  const { promptSeconds, decodeSeconds } = stream.timings;
-  return { prompt: promptSeconds * 1e3, step: (decodeSeconds / tokens) * 1e3, cpu: (user + system) / 1e3 / tokens };
-}
+const ours: Take = (prompts, length) => decode(model, prompts, length, tokens);
 
 const child = spawn(values.python, ['decode_torch.py', JSON.stringify(SIZES)], {
   cwd: path.join(root, 'bench/peers'),

@@ -4,11 +4,11 @@ import sys
 import time
 import types
 
-import numpy as np
 
-
-def read_model(folder=sys.argv[1]):
+def read_model(folder=sys.argv[-1]):
     """The model's numbers, its weights by name, and the ids and targets [B, T]."""
+    import numpy as np
+
     model = types.SimpleNamespace(**json.load(open(f"{folder}/model.json")))
     values, at = np.fromfile(f"{folder}/weights.f32", "f4"), 0
     model.weights = {}
@@ -22,10 +22,11 @@ def read_model(folder=sys.argv[1]):
 
 
 def take_turns(name, step):
-    """Says what it is, then reads lines {steps, seconds} and answers each with the losses and milliseconds of that many steps,
+    """Prints its name, if there is one, then reads lines {steps, seconds} and answers each with the losses and milliseconds of that many steps,
     or of fewer when the seconds are over, and with the processor seconds they took. `step` gives the loss as a number: the
     step is done then."""
-    print(json.dumps({"name": name}), flush=True)
+    if name:
+        print(json.dumps({"name": name}), flush=True)
     for line in sys.stdin:
         turn = json.loads(line)
         losses, ms = [], []

@@ -114,12 +114,12 @@ const summaryOf = (lines: readonly Line[], title = 'chart'): string =>
 
 // ---- drawing
 
-const INK = '#1b1d21';
-const SOFT = '#62676f';
-const GRID = '#e3e3df';
+export const INK = '#1b1d21';
+export const SOFT = '#62676f';
+export const GRID = '#e3e3df';
 const EDGE = { left: 62, right: 14, top: 30, bottom: 40 };
 
-function pictureOf(frames: readonly string[], width: number, height: number, summary: string): Picture {
+export function pictureOf(frames: readonly string[], width: number, height: number, summary: string): Picture {
   const head = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui,sans-serif" font-size="12" role="img">`;
   const ground = `<rect width="${width}" height="${height}" fill="#fff"/>`;
   return new Picture(`${head}<title>${escaped(summary)}</title>${ground}${frames.join('')}</svg>`, summary);
@@ -222,7 +222,7 @@ function rangeOf(values: readonly number[], log: boolean, room: number): [number
 }
 
 /** About `count` round numbers in a range. */
-function ticks(from: number, to: number, count: number): number[] {
+export function ticks(from: number, to: number, count: number): number[] {
   const rough = (to - from) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((s) => s >= rough * 0.999)!;
@@ -237,7 +237,7 @@ function logTicks(from: number, to: number): number[] {
   const inside = all.filter((v) => v >= from && v <= to);
   return inside.length > 1 ? inside : ticks(from, to, 4).filter((v) => v > 0);
 }
-const numberText = (value: number): string => {
+export const numberText = (value: number): string => {
   const size = Math.abs(value);
   return value !== 0 && (size >= 1e5 || size < 1e-3) ? value.toExponential().replace('e+', 'e') : String(value);
 };

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { portNames, runPort } from '../../bench/peers/ports.js';
+import { portNames, runPort } from '../../bench/ports.js';
 import { golden } from '../support.js';
 
 test.each(portNames())('%s: 20 losses are those of torch', async (name) => {

@@ -36,7 +36,7 @@ def fill(model):
 
 
 def sizes_of(name, size):
-    with open("bench/peers/ports.json") as f:
+    with open("bench/ports.json") as f:
         return json.load(f)[name][size]
 
 

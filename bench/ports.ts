@@ -3,14 +3,14 @@
 import { readFileSync } from 'node:fs';
 import type { nn, Tensor } from 'tsxla';
 import * as tx from 'tsxla';
-import * as bert from '../../examples/ports/bert-mlm.js';
-import * as ddpm from '../../examples/ports/ddpm.js';
-import * as gat from '../../examples/ports/gat.js';
-import * as lstm from '../../examples/ports/lstm-lm.js';
-import * as ppo from '../../examples/ports/ppo.js';
-import * as resnet from '../../examples/ports/resnet18.js';
-import * as seq2seq from '../../examples/ports/seq2seq.js';
-import * as wgan from '../../examples/ports/wgan-gp.js';
+import * as bert from '../examples/ports/bert-mlm.js';
+import * as ddpm from '../examples/ports/ddpm.js';
+import * as gat from '../examples/ports/gat.js';
+import * as lstm from '../examples/ports/lstm-lm.js';
+import * as ppo from '../examples/ports/ppo.js';
+import * as resnet from '../examples/ports/resnet18.js';
+import * as seq2seq from '../examples/ports/seq2seq.js';
+import * as wgan from '../examples/ports/wgan-gp.js';
 
 export type Size = 'golden' | 'small' | 'large';
 // biome-ignore lint/suspicious/noExplicitAny: each port has its own numbers
