@@ -18,6 +18,10 @@ const CASES: Readonly<Record<string, Case>> = {
   'one dimension': { x: [2, 3, 4], w: [6, 3, 5], padding: [2] },
   'three dimensions': { x: [1, 2, 2, 1, 3], w: [3, 2, 3, 2, 2], padding: [1, 1, 0] },
   'many weights, few positions': { x: [2, 24, 4, 4], w: [32, 24, 3, 3], padding: [1, 1] },
+  'few features, many positions': { x: [2, 3, 11, 10], w: [4, 3, 5, 5], stride: [2, 2], padding: [2, 2] },
+  'one feature, positions between strides': { x: [2, 1, 13, 14], w: [4, 1, 3, 2], stride: [3, 2], dilation: [2, 1] },
+  'few features in one dimension': { x: [2, 5, 40], w: [3, 5, 6], stride: [4], padding: [2] },
+  'few features in three dimensions': { x: [2, 2, 5, 6, 4], w: [3, 2, 3, 2, 2], stride: [1, 2, 1], padding: [1, 0, 1] },
   'a window of one': { x: [2, 24, 3, 3], w: [32, 24, 1, 1], stride: [2, 2] },
 };
 const sizeOf = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
@@ -96,6 +100,17 @@ test('deep layers on small images, forward and backward, have no convolution tha
     const y = tx.nn.functional.conv2d(x, w, { padding: 1 });
     expect(isProduct([y, ...tx.autograd.grad(y.sum(), [x, w])]), `${size} x ${size}`).toBe(true);
   }
+});
+
+test('few features: values and the gradient of the kernel are products, which share their patches', () => {
+  const w = tx.zeros([8, 3, 7, 7], { requiresGrad: true });
+  const y = tx.nn.functional.conv2d(tx.zeros([2, 3, 32, 32]), w, { stride: 2, padding: 3 });
+  const [gw] = tx.autograd.grad(y.sum(), [w]);
+  const text = tx.getStablehlo([y, gw!]);
+  expect(text).not.toContain('stablehlo.convolution');
+  const patches = text.split('\n').filter((line) => line.includes('concatenate'));
+  const withoutNames = patches.map((line) => line.replace(/.*-> /, ''));
+  expect(withoutNames).toEqual([withoutNames[0], withoutNames[0]]);
 });
 
 test('large images stay convolutions', () => {

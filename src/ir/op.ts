@@ -28,6 +28,8 @@ export interface Emitter {
   readonly mesh?: Mesh | undefined;
   /** Declares a mesh in the module. */
   declare(mesh: Mesh): void;
+  /** Matrices that are there transposed, too: for products that are faster with that form. */
+  readonly turned?: Map<Ssa, Ssa>;
   /** The target platform ('cpu', 'cuda', 'tpu'): ops may be lowered differently there. */
   readonly platform: string;
 }

@@ -19,6 +19,7 @@ const UNSAFE_TO_FOLD: ReadonlySet<string> = new Set(['divide', 'remainder']);
 const KEPT: ReadonlySet<string> = new Set(['optimization_barrier', 'custom_call', 'rng_bit_generator', 'partition_id']);
 
 export class TextEmitter implements Emitter {
+  readonly turned = new Map<Ssa, Ssa>();
   readonly #types = new Map<Ssa, Aval>();
   /** Values that XLA may compute while it compiles: constants, and values computed from constants alone. */
   readonly #constant = new Set<Ssa>();

@@ -1,6 +1,8 @@
 // Convolutions as matrix products, for XLA's CPU compiler: there a window that is larger than the operand runs a plain loop,
-// a hundred times slower than the product, and many weights on few positions are mostly copied from layout to layout.
+// a hundred times slower than the product, and many weights on few positions are mostly copied from layout to layout. Of few
+// features it gathers patches element by element.
 import { sizeOf } from '../../base/dtype.js';
+import { isFloat } from '../../base/promote.js';
 import { range } from '../../base/shape.js';
 import { Aval } from '../../ir/aval.js';
 import type { Emitter, Ssa } from '../../ir/op.js';
@@ -22,6 +24,8 @@ export function lowerAsProduct(
   const [operand, window] = [e.typeOf(x), e.typeOf(kernel)];
   const isTrailing = c.kernel.space.every((d, i) => d === 2 + i);
   if (!c.x.space.length || !isTrailing || !operand.size || !window.size || !out.size) return undefined;
+  const columns = ofFewFeatures(e, [x, kernel], c, out);
+  if (columns) return columns;
   const f = factsOf(operand, window, c, out);
   if (!f.taps.length || f.taps.length > MOST_TAPS) return undefined;
 
@@ -40,6 +44,93 @@ export function lowerAsProduct(
   // [batch, output features, space] as the result has it.
   const order = out.shape.map((_, d) => (d === c.y.batch ? 0 : d === c.y.feature ? 1 : 2 + c.y.space.indexOf(d)));
   return transpose(e, y, order);
+}
+
+/** More features than these are read as vectors by XLA's own convolution. */
+const FEW_FEATURES = 8;
+/** Elements of patches beyond which writing them takes longer than XLA's convolution. */
+const MOST_PATCHES = 2 ** 22;
+
+/**
+ * The convolution of an operand with few features, or the gradient of its kernel, by a product of patches for each example: nothing
+ * is brought into another order. Both need the same patches, which XLA then computes once. Undefined for other convolutions.
+ */
+function ofFewFeatures(e: Emitter, [x, kernel]: readonly [Ssa, Ssa], c: Convolution, out: Aval): Ssa | undefined {
+  const [operand, window] = [e.typeOf(x), e.typeOf(kernel)];
+  const space = c.x.space.map((_, i) => 2 + i);
+  const isPlain = [c.x, c.y].every((r) => r.space.every((d, i) => d === space[i])) && c.dilation.every((d) => d === 1);
+  if (!isPlain || c.reversed || !isFloat(out.dtype)) return undefined;
+  // In the gradient of a kernel, examples and features have changed places.
+  const isGradient = c.x.batch === 1 && c.kernel.batch === 1 && c.y.batch === 1;
+  if (!isGradient && (c.x.batch !== 0 || c.y.batch !== 0)) return undefined;
+  const [taps, outer] = isGradient ? [out, window] : [window, out];
+  const p: Patches = {
+    ...{ taps: taps.shape.slice(2), outer: outer.shape.slice(2), low: c.padding.map(([low]) => low) },
+    ...(isGradient ? { steps: c.stride, stride: c.kernelDilation } : { steps: c.kernelDilation, stride: c.stride }),
+  };
+  const [batch, features] = operand.shape as [number, number];
+  const [count, sums, places] = [sizeOf(p.taps), features * sizeOf(p.taps), sizeOf(p.outer)];
+  if (features > FEW_FEATURES || count < 2 || count > MOST_TAPS || batch * sums * places > MOST_PATCHES) return undefined;
+
+  const patches = reshape(e, patchesOf(e, x, p), [batch, sums, places]);
+  if (isGradient) {
+    const outputs = window.shape[0] === batch ? window.shape[1]! : undefined;
+    if (outputs === undefined) return undefined;
+    const g = transpose(e, reshape(e, kernel, [batch, outputs, places]), [0, 2, 1]);
+    const each = Aval.of(out.dtype, [batch, sums, outputs]);
+    const parts = lowerRanked(e, [patches, g], { batch: [[0], [0]], sum: [[2], [1]] }, each);
+    return reshape(e, transpose(e, sumOfExamples(e, parts), [1, 0]), out.shape);
+  }
+  const weights = transpose(e, kernel, [c.kernel.batch, c.kernel.feature, ...space]);
+  const outputs = window.shape[c.kernel.batch]!;
+  const [each] = e.op('broadcast_in_dim', [reshape(e, weights, [outputs, sums])], [window.withShape([batch, outputs, sums])], {
+    broadcast_dimensions: i64s([1, 2]),
+  });
+  const y = Aval.of(out.dtype, [batch, outputs, places]);
+  return reshape(e, lowerRanked(e, [each!, patches], { batch: [[0], [0]], sum: [[2], [1]] }, y), out.shape);
+}
+
+/** The elements that each position of the result reads: of each dimension of space, their number and the distances. */
+interface Patches {
+  readonly taps: readonly number[];
+  /** Between the taps of one position. */
+  readonly steps: readonly number[];
+  readonly outer: readonly number[];
+  /** Between positions. */
+  readonly stride: readonly number[];
+  /** The padding before the operand. */
+  readonly low: readonly number[];
+}
+/** [batch, features, taps, positions]. Equal patches have equal text, whatever the padding after them. */
+function patchesOf(e: Emitter, x: Ssa, { taps, steps, outer, stride, low }: Patches): Ssa {
+  const type = e.typeOf(x);
+  const [batch, features, ...inner] = type.shape as [number, number, ...number[]];
+  const n = inner.length;
+  // Elements that are a stride apart side by side: slices with a stride are read one by one.
+  const rows = taps.map((k, i) => Math.ceil(((outer[i]! - 1) * stride[i]! + (k - 1) * steps[i]! + 1) / stride[i]!));
+  const high = rows.map((m, i) => m * stride[i]! - inner[i]! - low[i]!);
+  const padded = pad(e, x, { low, high, dilation: low.map(() => 1) });
+  const phases = reshape(e, padded, [batch, features, ...rows.flatMap((m, i) => [m, stride[i]!])]);
+  const apart = transpose(e, phases, [0, 1, ...range(n).map((i) => 3 + 2 * i), ...range(n).map((i) => 2 + 2 * i)]);
+  const places = taps.reduce<number[][]>((all, k) => all.flatMap((at) => range(k).map((t) => [...at, t])), [[]]);
+  const parts = places.map((at) => {
+    const from = at.map((t, i) => t * steps[i]!);
+    const [phase, first] = [from.map((f, i) => f % stride[i]!), from.map((f, i) => Math.floor(f / stride[i]!))];
+    const limit = [batch, features, ...phase.map((f) => f + 1), ...first.map((f, i) => f + outer[i]!)];
+    const shape = [batch, features, ...phase.map(() => 1), ...outer];
+    const [part] = e.op('slice', [apart], [type.withShape(shape)], slicing([0, 0, ...phase, ...first], limit));
+    return reshape(e, part!, [batch, features, 1, ...outer]);
+  });
+  return e.op('concatenate', parts, [type.withShape([batch, features, parts.length, ...outer])], { dimension: i64(2) })[0]!;
+}
+
+/** [batch, ...] summed over the batch. */
+function sumOfExamples(e: Emitter, x: Ssa): Ssa {
+  const type = e.typeOf(x);
+  const scalar = type.withShape([]);
+  const adds = e.region([scalar, scalar], ([a, b]) => e.op('add', [a!, b!], [scalar]));
+  const zero = scalarConstant(e, 0, scalar);
+  return e.op('reduce', [x, zero], [type.withShape(type.shape.slice(1))], { dimensions: i64s([0]) }, [adds])[0]!;
 }
 
 interface Facts {
