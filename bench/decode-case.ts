@@ -1,5 +1,5 @@
 // What bench/decode.ts and bench/zoo.ts measure of generation: a model of 98 million parameters, its prompts, and our side.
-import type { CausalLM } from 'tsxla/models';
+import type { AutoModelForCausalLM } from 'tsxla/models';
 
 /** 98 million parameters. */
 export const SIZES = {
@@ -14,6 +14,8 @@ export const SIZES = {
   tie_word_embeddings: true,
 };
 
+type Model = ReturnType<typeof AutoModelForCausalLM.fromConfig>;
+
 export interface Turn {
   readonly prompt: number;
   readonly step: number;
@@ -24,7 +26,7 @@ export interface Turn {
 }
 
 /** Generates so many tokens after the first one, greedily. */
-export async function decode(model: CausalLM, prompts: number, length: number, tokens: number): Promise<Turn> {
+export async function decode(model: Model, prompts: number, length: number, tokens: number): Promise<Turn> {
   const prompt = Array.from({ length: prompts }, (_, i) =>
     Array.from({ length }, (_, j) => 1 + ((i * 7919 + j * 104729) % (SIZES.vocab_size - 1))),
   );
@@ -42,4 +44,3 @@ export async function decode(model: CausalLM, prompts: number, length: number, t
   const step = (decodeSeconds / tokens) * 1e3;
   return { prompt: promptSeconds * 1e3, step, cpu: (user + system) / 1e3 / tokens, ids };
 }
-

@@ -143,6 +143,40 @@ describe('scan', () => {
       ));
   }
 
+  test('the gradient of a captured weight is one product after the loop, over the rows of all passes', async () => {
+    const sizes = [
+      [5, 5],
+      [3, 5],
+      [3, 5],
+      [9, 3, 5],
+    ];
+    const [w, b, h, xs] = sizes.map((shape, i) =>
+      wave(
+        shape.reduce((a, n) => a * n),
+        shape,
+        i,
+      ),
+    ) as [T, T, T, T];
+    const cell = (w: T, b: T) => (c: T, x: T) => {
+      const next = tx.linear(c, w).add(x).add(b).tanh();
+      return [next, next] as [T, T];
+    };
+    await agrees(
+      (w, b, h, xs) => tx.scan(cell(w!, b!), h!, xs!),
+      (w, b, h, xs) => unrolled(cell(w!, b!), h!, xs!),
+      [w, b, h, xs],
+    );
+    const [wide, narrow] = [w.detach().requiresGrad_(), b.detach().requiresGrad_()];
+    const x = xs.detach().requiresGrad_(); // its gradient is kept of each pass
+    const grads = tx.autograd.grad(tx.scan(cell(wide, narrow), h, x)[1].sum(), [wide, narrow, x]);
+    const text = tx.getStablehlo([...grads]);
+    const [forward, backward] = text.split('\n').filter((line) => line.startsWith('}) : (tensor<i32>')); // ends of loops
+    const count = (types: string | undefined, type: string) =>
+      types!.split('->')[1]!.split(`tensor<${type}xf64>`).length - 1;
+    expect([count(forward, '5x5'), count(backward, '5x5')]).toEqual([2, 1]); // as it is and transposed; no sum of gradients
+    expect(text).toContain('(tensor<27x5xf64>, tensor<27x5xf64>) -> tensor<5x5xf64>');
+  });
+
   test('one pass is no loop, and no pass gives the carry and nothing', async () => {
     await agrees(
       (w, h, xs) => tx.scan(rnn(w!), h!, xs!),

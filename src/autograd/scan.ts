@@ -10,6 +10,7 @@ import { collect } from '../ir/graph.js';
 import type { Emitter, Lane, Ssa } from '../ir/op.js';
 import { batchBody, frontTo, stack, toFront } from '../ops/prim/batch.js';
 import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from '../ops/prim/body.js';
+import { reduceSum } from '../ops/prim/broadcast.js';
 import { full, zerosLike } from '../ops/prim/constant.js';
 import { comparing, defineMulti, type Lanes, PICK } from '../ops/prim/define.js';
 import { type Dot, dotGeneral, matrixOfRows } from '../ops/prim/dot.js';
@@ -185,7 +186,11 @@ function lower(e: Emitter, operands: readonly Ssa[], attrs: Attrs, outs: readonl
   }
   const pass = (s: State, at: Ssa, zero: Ssa): State => {
     turned.forEach((i, k) => void e.turned!.set(s.consts[i]!, s.consts[fixed + k]!));
-    const results = body.emit(e, [...s.consts.slice(0, fixed), ...s.carry, ...s.xs.map((x) => readRow(e, x, at, zero))]);
+    const results = body.emit(e, [
+      ...s.consts.slice(0, fixed),
+      ...s.carry,
+      ...s.xs.map((x) => readRow(e, x, at, zero)),
+    ]);
     return {
       ...s,
       carry: results.slice(0, carried),
@@ -291,7 +296,7 @@ function reverseScan(gs: readonly (Expr | null)[], operands: readonly Expr[], at
   const isStacked = (e: Expr) => all.saved.includes(e) || rows.includes(e);
   const later = new Map<number, Sum>();
   for (const i of ofFixed) {
-    const sum = sumOfPasses(gradientOf.get(i)!);
+    const sum = sumOfPasses(gradientOf.get(i)!, isStacked);
     if (!sum || sum.terms.some((e) => all.consts.includes(e))) continue; // one that is the same in all passes
     const more = sum.terms.filter((e) => !isStacked(e)).reduce((bytes, e) => bytes + byteLength(e.aval), 0);
     if (more * 4 <= byteLength(params[i]!.aval)) later.set(i, sum);
@@ -342,10 +347,13 @@ interface Sum {
  * A weight's gradient is a product that sums over the rows of a pass. Over the rows of all passes it is one product: the loop need
  * not read and write the sum in each pass.
  */
-function sumOfPasses(e: Expr): Sum | undefined {
+function sumOfPasses(e: Expr, isStacked: (e: Expr) => boolean): Sum | undefined {
+  if (isStacked(e)) return { terms: [e], of: ([x]) => reduceSum(x!, [0]) };
   if (e.op.name === 'transpose') {
-    const inner = sumOfPasses(e.inputs[0]!);
-    return inner && { ...inner, of: (stacks) => permute(inner.of(stacks), (e.attrs as { perm: readonly number[] }).perm) };
+    const inner = sumOfPasses(e.inputs[0]!, isStacked);
+    return (
+      inner && { ...inner, of: (stacks) => permute(inner.of(stacks), (e.attrs as { perm: readonly number[] }).perm) }
+    );
   }
   if (e.op.name === 'dotGeneral') {
     const { batch, sum, ...options } = e.attrs as Dot;

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import * as tx from 'tsxla';
-import { type Curve, chart, chartRuns } from 'tsxla/board';
+import { bars, type Curve, chart, chartRuns } from 'tsxla/board';
 import { expect, test } from 'vitest';
 import { tsxla } from '../support.js';
 import { append, newFolder, start, steps } from './support.js';
@@ -85,6 +85,21 @@ test('tsxla board --svg draws the metrics of runs', async () => {
     [['--svg', file, '--port', '1'], '--svg and --port cannot be used together: leave one out'],
   ] as const)
     expect((await tsxla(['board', folder, ...flags])).stderr).toContain(message);
+});
+
+test('bars: a row for each name, a bar for each series, ranges and marks', () => {
+  const series = { tsxla: { ResNet: { value: 0.5, low: 0.25, high: 1 }, GAT: 2 }, torch: { ResNet: 1, GAT: null } };
+  const { svg, summary } = bars(series, { title: 'time', x: 'seconds', marks: [{ label: 'limit', value: 1 }] });
+  expect(summary).toBe('time: tsxla, torch for ResNet, GAT');
+  const widths = [...svg.matchAll(/<rect x=[^>]* width="([\d.]+)" height="11"/g)].map(([, width]) => Number(width));
+  expect(widths.map((width) => Number((width / widths[0]!).toFixed(2)))).toEqual([1, 2, 4]);
+  expect(shown(svg)).toEqual(
+    expect.arrayContaining(['ResNet', 'GAT', 'time', 'seconds', 'limit', 'tsxla', 'torch', '2']),
+  );
+  expect(shown(bars({ only: { a: 1 } }).svg)).not.toContain('only');
+  expect(() => bars({ a: { b: -1 } })).toThrow('bars: a, b is -1: bars show numbers from 0 on');
+  expect(() => bars({ a: { b: null } })).toThrow('bars: there is no value above 0 to draw');
+  expect(() => bars({ a: { b: 1 } }, { width: 3 })).toThrow('bars: width is 3: use 160 to 10000 pixels');
 });
 
 test('in a notebook, pictures are pictures and small tensors are tables', async () => {

@@ -70,7 +70,8 @@ function ofFewFeatures(e: Emitter, [x, kernel]: readonly [Ssa, Ssa], c: Convolut
   };
   const [batch, features] = operand.shape as [number, number];
   const [count, sums, places] = [sizeOf(p.taps), features * sizeOf(p.taps), sizeOf(p.outer)];
-  if (features > FEW_FEATURES || count < 2 || count > MOST_TAPS || batch * sums * places > MOST_PATCHES) return undefined;
+  if (features > FEW_FEATURES || count < 2 || count > MOST_TAPS || batch * sums * places > MOST_PATCHES)
+    return undefined;
 
   const patches = reshape(e, patchesOf(e, x, p), [batch, sums, places]);
   if (isGradient) {
@@ -83,9 +84,14 @@ function ofFewFeatures(e: Emitter, [x, kernel]: readonly [Ssa, Ssa], c: Convolut
   }
   const weights = transpose(e, kernel, [c.kernel.batch, c.kernel.feature, ...space]);
   const outputs = window.shape[c.kernel.batch]!;
-  const [each] = e.op('broadcast_in_dim', [reshape(e, weights, [outputs, sums])], [window.withShape([batch, outputs, sums])], {
-    broadcast_dimensions: i64s([1, 2]),
-  });
+  const [each] = e.op(
+    'broadcast_in_dim',
+    [reshape(e, weights, [outputs, sums])],
+    [window.withShape([batch, outputs, sums])],
+    {
+      broadcast_dimensions: i64s([1, 2]),
+    },
+  );
   const y = Aval.of(out.dtype, [batch, outputs, places]);
   return reshape(e, lowerRanked(e, [each!, patches], { batch: [[0], [0]], sum: [[2], [1]] }, y), out.shape);
 }
@@ -121,7 +127,9 @@ function patchesOf(e: Emitter, x: Ssa, { taps, steps, outer, stride, low }: Patc
     const [part] = e.op('slice', [apart], [type.withShape(shape)], slicing([0, 0, ...phase, ...first], limit));
     return reshape(e, part!, [batch, features, 1, ...outer]);
   });
-  return e.op('concatenate', parts, [type.withShape([batch, features, parts.length, ...outer])], { dimension: i64(2) })[0]!;
+  return e.op('concatenate', parts, [type.withShape([batch, features, parts.length, ...outer])], {
+    dimension: i64(2),
+  })[0]!;
 }
 
 /** [batch, ...] summed over the batch. */
