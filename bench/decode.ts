@@ -52,7 +52,8 @@ for (const length of values.lengths.split(',').map(Number)) {
       turns.ours.push(await ours(prompts, length));
       turns.theirs.push(await theirs(prompts, length));
     }
-    const of = (what: 'prompt' | 'step' | 'cpu') => [turns.ours, turns.theirs].map((side) => median(side.map((t) => t[what])));
+    const of = (what: 'prompt' | 'step' | 'cpu') =>
+      [turns.ours, turns.theirs].map((side) => median(side.map((t) => t[what])));
     const cell = (what: 'prompt' | 'step' | 'cpu') =>
       of(what)
         .map((x) => x.toFixed(1).padStart(7))
