@@ -111,10 +111,14 @@ interface Row {
   readonly difference: string;
 }
 const rows: Row[] = [];
+/** Of rounds that both measured: a decoding step is a difference of two times, which other work may turn below 0. */
 const ratios = (row: Row, peer = 'eager', of: 'ms' | 'cpu' = 'ms'): number[] =>
-  row[of]['ours']!.map((x, i) => x / (row[of][peer]?.[i] ?? Number.NaN));
+  (row[of]['ours'] ?? [])
+    .map((x, i) => x / (row[of][peer]?.[i] ?? 0))
+    .filter((ratio) => ratio > 0 && Number.isFinite(ratio));
+const middle = (xs: readonly number[]) => (xs.length ? median(xs).toFixed(2) : '-');
 const spread = (xs: readonly number[]) =>
-  `${median(xs).toFixed(2)} (${Math.min(...xs).toFixed(2)} to ${Math.max(...xs).toFixed(2)})`;
+  xs.length ? `${middle(xs)} (${Math.min(...xs).toFixed(2)} to ${Math.max(...xs).toFixed(2)})` : '-';
 
 async function measurePort(name: string, size: string): Promise<void> {
   const steps = name === 'ppo' ? '1' : '2';
@@ -195,11 +199,11 @@ async function measureQwen3(): Promise<void> {
 const time = (ms: number): string => (ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : ms.toFixed(0));
 const titleOf = ({ name, size }: Row): string => (TITLES[name] ? `${TITLES[name]}, ${size}` : name);
 function cellsOf(row: Row): string[] {
-  const { ours, eager, compile } = row.ms;
+  const { ours, eager } = row.ms;
   return [
     ...[titleOf(row), time(median(ours!)), time(median(eager!)), spread(ratios(row))],
-    row.cpu['ours'] ? median(ratios(row, 'eager', 'cpu')).toFixed(2) : '',
-    ...(values.compile ? [compile ? median(ratios(row, 'compile')).toFixed(2) : '-'] : []),
+    middle(ratios(row, 'eager', 'cpu')),
+    ...(values.compile ? [middle(ratios(row, 'compile'))] : []),
     row.difference,
   ];
 }
@@ -212,7 +216,7 @@ function add(row: Row): void {
   rows.push(row);
   console.log(
     cellsOf(row)
-      .map((cell, i) => (i ? cell.padStart(i === 3 ? 22 : 12) : cell.padEnd(30)))
+      .map((cell, i) => (i ? cell.padStart(i === 3 ? 22 : i > 5 ? 25 : 12) : cell.padEnd(30)))
       .join(''),
   );
 }
@@ -232,7 +236,7 @@ if (values.page) {
   const bar = (peer: string) =>
     Object.fromEntries(
       rows.map((row): [string, Bar] => {
-        const all = ratios(row, peer).filter(Number.isFinite);
+        const all = ratios(row, peer);
         return [
           titleOf(row),
           all.length ? { value: median(all), low: Math.min(...all), high: Math.max(...all) } : null,
