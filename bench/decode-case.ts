@@ -25,7 +25,7 @@ export interface Turn {
   readonly ids: number[][];
 }
 
-/** Generates so many tokens after the first one, greedily. */
+/** Generates that many tokens after the first one, greedily. */
 export async function decode(model: Model, prompts: number, length: number, tokens: number): Promise<Turn> {
   const prompt = Array.from({ length: prompts }, (_, i) =>
     Array.from({ length }, (_, j) => 1 + ((i * 7919 + j * 104729) % (SIZES.vocab_size - 1))),

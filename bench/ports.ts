@@ -26,7 +26,7 @@ export interface Options {
   /** Called where a step begins and where the last one ends. May throw to end the run. */
   readonly tick?: () => void;
 }
-/** Runs so many steps of a port, and gives the losses. */
+/** Runs that many steps of a port, and gives the losses. */
 export function runPort(name: string, size: Size, { dtype, steps, tick = () => {} }: Options): Promise<number[]> {
   return PORTS[name]!(ALL[name]![size], formulas(dtype), steps, tick);
 }
@@ -75,7 +75,7 @@ function formulas(dtype: 'f32' | 'f64') {
   };
 }
 
-/** Batches again and again, so many in all. */
+/** Batches again and again, that many in all. */
 function* cycle<T>(made: readonly T[], steps: number, tick: () => void): Iterable<T> {
   for (let n = 0; n < steps; n++) {
     tick();

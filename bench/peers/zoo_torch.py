@@ -1,5 +1,5 @@
 """torch's side of bench/zoo.ts: python zoo_torch.py NAME SIZE STEPS DEVICE eager|compile, from the repository's root.
-First the losses of so many steps, then turns with a new model."""
+First the losses of that many steps, then turns with a new model."""
 import importlib
 import json
 import os
