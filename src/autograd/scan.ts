@@ -225,13 +225,14 @@ function lower(e: Emitter, operands: readonly Ssa[], attrs: Attrs, outs: readonl
   return [...state.carry, ...state.stacks];
 }
 
-/** The fewest passes that are worth a transposition before the loop. */
+/** The fewest passes that are worth a transposition before the loop, and the most bytes of a matrix that is kept in both forms. */
 const TURNING_PASSES = 8;
+const TURNED_BYTES = 2 ** 22;
 /** Captured matrices that each pass multiplies with rows: their places. On a CPU the loop takes them transposed, too. */
 function matricesToTurn(e: Emitter, { body, fixed, length }: Attrs): number[] {
   if (e.platform !== 'cpu' || e.mesh || !e.turned || length < TURNING_PASSES) return [];
   const matrices = new Set(body.graph.nodes.map(matrixOfRows));
-  return range(fixed).filter((i) => matrices.has(body.params[i]!));
+  return range(fixed).filter((i) => matrices.has(body.params[i]!) && byteLength(body.params[i]!.aval) <= TURNED_BYTES);
 }
 
 const ZERO = (a: Aval): string => literal(a.dtype === 'bool' ? false : 0, a.dtype);
