@@ -10,12 +10,11 @@ import { collect } from '../ir/graph.js';
 import type { Emitter, Lane, Ssa } from '../ir/op.js';
 import { batchBody, frontTo, stack, toFront } from '../ops/prim/batch.js';
 import { Body, type Changed, captured, parameter, type Traced, trace, usedBy } from '../ops/prim/body.js';
-import { reduceSum } from '../ops/prim/broadcast.js';
 import { full, zerosLike } from '../ops/prim/constant.js';
 import { comparing, defineMulti, type Lanes, PICK } from '../ops/prim/define.js';
-import { type Dot, dotGeneral, matrixOfRows } from '../ops/prim/dot.js';
+import { matrixOfRows } from '../ops/prim/dot.js';
 import { readRow, writeRow } from '../ops/prim/dynamic.js';
-import { permute, reshape } from '../ops/prim/move.js';
+import { reshape } from '../ops/prim/move.js';
 import { add } from '../ops/prim/pointwise.js';
 import { concat, pieces } from '../ops/prim/slice.js';
 import { recomputed } from './checkpoint.js';
@@ -286,29 +285,18 @@ function reverseScan(gs: readonly (Expr | null)[], operands: readonly Expr[], at
     wrt.map((i) => params[i]!),
   );
   const gradientOf = new Map(wrt.map((i, k) => [i, flow[k]!]));
-  const ofFixed = wrt.filter((i) => i < fixed && gradientOf.get(i));
+  const toFixed = wrt.filter((i) => i < fixed && gradientOf.get(i));
   const toRows = wrt.filter((i) => i >= fixed + carried && gradientOf.get(i));
-  const toCarries = carries.map((i) => gradientOf.get(fixed + i) ?? zerosLike(params[fixed + i]!));
+  const sums = toFixed.map((i) => parameter(params[i]!.aval));
+  const next = [
+    ...carries.map((i) => gradientOf.get(fixed + i) ?? zerosLike(params[fixed + i]!)),
+    ...toFixed.map((i, k) => add(sums[k]!, gradientOf.get(i)!)),
+  ];
   const rows = toRows.map((i) => gradientOf.get(i)!);
 
-  const all = residuals([...toCarries, ...rows, ...ofFixed.map((i) => gradientOf.get(i)!)], params, results, attrs);
-  const isRow = (e: Expr) => params.indexOf(e) >= fixed + carried;
-  // Sums over the passes: after the loop where that keeps little more, else in the loop.
-  const isStacked = (e: Expr) => all.saved.includes(e) || rows.includes(e);
-  const later = new Map<number, Sum>();
-  for (const i of ofFixed) {
-    const sum = sumOfPasses(gradientOf.get(i)!, isStacked);
-    if (!sum || sum.terms.some((e) => all.consts.includes(e))) continue; // one that is the same in all passes
-    const more = sum.terms.filter((e) => !isStacked(e)).reduce((bytes, e) => bytes + byteLength(e.aval), 0);
-    if (more * 4 <= byteLength(params[i]!.aval)) later.set(i, sum);
-  }
-  for (const sum of later.values()) for (const e of sum.terms) if (!isStacked(e)) rows.push(e);
-  const toFixed = ofFixed.filter((i) => !later.has(i));
-  const sums = toFixed.map((i) => parameter(params[i]!.aval));
-  const next = [...toCarries, ...toFixed.map((i, k) => add(sums[k]!, gradientOf.get(i)!))];
-
   const { consts, saved } = residuals([...next, ...rows], params, results, attrs);
-  const kept = all.saved.filter((e) => !isRow(e));
+  const isRow = (e: Expr) => params.indexOf(e) >= fixed + carried;
+  const kept = saved.filter((e) => !isRow(e));
   const wide = kept.length
     ? scanOp(operands, { ...attrs, body: new Body(params, [...results, ...kept], body) }).slice(results.length)
     : [];
@@ -328,41 +316,8 @@ function reverseScan(gs: readonly (Expr | null)[], operands: readonly Expr[], at
       reverse: !attrs.reverse,
     },
   );
-  const stackOf = (e: Expr): Expr => {
-    if (!all.saved.includes(e)) return back[next.length + rows.indexOf(e)]!;
-    return isRow(e) ? operands[params.indexOf(e)]! : wide[kept.indexOf(e)]!;
-  };
   const order = [...carries.map((i) => fixed + i), ...toFixed, ...toRows];
-  return operands.map((_, i) => {
-    const sum = later.get(i);
-    return sum ? sum.of(sum.terms.map(stackOf)) : (back[order.indexOf(i)] ?? null);
-  });
-}
-
-/** A sum over all passes, of the values of each pass that it is made of, stacked. */
-interface Sum {
-  readonly terms: readonly Expr[];
-  readonly of: (stacks: readonly Expr[]) => Expr;
-}
-/**
- * A weight's gradient is a product that sums over the rows of a pass. Over the rows of all passes it is one product: the loop need
- * not read and write the sum in each pass.
- */
-function sumOfPasses(e: Expr, isStacked: (e: Expr) => boolean): Sum | undefined {
-  if (isStacked(e)) return { terms: [e], of: ([x]) => reduceSum(x!, [0]) };
-  if (e.op.name === 'transpose') {
-    const inner = sumOfPasses(e.inputs[0]!, isStacked);
-    return (
-      inner && { ...inner, of: (stacks) => permute(inner.of(stacks), (e.attrs as { perm: readonly number[] }).perm) }
-    );
-  }
-  if (e.op.name === 'dotGeneral') {
-    const { batch, sum, ...options } = e.attrs as Dot;
-    if (batch[0].length) return undefined;
-    const [a, b] = sum.map((dims) => [0, ...dims.map((d) => d + 1)]) as [number[], number[]];
-    return { terms: e.inputs, of: ([x, y]) => dotGeneral([x!, y!], { batch, sum: [a, b], ...options }) };
-  }
-  return undefined;
+  return operands.map((_, i) => back[order.indexOf(i)] ?? null);
 }
 
 /** Which operands a gradient goes to. One carried on is reached too if any pass puts into it what wants a gradient. */

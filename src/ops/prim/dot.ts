@@ -18,7 +18,7 @@ import {
 } from './precision.js';
 
 type Dims = readonly number[];
-export interface Dot {
+interface Dot {
   /** Dimensions of a and b that run together, and those that are summed over. */
   readonly batch: readonly [Dims, Dims];
   readonly sum: readonly [Dims, Dims];
