@@ -117,3 +117,29 @@ test('large images stay convolutions', () => {
   const y = tx.nn.functional.conv2d(tx.zeros([4, 16, 32, 32]), tx.zeros([16, 16, 3, 3]), { padding: 1 });
   expect(isProduct([y])).toBe(false);
 });
+
+test.each(['f16', 'bf16'] as const)(
+  'few features in %s: gradients of examples are rounded once, after their sum',
+  async (dtype) => {
+    const shape = [64, 1, 8, 8];
+    const w = tx.zeros([1, 1, 3, 3], { dtype, requiresGrad: true });
+    const y = tx.nn.functional.conv2d(tx.full(shape, 1.125, { dtype }), w, { padding: 1 });
+    const gradOutputs = tx.full(shape, 1.0625, { dtype });
+    const [gw] = tx.autograd.grad(y, [w], { gradOutputs });
+    expect(isProduct([gw!])).toBe(true);
+    const want = [7, 8, 7].flatMap((rows) => [7, 8, 7].map((columns) => 64 * rows * columns * 1.125 * 1.0625));
+    const rounded = tx.tensor(want, { dtype: 'f64' }).to(dtype);
+    const [got, exact] = await tx.read(gw!.reshape([-1]), rounded);
+    expect(Array.from(got, Number)).toEqual(Array.from(exact, Number));
+  },
+);
+
+test('few features: kernels are not copied for each example where copies are larger than the operands', async () => {
+  const run = tx.compile((x: tx.Tensor, w: tx.Tensor) => {
+    const y = tx.nn.functional.conv1d(x, w);
+    return [y, ...tx.grad(y.square().sum(), [w])];
+  });
+  const [x, w] = [tx.zeros([1024, 8, 16]), tx.zeros([256, 8, 16], { requiresGrad: true })];
+  const { memory } = await run.prepare([x, w]);
+  expect(memory.temporaries).toBeLessThan(1024 * 256 * 8 * 16); // an eighth of the copies, in bytes
+});

@@ -2,7 +2,7 @@
 // a hundred times slower than the product, and many weights on few positions are mostly copied from layout to layout. Of few
 // features it gathers patches element by element.
 import { sizeOf } from '../../base/dtype.js';
-import { isFloat } from '../../base/promote.js';
+import { isFloat, wideType } from '../../base/promote.js';
 import { range } from '../../base/shape.js';
 import { Aval } from '../../ir/aval.js';
 import type { Emitter, Ssa } from '../../ir/op.js';
@@ -48,8 +48,8 @@ export function lowerAsProduct(
 
 /** More features than these are read as vectors by XLA's own convolution. */
 const FEW_FEATURES = 8;
-/** Elements of patches beyond which writing them takes longer than XLA's convolution. */
-const MOST_PATCHES = 2 ** 22;
+/** Elements of patches, or of kernels for each example, beyond which writing them takes longer than XLA's convolution. */
+const MOST_WRITTEN = 2 ** 22;
 
 /**
  * The convolution of an operand with few features, or the gradient of its kernel, by a product of patches for each example: nothing
@@ -70,20 +70,19 @@ function ofFewFeatures(e: Emitter, [x, kernel]: readonly [Ssa, Ssa], c: Convolut
   };
   const [batch, features] = operand.shape as [number, number];
   const [count, sums, places] = [sizeOf(p.taps), features * sizeOf(p.taps), sizeOf(p.outer)];
-  if (features > FEW_FEATURES || count < 2 || count > MOST_TAPS || batch * sums * places > MOST_PATCHES)
-    return undefined;
+  const outputs = window.shape[isGradient ? 1 : c.kernel.batch]!;
+  if (features > FEW_FEATURES || count < 2 || count > MOST_TAPS) return undefined;
+  if (batch * sums * Math.max(places, outputs) > MOST_WRITTEN) return undefined;
 
   const patches = reshape(e, patchesOf(e, x, p), [batch, sums, places]);
   if (isGradient) {
-    const outputs = window.shape[0] === batch ? window.shape[1]! : undefined;
-    if (outputs === undefined) return undefined;
     const g = transpose(e, reshape(e, kernel, [batch, outputs, places]), [0, 2, 1]);
-    const each = Aval.of(out.dtype, [batch, sums, outputs]);
+    const each = Aval.of(wideType(out.dtype), [batch, sums, outputs]); // as reductions sum
     const parts = lowerRanked(e, [patches, g], { batch: [[0], [0]], sum: [[2], [1]] }, each);
-    return reshape(e, transpose(e, sumOfExamples(e, parts), [1, 0]), out.shape);
+    const total = reshape(e, transpose(e, sumOfExamples(e, parts), [1, 0]), out.shape);
+    return each.dtype === out.dtype ? total : e.op('convert', [total], [out])[0]!;
   }
   const weights = transpose(e, kernel, [c.kernel.batch, c.kernel.feature, ...space]);
-  const outputs = window.shape[c.kernel.batch]!;
   const [each] = e.op(
     'broadcast_in_dim',
     [reshape(e, weights, [outputs, sums])],
