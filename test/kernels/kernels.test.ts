@@ -558,6 +558,7 @@ describe('mistakes', () => {
   });
   test('a while of JavaScript on a block', () => {
     const forever = () => {
+      // eslint-disable-next-line tsxla/no-tensor-condition -- this is what is tested
       while (programId(0).lt(1));
     };
     expect(run(forever)).toThrow(
@@ -568,6 +569,7 @@ describe('mistakes', () => {
     const said = vi.spyOn(process.stderr, 'write').mockImplementation(() => true);
     const relu = tx.kernel(
       function relu(a, b) {
+        // eslint-disable-next-line tsxla/no-tensor-condition -- this is what is tested
         if (a.load().gt(0)) b.store(1);
       },
       (a) => ({ grid: [1], out: { of: a } }),
