@@ -2,7 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { folder, type Output, read, run, textOf } from '../../scripts/notebooks.js';
+import { folder, type Notebook, type Output, read, run, textOf } from '../../scripts/notebooks.js';
 
 const python = (() => {
   try {
@@ -14,8 +14,11 @@ const python = (() => {
 
 /** The outputs of the code cell that has this text. */
 async function ranWith(name: string): Promise<(source: string) => readonly Output[]> {
-  const { notebook } = await run(name);
   const committed = read(`${folder}/${name}.ipynb`);
+  let { notebook } = await run(name);
+  // On a busy machine Deno's kernel may send a result after it said that it is idle, and Jupyter drops it.
+  const isShort = () => results(notebook) < results(committed);
+  for (let tries = 1; isShort() && tries < 3; tries++) ({ notebook } = await run(name));
   expect(notebook.cells.map(({ source }) => textOf(source))).toEqual(
     committed.cells.map(({ source }) => textOf(source)),
   );
@@ -25,6 +28,9 @@ async function ranWith(name: string): Promise<(source: string) => readonly Outpu
     return found[0]!.outputs!;
   };
 }
+/** The number of cells that show a value. */
+const results = ({ cells }: Notebook): number =>
+  cells.filter(({ outputs = [] }) => outputs.some(({ data }) => data)).length;
 const printed = (outputs: readonly Output[], stream = 'stdout') =>
   outputs
     .filter(({ name }) => name === stream)
