@@ -187,7 +187,7 @@ export const besselJ1 = unary((x) => {
   const size = where(near, mul(zeros, ratio(J1.RP, J1.RQ, square)), wave(J1, far, (3 * Math.PI) / 4, false));
   return mul(sign(x), where(isinf(y), 0, size));
 });
-/** Of the second kind: minus infinity at 0, and NaN below. */
+/** Of the second kind: minus infinity at 0, and NaN below. Far from 0 it has the coefficients of the first kind. */
 const secondKind = (near: (x: Expr) => Expr, table: Wave, phase: number) =>
   unary((x) => {
     const inside = logicalAnd(gt(x, 0), le(x, 5));
@@ -199,13 +199,13 @@ const secondKind = (near: (x: Expr) => Expr, table: Wave, phase: number) =>
 /** Of the second kind, of order 0. */
 export const besselY0 = secondKind(
   (x) => add(ratio(Y0.YP, Y0.YQ, mul(x, x)), mul(2 / Math.PI, mul(log(x), besselJ0(x)))),
-  Y0,
+  J0,
   Math.PI / 4,
 );
 /** Of the second kind, of order 1. */
 export const besselY1 = secondKind(
   (x) => add(mul(x, ratio(Y1.YP, Y1.YQ, mul(x, x))), mul(2 / Math.PI, sub(mul(besselJ1(x), log(x)), div(1, x)))),
-  Y1,
+  J1,
   (3 * Math.PI) / 4,
 );
 /** The modified Bessel functions of the first kind: i0 and i1. */
