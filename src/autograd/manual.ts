@@ -1,14 +1,13 @@
 // Manual regions: every device of a mesh runs a function on its own parts of arrays.
 import { ArgumentError } from '../base/errors.js';
 import { range, type Shape } from '../base/shape.js';
-import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
 import { collect } from '../ir/graph.js';
 import { type Mesh, Sharding } from '../ir/mesh.js';
 import type { Ssa } from '../ir/op.js';
 import { batchBody } from '../ops/prim/batch.js';
 import { Body, captured, parameter, substitute, trace } from '../ops/prim/body.js';
-import { allReduce, differsAlong, insideRegion } from '../ops/prim/collective.js';
+import { allReduce, differsAlong, insideRegion, writeRegion } from '../ops/prim/collective.js';
 import { defineMulti } from '../ops/prim/define.js';
 import { atLeast1, reshape } from '../ops/prim/move.js';
 import { div } from '../ops/prim/pointwise.js';
@@ -30,16 +29,8 @@ const manualOp: (xs: readonly Expr[], attrs: Attrs) => Expr[] = defineMulti<read
   lower: (e, xs, { mesh, body, ins, outs }, types) => {
     const inside = (parts: readonly Ssa[]) => insideRegion(mesh, () => body.emit(e, parts));
     if (mesh.size === 1) return inside(xs); // XLA takes no regions out of a program for one device
-    e.declare(mesh);
-    const perValue = (shardings: readonly Sharding[], types: readonly Aval[]) =>
-      `#sdy.sharding_per_value<[${shardings.map((s, i) => s.mlir(types[i]!.rank, mesh)).join(', ')}]>`;
     const parts = body.params.map((p) => p.aval);
-    const attrs = {
-      in_shardings: perValue(ins, parts),
-      out_shardings: perValue(outs, types),
-      manual_axes: `#sdy<manual_axes{${mesh.axisNames.map((axis) => `"${axis}"`).join(', ')}}>`,
-    };
-    return e.op('sdy.manual_computation', xs, types, attrs, [e.region(parts, inside, true)]);
+    return writeRegion(e, mesh, xs, { shardings: ins, types: parts }, { shardings: outs, types }, inside);
   },
   vjp: (gs, xs, attrs) => transposed(gs, xs, attrs),
   // Every device has its parts of all examples.

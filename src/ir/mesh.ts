@@ -8,6 +8,9 @@ import { type Shape, showShape } from '../base/shape.js';
 /** For each dimension, the axis of the mesh it is split along, several of them (the first is the coarsest), or null. */
 export type PartitionSpec = readonly (string | readonly string[] | null)[];
 
+/** Names of axes whose devices have different examples. */
+export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
+
 export interface MeshOptions {
   /** The ids of the devices, in the mesh's row-major order. Default: 0, 1, 2, ... */
   readonly devices?: readonly number[];

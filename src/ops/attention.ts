@@ -14,12 +14,13 @@ import { wideType } from '../base/promote.js';
 import { range } from '../base/shape.js';
 import type { Aval } from '../ir/aval.js';
 import type { Expr } from '../ir/expr.js';
-import { Sharding } from '../ir/mesh.js';
+import { BATCH_AXES, Sharding } from '../ir/mesh.js';
 import type { Emitter, Lane, Ssa } from '../ir/op.js';
 import * as tpu from '../kernels/flash.js';
 import { batchBody } from './prim/batch.js';
 import { alias, Body, parameter } from './prim/body.js';
 import { broadcastTo, reduceSum } from './prim/broadcast.js';
+import { writeRegion } from './prim/collective.js';
 import { full, iota } from './prim/constant.js';
 import { flashBackward, flashForward } from './prim/cudnn.js';
 import { defineMulti, type Lanes } from './prim/define.js';
@@ -397,8 +398,6 @@ const biasOf = (e: Emitter, mask: Ssa, q: Ssa, k: Ssa): Ssa[] => {
 
 // ---- on a TPU
 
-/** Names of a mesh's axes by what they split (spmd/parallel.ts). */
-const AXES = { batch: ['data', 'fsdp'], heads: ['model'] } as const;
 type Devices = 'one' | Sharding;
 /** How kernels are spread over devices, or nothing where products with the scores between them are the better form. */
 function tpuFlash(
@@ -410,7 +409,7 @@ function tpuFlash(
   if (!mesh || mesh.size === 1) return 'one';
   const isSplit = (axis: string) => mesh.sizeOf(axis) > 1;
   const among = (names: readonly string[]) => mesh.axisNames.filter((axis) => isSplit(axis) && names.includes(axis));
-  const [batch, heads] = [among(AXES.batch), among(AXES.heads)];
+  const [batch, heads] = [among(BATCH_AXES), among(['model'])];
   const known = batch.length + heads.length === mesh.axisNames.filter(isSplit).length;
   const fits = q!.shape[0]! % mesh.sizeOf(batch) === 0 && k!.shape[1]! % mesh.sizeOf(heads) === 0;
   return known && fits ? Sharding.along(mesh, [batch, heads]) : undefined;
@@ -424,18 +423,9 @@ function onParts(
   run: (parts: readonly Ssa[]) => Ssa[],
 ): Ssa[] {
   if (devices === 'one') return run(xs);
-  const { mesh } = devices;
-  e.declare(mesh);
-  const all = (types: readonly Aval[]) =>
-    `#sdy.sharding_per_value<[${types.map((t) => devices.mlir(t.rank, mesh)).join(', ')}]>`;
-  const types = xs.map((x) => e.typeOf(x));
-  const attrs = {
-    in_shardings: all(types),
-    out_shardings: all(outs),
-    manual_axes: `#sdy<manual_axes{${mesh.axisNames.map((axis) => `"${axis}"`).join(', ')}}>`,
-  };
-  const parts = types.map((t) => t.withShape(devices.shardShape(t.shape)));
-  return e.op('sdy.manual_computation', xs, outs, attrs, [e.region(parts, run, true)]);
+  const parts = xs.map((x) => e.typeOf(x)).map((t) => t.withShape(devices.shardShape(t.shape)));
+  const split = (types: readonly Aval[]) => ({ shardings: types.map(() => devices), types });
+  return writeRegion(e, devices.mesh, xs, split(parts), split(outs), run);
 }
 /** What of an attention is the kernels': all else would make others of them. */
 const ofFlash = ({ scale, causal }: Attention): tpu.Flash => ({ scale, causal });

@@ -1,5 +1,5 @@
 // tx.spmd: device meshes, shardings, and parallel training. The same code runs on one chip, a host, or a pod.
-export { Mesh, type MeshOptions, type PartitionSpec, Sharding } from '../ir/mesh.js';
+export { BATCH_AXES, Mesh, type MeshOptions, type PartitionSpec, Sharding } from '../ir/mesh.js';
 export {
   deviceCount,
   meshFromConfig,
@@ -42,5 +42,4 @@ export {
 } from './parallel.js';
 export { batchShare, fromLocal, processCount, processIndex, type Share } from './processes.js';
 export { markSharding, microBatches, replicate, shard, shardingOf } from './sharding.js';
-export { BATCH_AXES } from './shares.js';
 export { visualizeSharding } from './visualize.js';

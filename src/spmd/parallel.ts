@@ -4,12 +4,12 @@ import { sizeOf } from '../base/dtype.js';
 import { ArgumentError } from '../base/errors.js';
 import type { Shape } from '../base/shape.js';
 import { describe, flatten } from '../base/tree.js';
-import type { Mesh, PartitionSpec } from '../ir/mesh.js';
+import { BATCH_AXES, type Mesh, type PartitionSpec } from '../ir/mesh.js';
 import { logShardings } from '../observe/setup.js';
 import { Tensor } from '../tensor/tensor.js';
 import { gatherAlong } from './gathered.js';
 import { checkMesh, mark, replicate, shardingOf } from './sharding.js';
-import { BATCH_AXES, batchAxes } from './shares.js';
+import { batchAxes } from './shares.js';
 
 /** The part of nn.Module that is used here. */
 export interface Splittable {

@@ -1,13 +1,11 @@
 // The number of devices that share the examples of a computation.
 
 import { collect } from '../ir/graph.js';
-import { Mesh } from '../ir/mesh.js';
+import { BATCH_AXES, Mesh } from '../ir/mesh.js';
 import { meshesIn } from '../ops/prim/body.js';
 import { recordOf } from '../runtime/record.js';
 import type { Tensor } from '../tensor/tensor.js';
 
-/** Axes whose devices have different examples. */
-export const BATCH_AXES: readonly string[] = ['data', 'fsdp'];
 export const batchAxes = (mesh: Mesh): readonly string[] => BATCH_AXES.filter((axis) => mesh.axisNames.includes(axis));
 /** Axes whose devices have different tokens. */
 const SHARED = [...BATCH_AXES, 'sequence'];

@@ -5,7 +5,7 @@ import { normalizeDim } from '../../base/shape.js';
 import { Aval } from '../../ir/aval.js';
 import type { Expr } from '../../ir/expr.js';
 import { collect } from '../../ir/graph.js';
-import type { Mesh } from '../../ir/mesh.js';
+import type { Mesh, Sharding } from '../../ir/mesh.js';
 import type { Attributes, Emitter, Region, Ssa } from '../../ir/op.js';
 import { Body, isParameter } from './body.js';
 import { zerosLike } from './constant.js';
@@ -35,6 +35,31 @@ export function insideRegion<T>(mesh: Mesh, run: () => T): T {
 }
 /** The mesh of the region that is being described or written. */
 export const openRegion = (): Mesh | undefined => open;
+
+/** The sharding of each of a region's arguments or results, and its type. */
+export interface Split {
+  readonly shardings: readonly Sharding[];
+  readonly types: readonly Aval[];
+}
+/** Writes a manual region: `run` writes what every device does with its parts, which are of these types. */
+export function writeRegion(
+  e: Emitter,
+  mesh: Mesh,
+  xs: readonly Ssa[],
+  ins: Split,
+  outs: Split,
+  run: (parts: readonly Ssa[]) => Ssa[],
+): Ssa[] {
+  e.declare(mesh);
+  const all = ({ shardings, types }: Split) =>
+    `#sdy.sharding_per_value<[${shardings.map((s, i) => s.mlir(types[i]!.rank, mesh)).join(', ')}]>`;
+  const attrs = {
+    in_shardings: all(ins),
+    out_shardings: all(outs),
+    manual_axes: `#sdy<manual_axes{${mesh.axisNames.map((axis) => `"${axis}"`).join(', ')}}>`,
+  };
+  return e.op('sdy.manual_computation', xs, outs.types, attrs, [e.region(ins.types, run, true)]);
+}
 
 // ---- what differs from device to device
 
